@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/func.h"
+
+namespace lathe {
+
+/// Memory handed to the interpreter for one buffer parameter, as raw bytes in the buffer's own layout: `data` is the base
+/// that the buffer's offset and strides count from, and only [begin, end) may be touched.
+struct HostBuffer {
+  void* data = nullptr;
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+};
+
+/// The program did what it must not: an index out of range, an uninitialized read, two parallel iterations that conflict.
+/// The message shows the statement and the values of the variables in scope.
+class Trap : public Error {
+ public:
+  using Error::Error;
+};
+
+struct InterpreterOptions {
+  /// Evaluate every float value in double, and store outputs of float dtypes as they would be after one final rounding:
+  /// the yardstick for error bounds.
+  bool exact_floats = false;
+  /// Reads of never-written elements of allocations and outputs trap.
+  bool trap_uninitialized = true;
+  /// Run parallel loops back to front and check that no two iterations conflict.
+  bool check_parallel = true;
+};
+
+/// Runs `func` at any stage, slowly and exactly. Returns 0, or the status a kernel would return on a failed Assert, whose
+/// message and index are then in `*error_message`, `*error_index` when given.
+std::int32_t interpret(const Func& func, std::span<const HostBuffer> buffers, std::span<const std::int64_t> scalars,
+                       const InterpreterOptions& options = {}, std::string* error_message = nullptr,
+                       std::int64_t* error_index = nullptr);
+
+}  // namespace lathe

@@ -1,0 +1,34 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace lathe {
+
+/// A function known to every backend and to the interpreter. All act lane by lane but the reductions.
+///
+///   fma(a, b, c)          a*b + c with one rounding; floats
+///   reinterpret(a)        the same bits as another type of the same width
+///   population_count(a)   set bits of an integer
+///   reduce_add(v) reduce_mul(v) reduce_min(v) reduce_max(v) reduce_and(v) reduce_or(v)
+///                         a vector folded to a scalar by halves: lane i with lane i + n/2, then again, until one is left.
+///                         The lane count is a power of two. The order is part of the meaning: the bits are the same everywhere.
+struct Intrinsic {
+  std::string_view name;
+  int arity;
+  bool reduces;  ///< the result has one lane
+};
+
+std::span<const Intrinsic> intrinsics();
+/// Null when there is none of that name.
+const Intrinsic* find_intrinsic(std::string_view name);
+
+Expr fma(Expr a, Expr b, Expr c);
+Expr reinterpret(DType dtype, Expr a);
+/// The reduce_* call for `op` (add, mul, min, max, logical_and, logical_or, bit_and, bit_or).
+Expr reduce_lanes(BinaryOp op, Expr vector);
+
+}  // namespace lathe

@@ -1,0 +1,93 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/func.h"
+
+namespace lathe {
+
+/// Extents: i64 expressions, constants or symbolic (a scalar parameter of the Func to be). 0 and 1 are always constants.
+using Shape = std::vector<Expr>;
+using Indices = std::vector<Expr>;
+
+struct TensorNode;
+
+/// A symbolic tensor: a value of the operator being traced. Copying shares. It holds no data; what it is is one of
+///   input    a buffer parameter
+///   scalar   a 0-d run-time scalar parameter; weakly typed when it came from a Python number
+///   compute  a new buffer, filled by one Block when the trace becomes a Func
+///   view     an index map over other tensors: no storage, no block; an element is an expression over its sources' elements
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(std::shared_ptr<const TensorNode> node) : node_(std::move(node)) {}
+
+  DType dtype() const;
+  const Shape& shape() const;
+  size_t rank() const { return shape().size(); }
+  /// The constant extents; an InputError when one is symbolic.
+  std::vector<std::int64_t> static_shape() const;
+  /// Python's numbers: their dtype gives way to an array's of the same kind.
+  bool is_weak() const;
+
+  /// The element at `indices`, one index a dimension, under `mask` (null: always): what compute bodies call. A false mask
+  /// gives zero and touches no memory.
+  Expr at(const Indices& indices, const Expr& mask = nullptr) const;
+  template <class... I>
+  Expr operator()(I... indices) const {
+    return at({Expr(indices)...});
+  }
+
+  const TensorNode* node() const { return node_.get(); }
+  explicit operator bool() const { return node_ != nullptr; }
+
+ private:
+  std::shared_ptr<const TensorNode> node_;
+};
+
+/// A reduction as the outermost thing of a compute's body: the reducer folded over `axes` of the terms that `f` gives.
+struct Reduction {
+  Reducer reducer;
+  std::vector<Range> domain;
+  std::vector<VarRef> variables;
+  std::vector<Expr> terms;
+};
+
+/// A new tensor whose element at i is f(i): any operator in a line.
+///   compute({m, n}, [&](const Indices& i) { return a.at({i[0], i[1]}) + b.at({i[1]}); })
+/// `name` names the Block and appears in listings and errors.
+Tensor compute(Shape shape, const std::function<Expr(const Indices&)>& f, std::string name = "compute");
+
+/// Used as a compute's body: folds f over the box of `extents`.
+///   compute({m, n}, [&](const Indices& i) {
+///     return reduce(sum_reducer(f32), {k}, [&](const Indices& r) { return a(i[0], r[0]) * b(r[0], i[1]); }); })
+Reduction reduce(const Reducer& reducer, const Shape& extents, const std::function<Expr(const Indices&)>& f);
+/// Several values folded at once: one term, and one resulting tensor, for each value of the reducer.
+Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
+                       const std::function<std::vector<Expr>(const Indices&)>& f);
+Tensor compute(Shape shape, const std::function<Reduction(const Indices&)>& f, std::string name = "reduce");
+std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(const Indices&)>& f,
+                                  std::string name = "reduce");
+
+/// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes must
+/// be under `mask` (and may narrow it further).
+Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr& mask)>& f,
+            std::string name = "view");
+
+/// Parameters of the operator being traced.
+Tensor input(std::string name, DType dtype, Shape shape);
+/// A run-time scalar; `weak` as is_weak.
+Tensor scalar(std::string name, DType dtype, bool weak);
+/// A 0-d constant.
+Tensor literal(DType dtype, double value, bool weak = true);
+Tensor literal(DType dtype, std::int64_t value, bool weak = true);
+
+/// Everything that `outputs` needs, as one Func at stage begin: a root block whose allocs are the intermediate tensors and
+/// whose body is one loop nest for each compute, in an order in which they can run. Parameters: `inputs` in order (used or
+/// not), then one buffer for each output ("out", or "out0", "out1", ..); an output that is a view, an input, or a tensor
+/// that occurs twice is copied by a block of its own. Only what the outputs need is kept.
+Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+
+}  // namespace lathe
