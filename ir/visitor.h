@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -63,12 +64,12 @@ Stmt replace_buffers(const Stmt& s, const BufferMap& map);
 /// anew under the same name, so that a copy can stand beside the original.
 Stmt fresh_copy(const Stmt& s);
 
-/// Does `e` use a variable for which `which` is true?
+/// Does `e` use `variable`?
 bool uses_var(const Expr& e, const Var* variable);
 /// Every variable that `e` uses, each once, in order of first use.
 std::vector<VarRef> used_vars(const Expr& e);
 
-/// Calls `f` on every node of a kind, in program order.
+/// Calls `f` on every statement, or on every expression once, in program order.
 void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f);
 void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f);
 /// Every expression of every statement below `s`, regions and domains excluded; subexpressions are visited too.

@@ -1,0 +1,61 @@
+#include "ir/intrinsics.h"
+
+#include <array>
+
+#include "ir/error.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::array<Intrinsic, 9> all{{{"fma", 3, false},
+                                        {"reinterpret", 1, false},
+                                        {"population_count", 1, false},
+                                        {"reduce_add", 1, true},
+                                        {"reduce_mul", 1, true},
+                                        {"reduce_min", 1, true},
+                                        {"reduce_max", 1, true},
+                                        {"reduce_and", 1, true},
+                                        {"reduce_or", 1, true}}};
+
+const char* reduction_name(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add: return "reduce_add";
+    case BinaryOp::mul: return "reduce_mul";
+    case BinaryOp::min: return "reduce_min";
+    case BinaryOp::max: return "reduce_max";
+    case BinaryOp::logical_and:
+    case BinaryOp::bit_and: return "reduce_and";
+    case BinaryOp::logical_or:
+    case BinaryOp::bit_or: return "reduce_or";
+    default: throw InputError(Mistake::value, "no lane reduction for " + std::string(to_string(op)));
+  }
+}
+
+}  // namespace
+
+std::span<const Intrinsic> intrinsics() { return all; }
+
+const Intrinsic* find_intrinsic(std::string_view name) {
+  for (const Intrinsic& intrinsic : all) {
+    if (intrinsic.name == name) return &intrinsic;
+  }
+  return nullptr;
+}
+
+Expr fma(Expr a, Expr b, Expr c) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "fma", {std::move(a), std::move(b), std::move(c)});
+}
+
+Expr reinterpret(DType dtype, Expr a) {
+  const DType result = dtype.with_lanes(a->dtype.lanes);
+  return Call::make(result, CallKind::intrinsic, "reinterpret", {std::move(a)});
+}
+
+Expr reduce_lanes(BinaryOp op, Expr vector) {
+  if (vector->dtype.is_scalar()) return vector;
+  const DType dtype = vector->dtype.element();
+  return Call::make(dtype, CallKind::intrinsic, reduction_name(op), {std::move(vector)});
+}
+
+}  // namespace lathe

@@ -1,0 +1,160 @@
+#include <unordered_set>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+class Substituter : public Mutator {
+ public:
+  explicit Substituter(const Substitution& map) : map_(map) {}
+
+ protected:
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    const auto found = map_.find(node);
+    return found == map_.end() ? e : found->second;
+  }
+
+ private:
+  friend Region lathe::substitute(const Region&, const Substitution&);
+  const Substitution& map_;
+};
+
+class BufferReplacer : public Mutator {
+ public:
+  explicit BufferReplacer(const BufferMap& map) : map_(map) {}
+
+ protected:
+  Buffer mutate_buffer(const Buffer& buffer) override {
+    const auto found = map_.find(buffer.get());
+    return found == map_.end() ? buffer : found->second;
+  }
+
+ private:
+  const BufferMap& map_;
+};
+
+/// Renames every binding on the way down, so that uses below see the new one.
+class Freshener : public Mutator {
+ protected:
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    const auto found = variables_.find(node);
+    return found == variables_.end() ? e : Expr(found->second);
+  }
+
+  Buffer mutate_buffer(const Buffer& buffer) override {
+    const auto found = buffers_.find(buffer.get());
+    return found == buffers_.end() ? buffer : found->second;
+  }
+
+  Stmt mutate_For(const Stmt&, const For* node) override {
+    Expr min = mutate(node->min), extent = mutate(node->extent);
+    VarRef variable = renew(node->variable);
+    return For::make(std::move(variable), std::move(min), std::move(extent), node->for_kind, mutate(node->body),
+                     node->annotations, node->thread_axis);
+  }
+
+  Stmt mutate_Let(const Stmt&, const Let* node) override {
+    Expr value = mutate(node->value);
+    VarRef variable = renew(node->variable);
+    return Let::make(std::move(variable), std::move(value), mutate(node->body));
+  }
+
+  Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    Block::Fields f = node->f;
+    for (Iter& iter : f.iters) iter.variable = renew(iter.variable);
+    for (const Buffer& buffer : f.allocs) {
+      std::vector<Expr> shape, strides;
+      for (const Expr& e : buffer->shape) shape.push_back(mutate(e));
+      for (const Expr& e : buffer->strides) strides.push_back(mutate(e));
+      std::optional<Region> view;
+      if (buffer->view_of) view = mutate_region(*buffer->view_of);
+      buffers_[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, std::move(shape), buffer->space,
+                                                std::move(strides), mutate(buffer->offset), buffer->alignment, view);
+    }
+    if (f.reducer) {
+      Reducer& reducer = *f.reducer;
+      for (VarRef& v : reducer.lhs) v = renew(v);
+      for (VarRef& v : reducer.rhs) v = renew(v);
+      for (Expr& e : reducer.results) e = mutate(e);
+    }
+    const Stmt renamed = Block::make(std::move(f));
+    return Mutator::mutate_Block(renamed, renamed.as<Block>());
+  }
+
+ private:
+  VarRef renew(const VarRef& variable) {
+    forget();
+    return variables_[variable.get()] = Var::make(variable->name, variable->dtype);
+  }
+
+  std::unordered_map<const Var*, VarRef> variables_;
+  std::unordered_map<const BufferNode*, Buffer> buffers_;
+};
+
+class StmtWalker : public Visitor {
+ public:
+  explicit StmtWalker(const std::function<void(const Stmt&)>& f) : f_(f) {}
+  void visit(const Expr&) override {}
+  void visit(const Stmt& s) override {
+    f_(s);
+    Visitor::visit(s);
+  }
+
+ private:
+  const std::function<void(const Stmt&)>& f_;
+};
+
+class ExprWalker : public Visitor {
+ public:
+  explicit ExprWalker(const std::function<void(const Expr&)>& f) : f_(f) {}
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (!seen_.insert(e.get()).second) return;
+    f_(e);
+    Visitor::visit(e);
+  }
+
+ protected:
+  void visit_Block(const Block* node) override {
+    for (const Expr& binding : node->f.bindings) visit(binding);
+    if (node->f.predicate) visit(node->f.predicate);
+    if (node->f.init) visit(node->f.init);
+    visit(node->f.body);
+  }
+
+ private:
+  const std::function<void(const Expr&)>& f_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+}  // namespace
+
+Expr substitute(const Expr& e, const Substitution& map) { return e && !map.empty() ? Substituter(map).mutate(e) : e; }
+Stmt substitute(const Stmt& s, const Substitution& map) { return s && !map.empty() ? Substituter(map).mutate(s) : s; }
+Region substitute(const Region& region, const Substitution& map) { return Substituter(map).mutate_region(region); }
+
+Stmt replace_buffers(const Stmt& s, const BufferMap& map) { return map.empty() ? s : BufferReplacer(map).mutate(s); }
+
+Stmt fresh_copy(const Stmt& s) { return Freshener().mutate(s); }
+
+void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f) { StmtWalker(f).visit(s); }
+void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f) { ExprWalker(f).visit(e); }
+void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& f) { ExprWalker(f).visit(s); }
+
+bool uses_var(const Expr& e, const Var* variable) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& sub) { found |= sub.get() == variable; });
+  return found;
+}
+
+std::vector<VarRef> used_vars(const Expr& e) {
+  std::vector<VarRef> vars;
+  for_each_expr(e, [&](const Expr& sub) {
+    if (const Var* var = sub.as<Var>()) vars.emplace_back(var);
+  });
+  return vars;
+}
+
+}  // namespace lathe
