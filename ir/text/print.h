@@ -15,7 +15,7 @@ std::string print(const Stmt& s);
 std::string print(const Expr& e);
 std::string print(const Region& region);
 
-/// As print, with a line comment `// <- note` behind the first line of the statement `culprit`.
+/// As print, with a line comment `# <- note` behind the first line of the statement `culprit`.
 std::string print_marked(const Func& func, const Stmt& culprit, const std::string& note);
 
 }  // namespace lathe
