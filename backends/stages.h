@@ -50,7 +50,8 @@ struct LowerOptions {
   std::vector<PassTiming>* timings = nullptr;
 };
 
-/// Runs the stages that lie after func->stage, in order; the result's stage is the last one run.
+/// Runs the stages that lie after func->stage, in order; the result's stage is the last one run to its end. The passes of
+/// `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there.
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options = {});
 
 }  // namespace lathe

@@ -1,0 +1,47 @@
+#include "ir/passes/lower_blocks.h"
+
+#include "ir/analysis/simplify.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+class BlockLowerer : public Mutator {
+ protected:
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    auto found = values_.find(node);
+    return found == values_.end() ? e : found->second;
+  }
+
+  Stmt mutate_Block(const Stmt&, const Block* node) override {
+    const Block::Fields& f = node->f;
+    LATHE_CHECK(!f.init, "block " + f.name + " still has an init; lower_reductions runs before lower_blocks");
+    Expr predicate = mutate(f.predicate);
+    for (size_t i = 0; i < f.iters.size(); ++i) values_[f.iters[i].variable.get()] = mutate(f.bindings[i]);
+    // A block that stands in two places binds its iters twice: what was remembered of the first is void.
+    if (!f.iters.empty()) forget();
+    Stmt body = mutate(f.body);
+    if (!f.allocs.empty()) {
+      Block::Fields scope;
+      scope.name = f.name;
+      scope.allocs = f.allocs;
+      scope.body = std::move(body);
+      scope.annotations = f.annotations;
+      body = Block::make(std::move(scope));
+    }
+    return predicate ? If::make(std::move(predicate), std::move(body)) : body;
+  }
+
+ private:
+  Substitution values_;
+};
+
+}  // namespace
+
+Func lower_blocks(const Func& func) {
+  Stmt body = BlockLowerer().mutate(func->body);
+  return with_body(func, simplify(body, Bounds(func)));
+}
+
+}  // namespace lathe

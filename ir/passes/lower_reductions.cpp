@@ -1,0 +1,190 @@
+#include "ir/passes/lower_reductions.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/analysis/simplify.h"
+#include "ir/error.h"
+#include "ir/passes/conjuncts.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+using VarSet = std::unordered_set<const Var*>;
+
+bool uses_any(const Expr& e, const VarSet& vars) {
+  for (const VarRef& var : used_vars(e)) {
+    if (vars.count(var.get())) return true;
+  }
+  return false;
+}
+
+/// An init on its way up to the loop in front of which it belongs, gathering the loops that it needs.
+struct PendingInit {
+  const For* target;
+  VarSet loops;  ///< loop variables that its bindings and predicate use and that lie below target
+  Stmt nest;
+};
+
+class ReductionLowerer : public Mutator {
+ public:
+  explicit ReductionLowerer(const Func& func) : bounds_(func) {}
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    path_.push_back(node);
+    Stmt result = Mutator::mutate_For(s, node);
+    path_.pop_back();
+    std::vector<Stmt> before;
+    for (PendingInit& init : pending_) {
+      if (init.loops.count(node->variable.get())) {
+        VarRef copy = Var::make(node->variable->name + "_init");
+        init.nest = For::make(copy, node->min, node->extent, node->for_kind,
+                              substitute(init.nest, {{node->variable.get(), copy}}), node->annotations, node->thread_axis);
+      }
+      if (init.target == node) before.push_back(init.nest);
+    }
+    if (before.empty()) return result;
+    std::erase_if(pending_, [&](const PendingInit& init) { return init.target == node; });
+    before.push_back(std::move(result));
+    return Seq::make(std::move(before));
+  }
+
+  Stmt mutate_If(const Stmt& s, const If* node) override { return behind_barrier([&] { return Mutator::mutate_If(s, node); }); }
+  Stmt mutate_While(const Stmt& s, const While* node) override {
+    return behind_barrier([&] { return Mutator::mutate_While(s, node); });
+  }
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    return behind_barrier([&] { return Mutator::mutate_Let(s, node); });
+  }
+
+  Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    for (const Iter& iter : node->f.iters) bounds_.bind(iter.variable, iter.domain);
+    std::vector<const For*> path;
+    std::swap(path, path_);
+    Stmt result = Mutator::mutate_Block(s, node);
+    std::swap(path, path_);
+    const Block* block = result.as<Block>();
+    return block->f.init ? lower(*block) : result;
+  }
+
+ private:
+  /// A null on the path: no init may move out past it.
+  template <class F>
+  Stmt behind_barrier(F f) {
+    path_.push_back(nullptr);
+    Stmt result = f();
+    path_.pop_back();
+    return result;
+  }
+
+  Stmt lower(const Block& block) {
+    const Block::Fields& f = block.f;
+    VarSet reduce_vars;
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      if (f.iters[i].kind == IterKind::space) continue;
+      for (const VarRef& var : used_vars(f.bindings[i])) reduce_vars.insert(var.get());
+    }
+    size_t target = path_.size();
+    bool legal = true;
+    for (size_t i = path_.size(); i-- > 0;) {
+      if (path_[i] && reduce_vars.count(path_[i]->variable.get())) target = i;
+    }
+    VarSet below;
+    for (size_t i = target; i < path_.size(); ++i) {
+      if (path_[i]) {
+        below.insert(path_[i]->variable.get());
+      } else {
+        legal = false;
+      }
+    }
+    for (const Var* var : reduce_vars) {
+      // An iter of an outer block drives the reduction as well: only the guard sees its start.
+      bool is_loop = std::any_of(path_.begin(), path_.end(), [&](const For* loop) { return loop && loop->variable.get() == var; });
+      legal &= is_loop;
+    }
+    std::vector<Expr> kept;
+    std::vector<Expr> needed;
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      if (f.iters[i].kind == IterKind::space) needed.push_back(f.bindings[i]);
+    }
+    for (const Expr& conjunct : conjuncts_of(f.predicate)) {
+      bool reduces = uses_any(conjunct, reduce_vars);
+      if (!reduces) {
+        kept.push_back(conjunct);
+        needed.push_back(conjunct);
+      } else {
+        // A condition on reduce loops alone says which terms there are; one that mixes both also says which points exist.
+        for (const VarRef& var : used_vars(conjunct)) legal &= reduce_vars.count(var.get()) || !below.count(var.get());
+      }
+    }
+    PendingInit init;
+    for (const Expr& e : needed) {
+      for (const VarRef& var : used_vars(e)) {
+        legal &= !reduce_vars.count(var.get());
+        if (below.count(var.get())) init.loops.insert(var.get());
+      }
+    }
+    if (!legal) return guard(block);
+
+    init.nest = init_block(f, conjunction(kept));
+    Stmt update = without_init(f);
+    if (target == path_.size()) return Seq::make({init.nest, update});
+    init.target = path_[target];
+    pending_.push_back(std::move(init));
+    return update;
+  }
+
+  static Stmt without_init(Block::Fields f) {
+    f.init = nullptr;
+    return Block::make(std::move(f));
+  }
+
+  static Stmt init_block(const Block::Fields& f, const Expr& predicate) {
+    Block::Fields init;
+    init.name = f.name + "_init";
+    Substitution fresh;
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      if (f.iters[i].kind != IterKind::space) continue;
+      VarRef variable = Var::make(f.iters[i].variable->name);
+      fresh[f.iters[i].variable.get()] = variable;
+      init.iters.push_back({variable, f.iters[i].domain, IterKind::space});
+      init.bindings.push_back(f.bindings[i]);
+    }
+    init.predicate = predicate;
+    for (const Region& write : f.writes) init.writes.push_back(substitute(write, fresh));
+    init.body = substitute(fresh_copy(f.init), fresh);
+    return Block::make(std::move(init));
+  }
+
+  Stmt guard(const Block& block) {
+    Block::Fields f = block.f;
+    Expr at_start;
+    for (Iter& iter : f.iters) {
+      if (iter.kind == IterKind::space) continue;
+      if (!proves(bounds_, ge(iter.domain.extent, index(1)))) {
+        throw Refusal("lower_reductions", 1,
+                      "lower_reductions refused: condition 1, a reduction whose loops drive both space and reduce iters has a "
+                      "reduce domain that is never empty: block " + f.name + ", iter " + iter.variable->name);
+      }
+      iter.kind = IterKind::ordered;
+      at_start = logical_and(at_start, eq(iter.variable, iter.domain.min));
+    }
+    f.body = Seq::make({at_start ? If::make(at_start, f.init) : f.init, f.body});
+    f.init = nullptr;
+    f.reducer.reset();
+    return Block::make(std::move(f));
+  }
+
+  Bounds bounds_;
+  std::vector<const For*> path_;  ///< loops between the enclosing block and here; null for a barrier
+  std::vector<PendingInit> pending_;
+};
+
+}  // namespace
+
+Func lower_reductions(const Func& func) { return with_body(func, ReductionLowerer(func).mutate(func->body)); }
+
+}  // namespace lathe

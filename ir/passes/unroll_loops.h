@@ -1,0 +1,15 @@
+#pragma once
+#include "ir/func.h"
+
+namespace lathe {
+
+/// Replaces each unrolled loop by copies of its body, with names of their own.
+///
+///   for i in 0..2 unrolled:         acc[0] = a[0]
+///     acc[i] = a[i]            ->   acc[1] = a[1]
+///
+/// An unrolled loop whose extent is not constant becomes serial. Runs behind vectorize_loops, so that a body is vectorized
+/// once and copied after; register buffers have constant indices from here on.
+Func unroll_loops(const Func& func);
+
+}  // namespace lathe

@@ -1,0 +1,67 @@
+#include "ir/passes/vectorize_loops.h"
+
+#include "ir/analysis/simplify.h"
+#include "ir/intrinsics.h"
+#include "ir/passes/conjuncts.h"
+#include "ir/passes/vectorizer.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+bool has_vectors(const Stmt& s) {
+  bool found = false;
+  for_each_stmt(s, [&](const Stmt& below) {
+    const For* loop = below.as<For>();
+    found |= loop && loop->for_kind == ForKind::vectorized;
+  });
+  for_each_expr(s, [&](const Expr& e) { found |= !e->dtype.is_scalar(); });
+  return found;
+}
+
+class LoopVectorizer : public Mutator {
+ public:
+  explicit LoopVectorizer(const Func& func) : bounds_(func) {}
+  bool changed = false;
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    if (node->for_kind != ForKind::vectorized) {
+      bounds_.bind(node->variable, Range{node->min, node->extent});
+      return Mutator::mutate_For(s, node);
+    }
+    changed = true;
+    Expr extent = simplify(node->extent, bounds_);
+    const std::int64_t* lanes = as_int(extent);
+    if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {
+      if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_)) return vector;
+    }
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    return For::make(node->variable, node->min, node->extent, ForKind::serial, mutate(node->body), node->annotations);
+  }
+
+  Stmt mutate_If(const Stmt& s, const If* node) override {
+    Bounds saved = bounds_;
+    bounds_.assume(node->condition);
+    Stmt then_case = mutate(node->then_case);
+    bounds_ = saved;
+    Stmt else_case = mutate(node->else_case);
+    if (then_case == node->then_case && else_case == node->else_case) return s;
+    return If::make(node->condition, std::move(then_case), std::move(else_case));
+  }
+
+ private:
+  static constexpr std::int64_t max_lanes = 1024;
+  Bounds bounds_;
+};
+
+}  // namespace
+
+Func vectorize_loops(const Func& func) {
+  LoopVectorizer vectorizer(func);
+  Stmt body = vectorizer.mutate(func->body);
+  if (!vectorizer.changed) return func;
+  return with_body(func, simplify(body, Bounds(func)));
+}
+
+}  // namespace lathe
