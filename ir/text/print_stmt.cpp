@@ -15,6 +15,11 @@ std::string annotation_text(const Annotation& value) {
   return literal;
 }
 
+bool is_index(const Expr& e, std::int64_t value) {
+  const auto* imm = e.as<IntImm>();
+  return imm && imm->dtype == i64 && imm->value == value;
+}
+
 }  // namespace
 
 void Printer::newline() {
@@ -35,7 +40,7 @@ void Printer::annotations(const Annotations& annotations) {
 void Printer::range(const Range& range) {
   write("[");
   expr(range.min);
-  write(range.min->dtype == i64 && is_int(range.min, 0) ? ", " : ", +");
+  write(is_index(range.min, 0) ? ", " : ", +");
   expr(range.extent);
   write(")");
 }
@@ -46,11 +51,11 @@ void Printer::region(const Region& region) {
   size_t dimension = 0;
   separated(region.ranges, [&](const Range& range) {
     const size_t d = dimension++;
-    const bool whole = region.buffer->rank() == region.ranges.size() && is_int(range.min, 0) &&
-                       equal(range.extent, region.buffer->shape[d]) && !is_int(range.extent, 1);
+    const bool whole = region.buffer->rank() == region.ranges.size() && is_index(range.min, 0) &&
+                       equal(range.extent, region.buffer->shape[d]) && !is_index(range.extent, 1);
     if (whole) return write("..");
     expr(range.min);
-    if (is_int(range.extent, 1)) return;
+    if (is_index(range.extent, 1)) return;
     write(":+");
     expr(range.extent);
   });
