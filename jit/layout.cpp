@@ -1,0 +1,147 @@
+#include "jit/layout.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_set>
+
+#include <bit>
+
+#include "ir/error.h"
+
+namespace lathe {
+namespace {
+
+struct ByteRange {
+  std::uintptr_t begin, end;
+};
+
+ByteRange byte_range(const TensorView& view) {
+  const auto base = reinterpret_cast<std::uintptr_t>(view.data);
+  std::int64_t low = 0, high = 0;
+  if (view.strides) {
+    for (int d = 0; d < view.rank; ++d) {
+      if (view.shape[d] == 0) return {base, base};
+      const std::int64_t reach = (view.shape[d] - 1) * view.strides[d];
+      (reach < 0 ? low : high) += reach;
+    }
+  } else {
+    high = view.elements() - 1;
+  }
+  const std::int64_t bytes = view.dtype.bytes();
+  return {base + static_cast<std::uintptr_t>(low * bytes), base + static_cast<std::uintptr_t>((high + 1) * bytes)};
+}
+
+bool same_layout(const TensorView& a, const TensorView& b) {
+  if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
+  if (!std::equal(a.shape, a.shape + a.rank, b.shape)) return false;
+  std::int64_t dense = 1;
+  for (int d = a.rank; d-- > 0;) {
+    const std::int64_t x = a.strides ? a.strides[d] : dense, y = b.strides ? b.strides[d] : dense;
+    if (x != y && a.shape[d] > 1) return false;
+    dense *= a.shape[d];
+  }
+  return true;
+}
+
+/// Calls f(element offset) for every index of `view`, in row-major order.
+template <class F>
+void for_each_offset(const TensorView& view, F f) {
+  std::vector<std::int64_t> index(view.rank, 0), strides(view.rank);
+  std::int64_t dense = 1;
+  for (int d = view.rank; d-- > 0;) {
+    strides[d] = view.strides ? view.strides[d] : dense;
+    dense *= view.shape[d];
+  }
+  const std::int64_t count = view.elements();
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    f(offset);
+    for (int d = view.rank; d-- > 0;) {
+      offset += strides[d];
+      if (++index[d] < view.shape[d]) break;
+      offset -= strides[d] * view.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+template <class Element>
+void scatter(const void* dense, const TensorView& to) {
+  const auto* from = static_cast<const Element*>(dense);
+  auto* base = static_cast<Element*>(to.data);
+  for_each_offset(to, [&](std::int64_t offset) { std::memcpy(base + offset, from++, sizeof(Element)); });
+}
+
+}  // namespace
+
+std::string describe(const TensorView& view) {
+  std::string text = to_string(view.dtype) + "[";
+  for (int d = 0; d < view.rank; ++d) text += (d ? ", " : "") + std::to_string(view.shape[d]);
+  return text + "]";
+}
+
+ScalarValue ScalarValue::of(double value) { return {f64, std::bit_cast<std::int64_t>(value), true}; }
+ScalarValue ScalarValue::of(std::int64_t value) { return {i64, value, true}; }
+
+StrideClasses classify_strides(const TensorView& view) {
+  if (!view.strides) return 0;
+  StrideClasses classes = 0;
+  std::int64_t dense = 1;
+  for (int d = view.rank; d-- > 0;) {
+    const std::int64_t extent = view.shape[d], stride = view.strides[d];
+    if (extent > 1 && stride != dense) {
+      const StrideClass c = stride == 0 ? StrideClass::zero : stride == 1 ? StrideClass::unit : StrideClass::runtime;
+      classes |= static_cast<StrideClasses>(c) << (2 * d);
+    }
+    dense *= extent;
+  }
+  // An empty array touches nothing, whatever its strides.
+  return dense == 0 ? 0 : classes;
+}
+
+AliasClass alias_class(const TensorView& a, const TensorView& b) {
+  const ByteRange x = byte_range(a), y = byte_range(b);
+  if (x.begin >= y.end || y.begin >= x.end || x.begin == x.end || y.begin == y.end) return AliasClass::disjoint;
+  return same_layout(a, b) ? AliasClass::identical : AliasClass::overlapping;
+}
+
+bool overlaps_itself(const TensorView& view) {
+  if (!view.strides || view.elements() <= 1) return false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // |stride|, extent
+  for (int d = 0; d < view.rank; ++d) {
+    if (view.shape[d] > 1) dims.emplace_back(std::abs(view.strides[d]), view.shape[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t reach = 0;
+  bool nested = true;
+  for (const auto& [stride, extent] : dims) {
+    if (stride == 0) return true;
+    nested &= stride > reach;
+    reach += stride * (extent - 1);
+  }
+  if (nested) return false;
+  if (view.elements() > (std::int64_t{1} << 22)) return true;
+  std::unordered_set<std::int64_t> seen;
+  bool overlap = false;
+  for_each_offset(view, [&](std::int64_t offset) { overlap |= !seen.insert(offset).second; });
+  return overlap;
+}
+
+std::int64_t dense_bytes(const TensorView& view) { return view.elements() * view.dtype.bytes(); }
+
+void scatter_dense(const void* dense, const TensorView& to) {
+  if (classify_strides(to) == 0) {
+    if (to.elements() > 0) std::memcpy(to.data, dense, static_cast<size_t>(dense_bytes(to)));
+    return;
+  }
+  switch (to.dtype.bytes()) {
+    case 1: return scatter<std::uint8_t>(dense, to);
+    case 2: return scatter<std::uint16_t>(dense, to);
+    case 4: return scatter<std::uint32_t>(dense, to);
+    case 8: return scatter<std::uint64_t>(dense, to);
+    default: LATHE_CHECK(false, describe(to));
+  }
+}
+
+}  // namespace lathe

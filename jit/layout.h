@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "jit/tensor_view.h"
+
+namespace lathe {
+
+/// What a kernel may assume of one stride; two bits of a signature.
+enum class StrideClass : std::uint8_t {
+  dense = 0,   ///< what a compact row-major array would have here, or an extent of at most 1
+  zero = 1,    ///< a broadcast dimension
+  unit = 2,    ///< neighbours in memory, but not where compact order has them
+  runtime = 3  ///< any other: handed to the kernel as a scalar
+};
+
+/// Two bits a dimension, dimension 0 lowest. Ranks are at most `max_rank`.
+using StrideClasses = std::uint64_t;
+inline constexpr int max_rank = 24;
+
+StrideClasses classify_strides(const TensorView& view);
+inline StrideClass stride_class(StrideClasses classes, int dimension) {
+  return static_cast<StrideClass>((classes >> (2 * dimension)) & 3);
+}
+
+/// How an output lies to another tensor; part of the signature.
+enum class AliasClass : std::uint8_t { disjoint = 0, identical = 1, overlapping = 2 };
+
+/// Compares the byte ranges that two views span; interleaved views that share no element count as overlapping.
+AliasClass alias_class(const TensorView& a, const TensorView& b);
+
+/// Do two different indices of `view` name the same element? Exact where strides nest, and by enumeration up to 2^22
+/// elements otherwise; beyond that it answers true.
+bool overlaps_itself(const TensorView& view);
+
+/// Bytes that a compact copy of `view` takes.
+std::int64_t dense_bytes(const TensorView& view);
+
+/// Copies a compact array into `to`, any strides.
+void scatter_dense(const void* dense, const TensorView& to);
+
+}  // namespace lathe

@@ -1,0 +1,100 @@
+#include "jit/runtime/threads.h"
+
+#include <sched.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+namespace lathe {
+namespace {
+
+/// cgroup v2's cpu.max, or v1's quota and period: CPUs, rounded up; 0 where there is no limit.
+int cgroup_cpus() {
+  std::string quota;
+  double period = 0;
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period) {
+    if (quota == "max" || period <= 0) return 0;
+    return static_cast<int>(std::ceil(std::stod(quota) / period));
+  }
+  double limit = 0;
+  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (v1_quota >> limit && v1_period >> period && limit > 0 && period > 0) {
+    return static_cast<int>(std::ceil(limit / period));
+  }
+  return 0;
+}
+
+std::atomic<int> configured_threads{0};
+std::atomic<LatheParallelFor> configured_parallel_for{&tbb_parallel_for};
+std::atomic<void*> configured_host{nullptr};
+
+/// True on a thread that is inside a parallel body: a loop within runs inline, on that worker.
+thread_local bool inside_parallel = false;
+thread_local std::int32_t current_worker = 0;
+
+}  // namespace
+
+int usable_threads() {
+  static const int count = [] {
+    cpu_set_t set;
+    int cpus = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+    const int limit = cgroup_cpus();
+    return std::max(1, limit > 0 ? std::min(cpus, limit) : cpus);
+  }();
+  return count;
+}
+
+int thread_count() {
+  const int count = configured_threads.load(std::memory_order_relaxed);
+  return count > 0 ? count : usable_threads();
+}
+
+void set_thread_count(int count) { configured_threads.store(std::max(count, 0), std::memory_order_relaxed); }
+
+void set_parallel_for(LatheParallelFor parallel_for, void* host) {
+  configured_host.store(parallel_for ? host : nullptr);
+  configured_parallel_for.store(parallel_for ? parallel_for : &tbb_parallel_for);
+}
+
+LatheParallelFor current_parallel_for(void** host) {
+  *host = configured_host.load(std::memory_order_relaxed);
+  return configured_parallel_for.load(std::memory_order_relaxed);
+}
+
+std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
+                              void* closure) {
+  if (n <= 0) return LATHE_OK;
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t most_pieces = (n + grain - 1) / grain;
+  const int workers = static_cast<int>(std::min<std::int64_t>(context->thread_count, most_pieces));
+  if (workers <= 1 || inside_parallel) return body(closure, 0, n, inside_parallel ? current_worker : 0);
+
+  // Four pieces a worker balance uneven cores; fewer where the grain says so.
+  const std::int64_t pieces = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers);
+  std::atomic<std::int64_t> next{0};
+  std::atomic<std::int32_t> status{LATHE_OK};
+  tbb::parallel_for(
+      0, workers, 1,
+      [&](int worker) {
+        inside_parallel = true;
+        current_worker = worker;
+        for (std::int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+          if (status.load(std::memory_order_relaxed) != LATHE_OK) break;
+          const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
+          std::int32_t none = LATHE_OK;
+          if (result != LATHE_OK) status.compare_exchange_strong(none, result);
+        }
+        inside_parallel = false;
+      },
+      tbb::static_partitioner());
+  return status.load();
+}
+
+}  // namespace lathe

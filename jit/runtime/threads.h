@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+
+#include "ir/abi.h"
+
+namespace lathe {
+
+/// Threads that this process may use: the smaller of its affinity mask and its cgroup's CPU quota, at least 1.
+int usable_threads();
+
+/// Worker threads of later calls: usable_threads() until set. 1 runs kernels on the calling thread alone.
+int thread_count();
+void set_thread_count(int count);
+
+/// The parallel loop of later calls, and what its context's `host` holds; null brings oneTBB back. Kernels already running
+/// keep what they started with.
+void set_parallel_for(LatheParallelFor parallel_for, void* host);
+/// What a call started now would use.
+LatheParallelFor current_parallel_for(void** host);
+
+/// The parallel_for on oneTBB. A loop within a loop runs inline on its worker.
+std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
+                              void* closure);
+
+}  // namespace lathe

@@ -1,0 +1,24 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "ir/func.h"
+#include "jit/layout.h"
+
+namespace lathe {
+
+/// How one array argument lies in memory.
+struct ArgumentLayout {
+  StrideClasses strides = 0;
+  bool aligned = true;  ///< to its element's size
+};
+
+struct StrideParameter {
+  int tensor, dimension;
+};
+
+/// Rewrites the buffer parameters of a traced Func, which are compact, to the layouts that the caller's arrays have: strides
+/// known from the class are constants, the others become scalar parameters, appended in the order of `*runtime`.
+Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, std::vector<StrideParameter>* runtime);
+
+}  // namespace lathe
