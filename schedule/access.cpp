@@ -1,0 +1,223 @@
+#include "schedule/access.h"
+
+#include <unordered_set>
+
+#include "ir/structural.h"
+#include "ir/visitor.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+void accumulate(const Expr& e, std::int64_t factor, LinearForm& form) {
+  if (factor == 0) return;
+  if (const std::int64_t* value = as_int(e)) {
+    form.constant += factor * *value;
+    return;
+  }
+  if (const Binary* node = e.as<Binary>()) {
+    if (node->op == BinaryOp::add || node->op == BinaryOp::sub) {
+      accumulate(node->a, factor, form);
+      accumulate(node->b, node->op == BinaryOp::add ? factor : -factor, form);
+      return;
+    }
+    if (node->op == BinaryOp::mul) {
+      if (const std::int64_t* right = as_int(node->b)) return accumulate(node->a, factor * *right, form);
+      if (const std::int64_t* left = as_int(node->a)) return accumulate(node->b, factor * *left, form);
+    }
+  }
+  if (const Unary* node = e.as<Unary>(); node && node->op == UnaryOp::neg) return accumulate(node->a, -factor, form);
+  for (auto& [atom, coefficient] : form.terms) {
+    if (atom == e || (!e.as<Var>() && equal(atom, e))) {
+      coefficient += factor;
+      return;
+    }
+  }
+  form.terms.emplace_back(e, factor);
+}
+
+bool same(const Expr& a, const Expr& b) { return a == b || constant_difference(a, b) == 0; }
+
+bool same_ranges(const Region& a, const Region& b) {
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    if (!same(a.ranges[d].min, b.ranges[d].min) || !same(a.ranges[d].extent, b.ranges[d].extent)) return false;
+  }
+  return true;
+}
+
+bool contains_load(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& sub) { found |= sub.as<Load>() != nullptr || sub.as<Call>() != nullptr; });
+  return found;
+}
+
+/// Collects the accesses of a block body that hold no loops, with the values of Lets put in where indices use them.
+class Accesses : public Visitor {
+ public:
+  explicit Accesses(bool want_reads) : want_reads_(want_reads) {}
+  using Visitor::visit;
+
+  void visit(const Expr& e) override {
+    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+  std::vector<Region> found;
+
+ protected:
+  void visit_Let(const Let* node) override {
+    visit(node->value);
+    if (node->variable->dtype.element() == i64) values_[node->variable.get()] = substitute(node->value, values_);
+    visit(node->body);
+  }
+  void visit_For(const For* node) override {
+    inner_.push_back({node->variable, {node->min, node->extent}});
+    Visitor::visit_For(node);
+    inner_.pop_back();
+  }
+  void visit_Load(const Load* node) override {
+    if (want_reads_) add(node->buffer, node->indices);
+    Visitor::visit_Load(node);
+  }
+  void visit_AddressOf(const AddressOf* node) override {
+    if (want_reads_) found.push_back(full_region(node->buffer));
+    Visitor::visit_AddressOf(node);
+  }
+  void visit_Store(const Store* node) override {
+    if (!want_reads_) add(node->buffer, node->indices);
+    Visitor::visit_Store(node);
+  }
+
+ private:
+  void add(const Buffer& buffer, const std::vector<Expr>& indices) {
+    Region region = full_region(buffer);
+    if (indices.size() == region.ranges.size()) {
+      for (size_t d = 0; d < indices.size(); ++d) {
+        const Expr index = substitute(indices[d], values_);
+        if (const Ramp* ramp = index.as<Ramp>(); ramp && as_int(ramp->stride) && !contains_load(index)) {
+          region.ranges[d] = {ramp->base, lathe::index((ramp->dtype.lanes - 1) * *as_int(ramp->stride) + 1)};
+        } else if (index->dtype.is_scalar() && !contains_load(index)) {
+          region.ranges[d] = {index, lathe::index(1)};
+        }
+      }
+    }
+    region = eliminate(region, inner_);
+    for (const Region& other : found) {
+      if (other.buffer == buffer && same_ranges(other, region)) return;
+    }
+    found.push_back(std::move(region));
+  }
+
+  bool want_reads_;
+  Substitution values_;
+  std::vector<Axis> inner_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+std::vector<Region> infer(const Block& block, bool want_reads) {
+  Accesses accesses(want_reads);
+  if (block.f.init) accesses.visit(block.f.init);
+  accesses.visit(block.f.body);
+  return std::move(accesses.found);
+}
+
+}  // namespace
+
+LinearForm linear_form(const Expr& e) {
+  LinearForm form;
+  accumulate(e, 1, form);
+  std::erase_if(form.terms, [](const auto& term) { return term.second == 0; });
+  return form;
+}
+
+std::optional<std::int64_t> constant_difference(const Expr& a, const Expr& b) {
+  if (a == b) return 0;
+  LinearForm form;
+  accumulate(a, 1, form);
+  accumulate(b, -1, form);
+  for (const auto& [atom, coefficient] : form.terms) {
+    if (coefficient != 0) return std::nullopt;
+  }
+  return form.constant;
+}
+
+std::optional<std::pair<std::int64_t, Expr>> split_linear(const Expr& e, const VarRef& variable) {
+  if (e == Expr(variable)) return std::pair{std::int64_t{1}, index(0)};
+  if (!uses_var(e, variable.get())) return std::pair{std::int64_t{0}, e};
+  const LinearForm form = linear_form(e);
+  std::int64_t coefficient = 0;
+  Expr rest = index(form.constant);
+  for (const auto& [atom, factor] : form.terms) {
+    if (atom == Expr(variable)) {
+      coefficient = factor;
+    } else if (uses_var(atom, variable.get())) {
+      return std::nullopt;
+    } else {
+      rest = atom * factor + rest;
+    }
+  }
+  return std::pair{coefficient, rest};
+}
+
+std::optional<Range> eliminate(Range range, const std::vector<Axis>& inner) {
+  for (size_t i = inner.size(); i-- > 0;) {
+    const auto& [variable, domain] = inner[i];
+    if (uses_var(range.extent, variable.get())) return std::nullopt;
+    const auto parts = split_linear(range.min, variable);
+    if (!parts) return std::nullopt;
+    const auto& [coefficient, rest] = *parts;
+    if (coefficient == 0) continue;
+    range.min = coefficient > 0 ? rest + domain.min * coefficient
+                                : rest + (domain.min + domain.extent - 1) * coefficient;
+    range.extent = range.extent + (domain.extent - 1) * (coefficient > 0 ? coefficient : -coefficient);
+  }
+  return range;
+}
+
+Region eliminate(const Region& region, const std::vector<Axis>& inner) {
+  Region result = region;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const std::optional<Range> range = eliminate(region.ranges[d], inner);
+    result.ranges[d] = range ? *range : Range{index(0), region.buffer->shape[d]};
+  }
+  return result;
+}
+
+Region bounding_region(const Region& a, const Region& b) {
+  Region result = a;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const Range& left = a.ranges[d];
+    const Range& right = b.ranges[d];
+    const auto min = constant_difference(right.min, left.min);
+    const auto end = constant_difference(right.min + right.extent, left.min + left.extent);
+    if (!min || !end) {
+      result.ranges[d] = {index(0), a.buffer->shape[d]};
+      continue;
+    }
+    const std::int64_t down = *min < 0 ? -*min : 0, up = *end > 0 ? *end : 0;
+    result.ranges[d] = {left.min - down, left.extent + (down + up)};
+  }
+  return result;
+}
+
+std::vector<Region> infer_reads(const Block& block) { return infer(block, true); }
+std::vector<Region> infer_writes(const Block& block) { return infer(block, false); }
+
+Stmt with_inferred_regions(const Block& block) {
+  return with_fields(block, [&](Block::Fields& f) {
+    std::vector<Region> reads = infer_reads(block), writes = infer_writes(block);
+    for (const Region& region : f.reads) {
+      if (region.provenance != Provenance::inferred) reads.push_back(region);
+    }
+    for (const Region& region : f.writes) {
+      if (region.provenance != Provenance::inferred) writes.push_back(region);
+    }
+    f.reads = std::move(reads);
+    f.writes = std::move(writes);
+  });
+}
+
+Stmt add_predicate(const Block& block, const Expr& condition) {
+  return with_fields(block, [&](Block::Fields& f) { f.predicate = logical_and(f.predicate, condition); });
+}
+
+}  // namespace lathe

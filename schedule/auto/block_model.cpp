@@ -1,0 +1,181 @@
+#include "schedule/auto/block_model.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/visitor.h"
+#include "schedule/access.h"
+
+namespace lathe {
+namespace {
+
+class AccessCollector : public Visitor {
+ public:
+  explicit AccessCollector(const Block& block) : block_(block) {}
+  using Visitor::visit;
+
+  void visit(const Expr& e) override {
+    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+  std::vector<Access> found;
+
+ protected:
+  void visit_Let(const Let* node) override {
+    visit(node->value);
+    if (node->variable->dtype == i64) values_[node->variable.get()] = substitute(node->value, values_);
+    visit(node->body);
+  }
+  void visit_Load(const Load* node) override {
+    add(node->buffer, node->indices, node->mask, false);
+    Visitor::visit_Load(node);
+  }
+  void visit_Store(const Store* node) override {
+    add(node->buffer, node->indices, node->mask, true);
+    Visitor::visit_Store(node);
+  }
+
+ private:
+  void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
+    Access access{buffer, store, static_cast<bool>(mask), {}};
+    const std::vector<Expr> strides = strides_of(buffer);
+    for (const Iter& iter : block_.f.iters) {
+      std::optional<std::int64_t> total = 0;
+      for (size_t d = 0; d < indices.size() && total; ++d) {
+        const auto parts = split_linear(values_.empty() ? indices[d] : substitute(indices[d], values_), iter.variable);
+        const std::int64_t* stride = as_int(strides[d]);
+        if (!parts) {
+          total = std::nullopt;
+        } else if (parts->first != 0) {
+          total = stride ? std::optional(*total + parts->first * *stride) : std::nullopt;
+        }
+      }
+      access.strides.push_back(total);
+    }
+    found.push_back(std::move(access));
+  }
+
+  const Block& block_;
+  Substitution values_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+double unary_cost(UnaryOp op, DType dtype) {
+  switch (op) {
+    case UnaryOp::neg:
+    case UnaryOp::bit_not:
+    case UnaryOp::logical_not:
+    case UnaryOp::abs:
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::trunc:
+    case UnaryOp::round:
+    case UnaryOp::is_nan:
+    case UnaryOp::is_inf:
+    case UnaryOp::is_finite:
+    case UnaryOp::signbit: return 1;
+    case UnaryOp::sqrt:
+    case UnaryOp::rsqrt: return 8;
+    case UnaryOp::exp:
+    case UnaryOp::exp2:
+    case UnaryOp::log:
+    case UnaryOp::log2: return dtype.bits == 32 ? 16 : 40;
+    default: return dtype.bits == 32 ? 24 : 60;
+  }
+}
+
+double binary_cost(BinaryOp op, DType dtype) {
+  switch (op) {
+    case BinaryOp::div: return 6;
+    case BinaryOp::floor_div:
+    case BinaryOp::floor_mod: return dtype.is_float() ? 10 : 20;
+    case BinaryOp::pow: return 50;
+    case BinaryOp::atan2:
+    case BinaryOp::hypot: return 40;
+    case BinaryOp::nextafter: return 8;
+    default: return 1;
+  }
+}
+
+/// Adds up costs of value computations; index arithmetic is taken for free, as it is shared along a vector.
+class CostSum : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (!e || !seen_.insert(e.get()).second) return;
+    switch (e->kind) {
+      case ExprKind::Load:
+        total += 1;
+        if (const Load* load = e.as<Load>(); load->mask) total += 1;
+        for (const Expr& index : e.as<Load>()->indices) {
+          for_each_expr(index, [&](const Expr& sub) { total += sub.as<Load>() ? 4 : 0; });
+        }
+        return;
+      case ExprKind::Unary: total += unary_cost(e.as<Unary>()->op, e->dtype); break;
+      case ExprKind::Binary: total += e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype); break;
+      case ExprKind::Select:
+      case ExprKind::Cast: total += 1; break;
+      case ExprKind::Call: total += e.as<Call>()->call_kind == CallKind::intrinsic ? 1 : 60; break;
+      default: break;
+    }
+    Visitor::visit(e);
+  }
+  double total = 0;
+
+ protected:
+  void visit_Store(const Store* node) override {
+    total += 1;
+    visit(node->value);
+  }
+
+ private:
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+}  // namespace
+
+std::vector<Access> block_accesses(const Block& block) {
+  AccessCollector collector(block);
+  collector.visit(block.f.body);
+  return std::move(collector.found);
+}
+
+std::int64_t extent_estimate(const Expr& extent) {
+  const std::int64_t* value = as_int(extent);
+  return value ? *value : assumed_extent;
+}
+
+double instance_count(const Block& block) {
+  double count = 1;
+  for (const Iter& iter : block.f.iters) count *= static_cast<double>(extent_estimate(iter.domain.extent));
+  return count;
+}
+
+double expression_cost(const Expr& e) {
+  CostSum sum;
+  sum.visit(e);
+  return sum.total;
+}
+
+double body_cost(const Stmt& body) {
+  CostSum sum;
+  sum.visit(body);
+  return sum.total;
+}
+
+int widest_bits(const Block& block) {
+  int bits = 8;
+  const auto widen = [&](DType dtype) { bits = std::max(bits, static_cast<int>(dtype.bits)); };
+  for (const Region& region : block.f.reads) widen(region.buffer->dtype);
+  for (const Region& region : block.f.writes) widen(region.buffer->dtype);
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    if (e->dtype != i64) widen(e->dtype);
+  });
+  return bits;
+}
+
+int vector_lanes(const Block& block, const Device& device) {
+  return std::max(1, device.lanes(widest_bits(block)));
+}
+
+}  // namespace lathe

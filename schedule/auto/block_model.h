@@ -1,0 +1,39 @@
+#pragma once
+/// What the rules know of a block: its accesses as strides over its iters, and what an instance costs.
+#include <optional>
+#include <vector>
+
+#include "ir/device.h"
+#include "ir/func.h"
+
+namespace lathe {
+
+/// A Load or Store of a block as a walk through memory.
+struct Access {
+  Buffer buffer;
+  bool store = false;
+  bool masked = false;
+  /// Elements that the access moves when an iter advances by one, an entry an iter; nothing where that is no constant.
+  std::vector<std::optional<std::int64_t>> strides;
+};
+
+/// Every distinct access of the block's body.
+std::vector<Access> block_accesses(const Block& block);
+
+/// What an extent that is no constant is taken for.
+inline constexpr std::int64_t assumed_extent = 64;
+std::int64_t extent_estimate(const Expr& extent);
+/// The number of instances, estimated.
+double instance_count(const Block& block);
+
+/// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included. Weights
+/// are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
+double expression_cost(const Expr& e);
+double body_cost(const Stmt& body);
+
+/// The widest element in bits that the block's arithmetic and memory use, indices left out.
+int widest_bits(const Block& block);
+/// Lanes of the block's widest type in one vector register of the device; at least 1.
+int vector_lanes(const Block& block, const Device& device);
+
+}  // namespace lathe

@@ -1,0 +1,90 @@
+#include "schedule/auto/parallel_outer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/access.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// A task shorter than this spends too much of itself on being scheduled.
+constexpr double task_nanoseconds = 20'000;
+/// Time of one unit of expression_cost in vector code of 16 lanes at about 4 GHz, two instructions a cycle.
+constexpr double unit_nanoseconds = 0.02;
+constexpr double scalar_unit_nanoseconds = 0.2;
+/// Fewer iterations than this are not shared out evenly.
+constexpr std::int64_t enough_iterations = 64;
+
+/// Estimated time of a statement, loops multiplied out.
+double nanoseconds(const Stmt& s, bool vector) {
+  switch (s->kind) {
+    case StmtKind::For: {
+      const For* loop = s.as<For>();
+      return static_cast<double>(extent_estimate(loop->extent)) *
+             nanoseconds(loop->body, vector || loop->for_kind == ForKind::vectorized);
+    }
+    case StmtKind::Seq: {
+      double total = 0;
+      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, vector);
+      return total;
+    }
+    case StmtKind::Block: {
+      const Block* block = s.as<Block>();
+      if (!outer_blocks(block->f.body).empty()) return nanoseconds(block->f.body, vector);
+      return body_cost(block->f.body) * (vector ? unit_nanoseconds : scalar_unit_nanoseconds);
+    }
+    default: return 1;
+  }
+}
+
+bool shares_out(const Stmt& loop) {
+  const For* node = loop.as<For>();
+  if (!node || node->for_kind != ForKind::serial) return false;
+  for (const Stmt& s : outer_blocks(node->body)) {
+    const Block& block = *s.as<Block>();
+    bool bound = false;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (!uses_var(block.f.bindings[i], node->variable.get())) continue;
+      if (block.f.iters[i].kind != IterKind::space) return false;
+      bound = true;
+    }
+    if (!bound && node->body.as<For>()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void parallel_outer(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  const Block* root = root_block(schedule.func());
+  const Stmt& body = root ? root->f.body : schedule.func()->body;
+  const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+  for (const Stmt& nest : nests) {
+    const double time = nanoseconds(nest, false);
+    if (time < 2 * task_nanoseconds || !shares_out(nest)) continue;
+    const For* loop = nest.as<For>();
+    attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
+      LoopRef outer{loop->variable};
+      std::int64_t iterations = extent_estimate(loop->extent);
+      while (iterations < enough_iterations) {
+        const Stmt inner = schedule.node(outer).body;
+        if (!inner.as<For>() || !shares_out(inner)) break;
+        iterations *= extent_estimate(inner.as<For>()->extent);
+        outer = fuse(schedule, outer, {inner.as<For>()->variable});
+      }
+      const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));
+      const auto grain = static_cast<std::int64_t>(std::ceil(task_nanoseconds / std::max(each, 1e-3)));
+      parallel(schedule, outer, std::max<std::int64_t>(1, grain));
+    });
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,139 @@
+#include "schedule/auto/vectorize_elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "schedule/access.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Vectors in flight: enough to hide the latency of a load or a multiplication chain, few enough for small bodies.
+constexpr std::int64_t vectors_in_flight = 4;
+/// Beyond this cost an instance has enough independent work of its own.
+constexpr double costly_body = 40;
+
+bool only_space(const Block& block) {
+  if (block.f.reducer) return false;
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(), [](const Iter& i) { return i.kind == IterKind::space; });
+}
+
+/// The iter that a loop alone is bound to, as its position; nothing when the binding is not the plain loop variable.
+std::optional<size_t> bound_iter(const Block& block, const LoopRef& loop) {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
+    if (found || block.f.bindings[i] != Expr(loop.variable)) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+/// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
+int vector_score(const std::vector<Access>& accesses, size_t iter) {
+  int score = 0;
+  for (const Access& access : accesses) {
+    const int weight = access.store ? 3 : 2;
+    const auto stride = access.strides[iter];
+    if (stride == 1) {
+      score += weight;
+    } else if (!stride || *stride != 0) {
+      score -= weight;
+    } else if (access.store) {
+      score -= weight;
+    }
+  }
+  return score;
+}
+
+bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inner, std::int64_t inner_extent) {
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const auto a = access.strides[outer], b = access.strides[inner];
+    return a && b && !access.masked && *a == *b * inner_extent;
+  });
+}
+
+}  // namespace
+
+void vectorize_block(RuleContext& context, const BlockRef& ref, size_t first_loop) {
+  Schedule& schedule = context.schedule;
+  const std::vector<Access> accesses = block_accesses(schedule.node(ref));
+  const double cost = body_cost(schedule.node(ref).f.body);
+  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
+  std::vector<LoopRef> all = schedule.loops(ref);
+  std::vector<LoopRef> loops(all.begin() + static_cast<std::ptrdiff_t>(first_loop), all.end());
+  std::vector<size_t> iters;
+  for (const LoopRef& loop : loops) {
+    const auto iter = bound_iter(schedule.node(ref), loop);
+    if (!iter || schedule.node(loop).for_kind != ForKind::serial) return;
+    iters.push_back(*iter);
+  }
+  if (loops.empty()) return;
+
+  size_t best = loops.size() - 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const std::int64_t extent = extent_estimate(schedule.node(loops[i]).extent);
+    if (extent > 1 && vector_score(accesses, iters[i]) > vector_score(accesses, iters[best])) best = i;
+  }
+  if (vector_score(accesses, iters[best]) < 0) {
+    context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
+    return;
+  }
+  attempt(context, fmt::format("vectorize {} over {}", ref.name, loops[best].variable->name), [&] {
+    LoopRef vector = loops[best];
+    if (best + 1 < loops.size()) {
+      std::vector<LoopRef> order = loops;
+      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(best), order.begin() + static_cast<std::ptrdiff_t>(best) + 1,
+                  order.end());
+      reorder(schedule, order);
+    } else {
+      size_t inner = best;
+      std::int64_t run = extent_estimate(schedule.node(vector).extent);
+      bool constant_run = as_int(schedule.node(vector).extent) != nullptr;
+      while (inner > 0 && constant_run && run > 0 && walks_as_one(accesses, iters[inner - 1], iters[best], run)) {
+        const Expr extent = schedule.node(loops[inner - 1]).extent;
+        if (!as_int(extent)) break;
+        run *= *as_int(extent);
+        vector = fuse(schedule, loops[inner - 1], vector);
+        --inner;
+      }
+    }
+    const Expr extent = schedule.node(vector).extent;
+    const std::int64_t* constant_extent = as_int(extent);
+    if (constant_extent && *constant_extent < 2) return;
+    std::int64_t width = lanes, copies = cost > costly_body ? 2 : vectors_in_flight;
+    if (constant_extent) {
+      while (copies > 1 && width * copies > *constant_extent) copies /= 2;
+      if (*constant_extent < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*constant_extent)));
+    }
+    if (width < 2) return;
+    const auto [blocks_of, rest] = split(schedule, vector, width * copies);
+    if (copies > 1) {
+      const auto [copy, lane] = split(schedule, rest, width);
+      unroll(schedule, copy);
+      vectorize(schedule, lane);
+    } else {
+      vectorize(schedule, rest);
+    }
+  });
+}
+
+void vectorize_elementwise(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    const Block& block = context.schedule.node(ref);
+    if (context.scheduled.contains(ref.name) || !only_space(block) || !outer_blocks(block.f.body).empty()) continue;
+    vectorize_block(context, ref, 0);
+    context.scheduled.insert(ref.name);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,96 @@
+#include "schedule/primitives/reorder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+bool binds_in_order(const Block& block, const Var* variable) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const IterKind kind = block.f.iters[i].kind;
+    if ((kind == IterKind::ordered || kind == IterKind::opaque) && uses_var(block.f.bindings[i], variable)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
+  if (order.size() < 2) return;
+  std::vector<std::string> places;
+  for (const LoopRef& loop : order) places.push_back(schedule.place(loop));
+  const std::string application = fmt::format("reorder({})", fmt::join(places, ", "));
+
+  Path outermost, innermost;
+  for (const LoopRef& loop : order) {
+    Path path = path_to(schedule, loop);
+    if (outermost.empty() || path.size() < outermost.size()) outermost = path;
+    if (path.size() > innermost.size()) innermost = std::move(path);
+  }
+  const std::string nested = "the loops are distinct and nest in each other, with nothing beside them";
+  std::vector<const For*> chain;
+  for (size_t level = outermost.size() - 1; level < innermost.size(); ++level) {
+    const For* loop = innermost[level].as<For>();
+    if (!loop || innermost[outermost.size() - 1] != outermost.back()) {
+      refuse(schedule, application, 1, nested, innermost[level], "lies beside or between them");
+    }
+    chain.push_back(loop);
+  }
+  const auto position = [&](const LoopRef& loop) {
+    return std::find_if(chain.begin(), chain.end(), [&](const For* node) { return node->variable == loop.variable; });
+  };
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (position(order[i]) == chain.end() || std::count(order.begin(), order.end(), order[i]) > 1) {
+      refuse(schedule, application, 1, nested, path_to(schedule, order[i]).back(), "is not in the nest, or given twice");
+    }
+  }
+
+  std::vector<const For*> target = chain;
+  size_t next = 0;
+  for (const For*& slot : target) {
+    const bool named = std::any_of(order.begin(), order.end(), [&](const LoopRef& l) { return l.variable == slot->variable; });
+    if (named) slot = *position(order[next++]);
+  }
+  for (size_t i = 0; i < target.size(); ++i) {
+    for (size_t j = i + 1; j < target.size(); ++j) {
+      const Var* inner = target[j]->variable.get();
+      if (uses_var(target[i]->min, inner) || uses_var(target[i]->extent, inner)) {
+        refuse(schedule, application, 2, "no loop's bounds use the variable of a loop that would come to stand inside it",
+               Stmt(target[i]), "has bounds that use " + inner->name);
+      }
+    }
+  }
+  const Stmt& below = chain.back()->body;
+  const std::vector<Stmt> blocks = outer_blocks(below), bare = bare_statements(below);
+  if (blocks.size() != 1 || !bare.empty()) {
+    refuse(schedule, application, 3, "one block lies below them", below,
+           fmt::format("holds {} blocks and {} other statements", blocks.size(), bare.size()));
+  }
+  const Block& block = *blocks.front().as<Block>();
+  std::vector<const For*> before, after;
+  for (const For* loop : chain) {
+    if (binds_in_order(block, loop->variable.get())) before.push_back(loop);
+  }
+  for (const For* loop : target) {
+    if (binds_in_order(block, loop->variable.get())) after.push_back(loop);
+  }
+  if (before != after) {
+    refuse(schedule, application, 4, "loops that bind ordered or opaque iters keep their order among each other",
+           blocks.front(), "runs its instances in order");
+  }
+  for (size_t i = 0; i < chain.size(); ++i) {
+    if (chain[i] != target[i] && chain[i]->for_kind == ForKind::vectorized) {
+      refuse(schedule, application, 5, "no loop that moves is vectorized", Stmt(chain[i]), "is vectorized");
+    }
+  }
+  Stmt body = below;
+  for (size_t i = target.size(); i-- > 0;) body = with_body(*target[i], std::move(body));
+  schedule.commit(replace_last(outermost, body), application);
+}
+
+}  // namespace lathe

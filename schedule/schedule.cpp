@@ -1,0 +1,102 @@
+#include "schedule/schedule.h"
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+
+#include "ir/error.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+
+std::vector<BlockRef> Schedule::blocks() const {
+  std::vector<BlockRef> found;
+  for_each_stmt(func_->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (block && s != func_->body) found.push_back({block->f.name});
+  });
+  return found;
+}
+
+BlockRef Schedule::block(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const BlockRef& block : blocks()) {
+    if (block.name == name) return block;
+    known.push_back(block.name);
+  }
+  throw InputError(Mistake::value, unknown_name("block", name, known));
+}
+
+std::vector<LoopRef> Schedule::loops(const BlockRef& block) const {
+  std::vector<LoopRef> found;
+  for (const For* loop : loops_of(path_to(*this, block))) found.push_back({loop->variable});
+  return found;
+}
+
+LoopRef Schedule::loop(const std::string& block, size_t depth) const {
+  const std::vector<LoopRef> around = loops({block});
+  if (depth >= around.size()) {
+    throw InputError(Mistake::value, fmt::format("block {} has {} loops around it, and none at depth {}", block,
+                                                 around.size(), depth));
+  }
+  return around[depth];
+}
+
+std::string Schedule::place(const LoopRef& loop) const {
+  const Path path = path_to(*this, loop);
+  const std::vector<Stmt> below = outer_blocks(path.back());
+  if (below.empty()) return loop.variable->name;
+  return fmt::format("{}.{}", below.front().as<Block>()->f.name, loops_of(path).size() - 1);
+}
+
+const For& Schedule::node(const LoopRef& loop) const { return *path_to(*this, loop).back().as<For>(); }
+const Block& Schedule::node(const BlockRef& block) const { return *path_to(*this, block).back().as<Block>(); }
+
+std::vector<BlockRef> Schedule::producers(const BlockRef& block) const {
+  const Block& reader = node(block);
+  std::vector<BlockRef> found;
+  for_each_stmt(func_->body, [&](const Stmt& s) {
+    const Block* other = s.as<Block>();
+    if (!other || other == &reader || s == func_->body) return;
+    for (const Region& region : other->f.writes) {
+      if (reads(reader, region.buffer)) {
+        found.push_back({other->f.name});
+        return;
+      }
+    }
+  });
+  return found;
+}
+
+std::vector<BlockRef> Schedule::consumers(const BlockRef& block) const {
+  const Block& writer = node(block);
+  std::vector<BlockRef> found;
+  for_each_stmt(func_->body, [&](const Stmt& s) {
+    const Block* other = s.as<Block>();
+    if (!other || other == &writer || s == func_->body) return;
+    for (const Region& region : writer.f.writes) {
+      if (reads(*other, region.buffer)) {
+        found.push_back({other->f.name});
+        return;
+      }
+    }
+  });
+  return found;
+}
+
+std::string Schedule::unique_name(const std::string& base) const {
+  std::unordered_set<std::string> taken;
+  for (const BlockRef& block : blocks()) taken.insert(block.name);
+  for (const Buffer& buffer : allocations(func_)) taken.insert(buffer->name);
+  for (const Buffer& buffer : buffer_params(func_)) taken.insert(buffer->name);
+  std::string name = base;
+  for (int i = 1; taken.contains(name); ++i) name = fmt::format("{}_{}", base, i);
+  return name;
+}
+
+void Schedule::commit(Stmt body, std::string line) {
+  func_ = with_body(func_, std::move(body));
+  record_.push_back(std::move(line));
+}
+
+}  // namespace lathe

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/func.h"
+
+namespace lathe {
+
+/// A block of a Schedule, by its name, which is unique in a Func.
+struct BlockRef {
+  std::string name;
+  friend bool operator==(const BlockRef&, const BlockRef&) = default;
+};
+
+/// A loop of a Schedule, by its variable. Splitting, fusing or moving a loop makes new ones; the old reference is then of
+/// no loop, and using it is an InputError.
+struct LoopRef {
+  VarRef variable;
+  friend bool operator==(const LoopRef& a, const LoopRef& b) { return a.variable == b.variable; }
+};
+
+/// A Func that is being scheduled. The primitives (schedule/primitives/, one file pair each) are free functions on it:
+/// each checks its numbered preconditions before it changes anything, and records itself. A refused one leaves the Func
+/// and the record as they were.
+class Schedule {
+ public:
+  explicit Schedule(Func func) : func_(std::move(func)) {}
+
+  const Func& func() const { return func_; }
+
+  /// The block of that name; an InputError that lists those known.
+  BlockRef block(const std::string& name) const;
+  /// Every block but the root, in program order.
+  std::vector<BlockRef> blocks() const;
+  /// The loops around a block, outermost first.
+  std::vector<LoopRef> loops(const BlockRef& block) const;
+  /// The loop of a place as a record writes it: the loops around the block, counted from 0.
+  LoopRef loop(const std::string& block, size_t depth) const;
+  /// "C.1": the first block under the loop, and the loop's depth above it.
+  std::string place(const LoopRef& loop) const;
+
+  const For& node(const LoopRef& loop) const;
+  const Block& node(const BlockRef& block) const;
+  /// The blocks that write what `block` reads, and that read what it writes, in program order.
+  std::vector<BlockRef> producers(const BlockRef& block) const;
+  std::vector<BlockRef> consumers(const BlockRef& block) const;
+
+  /// A name that no block and no buffer of the Func has: `base`, or with the least number behind it.
+  std::string unique_name(const std::string& base) const;
+
+  /// What was applied, one line each, as text that `replay` reads.
+  const std::vector<std::string>& record() const { return record_; }
+
+  /// For primitives: puts `body` in the place of the Func's body, and notes the application.
+  void commit(Stmt body, std::string line);
+
+ private:
+  Func func_;
+  std::vector<std::string> record_;
+};
+
+}  // namespace lathe
