@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ir/func.h"
@@ -12,7 +13,7 @@ namespace lathe {
 using Shape = std::vector<Expr>;
 using Indices = std::vector<Expr>;
 
-struct TensorNode;
+struct TensorNode;  // jit/trace/tensor_node.h
 
 /// A symbolic tensor: a value of the operator being traced. Copying shares. It holds no data; what it is is one of
 ///   input    a buffer parameter
@@ -23,6 +24,10 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<const TensorNode> node) : node_(std::move(node)) {}
+  /// A weak literal, so that x * 2 and ops::maximum(x, 0.5) read as they should.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Tensor(T value);
 
   DType dtype() const;
   const Shape& shape() const;
@@ -83,6 +88,18 @@ Tensor scalar(std::string name, DType dtype, bool weak);
 /// A 0-d constant.
 Tensor literal(DType dtype, double value, bool weak = true);
 Tensor literal(DType dtype, std::int64_t value, bool weak = true);
+
+template <class T>
+  requires std::is_arithmetic_v<T>
+Tensor::Tensor(T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    *this = literal(boolean, static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    *this = literal(i64, static_cast<std::int64_t>(value));
+  } else {
+    *this = literal(f64, static_cast<double>(value));
+  }
+}
 
 /// Everything that `outputs` needs, as one Func at stage begin: a root block whose allocs are the intermediate tensors and
 /// whose body is one loop nest for each compute, in an order in which they can run. Parameters: `inputs` in order (used or

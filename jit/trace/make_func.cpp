@@ -1,0 +1,281 @@
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/error.h"
+#include "ir/reduction.h"
+#include "ir/structural.h"
+#include "ir/visitor.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/tensor_node.h"
+
+namespace lathe {
+namespace {
+
+class Names {
+ public:
+  std::string unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (int& count = counts_[wanted]; !used_.insert(name).second;) name = fmt::format("{}_{}", wanted, ++count);
+    return name;
+  }
+
+ private:
+  std::unordered_map<std::string, int> counts_;
+  std::unordered_set<std::string> used_;
+};
+
+/// The computes that `outputs` need, producers first.
+class Order {
+ public:
+  std::vector<const ComputeNode*> computes;
+  std::vector<const TensorNode*> leaves;  ///< inputs and scalars that are read
+
+  void add(const TensorNode* root) {
+    // An explicit stack: a long chain of operators must not become a deep recursion.
+    struct Entry {
+      const ComputeNode* node;
+      size_t next;
+    };
+    std::vector<Entry> stack;
+    auto enter = [&](const TensorNode* tensor) {
+      if (tensor->definition) {
+        if (seen_.insert(tensor->definition.get()).second) stack.push_back({tensor->definition.get(), 0});
+      } else if (seen_.insert(tensor).second) {
+        leaves.push_back(tensor);
+      }
+    };
+    enter(root);
+    while (!stack.empty()) {
+      Entry& top = stack.back();
+      if (top.next == top.node->sources.size()) {
+        computes.push_back(top.node);
+        stack.pop_back();
+      } else {
+        enter(top.node->sources[top.next++].node());
+      }
+    }
+  }
+
+ private:
+  std::unordered_set<const void*> seen_;
+};
+
+class ReplaceBuffers : public Mutator {
+ public:
+  explicit ReplaceBuffers(const BufferMap& map) : map_(map) {}
+
+ protected:
+  Buffer mutate_buffer(const Buffer& buffer) override {
+    const auto found = map_.find(buffer.get());
+    return found == map_.end() ? buffer : found->second;
+  }
+
+ private:
+  const BufferMap& map_;
+};
+
+/// Collects the regions that expressions read. An index that itself is loaded may be anything within its dimension.
+class Reads {
+ public:
+  std::vector<Region> regions;
+
+  void add(const Expr& e) {
+    for_each_expr(e, [&](const Expr& node) {
+      if (const Load* access = node.as<Load>(); access && seen_.insert(access).second) add(*access);
+    });
+  }
+
+ private:
+  void add(const Load& access) {
+    std::vector<Range> ranges;
+    for (size_t d = 0; d < access.indices.size(); ++d) {
+      bool loaded = false;
+      for_each_expr(access.indices[d], [&](const Expr& e) { loaded = loaded || e.as<Load>(); });
+      ranges.push_back(loaded ? Range{index(0), access.buffer->shape[d]} : Range{access.indices[d], index(1)});
+    }
+    for (const Region& region : regions) {
+      if (same(region, access.buffer, ranges)) return;
+    }
+    regions.push_back({access.buffer, std::move(ranges), Provenance::inferred, ""});
+  }
+
+  static bool same(const Region& region, const Buffer& buffer, const std::vector<Range>& ranges) {
+    if (region.buffer != buffer) return false;
+    for (size_t d = 0; d < ranges.size(); ++d) {
+      if (!equal(region.ranges[d].min, ranges[d].min) || !equal(region.ranges[d].extent, ranges[d].extent)) return false;
+    }
+    return true;
+  }
+
+  std::unordered_set<const Load*> seen_;
+};
+
+/// One loop nest around one Block; buffers are replaced by `map`.
+Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map) {
+  ReplaceBuffers replace(map);
+  Reads reads;
+  std::vector<Expr> values;
+  for (const Expr& value : node.values) {
+    values.push_back(replace.mutate(value));
+    reads.add(values.back());
+  }
+  std::vector<ReductionOutput> outputs;
+  std::vector<Region> writes;
+  for (const Buffer& buffer : node.buffers) {
+    const Buffer& target = map.at(buffer.get());
+    outputs.push_back({target, node.indices});
+    writes.push_back(point_region(target, node.indices));
+    if (node.reducer) reads.regions.push_back(writes.back());
+  }
+
+  std::vector<Stmt> body;
+  for (const Requirement& requirement : node.requirements) {
+    Expr condition = replace.mutate(requirement.condition);
+    reads.add(condition);
+    body.push_back(Assert::make(condition, requirement.message, replace.mutate(requirement.index)));
+  }
+  Stmt init;
+  if (node.reducer) {
+    init = make_init(*node.reducer, outputs);
+    body.push_back(make_update(*node.reducer, outputs, values));
+  } else {
+    body.push_back(Store::make(outputs[0].buffer, node.indices, values[0]));
+  }
+
+  std::vector<VarRef> loops;
+  std::vector<Expr> bindings;
+  for (const Iter& iter : node.iters) {
+    loops.push_back(Var::make(iter.variable->name.substr(1)));
+    bindings.push_back(loops.back());
+  }
+  Stmt stmt = Block::make({.name = name,
+                           .iters = node.iters,
+                           .bindings = std::move(bindings),
+                           .predicate = nullptr,
+                           .reads = std::move(reads.regions),
+                           .writes = std::move(writes),
+                           .allocs = {},
+                           .reducer = node.reducer,
+                           .init = std::move(init),
+                           .body = Seq::make(std::move(body)),
+                           .annotations = {}});
+  for (size_t d = loops.size(); d-- > 0;) {
+    stmt = For::make(loops[d], index(0), node.iters[d].domain.extent, ForKind::serial, stmt);
+  }
+  return stmt;
+}
+
+/// Gathers the parameters, refusing tensors that stand in them twice or are read without standing in them.
+class Parameters {
+ public:
+  Parameters(const std::string& func, const std::vector<Tensor>& inputs) : func_(func) {
+    for (const Tensor& tensor : inputs) {
+      const TensorNode* node = tensor.node();
+      if (node->kind != TensorKind::input && node->kind != TensorKind::scalar) {
+        fail_value(func, fmt::format("{} stands among the inputs but is computed; expected an input or a scalar",
+                                     describe(tensor)));
+      }
+      if (!known_.insert(node).second) fail_value(func, fmt::format("input '{}' occurs twice", node->name));
+      if (names.unique(node->name) != node->name) fail_value(func, fmt::format("two inputs are named '{}'", node->name));
+      if (node->kind == TensorKind::scalar) {
+        scalars_.insert(node->value.get());
+        params.push_back(VarRef(node->value.as<Var>()));
+      } else {
+        params.push_back(node->buffer);
+      }
+    }
+  }
+
+  void check_known(const TensorNode* leaf) const {
+    if (!known_.count(leaf)) {
+      fail_value(func_, fmt::format("'{}' is read, but is not among the inputs", leaf->name));
+    }
+  }
+
+  /// Variables of symbolic extents become scalar parameters behind all others.
+  void add_symbols(const Expr& extent) {
+    if (extent.as<IntImm>()) return;
+    for (const VarRef& variable : used_vars(extent)) {
+      if (!scalars_.insert(variable.get()).second) continue;
+      params.push_back(variable);
+      facts.push_back({.variable = variable, .min = 2, .max = std::nullopt, .multiple_of = 1, .equals = nullptr});
+    }
+  }
+
+  Names names;
+  std::vector<Param> params;
+  std::vector<Fact> facts;
+
+ private:
+  const std::string& func_;
+  std::unordered_set<const TensorNode*> known_;
+  std::unordered_set<const ExprNode*> scalars_;
+};
+
+}  // namespace
+
+Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  Parameters parameters(name, inputs);
+  BufferMap buffers;
+  std::vector<Region> reads, writes;
+  std::vector<Tensor> copied;  // keeps the copies of outputs alive
+  Order order;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    Tensor output = outputs[k];
+    if (output.node()->kind != TensorKind::compute || buffers.count(output.node()->buffer.get())) {
+      output = compute(output.shape(), [&](const Indices& i) { return outputs[k].at(i); }, "copy");
+      copied.push_back(output);
+    }
+    const std::string wanted = outputs.size() == 1 ? "out" : fmt::format("out{}", k);
+    Buffer target = BufferNode::make(parameters.names.unique(wanted), output.dtype(), output.shape());
+    buffers.emplace(output.node()->buffer.get(), target);
+    parameters.params.push_back(target);
+    writes.push_back(full_region(target));
+    order.add(output.node());
+  }
+  for (const TensorNode* leaf : order.leaves) {
+    parameters.check_known(leaf);
+    if (leaf->buffer) reads.push_back(full_region(leaf->buffer));
+  }
+
+  for (const Tensor& tensor : inputs) {
+    for (const Expr& extent : tensor.shape()) parameters.add_symbols(extent);
+  }
+  Names block_names;
+  block_names.unique("root");
+  std::vector<Buffer> allocs;
+  std::vector<Stmt> nests;
+  std::string operators;
+  for (const ComputeNode* node : order.computes) {
+    const std::string block = block_names.unique(node->name);
+    for (size_t k = 0; k < node->buffers.size(); ++k) {
+      const Buffer& buffer = node->buffers[k];
+      if (buffers.count(buffer.get())) continue;
+      const std::string suffix = node->buffers.size() > 1 ? fmt::format("_{}", k) : "";
+      Buffer target = BufferNode::make(parameters.names.unique(block + suffix), buffer->dtype, buffer->shape);
+      buffers.emplace(buffer.get(), target);
+      allocs.push_back(target);
+    }
+    for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
+    nests.push_back(make_nest(*node, block, buffers));
+    operators += (operators.empty() ? "" : ",") + node->name;
+  }
+
+  Stmt root = Block::make({.name = "root",
+                           .iters = {},
+                           .bindings = {},
+                           .predicate = nullptr,
+                           .reads = std::move(reads),
+                           .writes = std::move(writes),
+                           .allocs = std::move(allocs),
+                           .reducer = std::nullopt,
+                           .init = nullptr,
+                           .body = Seq::make(std::move(nests)),
+                           .annotations = {}});
+  return FuncNode::make(std::move(name), std::move(parameters.params), root, std::move(parameters.facts),
+                        {{"operators", operators}});
+}
+
+}  // namespace lathe

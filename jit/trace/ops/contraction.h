@@ -1,0 +1,16 @@
+#pragma once
+#include <functional>
+#include <string_view>
+
+#include "jit/trace/tensor.h"
+
+namespace lathe::ops {
+
+/// An operand's element for result index i and fold index r.
+using ElementAt = std::function<Expr(const Indices& i, const Indices& r)>;
+
+/// The sum over `folded` of the products of two elements, in the operands' common dtype.
+Tensor contract(std::string name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
+                const ElementAt& a_at, const ElementAt& b_at);
+
+}  // namespace lathe::ops

@@ -1,0 +1,27 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/trace/promotion.h"
+#include "jit/trace/tensor.h"
+
+/// How the element-wise families are made.
+namespace lathe::ops {
+
+/// From the operands' elements, in arithmetic_type(common dtype), to the result's.
+using ElementFn = std::function<Expr(const std::vector<Expr>&)>;
+
+/// What an element-wise operator gives.
+enum class Result {
+  common,  ///< the operands' common dtype
+  boolean
+};
+
+/// The operands broadcast and promoted, f applied to their elements. Each operator rounds to its dtype, as eager frameworks
+/// do: f16 and bf16 are computed in f32. An operator on weak scalars alone gives a weak scalar, and no Block.
+Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, unsigned accepts, Result result,
+                   const ElementFn& f);
+
+}  // namespace lathe::ops

@@ -1,0 +1,201 @@
+#include "jit/trace/ops/indexing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "jit/trace/broadcast.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/promotion.h"
+#include "jit/trace/tensor_node.h"
+
+namespace lathe::ops {
+namespace {
+
+/// How one axis of the result, or a dropped one, walks along an axis of the source.
+struct Walk {
+  Expr start;
+  std::int64_t step = 1;
+  Expr extent;           ///< of the result's axis
+  bool dropped = false;  ///< an integer subscript
+  bool added = false;    ///< a new axis: no axis of the source
+};
+
+Walk walk_slice(const Slice& slice, const Expr& extent) {
+  if (slice.step == 0) fail_value("getitem", "a slice's step is 0; expected another");
+  const std::int64_t* size = as_int(extent);
+  if (!size) {
+    const bool whole = !slice.start && !slice.stop && (slice.step == 1 || slice.step == -1);
+    if (!whole) fail_value("getitem", fmt::format("the symbolic extent {} takes the slices : and ::-1 only", describe(extent)));
+    return {.start = slice.step > 0 ? index(0) : extent - index(1), .step = slice.step, .extent = extent};
+  }
+  const std::int64_t n = *size;
+  const std::int64_t least = slice.step > 0 ? 0 : -1, greatest = slice.step > 0 ? n : n - 1;
+  const auto clamp = [&](std::int64_t place) { return std::clamp(place < 0 ? place + n : place, least, greatest); };
+  const std::int64_t start = slice.start ? clamp(*slice.start) : (slice.step > 0 ? least : greatest);
+  const std::int64_t stop = slice.stop ? clamp(*slice.stop) : (slice.step > 0 ? greatest : least);
+  const std::int64_t span = slice.step > 0 ? stop - start : start - stop;
+  const std::int64_t stride = slice.step > 0 ? slice.step : -slice.step;
+  return {.start = index(start), .step = slice.step, .extent = index(span > 0 ? (span + stride - 1) / stride : 0)};
+}
+
+Walk walk_integer(std::int64_t place, const Tensor& x, size_t axis) {
+  const Expr& extent = x.shape()[axis];
+  const std::int64_t* size = as_int(extent);
+  if (!size) fail_value("getitem", fmt::format("the symbolic extent {} takes no integer subscript", describe(extent)));
+  if (place < -*size || place >= *size) {
+    throw InputError(Mistake::index, fmt::format("getitem: index {} is out of range for axis {} of {}", place, axis, describe(x)));
+  }
+  return {.start = index(place < 0 ? place + *size : place), .extent = nullptr, .dropped = true};
+}
+
+/// The indices, wrapped and checked, as i64.
+Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, const Expr& extent) {
+  if (!indices.dtype().is_integer()) {
+    fail_type(name, fmt::format("takes integer indices; given {}", describe(indices)));
+  }
+  return compute(
+      indices.shape(),
+      [&](const Indices& i) {
+        const Expr given = indices.at(i);
+        const Expr place = convert(i64, given);
+        const std::string message = fmt::format("{}|axis {}|index", name, axis);
+        if (given->dtype.is_unsigned()) {
+          require(lt(convert(u64, given), convert(u64, extent)), message, place);
+          return place;
+        }
+        const Expr wrapped = select(lt(place, index(0)), place + extent, place);
+        require(logical_and(ge(wrapped, index(0)), lt(wrapped, extent)), message, place);
+        return wrapped;
+      },
+      name + "_index");
+}
+
+/// The check has passed where this is read; the clamp says so to whoever bounds the access.
+Expr clamp_index(const Expr& place, const Expr& extent) {
+  return lathe::min(lathe::max(place, index(0)), extent - index(1));
+}
+
+Expr nothing(DType dtype) { return constant(dtype, std::int64_t{0}); }
+
+}  // namespace
+
+Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
+  size_t named = 0, ellipses = 0;
+  for (const Subscript& subscript : subscripts) {
+    if (std::holds_alternative<Ellipsis>(subscript)) {
+      ++ellipses;
+    } else if (!std::holds_alternative<NewAxis>(subscript)) {
+      ++named;
+    }
+  }
+  if (ellipses > 1) fail_value("getitem", "a subscript has one ellipsis at most");
+  if (named > x.rank()) {
+    throw InputError(Mistake::index, fmt::format("getitem: {} subscripts for the {} axes of {}", named, x.rank(), describe(x)));
+  }
+  std::vector<Walk> walks;
+  size_t axis = 0;
+  const auto take_whole_axes = [&](size_t count) {
+    for (; count > 0; --count) walks.push_back({.start = index(0), .extent = x.shape()[axis++]});
+  };
+  for (const Subscript& subscript : subscripts) {
+    if (const auto* place = std::get_if<std::int64_t>(&subscript)) {
+      walks.push_back(walk_integer(*place, x, axis));
+      ++axis;
+    } else if (const auto* slice = std::get_if<Slice>(&subscript)) {
+      walks.push_back(walk_slice(*slice, x.shape()[axis++]));
+    } else if (std::holds_alternative<NewAxis>(subscript)) {
+      walks.push_back({.start = index(0), .extent = index(1), .added = true});
+    } else {
+      take_whole_axes(x.rank() - named);
+    }
+  }
+  take_whole_axes(x.rank() - axis);
+
+  Shape shape;
+  for (const Walk& walk : walks) {
+    if (!walk.dropped) shape.push_back(walk.extent);
+  }
+  return view(
+      shape, x.dtype(),
+      [x, walks](const Indices& i, const Expr& mask) {
+        Indices source;
+        size_t next = 0;
+        for (const Walk& walk : walks) {
+          if (walk.dropped) {
+            source.push_back(walk.start);
+            continue;
+          }
+          const Expr& own = i[next++];
+          if (!walk.added) source.push_back(walk.start + own * walk.step);
+        }
+        return x.at(source, mask);
+      },
+      "getitem");
+}
+
+Tensor take(const Tensor& x, const Tensor& indices, std::int64_t given_axis) {
+  const size_t axis = normalize_axis("take", given_axis, x.rank());
+  const Expr extent = x.shape()[axis];
+  const Tensor places = checked_indices("take", indices, axis, extent);
+  Shape shape(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(axis));
+  shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
+  shape.insert(shape.end(), x.shape().begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.shape().end());
+  return view(
+      shape, x.dtype(),
+      [=](const Indices& i, const Expr& mask) {
+        const auto first = i.begin() + static_cast<std::ptrdiff_t>(axis);
+        const auto last = first + static_cast<std::ptrdiff_t>(places.rank());
+        const Expr place = clamp_index(places.at(Indices(first, last), mask), extent);
+        if (is_int(extent, 0)) return nothing(x.dtype());
+        Indices source(i.begin(), first);
+        source.push_back(place);
+        source.insert(source.end(), last, i.end());
+        return x.at(source, mask);
+      },
+      "take");
+}
+
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t given_axis) {
+  if (indices.rank() != x.rank()) {
+    fail_value("take_along_axis", fmt::format("takes indices of x's rank: given {} and {}", describe(x), describe(indices)));
+  }
+  const size_t axis = normalize_axis("take_along_axis", given_axis, x.rank());
+  const Expr extent = x.shape()[axis];
+  const Tensor places = checked_indices("take_along_axis", indices, axis, extent);
+  Shape other = x.shape();
+  other[axis] = index(1);
+  Shape own = indices.shape();
+  own[axis] = index(1);
+  Shape shape = broadcast_shapes("take_along_axis", std::vector<Shape>{other, own});
+  shape[axis] = indices.shape()[axis];
+  return view(
+      shape, x.dtype(),
+      [=](const Indices& i, const Expr& mask) {
+        const Expr place = clamp_index(at_broadcast(places, i, mask), extent);
+        if (is_int(extent, 0)) return nothing(x.dtype());
+        Indices source = i;
+        source[axis] = place;
+        for (size_t d = 0; d < source.size(); ++d) {
+          if (d != axis && is_int(x.shape()[d], 1)) source[d] = index(0);
+        }
+        return x.at(source, mask);
+      },
+      "take_along_axis");
+}
+
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
+  if (!indices.dtype().is_integer()) fail_type("one_hot", fmt::format("takes integer indices; given {}", describe(indices)));
+  if (classes < 0) fail_value("one_hot", fmt::format("the number of classes is not negative: given {}", classes));
+  Shape shape = indices.shape();
+  shape.push_back(index(classes));
+  return compute(
+      shape,
+      [&](const Indices& i) {
+        return convert(dtype, eq(convert(i64, indices.at(Indices(i.begin(), i.end() - 1))), i.back()));
+      },
+      "one_hot");
+}
+
+}  // namespace lathe::ops

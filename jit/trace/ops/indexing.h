@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <variant>
+
+#include "jit/trace/tensor.h"
+
+namespace lathe::ops {
+
+/// start:stop:step as Python has it: negative ones count from the end, ones outside are clamped.
+struct Slice {
+  std::optional<std::int64_t> start, stop;
+  std::int64_t step = 1;
+};
+struct NewAxis {};
+struct Ellipsis {};
+/// One place of a subscript. A plain integer takes one element and drops the axis.
+using Subscript = std::variant<std::int64_t, Slice, NewAxis, Ellipsis>;
+
+/// x[subscripts], a view.
+Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts);
+
+/// Elements along `axis` by an integer tensor: a view, behind a Block that checks each index. Negative ones count from the
+/// end; one out of range stops the kernel with "take|axis N|index", before anything is read outside.
+Tensor take(const Tensor& x, const Tensor& indices, std::int64_t axis);
+/// The index for each element of the result; shapes broadcast but for `axis`.
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis = -1);
+/// A last axis of `classes`, 1 at the index and 0 elsewhere; all 0 for an index outside.
+Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = f32);
+
+}  // namespace lathe::ops

@@ -1,0 +1,202 @@
+#include "jit/trace/ops/joining.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "jit/trace/broadcast.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/ops/indexing.h"
+#include "jit/trace/ops/view_shape.h"
+#include "jit/trace/promotion.h"
+
+namespace lathe::ops {
+namespace {
+
+/// x without a part of `axis`: its indices run from `start`.
+Tensor part(const Tensor& x, size_t axis, std::int64_t start, std::int64_t extent) {
+  std::vector<Subscript> subscripts(axis, Slice{});
+  subscripts.push_back(Slice{start, start + extent, 1});
+  return getitem(x, subscripts);
+}
+
+std::int64_t constant_extent(std::string_view name, const Tensor& x, size_t axis) {
+  const std::int64_t* extent = as_int(x.shape()[axis]);
+  if (!extent) fail_value(name, fmt::format("axis {} of {} is symbolic; expected a constant extent", axis, describe(x)));
+  return *extent;
+}
+
+/// One axis rolled: element i goes to i + shift modulo the extent.
+Tensor roll_axis(const Tensor& x, std::int64_t shift, size_t axis) {
+  const std::int64_t extent = constant_extent("roll", x, axis);
+  if (extent == 0) return x;
+  const std::int64_t first = ((shift % extent) + extent) % extent;
+  if (first == 0) return x;
+  return view(
+      x.shape(), x.dtype(),
+      [=](const Indices& i, const Expr& mask) {
+        const Expr wraps = lt(i[axis], index(first));
+        Indices front = i, back = i;
+        front[axis] = i[axis] + (extent - first);
+        back[axis] = i[axis] - first;
+        return select(wraps, x.at(front, logical_and(mask, wraps)), x.at(back, logical_and(mask, logical_not(wraps))));
+      },
+      "roll");
+}
+
+Tensor triangle(std::string name, const Tensor& x, std::int64_t k, bool lower) {
+  if (x.rank() < 2) fail_value(name, fmt::format("takes two axes or more; given {}", describe(x)));
+  return view(
+      x.shape(), x.dtype(),
+      [=](const Indices& i, const Expr& mask) {
+        const Expr &row = i[i.size() - 2], column = i.back();
+        const Expr kept = lower ? le(column, row + k) : ge(column, row + k);
+        return x.at(i, logical_and(mask, kept));
+      },
+      name);
+}
+
+}  // namespace
+
+Tensor concat(const std::vector<Tensor>& given, std::optional<std::int64_t> given_axis) {
+  if (given.empty()) fail_value("concat", "takes one tensor or more; given none");
+  const DType dtype = result_type("concat", given);
+  std::vector<Tensor> tensors = given;
+  if (!given_axis) {
+    for (Tensor& tensor : tensors) tensor = reshape(tensor, {-1});
+  }
+  const size_t axis = normalize_axis("concat", given_axis.value_or(0), tensors[0].rank());
+  Shape shape = tensors[0].shape();
+  std::vector<Expr> starts;
+  Expr total = index(0);
+  for (const Tensor& tensor : tensors) {
+    Shape own = tensor.shape();
+    starts.push_back(total);
+    if (own.size() == shape.size()) {
+      total = total + own[axis];
+      own[axis] = shape[axis];
+    }
+    if (!same_shape(own, shape)) {
+      fail_value("concat", fmt::format("shapes agree but for axis {}: given {}", axis, describe(given)));
+    }
+  }
+  shape[axis] = total;
+  return view(
+      shape, dtype,
+      [=](const Indices& i, const Expr& mask) {
+        Expr value;
+        for (size_t k = tensors.size(); k-- > 0;) {
+          if (is_int(tensors[k].shape()[axis], 0)) continue;
+          Indices own = i;
+          own[axis] = i[axis] - starts[k];
+          const bool first = k == 0, last = k + 1 == tensors.size();
+          const Expr after = first ? nullptr : ge(i[axis], starts[k]);
+          const Expr before = last ? nullptr : lt(i[axis], starts[k + 1]);
+          const Expr inside = logical_and(after, before);
+          const Expr element = convert(dtype, tensors[k].at(own, logical_and(mask, inside)));
+          value = value && before ? select(before, element, value) : element;
+        }
+        return value ? value : constant(dtype, 0);
+      },
+      "concat");
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
+  if (tensors.empty()) fail_value("stack", "takes one tensor or more; given none");
+  std::vector<Tensor> expanded;
+  for (const Tensor& tensor : tensors) {
+    if (!same_shape(tensor.shape(), tensors[0].shape())) {
+      fail_value("stack", fmt::format("takes tensors of one shape: given {}", describe(tensors)));
+    }
+    expanded.push_back(expand_dims(tensor, {axis}));
+  }
+  return concat(expanded, axis);
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& extents, std::int64_t given_axis) {
+  const size_t axis = normalize_axis("split", given_axis, x.rank());
+  const std::int64_t total = constant_extent("split", x, axis);
+  std::int64_t start = 0;
+  std::vector<Tensor> parts;
+  for (std::int64_t extent : extents) {
+    if (extent < 0) fail_value("split", fmt::format("extents are not negative: given {}", extent));
+    parts.push_back(part(x, axis, start, extent));
+    start += extent;
+  }
+  if (start != total) {
+    fail_value("split", fmt::format("the extents sum to {}; axis {} of {} has {}", start, axis, describe(x), total));
+  }
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::int64_t count, std::int64_t given_axis) {
+  const size_t axis = normalize_axis("split", given_axis, x.rank());
+  const std::int64_t total = constant_extent("split", x, axis);
+  if (count <= 0 || total % count != 0) {
+    fail_value("split", fmt::format("axis {} of {} does not split into {} equal parts", axis, describe(x), count));
+  }
+  return split(x, std::vector<std::int64_t>(static_cast<size_t>(count), total / count), given_axis);
+}
+
+std::vector<Tensor> unstack(const Tensor& x, std::int64_t given_axis) {
+  const size_t axis = normalize_axis("unstack", given_axis, x.rank());
+  std::vector<Tensor> parts;
+  for (std::int64_t k = 0; k < constant_extent("unstack", x, axis); ++k) {
+    std::vector<Subscript> subscripts(axis, Slice{});
+    subscripts.push_back(k);
+    parts.push_back(getitem(x, subscripts));
+  }
+  return parts;
+}
+
+Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& given, const Tensor& value) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> widths = given;
+  if (widths.size() == 1) widths.resize(x.rank(), given[0]);
+  if (widths.size() != x.rank()) {
+    fail_value("pad", fmt::format("takes a pair of widths for each axis: given {} for {}", given.size(), describe(x)));
+  }
+  if (value.rank() != 0) fail_value("pad", fmt::format("takes a scalar value; given {}", describe(value)));
+  Shape shape;
+  for (size_t d = 0; d < widths.size(); ++d) {
+    const auto [before, after] = widths[d];
+    if (before < 0 || after < 0) fail_value("pad", fmt::format("widths are not negative: given ({}, {})", before, after));
+    shape.push_back(x.shape()[d] + (before + after));
+  }
+  const DType dtype = x.dtype();
+  // A bare 0 is no value of the bool kind, but false is meant.
+  if (!(dtype.is_bool() && value.is_weak())) result_type("pad", std::vector<Tensor>{x, value});
+  return view(
+      shape, dtype,
+      [=](const Indices& i, const Expr& mask) {
+        Indices source = i;
+        Expr inside;
+        for (size_t d = 0; d < widths.size(); ++d) {
+          source[d] = i[d] - widths[d].first;
+          if (widths[d].first > 0) inside = logical_and(inside, ge(i[d], index(widths[d].first)));
+          if (widths[d].second > 0) inside = logical_and(inside, lt(source[d], x.shape()[d]));
+        }
+        const Expr element = x.at(source, logical_and(mask, inside));
+        if (!inside) return element;
+        return select(inside, element, convert(dtype, value.at({}, mask)));
+      },
+      "pad");
+}
+
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::optional<std::vector<std::int64_t>>& axes) {
+  if (!axes) {
+    if (shifts.size() != 1) fail_value("roll", fmt::format("takes one shift without axes; given {}", shifts.size()));
+    return reshape_to(roll_axis(reshape(x, {-1}), shifts[0], 0), x.shape());
+  }
+  if (shifts.size() != axes->size()) {
+    fail_value("roll", fmt::format("takes a shift for each axis: given {} for {}", shifts.size(), axes->size()));
+  }
+  Tensor rolled = x;
+  const std::vector<size_t> along = normalize_axes("roll", *axes, x.rank());
+  for (size_t k = 0; k < shifts.size(); ++k) rolled = roll_axis(rolled, shifts[k], along[k]);
+  return rolled;
+}
+
+Tensor tril(const Tensor& x, std::int64_t k) { return triangle("tril", x, k, true); }
+Tensor triu(const Tensor& x, std::int64_t k) { return triangle("triu", x, k, false); }
+
+}  // namespace lathe::ops

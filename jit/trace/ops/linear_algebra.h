@@ -1,0 +1,20 @@
+#pragma once
+#include <string_view>
+
+#include "jit/trace/tensor.h"
+
+/// Contractions. Operands are read in place, through whatever views they are; f16 and bf16 accumulate in f32, integers in
+/// their common dtype.
+namespace lathe::ops {
+
+/// The last two axes multiplied as matrices, those before broadcast; a 1-d operand is a row (left) or a column (right).
+Tensor matmul(const Tensor& a, const Tensor& b);
+/// The sum of products along `axis`, which both have; the other axes broadcast.
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
+/// Of two 1-d tensors.
+Tensor outer(const Tensor& a, const Tensor& b);
+/// "ij,jk->ik" of two operands, letters only; without "->" the letters that occur once, in order. A letter that occurs
+/// twice in one operand walks its diagonal. An extent of 1 broadcasts.
+Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
+
+}  // namespace lathe::ops

@@ -1,0 +1,113 @@
+#include "jit/trace/tensor.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ir/error.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/tensor_node.h"
+
+namespace lathe {
+namespace {
+
+thread_local Listener* active_listener = nullptr;
+
+Tensor make_tensor(TensorNode node) { return Tensor(std::make_shared<const TensorNode>(std::move(node))); }
+
+void check_identifier(const std::string& name, const char* what) {
+  bool good = !name.empty() && !(name[0] >= '0' && name[0] <= '9');
+  for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
+  if (!good) {
+    throw InputError(Mistake::value,
+                     fmt::format("{} '{}' is not an identifier: expected letters, digits and underscores", what, name));
+  }
+}
+
+}  // namespace
+
+Listener::Listener() : outer_(active_listener) { active_listener = this; }
+Listener::~Listener() { active_listener = outer_; }
+Listener* Listener::active() { return active_listener; }
+
+void Listener::read(const Tensor& tensor) {
+  for (const Tensor& source : sources) {
+    if (source.node() == tensor.node()) return;
+  }
+  sources.push_back(tensor);
+}
+
+void require(Expr condition, std::string message, Expr index) {
+  LATHE_CHECK(Listener::active(), "require is for the body of a compute");
+  Listener::active()->requirements.push_back({std::move(condition), std::move(message), std::move(index)});
+}
+
+DType Tensor::dtype() const { return node_->dtype; }
+const Shape& Tensor::shape() const { return node_->shape; }
+bool Tensor::is_weak() const { return node_->weak; }
+
+std::vector<std::int64_t> Tensor::static_shape() const {
+  std::vector<std::int64_t> extents;
+  for (const Expr& extent : shape()) {
+    const std::int64_t* value = as_int(extent);
+    if (!value) fail_value(node_->name, fmt::format("{} has a symbolic extent where a constant is needed", describe(*this)));
+    extents.push_back(*value);
+  }
+  return extents;
+}
+
+Expr Tensor::at(const Indices& indices, const Expr& mask) const {
+  if (indices.size() != rank()) {
+    fail_value(node_->name, fmt::format("{} is indexed with {} indices; expected {}", describe(*this), indices.size(), rank()));
+  }
+  Listener* listener = Listener::active();
+  switch (node_->kind) {
+    case TensorKind::input:
+    case TensorKind::compute:
+      if (listener) listener->read(*this);
+      return load(node_->buffer, indices, mask);
+    case TensorKind::view:
+      if (listener) listener->saw_view = true;
+      return node_->element(indices, mask);
+    case TensorKind::scalar:
+      if (listener) listener->read(*this);
+      [[fallthrough]];
+    case TensorKind::literal:
+      return mask ? select(mask, node_->value, constant(dtype(), std::int64_t{0})) : node_->value;
+  }
+  LATHE_CHECK(false, "an unknown kind of tensor");
+}
+
+Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr&)>& f, std::string name) {
+  return make_tensor(
+      {.kind = TensorKind::view, .dtype = dtype, .shape = std::move(shape), .name = std::move(name), .element = f});
+}
+
+Tensor input(std::string name, DType dtype, Shape shape) {
+  check_identifier(name, "input name");
+  Buffer buffer = BufferNode::make(name, dtype, shape);
+  return make_tensor({.kind = TensorKind::input,
+                      .dtype = dtype,
+                      .shape = std::move(shape),
+                      .name = std::move(name),
+                      .buffer = std::move(buffer)});
+}
+
+Tensor scalar(std::string name, DType dtype, bool weak) {
+  check_identifier(name, "scalar name");
+  Expr variable = Var::make(name, dtype);
+  return make_tensor(
+      {.kind = TensorKind::scalar, .dtype = dtype, .name = std::move(name), .weak = weak, .value = std::move(variable)});
+}
+
+Tensor literal(DType dtype, double value, bool weak) {
+  return make_tensor(
+      {.kind = TensorKind::literal, .dtype = dtype, .name = "literal", .weak = weak, .value = constant(dtype, value)});
+}
+
+Tensor literal(DType dtype, std::int64_t value, bool weak) {
+  return make_tensor(
+      {.kind = TensorKind::literal, .dtype = dtype, .name = "literal", .weak = weak, .value = constant(dtype, value)});
+}
+
+}  // namespace lathe

@@ -1,0 +1,66 @@
+#pragma once
+#include <optional>
+
+#include "jit/trace/tensor.h"
+
+/// What a Tensor refers to: for the files of this room, not for callers.
+namespace lathe {
+
+enum class TensorKind : std::uint8_t { input, scalar, literal, compute, view };
+
+/// A condition that must hold for an instance of a block before it stores; it becomes an Assert.
+struct Requirement {
+  Expr condition;
+  std::string message;  ///< "operator|axis|what"
+  Expr index;
+};
+
+/// One Block to be. Iters of extent 1 are left out: their index is the constant 0.
+struct ComputeNode {
+  std::string name;
+  std::vector<Iter> iters;  ///< space iters, then reduce iters
+  std::optional<Reducer> reducer;
+  std::vector<Expr> values;   ///< one an output: what is stored, or the reducer's term
+  std::vector<Buffer> buffers;  ///< one an output
+  std::vector<Expr> indices;  ///< where every output is stored
+  std::vector<Requirement> requirements;
+  std::vector<Tensor> sources;  ///< every input, scalar and compute that the values read, each once
+};
+
+struct TensorNode {
+  TensorKind kind = TensorKind::input;
+  DType dtype;
+  Shape shape = {};
+  std::string name = {};
+  bool weak = false;
+  Buffer buffer = {};                                                  ///< of an input or a compute
+  Expr value = {};                                                     ///< a scalar's variable, a literal's constant
+  std::function<Expr(const Indices&, const Expr& mask)> element = {};  ///< of a view
+  std::shared_ptr<const ComputeNode> definition = {};                  ///< of a compute
+};
+
+/// Notes what the body of a compute touches while that body runs: the innermost one alive on this thread listens.
+class Listener {
+ public:
+  Listener();
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  /// The innermost listener, or null.
+  static Listener* active();
+  void read(const Tensor& tensor);
+
+  std::vector<Tensor> sources;
+  std::vector<Requirement> requirements;
+  bool saw_view = false;  ///< indices went through index maps, so that simplifying them may pay
+
+ private:
+  Listener* outer_;
+};
+
+/// Within a compute's body: stops the kernel with an index error when `condition` is false. Loads that rely on it must
+/// still be masked or clamped: both arms of everything are evaluated.
+void require(Expr condition, std::string message, Expr index);
+
+}  // namespace lathe
