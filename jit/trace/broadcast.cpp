@@ -29,8 +29,8 @@ std::optional<Conflict> broadcast_into(Shape& result, const Shape& shape) {
 }
 
 std::string conflict_message(const std::string& given, const Conflict& conflict) {
-  return fmt::format("shapes do not broadcast: given {}; expected equal extents, or 1, but axis -{} has {} and {}", given,
-                     conflict.from_right, describe(conflict.left), describe(conflict.right));
+  return fmt::format("shapes do not broadcast: given {}; expected equal extents, or 1, but axis -{} has {} and {}",
+                     given, conflict.from_right, describe(conflict.left), describe(conflict.right));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace lathe {
 struct Folding {
   Folding(std::string_view name, const Tensor& x, const std::optional<std::vector<std::int64_t>>& axes, bool keepdims);
 
-  Shape result;   ///< the shape that is left; folded axes have extent 1 in it when keepdims
-  Shape folded;   ///< the extents that are folded, one at least
+  Shape result;  ///< the shape that is left; folded axes have extent 1 in it when keepdims
+  Shape folded;  ///< the extents that are folded, one at least
   /// The indices into x of result index `i` and fold index `r`.
   Indices join(const Indices& i, const Indices& r) const;
   /// The number of elements folded into one.

@@ -104,7 +104,8 @@ class Reads {
   static bool same(const Region& region, const Buffer& buffer, const std::vector<Range>& ranges) {
     if (region.buffer != buffer) return false;
     for (size_t d = 0; d < ranges.size(); ++d) {
-      if (!equal(region.ranges[d].min, ranges[d].min) || !equal(region.ranges[d].extent, ranges[d].extent)) return false;
+      if (!equal(region.ranges[d].min, ranges[d].min) || !equal(region.ranges[d].extent, ranges[d].extent))
+        return false;
     }
     return true;
   }
@@ -178,7 +179,8 @@ class Parameters {
                                      describe(tensor)));
       }
       if (!known_.insert(node).second) fail_value(func, fmt::format("input '{}' occurs twice", node->name));
-      if (names.unique(node->name) != node->name) fail_value(func, fmt::format("two inputs are named '{}'", node->name));
+      if (names.unique(node->name) != node->name)
+        fail_value(func, fmt::format("two inputs are named '{}'", node->name));
       if (node->kind == TensorKind::scalar) {
         scalars_.insert(node->value.get());
         params.push_back(VarRef(node->value.as<Var>()));

@@ -18,7 +18,9 @@ Kind kind_of(DType dtype) {
 }
 
 /// Does a Python number of kind `weak` mix with arrays of kind `array`?
-bool gives_way(Kind weak, Kind array) { return weak == array || (weak == Kind::integer && array == Kind::floating); }
+bool gives_way(Kind weak, Kind array) {
+  return weak == array || (weak == Kind::integer && array == Kind::floating);
+}
 
 /// A literal int must be representable in the integer type that it gives way to.
 void check_range(std::string_view name, const Tensor& scalar, DType dtype) {
@@ -64,7 +66,8 @@ DType result_type(std::string_view name, std::span<const Tensor> operands, unsig
     const std::optional<DType> next = common ? promote(*common, tensor.dtype()) : tensor.dtype();
     if (!next) {
       fail_type(name, fmt::format("dtypes do not mix: given {}; expected all floating, all integer (u64 only with "
-                                  "unsigned ones) or all bool", describe(operands)));
+                                  "unsigned ones) or all bool",
+                                  describe(operands)));
     }
     common = next;
   }
@@ -77,7 +80,8 @@ DType result_type(std::string_view name, std::span<const Tensor> operands, unsig
       check_range(name, tensor, *common);
     } else {
       fail_type(name, fmt::format("dtypes do not mix: given {}; expected scalars of the arrays' kind, or an int with "
-                                  "floats", describe(operands)));
+                                  "floats",
+                                  describe(operands)));
     }
   }
   LATHE_CHECK(common, "an operator without operands has no result type");
@@ -87,7 +91,9 @@ DType result_type(std::string_view name, std::span<const Tensor> operands, unsig
   return *common;
 }
 
-DType arithmetic_type(DType dtype) { return dtype.is_float() && dtype.bits == 16 ? f32 : dtype; }
+DType arithmetic_type(DType dtype) {
+  return dtype.is_float() && dtype.bits == 16 ? f32 : dtype;
+}
 
 Expr convert(DType dtype, const Expr& value) {
   if (value->dtype == dtype) return value;

@@ -23,8 +23,8 @@ bool is_accepted(unsigned accepts, DType dtype);
 /// "f16, bf16, f32, f64"
 std::string describe_accepted(unsigned accepts);
 
-/// The type that two arrays' elements meet in, by the Array API standard's tables; f16 with bf16 gives f32. Nothing where
-/// the standard leaves it undefined: kinds that differ, and u64 with a signed integer.
+/// The type that two arrays' elements meet in, by the Array API standard's tables; f16 with bf16 gives f32. Nothing
+/// where the standard leaves it undefined: kinds that differ, and u64 with a signed integer.
 std::optional<DType> promote(DType a, DType b);
 
 /// The common dtype of an operator's operands. Weak scalars give way to arrays: a bool to bools, an int to integers and

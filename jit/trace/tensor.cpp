@@ -13,7 +13,9 @@ namespace {
 
 thread_local Listener* active_listener = nullptr;
 
-Tensor make_tensor(TensorNode node) { return Tensor(std::make_shared<const TensorNode>(std::move(node))); }
+Tensor make_tensor(TensorNode node) {
+  return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
 
 void check_identifier(const std::string& name, const char* what) {
   bool good = !name.empty() && !(name[0] >= '0' && name[0] <= '9');
@@ -26,9 +28,15 @@ void check_identifier(const std::string& name, const char* what) {
 
 }  // namespace
 
-Listener::Listener() : outer_(active_listener) { active_listener = this; }
-Listener::~Listener() { active_listener = outer_; }
-Listener* Listener::active() { return active_listener; }
+Listener::Listener() : outer_(active_listener) {
+  active_listener = this;
+}
+Listener::~Listener() {
+  active_listener = outer_;
+}
+Listener* Listener::active() {
+  return active_listener;
+}
 
 void Listener::read(const Tensor& tensor) {
   for (const Tensor& source : sources) {
@@ -42,15 +50,22 @@ void require(Expr condition, std::string message, Expr index) {
   Listener::active()->requirements.push_back({std::move(condition), std::move(message), std::move(index)});
 }
 
-DType Tensor::dtype() const { return node_->dtype; }
-const Shape& Tensor::shape() const { return node_->shape; }
-bool Tensor::is_weak() const { return node_->weak; }
+DType Tensor::dtype() const {
+  return node_->dtype;
+}
+const Shape& Tensor::shape() const {
+  return node_->shape;
+}
+bool Tensor::is_weak() const {
+  return node_->weak;
+}
 
 std::vector<std::int64_t> Tensor::static_shape() const {
   std::vector<std::int64_t> extents;
   for (const Expr& extent : shape()) {
     const std::int64_t* value = as_int(extent);
-    if (!value) fail_value(node_->name, fmt::format("{} has a symbolic extent where a constant is needed", describe(*this)));
+    if (!value)
+      fail_value(node_->name, fmt::format("{} has a symbolic extent where a constant is needed", describe(*this)));
     extents.push_back(*value);
   }
   return extents;
@@ -58,7 +73,8 @@ std::vector<std::int64_t> Tensor::static_shape() const {
 
 Expr Tensor::at(const Indices& indices, const Expr& mask) const {
   if (indices.size() != rank()) {
-    fail_value(node_->name, fmt::format("{} is indexed with {} indices; expected {}", describe(*this), indices.size(), rank()));
+    fail_value(node_->name,
+               fmt::format("{} is indexed with {} indices; expected {}", describe(*this), indices.size(), rank()));
   }
   Listener* listener = Listener::active();
   switch (node_->kind) {
@@ -96,8 +112,11 @@ Tensor input(std::string name, DType dtype, Shape shape) {
 Tensor scalar(std::string name, DType dtype, bool weak) {
   check_identifier(name, "scalar name");
   Expr variable = Var::make(name, dtype);
-  return make_tensor(
-      {.kind = TensorKind::scalar, .dtype = dtype, .name = std::move(name), .weak = weak, .value = std::move(variable)});
+  return make_tensor({.kind = TensorKind::scalar,
+                      .dtype = dtype,
+                      .name = std::move(name),
+                      .weak = weak,
+                      .value = std::move(variable)});
 }
 
 Tensor literal(DType dtype, double value, bool weak) {

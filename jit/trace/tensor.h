@@ -9,7 +9,8 @@
 
 namespace lathe {
 
-/// Extents: i64 expressions, constants or symbolic (a scalar parameter of the Func to be). 0 and 1 are always constants.
+/// Extents: i64 expressions, constants or symbolic (a scalar parameter of the Func to be). 0 and 1 are always
+/// constants.
 using Shape = std::vector<Expr>;
 using Indices = std::vector<Expr>;
 
@@ -19,7 +20,8 @@ struct TensorNode;  // jit/trace/tensor_node.h
 ///   input    a buffer parameter
 ///   scalar   a 0-d run-time scalar parameter; weakly typed when it came from a Python number
 ///   compute  a new buffer, filled by one Block when the trace becomes a Func
-///   view     an index map over other tensors: no storage, no block; an element is an expression over its sources' elements
+///   view     an index map over other tensors: no storage, no block; an element is an expression over its sources'
+///   elements
 class Tensor {
  public:
   Tensor() = default;
@@ -37,8 +39,8 @@ class Tensor {
   /// Python's numbers: their dtype gives way to an array's of the same kind.
   bool is_weak() const;
 
-  /// The element at `indices`, one index a dimension, under `mask` (null: always): what compute bodies call. A false mask
-  /// gives zero and touches no memory.
+  /// The element at `indices`, one index a dimension, under `mask` (null: always): what compute bodies call. A false
+  /// mask gives zero and touches no memory.
   Expr at(const Indices& indices, const Expr& mask = nullptr) const;
   template <class... I>
   Expr operator()(I... indices) const {
@@ -76,8 +78,8 @@ Tensor compute(Shape shape, const std::function<Reduction(const Indices&)>& f, s
 std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(const Indices&)>& f,
                                   std::string name = "reduce");
 
-/// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes must
-/// be under `mask` (and may narrow it further).
+/// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes
+/// must be under `mask` (and may narrow it further).
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr& mask)>& f,
             std::string name = "view");
 
@@ -101,10 +103,10 @@ Tensor::Tensor(T value) {
   }
 }
 
-/// Everything that `outputs` needs, as one Func at stage begin: a root block whose allocs are the intermediate tensors and
-/// whose body is one loop nest for each compute, in an order in which they can run. Parameters: `inputs` in order (used or
-/// not), then one buffer for each output ("out", or "out0", "out1", ..); an output that is a view, an input, or a tensor
-/// that occurs twice is copied by a block of its own. Only what the outputs need is kept.
+/// Everything that `outputs` needs, as one Func at stage begin: a root block whose allocs are the intermediate tensors
+/// and whose body is one loop nest for each compute, in an order in which they can run. Parameters: `inputs` in order
+/// (used or not), then one buffer for each output ("out", or "out0", "out1", ..); an output that is a view, an input,
+/// or a tensor that occurs twice is copied by a block of its own. Only what the outputs need is kept.
 Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
 }  // namespace lathe

@@ -20,9 +20,9 @@ struct ComputeNode {
   std::string name;
   std::vector<Iter> iters;  ///< space iters, then reduce iters
   std::optional<Reducer> reducer;
-  std::vector<Expr> values;   ///< one an output: what is stored, or the reducer's term
+  std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
   std::vector<Buffer> buffers;  ///< one an output
-  std::vector<Expr> indices;  ///< where every output is stored
+  std::vector<Expr> indices;    ///< where every output is stored
   std::vector<Requirement> requirements;
   std::vector<Tensor> sources;  ///< every input, scalar and compute that the values read, each once
 };

@@ -13,7 +13,9 @@ Tensor activation(std::string_view name, const Tensor& x, Expr (*f)(const Expr&)
   return elementwise(name, {x}, accepts_float, Result::common, [f](const Elements& e) { return f(e[0]); });
 }
 
-Expr real(const Expr& like, double value) { return constant(like->dtype, value); }
+Expr real(const Expr& like, double value) {
+  return constant(like->dtype, value);
+}
 
 }  // namespace
 

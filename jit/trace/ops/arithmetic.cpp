@@ -23,7 +23,8 @@ Tensor identity(std::string_view name, const Tensor& x, unsigned accepts) {
   return x;
 }
 
-/// The neighbour of x toward y, both of the 16-bit type `dtype`, on the bits: magnitudes of one sign are ordered as integers.
+/// The neighbour of x toward y, both of the 16-bit type `dtype`, on the bits: magnitudes of one sign are ordered as
+/// integers.
 Expr next_half(DType dtype, const Expr& x, const Expr& y) {
   const Expr bits = reinterpret(i16, x);
   const Expr wide_x = cast(f32, x), wide_y = cast(f32, y), zero = constant(f32, 0.0);
@@ -38,28 +39,36 @@ Expr next_half(DType dtype, const Expr& x, const Expr& y) {
 
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b) { return binary_operator("add", BinaryOp::add, accepts_number, a, b); }
+Tensor add(const Tensor& a, const Tensor& b) {
+  return binary_operator("add", BinaryOp::add, accepts_number, a, b);
+}
 Tensor subtract(const Tensor& a, const Tensor& b) {
   return binary_operator("subtract", BinaryOp::sub, accepts_number, a, b);
 }
 Tensor multiply(const Tensor& a, const Tensor& b) {
   return binary_operator("multiply", BinaryOp::mul, accepts_number, a, b);
 }
-Tensor divide(const Tensor& a, const Tensor& b) { return binary_operator("divide", BinaryOp::div, accepts_float, a, b); }
+Tensor divide(const Tensor& a, const Tensor& b) {
+  return binary_operator("divide", BinaryOp::div, accepts_float, a, b);
+}
 Tensor floor_divide(const Tensor& a, const Tensor& b) {
   return binary_operator("floor_divide", BinaryOp::floor_div, accepts_number, a, b);
 }
 Tensor remainder(const Tensor& a, const Tensor& b) {
   return binary_operator("remainder", BinaryOp::floor_mod, accepts_number, a, b);
 }
-Tensor pow(const Tensor& a, const Tensor& b) { return binary_operator("pow", BinaryOp::pow, accepts_number, a, b); }
+Tensor pow(const Tensor& a, const Tensor& b) {
+  return binary_operator("pow", BinaryOp::pow, accepts_number, a, b);
+}
 Tensor maximum(const Tensor& a, const Tensor& b) {
   return binary_operator("maximum", BinaryOp::max, accepts_number, a, b);
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
   return binary_operator("minimum", BinaryOp::min, accepts_number, a, b);
 }
-Tensor hypot(const Tensor& a, const Tensor& b) { return binary_operator("hypot", BinaryOp::hypot, accepts_float, a, b); }
+Tensor hypot(const Tensor& a, const Tensor& b) {
+  return binary_operator("hypot", BinaryOp::hypot, accepts_float, a, b);
+}
 Tensor copysign(const Tensor& a, const Tensor& b) {
   return binary_operator("copysign", BinaryOp::copysign, accepts_float, a, b);
 }
@@ -77,9 +86,8 @@ Tensor nextafter(const Tensor& a, const Tensor& b) {
 }
 
 Tensor abs(const Tensor& x) {
-  return elementwise("abs", {x}, accepts_number, Result::common, [](const Elements& e) {
-    return e[0]->dtype.is_unsigned() ? e[0] : unary(UnaryOp::abs, e[0]);
-  });
+  return elementwise("abs", {x}, accepts_number, Result::common,
+                     [](const Elements& e) { return e[0]->dtype.is_unsigned() ? e[0] : unary(UnaryOp::abs, e[0]); });
 }
 
 Tensor negative(const Tensor& x) {
@@ -87,7 +95,9 @@ Tensor negative(const Tensor& x) {
                      [](const Elements& e) { return unary(UnaryOp::neg, e[0]); });
 }
 
-Tensor positive(const Tensor& x) { return identity("positive", x, accepts_number); }
+Tensor positive(const Tensor& x) {
+  return identity("positive", x, accepts_number);
+}
 
 Tensor reciprocal(const Tensor& x) {
   return elementwise("reciprocal", {x}, accepts_float, Result::common,
@@ -130,7 +140,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return compute(
       broadcast_shapes("where", operands),
       [=](const Indices& i) {
-        return select(at_broadcast(condition, i), convert(dtype, at_broadcast(a, i)), convert(dtype, at_broadcast(b, i)));
+        return select(at_broadcast(condition, i), convert(dtype, at_broadcast(a, i)),
+                      convert(dtype, at_broadcast(b, i)));
       },
       "where");
 }

@@ -34,11 +34,23 @@ Tensor astype(const Tensor& x, DType dtype);
 
 namespace lathe {
 
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return ops::add(a, b); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return ops::subtract(a, b); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return ops::multiply(a, b); }
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return ops::divide(a, b); }
-inline Tensor operator%(const Tensor& a, const Tensor& b) { return ops::remainder(a, b); }
-inline Tensor operator-(const Tensor& x) { return ops::negative(x); }
+inline Tensor operator+(const Tensor& a, const Tensor& b) {
+  return ops::add(a, b);
+}
+inline Tensor operator-(const Tensor& a, const Tensor& b) {
+  return ops::subtract(a, b);
+}
+inline Tensor operator*(const Tensor& a, const Tensor& b) {
+  return ops::multiply(a, b);
+}
+inline Tensor operator/(const Tensor& a, const Tensor& b) {
+  return ops::divide(a, b);
+}
+inline Tensor operator%(const Tensor& a, const Tensor& b) {
+  return ops::remainder(a, b);
+}
+inline Tensor operator-(const Tensor& x) {
+  return ops::negative(x);
+}
 
 }  // namespace lathe

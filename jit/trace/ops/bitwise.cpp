@@ -9,9 +9,8 @@ using Elements = std::vector<Expr>;
 
 /// On bools the bit operation is the logical one.
 Tensor bits(std::string_view name, BinaryOp op, BinaryOp on_bools, const Tensor& a, const Tensor& b) {
-  return elementwise(name, {a, b}, accepts_integer_or_bool, Result::common, [=](const Elements& e) {
-    return binary(e[0]->dtype.is_bool() ? on_bools : op, e[0], e[1]);
-  });
+  return elementwise(name, {a, b}, accepts_integer_or_bool, Result::common,
+                     [=](const Elements& e) { return binary(e[0]->dtype.is_bool() ? on_bools : op, e[0], e[1]); });
 }
 
 Tensor shift(std::string_view name, BinaryOp op, const Tensor& a, const Tensor& b) {
@@ -35,7 +34,11 @@ Tensor bitwise_invert(const Tensor& x) {
     return unary(e[0]->dtype.is_bool() ? UnaryOp::logical_not : UnaryOp::bit_not, e[0]);
   });
 }
-Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) { return shift("bitwise_left_shift", BinaryOp::shl, a, b); }
-Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) { return shift("bitwise_right_shift", BinaryOp::shr, a, b); }
+Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) {
+  return shift("bitwise_left_shift", BinaryOp::shl, a, b);
+}
+Tensor bitwise_right_shift(const Tensor& a, const Tensor& b) {
+  return shift("bitwise_right_shift", BinaryOp::shr, a, b);
+}
 
 }  // namespace lathe::ops

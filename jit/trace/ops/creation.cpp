@@ -47,13 +47,21 @@ Tensor full(const Shape& shape, const Tensor& value, std::optional<DType> dtype)
       "full");
 }
 
-Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0, dtype); }
-Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1, dtype); }
+Tensor zeros(const Shape& shape, DType dtype) {
+  return full(shape, 0, dtype);
+}
+Tensor ones(const Shape& shape, DType dtype) {
+  return full(shape, 1, dtype);
+}
 Tensor full_like(const Tensor& x, const Tensor& value, std::optional<DType> dtype) {
   return full(x.shape(), value, dtype.value_or(x.dtype()));
 }
-Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) { return full_like(x, 0, dtype); }
-Tensor ones_like(const Tensor& x, std::optional<DType> dtype) { return full_like(x, 1, dtype); }
+Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) {
+  return full_like(x, 0, dtype);
+}
+Tensor ones_like(const Tensor& x, std::optional<DType> dtype) {
+  return full_like(x, 1, dtype);
+}
 
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t k, DType dtype) {
   const Shape shape{index(rows), index(columns.value_or(rows))};
@@ -80,7 +88,8 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, bool
   if (count < 0) fail_value("linspace", fmt::format("the count is not negative: given {}", count));
   const std::int64_t intervals = endpoint ? count - 1 : count;
   if (!endpoint || count < 2) {
-    return arithmetic_progression("linspace", start, intervals > 0 ? (stop - start) / static_cast<double>(intervals) : 0, count, dtype);
+    return arithmetic_progression("linspace", start,
+                                  intervals > 0 ? (stop - start) / static_cast<double>(intervals) : 0, count, dtype);
   }
   const double step = (stop - start) / static_cast<double>(intervals);
   return generate(

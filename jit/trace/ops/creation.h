@@ -14,7 +14,8 @@ Tensor full_like(const Tensor& x, const Tensor& value, std::optional<DType> dtyp
 Tensor zeros_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor ones_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 /// 1 on diagonal k, else 0.
-Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0, DType dtype = f32);
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
+           DType dtype = f32);
 /// start, start + step, .. before stop.
 Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, DType dtype = i64);
 Tensor arange(double start, double stop, double step, DType dtype = f32);

@@ -41,20 +41,23 @@ Equation parse(std::string_view text) {
   }
   for (char c : equation.result) {
     if (letters.find(c) == std::string::npos) fail(fmt::format("axis '{}' of the result occurs in no operand", c));
-    if (std::count(equation.result.begin(), equation.result.end(), c) > 1) fail(fmt::format("axis '{}' of the result occurs twice", c));
+    if (std::count(equation.result.begin(), equation.result.end(), c) > 1)
+      fail(fmt::format("axis '{}' of the result occurs twice", c));
   }
   return equation;
 }
 
 void gather_extents(std::string_view text, const std::string& letters, const Tensor& x, std::map<char, Expr>& extents) {
   if (letters.size() != x.rank()) {
-    fail_value("einsum", fmt::format("'{}' in '{}' names {} axes; given {}", letters, text, letters.size(), describe(x)));
+    fail_value("einsum",
+               fmt::format("'{}' in '{}' names {} axes; given {}", letters, text, letters.size(), describe(x)));
   }
   for (size_t d = 0; d < letters.size(); ++d) {
     Expr& extent = extents.emplace(letters[d], x.shape()[d]).first->second;
     if (is_int(extent, 1)) extent = x.shape()[d];
     if (!same_extent(extent, x.shape()[d]) && !is_int(x.shape()[d], 1)) {
-      fail_value("einsum", fmt::format("axis '{}' of '{}' has extents {} and {}", letters[d], text, describe(extent), describe(x.shape()[d])));
+      fail_value("einsum", fmt::format("axis '{}' of '{}' has extents {} and {}", letters[d], text, describe(extent),
+                                       describe(x.shape()[d])));
     }
   }
 }

@@ -19,8 +19,9 @@ enum class Result {
   boolean
 };
 
-/// The operands broadcast and promoted, f applied to their elements. Each operator rounds to its dtype, as eager frameworks
-/// do: f16 and bf16 are computed in f32. An operator on weak scalars alone gives a weak scalar, and no Block.
+/// The operands broadcast and promoted, f applied to their elements. Each operator rounds to its dtype, as eager
+/// frameworks do: f16 and bf16 are computed in f32. An operator on weak scalars alone gives a weak scalar, and no
+/// Block.
 Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, unsigned accepts, Result result,
                    const ElementFn& f);
 

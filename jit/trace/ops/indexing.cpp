@@ -27,7 +27,8 @@ Walk walk_slice(const Slice& slice, const Expr& extent) {
   const std::int64_t* size = as_int(extent);
   if (!size) {
     const bool whole = !slice.start && !slice.stop && (slice.step == 1 || slice.step == -1);
-    if (!whole) fail_value("getitem", fmt::format("the symbolic extent {} takes the slices : and ::-1 only", describe(extent)));
+    if (!whole)
+      fail_value("getitem", fmt::format("the symbolic extent {} takes the slices : and ::-1 only", describe(extent)));
     return {.start = slice.step > 0 ? index(0) : extent - index(1), .step = slice.step, .extent = extent};
   }
   const std::int64_t n = *size;
@@ -45,7 +46,8 @@ Walk walk_integer(std::int64_t place, const Tensor& x, size_t axis) {
   const std::int64_t* size = as_int(extent);
   if (!size) fail_value("getitem", fmt::format("the symbolic extent {} takes no integer subscript", describe(extent)));
   if (place < -*size || place >= *size) {
-    throw InputError(Mistake::index, fmt::format("getitem: index {} is out of range for axis {} of {}", place, axis, describe(x)));
+    throw InputError(Mistake::index,
+                     fmt::format("getitem: index {} is out of range for axis {} of {}", place, axis, describe(x)));
   }
   return {.start = index(place < 0 ? place + *size : place), .extent = nullptr, .dropped = true};
 }
@@ -77,7 +79,9 @@ Expr clamp_index(const Expr& place, const Expr& extent) {
   return lathe::min(lathe::max(place, index(0)), extent - index(1));
 }
 
-Expr nothing(DType dtype) { return constant(dtype, std::int64_t{0}); }
+Expr nothing(DType dtype) {
+  return constant(dtype, std::int64_t{0});
+}
 
 }  // namespace
 
@@ -92,7 +96,8 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
   }
   if (ellipses > 1) fail_value("getitem", "a subscript has one ellipsis at most");
   if (named > x.rank()) {
-    throw InputError(Mistake::index, fmt::format("getitem: {} subscripts for the {} axes of {}", named, x.rank(), describe(x)));
+    throw InputError(Mistake::index,
+                     fmt::format("getitem: {} subscripts for the {} axes of {}", named, x.rank(), describe(x)));
   }
   std::vector<Walk> walks;
   size_t axis = 0;
@@ -159,7 +164,8 @@ Tensor take(const Tensor& x, const Tensor& indices, std::int64_t given_axis) {
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t given_axis) {
   if (indices.rank() != x.rank()) {
-    fail_value("take_along_axis", fmt::format("takes indices of x's rank: given {} and {}", describe(x), describe(indices)));
+    fail_value("take_along_axis",
+               fmt::format("takes indices of x's rank: given {} and {}", describe(x), describe(indices)));
   }
   const size_t axis = normalize_axis("take_along_axis", given_axis, x.rank());
   const Expr extent = x.shape()[axis];
@@ -186,7 +192,8 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t give
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {
-  if (!indices.dtype().is_integer()) fail_type("one_hot", fmt::format("takes integer indices; given {}", describe(indices)));
+  if (!indices.dtype().is_integer())
+    fail_type("one_hot", fmt::format("takes integer indices; given {}", describe(indices)));
   if (classes < 0) fail_value("one_hot", fmt::format("the number of classes is not negative: given {}", classes));
   Shape shape = indices.shape();
   shape.push_back(index(classes));

@@ -19,8 +19,8 @@ using Subscript = std::variant<std::int64_t, Slice, NewAxis, Ellipsis>;
 /// x[subscripts], a view.
 Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts);
 
-/// Elements along `axis` by an integer tensor: a view, behind a Block that checks each index. Negative ones count from the
-/// end; one out of range stops the kernel with "take|axis N|index", before anything is read outside.
+/// Elements along `axis` by an integer tensor: a view, behind a Block that checks each index. Negative ones count from
+/// the end; one out of range stops the kernel with "take|axis N|index", before anything is read outside.
 Tensor take(const Tensor& x, const Tensor& indices, std::int64_t axis);
 /// The index for each element of the result; shapes broadcast but for `axis`.
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis = -1);

@@ -22,7 +22,8 @@ Tensor part(const Tensor& x, size_t axis, std::int64_t start, std::int64_t exten
 
 std::int64_t constant_extent(std::string_view name, const Tensor& x, size_t axis) {
   const std::int64_t* extent = as_int(x.shape()[axis]);
-  if (!extent) fail_value(name, fmt::format("axis {} of {} is symbolic; expected a constant extent", axis, describe(x)));
+  if (!extent)
+    fail_value(name, fmt::format("axis {} of {} is symbolic; expected a constant extent", axis, describe(x)));
   return *extent;
 }
 
@@ -159,7 +160,8 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64
   Shape shape;
   for (size_t d = 0; d < widths.size(); ++d) {
     const auto [before, after] = widths[d];
-    if (before < 0 || after < 0) fail_value("pad", fmt::format("widths are not negative: given ({}, {})", before, after));
+    if (before < 0 || after < 0)
+      fail_value("pad", fmt::format("widths are not negative: given ({}, {})", before, after));
     shape.push_back(x.shape()[d] + (before + after));
   }
   const DType dtype = x.dtype();
@@ -182,7 +184,8 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64
       "pad");
 }
 
-Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::optional<std::vector<std::int64_t>>& axes) {
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts,
+            const std::optional<std::vector<std::int64_t>>& axes) {
   if (!axes) {
     if (shifts.size() != 1) fail_value("roll", fmt::format("takes one shift without axes; given {}", shifts.size()));
     return reshape_to(roll_axis(reshape(x, {-1}), shifts[0], 0), x.shape());
@@ -196,7 +199,11 @@ Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std:
   return rolled;
 }
 
-Tensor tril(const Tensor& x, std::int64_t k) { return triangle("tril", x, k, true); }
-Tensor triu(const Tensor& x, std::int64_t k) { return triangle("triu", x, k, false); }
+Tensor tril(const Tensor& x, std::int64_t k) {
+  return triangle("tril", x, k, true);
+}
+Tensor triu(const Tensor& x, std::int64_t k) {
+  return triangle("triu", x, k, false);
+}
 
 }  // namespace lathe::ops

@@ -20,7 +20,8 @@ std::vector<Tensor> unstack(const Tensor& x, std::int64_t axis = 0);
 /// `value` before and after each axis: one pair an axis, or one pair for all.
 Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& widths, const Tensor& value = 0);
 /// Element i goes to i + shift, around the end. Without axes, of the flattened tensor.
-Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts, const std::optional<std::vector<std::int64_t>>& axes);
+Tensor roll(const Tensor& x, const std::vector<std::int64_t>& shifts,
+            const std::optional<std::vector<std::int64_t>>& axes);
 /// Zero above (below) diagonal k of the last two axes.
 Tensor tril(const Tensor& x, std::int64_t k = 0);
 Tensor triu(const Tensor& x, std::int64_t k = 0);

@@ -41,7 +41,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Expr& other_depth = column ? b.shape()[0] : b.shape()[b.rank() - 2];
   if (!same_extent(depth, other_depth)) {
     fail_value("matmul", fmt::format("the last axis of the left and the {} of the right agree: given {}, {} and {}",
-                                     column ? "axis" : "last but one", describe(operands), describe(depth), describe(other_depth)));
+                                     column ? "axis" : "last but one", describe(operands), describe(depth),
+                                     describe(other_depth)));
   }
   const auto batch_of = [](const Tensor& x) {
     return Shape(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(std::min<size_t>(x.rank(), 2)));
@@ -54,7 +55,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
   // The operand's own indices: its batch, broadcast, then its two (or one) matrix indices.
   const auto batch_indices = [=](const Shape& batch, const Indices& i) {
-    Indices own(i.begin() + static_cast<std::ptrdiff_t>(batch_rank - batch.size()), i.begin() + static_cast<std::ptrdiff_t>(batch_rank));
+    Indices own(i.begin() + static_cast<std::ptrdiff_t>(batch_rank - batch.size()),
+                i.begin() + static_cast<std::ptrdiff_t>(batch_rank));
     for (size_t d = 0; d < batch.size(); ++d) {
       if (is_int(batch[d], 1)) own[d] = index(0);
     }
@@ -99,7 +101,8 @@ Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   const std::array operands{a, b};
-  if (a.rank() != 1 || b.rank() != 1) fail_value("outer", fmt::format("takes 1-d tensors: given {}", describe(operands)));
+  if (a.rank() != 1 || b.rank() != 1)
+    fail_value("outer", fmt::format("takes 1-d tensors: given {}", describe(operands)));
   const DType common = result_type("outer", operands, accepts_number);
   const DType arithmetic = arithmetic_type(common);
   return compute(

@@ -3,8 +3,8 @@
 
 #include "jit/trace/tensor.h"
 
-/// Contractions. Operands are read in place, through whatever views they are; f16 and bf16 accumulate in f32, integers in
-/// their common dtype.
+/// Contractions. Operands are read in place, through whatever views they are; f16 and bf16 accumulate in f32, integers
+/// in their common dtype.
 namespace lathe::ops {
 
 /// The last two axes multiplied as matrices, those before broadcast; a 1-d operand is a row (left) or a column (right).

@@ -41,8 +41,7 @@ class Passes {
   /// f(element, i) over x's own shape, rounded to x's dtype at the end.
   template <class F>
   Tensor map(const F& f) const {
-    return compute(
-        x_.shape(), [&](const Indices& i) { return convert(dtype_, f(convert(type, x_.at(i)), i)); }, name_);
+    return compute(x_.shape(), [&](const Indices& i) { return convert(dtype_, f(convert(type, x_.at(i)), i)); }, name_);
   }
 
   /// f over the folded shape, in the arithmetic type.
@@ -65,11 +64,16 @@ class Passes {
   const Tensor& x_;
 };
 
-Expr exp(const Expr& e) { return unary(UnaryOp::exp, e); }
-Expr log(const Expr& e) { return unary(UnaryOp::log, e); }
+Expr exp(const Expr& e) {
+  return unary(UnaryOp::exp, e);
+}
+Expr log(const Expr& e) {
+  return unary(UnaryOp::log, e);
+}
 
 /// An optional weight or bias: floating, and broadcast to x without growing it.
-void check_affine(std::string_view name, std::string_view what, const Tensor& x, const std::optional<Tensor>& parameter) {
+void check_affine(std::string_view name, std::string_view what, const Tensor& x,
+                  const std::optional<Tensor>& parameter) {
   if (!parameter) return;
   const std::array operands{x, *parameter};
   result_type(name, operands, accepts_float);
@@ -96,11 +100,13 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
   const Passes passes("softmax", x, std::vector{axis});
   const Tensor peak = passes.fold(BinaryOp::max);
   const Tensor powers = compute(
-      x.shape(), [&](const Indices& i) { return exp(convert(passes.type, x.at(i)) - at_broadcast(peak, i)); }, "softmax");
+      x.shape(), [&](const Indices& i) { return exp(convert(passes.type, x.at(i)) - at_broadcast(peak, i)); },
+      "softmax");
   const Passes over_powers("softmax", powers, std::vector{axis});
   const Tensor total = over_powers.fold(BinaryOp::add);
   return compute(
-      x.shape(), [&](const Indices& i) { return convert(x.dtype(), div(powers.at(i), at_broadcast(total, i))); }, "softmax");
+      x.shape(), [&](const Indices& i) { return convert(x.dtype(), div(powers.at(i), at_broadcast(total, i))); },
+      "softmax");
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
@@ -108,9 +114,8 @@ Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   const Tensor peak = passes.fold(BinaryOp::max);
   const Tensor total = passes.fold(BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - peak.at(i)); });
   const Tensor log_total = passes.finish([&](const Indices& i) { return log(total.at(i)); });
-  return passes.map([&](const Expr& e, const Indices& i) {
-    return e - at_broadcast(peak, i) - at_broadcast(log_total, i);
-  });
+  return passes.map(
+      [&](const Expr& e, const Indices& i) { return e - at_broadcast(peak, i) - at_broadcast(log_total, i); });
 }
 
 Tensor layer_norm(const Tensor& x, const std::optional<Tensor>& weight, const std::optional<Tensor>& bias,
@@ -136,7 +141,8 @@ Tensor layer_norm(const Tensor& x, const std::optional<Tensor>& weight, const st
   });
 }
 
-Tensor rms_norm(const Tensor& x, const std::optional<Tensor>& weight, const std::vector<std::int64_t>& axes, double epsilon) {
+Tensor rms_norm(const Tensor& x, const std::optional<Tensor>& weight, const std::vector<std::int64_t>& axes,
+                double epsilon) {
   const Passes passes("rms_norm", x, axes);
   check_affine("rms_norm", "weight", x, weight);
   const Tensor squares = passes.fold(BinaryOp::add, [](const Expr& e, const Indices&) { return e * e; });

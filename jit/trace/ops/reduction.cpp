@@ -15,21 +15,21 @@
 namespace lathe::ops {
 namespace {
 
-
 /// `op` folded over the elements, each converted to the accumulator's type.
 Tensor fold(std::string_view name, BinaryOp op, DType accumulator, const Tensor& x, const Folding& folding) {
   return compute(
       folding.result,
       [&](const Indices& i) {
-        return reduce(simple_reducer(op, accumulator), folding.folded, [&](const Indices& r) {
-          return convert(accumulator, x.at(folding.join(i, r)));
-        });
+        return reduce(simple_reducer(op, accumulator), folding.folded,
+                      [&](const Indices& r) { return convert(accumulator, x.at(folding.join(i, r))); });
       },
       std::string(name));
 }
 
 /// What sums of `dtype` are returned as.
-DType sum_type(DType dtype) { return dtype.is_signed() ? i64 : dtype.is_unsigned() ? u64 : dtype; }
+DType sum_type(DType dtype) {
+  return dtype.is_signed() ? i64 : dtype.is_unsigned() ? u64 : dtype;
+}
 
 Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, const Axes& axes, bool keepdims,
                   std::optional<DType> dtype) {
@@ -41,7 +41,9 @@ Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, const Axe
   return astype(fold(name, op, arithmetic_type(result), x, Folding(name, x, axes, keepdims)), result);
 }
 
-Expr as_float(const Expr& count, DType dtype) { return convert(dtype, count); }
+Expr as_float(const Expr& count, DType dtype) {
+  return convert(dtype, count);
+}
 
 /// The mean in the arithmetic type, not yet rounded to x's.
 Tensor wide_mean(std::string_view name, const Tensor& x, const Folding& folding) {
@@ -65,7 +67,8 @@ Tensor variance(std::string_view name, const Tensor& x, const Axes& axes, double
         });
       },
       std::string(name));
-  const Expr degrees = lathe::max(as_float(folding.count(), arithmetic) - constant(arithmetic, correction), constant(arithmetic, 0));
+  const Expr degrees =
+      lathe::max(as_float(folding.count(), arithmetic) - constant(arithmetic, correction), constant(arithmetic, 0));
   return compute(
       squares.shape(),
       [&](const Indices& i) {
@@ -153,8 +156,12 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
   return variance("std", x, axes, correction, keepdims, true);
 }
 
-Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme("max", BinaryOp::max, x, axes, keepdims); }
-Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme("min", BinaryOp::min, x, axes, keepdims); }
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims) {
+  return extreme("max", BinaryOp::max, x, axes, keepdims);
+}
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims) {
+  return extreme("min", BinaryOp::min, x, axes, keepdims);
+}
 
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis, bool keepdims) {
   return arg_extreme("argmax", BinaryOp::gt, x, axis, keepdims);

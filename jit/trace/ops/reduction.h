@@ -9,8 +9,10 @@ namespace lathe::ops {
 using Axes = std::optional<std::vector<std::int64_t>>;
 
 /// Integers accumulate and return as i64, unsigned ones as u64; f16 and bf16 accumulate in f32. `dtype` converts first.
-Tensor sum(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false, std::optional<DType> dtype = std::nullopt);
-Tensor prod(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false, std::optional<DType> dtype = std::nullopt);
+Tensor sum(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false,
+           std::optional<DType> dtype = std::nullopt);
+Tensor prod(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false,
+            std::optional<DType> dtype = std::nullopt);
 /// Floating only; NaN over no elements.
 Tensor mean(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
 /// Two passes; divides by the number of elements less `correction`.
@@ -19,7 +21,8 @@ Tensor std(const Tensor& x, const Axes& axes = std::nullopt, double correction =
 /// NaN when any element is; InputError over no elements.
 Tensor max(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
 Tensor min(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-/// The first index of the greatest (least) element as i64; the first NaN wins. Without an axis, into the flattened tensor.
+/// The first index of the greatest (least) element as i64; the first NaN wins. Without an axis, into the flattened
+/// tensor.
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = std::nullopt, bool keepdims = false);
 /// Any dtype; non-zero counts as true, NaN too.

@@ -134,11 +134,13 @@ Tensor reshape_to(const Tensor& x, const Shape& given) {
   const Shape shape = infer_extent(x, given);
   const Product total = product_of(x.shape());
   if (!total.equals(product_of(shape))) {
-    fail_value("reshape", fmt::format("the number of elements must stay: given {} and shape {}", describe(x), describe(given)));
+    fail_value("reshape",
+               fmt::format("the number of elements must stay: given {} and shape {}", describe(x), describe(given)));
   }
   if (same_shape(shape, x.shape())) return x;
   if (total.constant == 0) {
-    return view(shape, x.dtype(), [dtype = x.dtype()](const Indices&, const Expr&) { return constant(dtype, 0); }, "reshape");
+    return view(
+        shape, x.dtype(), [dtype = x.dtype()](const Indices&, const Expr&) { return constant(dtype, 0); }, "reshape");
   }
   return view(
       shape, x.dtype(),
@@ -150,6 +152,8 @@ Tensor reshape_to(const Tensor& x, const Shape& given) {
       "reshape");
 }
 
-Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape) { return reshape_to(x, make_shape(shape)); }
+Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape) {
+  return reshape_to(x, make_shape(shape));
+}
 
 }  // namespace lathe::ops

@@ -21,8 +21,10 @@ Tensor rounding(std::string_view name, UnaryOp op, const Tensor& x) {
 
 }  // namespace
 
-#define LATHE_DEFINE(name, op) \
-  Tensor name(const Tensor& x) { return float_function(#name, UnaryOp::op, x); }
+#define LATHE_DEFINE(name, op)                    \
+  Tensor name(const Tensor& x) {                  \
+    return float_function(#name, UnaryOp::op, x); \
+  }
 LATHE_FLOAT_FUNCTIONS(LATHE_DEFINE)
 #undef LATHE_DEFINE
 
@@ -40,9 +42,17 @@ Tensor logaddexp(const Tensor& a, const Tensor& b) {
   });
 }
 
-Tensor floor(const Tensor& x) { return rounding("floor", UnaryOp::floor, x); }
-Tensor ceil(const Tensor& x) { return rounding("ceil", UnaryOp::ceil, x); }
-Tensor trunc(const Tensor& x) { return rounding("trunc", UnaryOp::trunc, x); }
-Tensor round(const Tensor& x) { return rounding("round", UnaryOp::round, x); }
+Tensor floor(const Tensor& x) {
+  return rounding("floor", UnaryOp::floor, x);
+}
+Tensor ceil(const Tensor& x) {
+  return rounding("ceil", UnaryOp::ceil, x);
+}
+Tensor trunc(const Tensor& x) {
+  return rounding("trunc", UnaryOp::trunc, x);
+}
+Tensor round(const Tensor& x) {
+  return rounding("round", UnaryOp::round, x);
+}
 
 }  // namespace lathe::ops

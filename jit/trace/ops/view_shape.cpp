@@ -13,8 +13,8 @@
 namespace lathe::ops {
 namespace {
 
-/// The view whose axis d is axis `source[d]` of x, or a new one of extent 1 where that is -1. Axes of x that do not occur
-/// have extent 1.
+/// The view whose axis d is axis `source[d]` of x, or a new one of extent 1 where that is -1. Axes of x that do not
+/// occur have extent 1.
 Tensor rearrange(const Tensor& x, const std::vector<std::ptrdiff_t>& source, std::string name) {
   Shape shape;
   for (std::ptrdiff_t d : source) shape.push_back(d < 0 ? index(1) : x.shape()[d]);
@@ -46,7 +46,8 @@ Shape make_shape(const std::vector<std::int64_t>& extents) {
 
 Tensor permute_dims(const Tensor& x, const std::vector<std::int64_t>& axes) {
   if (axes.size() != x.rank()) {
-    fail_value("permute_dims", fmt::format("takes every axis once: given {} and axes ({})", describe(x), fmt::join(axes, ", ")));
+    fail_value("permute_dims",
+               fmt::format("takes every axis once: given {} and axes ({})", describe(x), fmt::join(axes, ", ")));
   }
   std::vector<std::ptrdiff_t> order;
   for (size_t axis : normalize_axes("permute_dims", axes, x.rank())) order.push_back(static_cast<std::ptrdiff_t>(axis));
@@ -62,7 +63,8 @@ Tensor matrix_transpose(const Tensor& x) {
 
 Tensor moveaxis(const Tensor& x, std::int64_t source, std::int64_t destination) {
   std::vector<std::ptrdiff_t> order = identity_order(x.rank());
-  const size_t from = normalize_axis("moveaxis", source, x.rank()), to = normalize_axis("moveaxis", destination, x.rank());
+  const size_t from = normalize_axis("moveaxis", source, x.rank()),
+               to = normalize_axis("moveaxis", destination, x.rank());
   order.erase(order.begin() + static_cast<std::ptrdiff_t>(from));
   order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), static_cast<std::ptrdiff_t>(from));
   return rearrange(x, order, "moveaxis");
@@ -84,7 +86,8 @@ Tensor squeeze(const Tensor& x, const std::vector<std::int64_t>& axes) {
   const std::vector<size_t> removed = normalize_axes("squeeze", axes, x.rank());
   for (size_t axis : removed) {
     if (!is_int(x.shape()[axis], 1)) {
-      fail_value("squeeze", fmt::format("axis {} of {} has extent {}; expected 1", axis, describe(x), describe(x.shape()[axis])));
+      fail_value("squeeze",
+                 fmt::format("axis {} of {} has extent {}; expected 1", axis, describe(x), describe(x.shape()[axis])));
     }
   }
   std::vector<std::ptrdiff_t> source;
@@ -102,7 +105,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   }
   if (!fits) fail_value("broadcast_to", fmt::format("{} does not broadcast to {}", describe(x), describe(shape)));
   if (same_shape(x.shape(), shape)) return x;
-  return view(shape, x.dtype(), [x](const Indices& i, const Expr& mask) { return at_broadcast(x, i, mask); }, "broadcast_to");
+  return view(
+      shape, x.dtype(), [x](const Indices& i, const Expr& mask) { return at_broadcast(x, i, mask); }, "broadcast_to");
 }
 
 Tensor flip(const Tensor& x, const std::optional<std::vector<std::int64_t>>& axes) {
