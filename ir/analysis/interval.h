@@ -1,25 +1,44 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
+#include "ir/analysis/affine.h"
 #include "ir/func.h"
 
 namespace lathe {
 
-/// Integer bounds, both inclusive; a missing end is unbounded. `multiple_of` m and `remainder` r say value = r mod m.
+/// Integer bounds, both inclusive; a missing end is unbounded. `multiple_of` m and `remainder` r say value = r mod m
+/// (m = 0: value = r). Operations keep every value that the operands allow; ends past 2^62 become unbounded.
 struct Interval {
   std::optional<std::int64_t> min, max;
   std::int64_t multiple_of = 1;
   std::int64_t remainder = 0;
 
   static Interval point(std::int64_t value) { return {value, value, 0, value}; }
+  static Interval between(std::int64_t min, std::int64_t max);
   static Interval everything() { return {}; }
+  /// All values of an integer or bool type.
+  static Interval of(DType dtype);
   bool is_point() const { return min && max && *min == *max; }
+  bool is_bounded() const { return min && max; }
+  bool contains(std::int64_t value) const;
 };
 
+Interval operator+(const Interval& a, const Interval& b);
+Interval operator-(const Interval& a, const Interval& b);
+Interval operator*(const Interval& a, const Interval& b);
+Interval floor_div(const Interval& a, const Interval& b);
+Interval floor_mod(const Interval& a, const Interval& b);
+Interval min(const Interval& a, const Interval& b);
+Interval max(const Interval& a, const Interval& b);
+Interval unite(const Interval& a, const Interval& b);
+/// Values in both; when there are none, some interval.
+Interval intersect(const Interval& a, const Interval& b);
+
 /// What is known of variables at a place in a program: constant intervals, and for loop variables and iters their symbolic
-/// domain; plus conditions that hold there (predicates of enclosing blocks and Ifs).
+/// domain; plus conditions that hold there (predicates of enclosing blocks and Ifs). Later knowledge of a variable refines
+/// nothing of the earlier: it replaces it.
 class Bounds {
  public:
   Bounds() = default;
@@ -33,18 +52,47 @@ class Bounds {
   /// `condition` holds from here on.
   void assume(const Expr& condition);
 
-  /// The interval of a variable or expression; unbounded when nothing is known.
+  /// The interval of a variable or expression; unbounded when nothing is known. Of a vector: of every lane.
   Interval interval(const Expr& e) const;
+  Interval interval(const Affine& a) const;
   /// The symbolic domain a variable was bound with; null when none.
   const Range* domain(const Var* variable) const;
   const Expr* value(const Var* variable) const;
   const std::vector<Expr>& assumptions() const { return assumptions_; }
 
+  /// What is known of one variable.
+  struct Entry {
+    VarRef variable;
+    Interval interval;
+    Range domain;      ///< null exprs when bound without
+    Affine low, high;  ///< first and last value of `domain`
+    Expr value;        ///< null unless Let-bound
+    bool has_domain() const { return bool(domain.extent); }
+  };
+  /// The newest entry, or null.
+  const Entry* find(const Var* variable) const;
+  /// Position of the newest entry: variables bound later have greater ones. -1 when none.
+  int position(const Var* variable) const;
+  /// Assumptions over i64 as affine forms that are >= 0.
+  const std::vector<Affine>& inequalities() const { return inequalities_; }
+
+  /// Scopes: everything learned after mark() is forgotten by rollback().
+  struct Mark {
+    size_t entries, assumptions, inequalities;
+  };
+  Mark mark() const { return {entries_.size(), assumptions_.size(), inequalities_.size()}; }
+  void rollback(const Mark& mark);
+
  private:
-  std::unordered_map<const Var*, Interval> intervals_;
-  std::unordered_map<const Var*, Range> domains_;
-  std::unordered_map<const Var*, Expr> values_;
+  void assume_nonnegative(const Affine& a);
+
+  std::vector<Entry> entries_;
   std::vector<Expr> assumptions_;
+  std::vector<Affine> inequalities_;
 };
+
+/// Could arithmetic on `e` leave 64 bits? True of i64 data (loads, casts, ..) of unknown size; indices never do, by contract.
+bool may_wrap(const Bounds& bounds, const Affine& a);
+bool may_wrap(const Bounds& bounds, const Expr& e);
 
 }  // namespace lathe

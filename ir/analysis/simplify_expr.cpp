@@ -1,0 +1,478 @@
+#include "ir/analysis/simplify_expr.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ir/analysis/fold.h"
+#include "ir/analysis/simplify.h"
+
+namespace lathe {
+namespace {
+
+Expr truth(bool value, int lanes) { return IntImm::make(boolean.with_lanes(lanes), value); }
+
+bool is_true(const Expr& e) { return e->dtype.is_bool() && is_int(e, 1); }
+bool is_false(const Expr& e) { return e->dtype.is_bool() && is_int(e, 0); }
+
+bool is_i64(const Expr& e) { return e->dtype.element() == i64; }
+
+Expr widen(const Expr& scalar, int lanes) { return lanes > 1 ? Broadcast::make(scalar, lanes) : scalar; }
+
+void append_conjuncts(const Expr& e, BinaryOp op, std::vector<Expr>& out) {
+  auto* b = e.as<Binary>();
+  if (b && b->op == op) {
+    append_conjuncts(b->a, op, out);
+    append_conjuncts(b->b, op, out);
+  } else if (std::none_of(out.begin(), out.end(), [&](const Expr& seen) { return same(seen, e); })) {
+    out.push_back(e);
+  }
+}
+
+/// The form that is >= 0 exactly where a canonical comparison `a < b` over i64 holds.
+std::optional<Affine> less_form(const Expr& e) {
+  auto* b = e.as<Binary>();
+  if (!b || b->op != BinaryOp::lt || !is_i64(b->a)) return std::nullopt;
+  Affine d = to_affine(b->b);
+  if (!add_scaled(d, to_affine(b->a), -1) || __builtin_sub_overflow(d.constant, 1, &d.constant)) return std::nullopt;
+  return d;
+}
+
+/// d < 0, or d == 0, as a comparison whose sides have only positive coefficients.
+Expr canonical_comparison(BinaryOp op, Affine d) {
+  std::int64_t g = 0;
+  for (const AffineTerm& t : d.terms) g = t.coefficient == INT64_MIN ? 1 : std::gcd(g, t.coefficient);
+  if (g > 1) {
+    for (AffineTerm& t : d.terms) t.coefficient /= g;
+    std::int64_t q = d.constant / g;
+    d.constant = d.constant % g < 0 ? q - 1 : q;
+  }
+  Affine left = Affine::of(0, d.lanes), right = left;
+  for (const AffineTerm& t : d.terms) {
+    if (t.coefficient > 0)
+      left.terms.push_back(t);
+    else
+      right.terms.push_back({t.atom, -t.coefficient});
+  }
+  if (left.terms.empty() && op != BinaryOp::lt) std::swap(left, right), d.constant = -d.constant;
+  if (left.terms.empty() || (d.constant > 0 && !right.terms.empty()))
+    left.constant = d.constant;
+  else
+    right.constant = -d.constant;
+  Expr a = to_expr(left), b = to_expr(right);
+  Expr x = scalar_of(a), y = scalar_of(b);
+  if (d.lanes > 1 && x && y) return Broadcast::make(Binary::make(op, x, y), d.lanes);
+  return Binary::make(op, a, b);
+}
+
+}  // namespace
+
+Expr ExprSimplifier::simplify(const Expr& e) {
+  if (!e || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return e;
+  bool shared = e->references.load(std::memory_order_relaxed) > 1 && e->kind != ExprKind::Var;
+  if (shared) {
+    auto found = memo_.find(e);
+    if (found != memo_.end()) return found->second;
+  }
+  Expr result = is_i64(e) ? to_expr(simplify_affine(e)) : simplify_new(e);
+  if (same(result, e)) result = e;
+  if (shared) memo_.emplace(e, result);
+  return result;
+}
+
+Affine ExprSimplifier::simplify_affine(const Expr& e) {
+  Affine result = build(e);
+  if (result.terms.size() > 1) recombine(bounds_, result, effort_);
+  return result;
+}
+
+Affine ExprSimplifier::leaf(const Expr& e) {
+  if (auto* v = e.as<Var>()) {
+    const Bounds::Entry* known = bounds_.find(v);
+    if (known && known->interval.is_point()) return Affine::of(*known->interval.min);
+    return Affine::atom(e);
+  }
+  if (auto* b = e.as<Binary>()) return leaf_binary(e, b);
+  Expr simple = simplify_new(e);
+  switch (simple->kind) {
+    case ExprKind::Load:
+    case ExprKind::Select:
+    case ExprKind::Cast:
+    case ExprKind::Call:
+    case ExprKind::Shuffle: return Affine::atom(same(simple, e) ? e : simple);
+    default: return to_affine(simple);
+  }
+}
+
+Affine ExprSimplifier::leaf_binary(const Expr& e, const Binary* b) {
+  Affine x = simplify_affine(b->a), y = simplify_affine(b->b);
+  auto rebuilt = [&] {
+    Expr left = to_expr(x), right = to_expr(y);
+    if (Expr folded = fold_binary(b->op, left, right)) return to_affine(folded);
+    if (Expr folded = integer_identity(b->op, left, right)) return to_affine(folded);
+    if (Expr p = scalar_of(left), q = scalar_of(right); p && q && e->dtype.lanes > 1) {
+      Affine scalar = Affine::atom(Binary::make(b->op, p, q));
+      scalar.lanes = e->dtype.lanes;
+      return scalar;
+    }
+    if (same(left, b->a) && same(right, b->b)) return Affine::atom(e);
+    return Affine::atom(Binary::make(b->op, left, right));
+  };
+  switch (b->op) {
+    case BinaryOp::floor_div:
+    case BinaryOp::floor_mod: {
+      bool quotient = b->op == BinaryOp::floor_div;
+      if (may_wrap(bounds_, x) || may_wrap(bounds_, y)) return rebuilt();
+      Affine result;
+      if (y.is_constant()) {
+        if (y.constant <= 0 || x.is_constant()) return rebuilt();
+        result = quotient ? divide(bounds_, x, y.constant, effort_) : remainder(bounds_, x, y.constant, effort_);
+      } else {
+        Interval divisor = bounds_.interval(y);
+        Affine scalar = y;
+        scalar.lanes = 1;
+        bool uniform = e->dtype.lanes == 1 || bool(scalar_of(to_expr(y)));
+        if (!divisor.min || *divisor.min < 1 || !uniform) return rebuilt();
+        auto parts = divide_symbolic(bounds_, x, to_expr(scalar), effort_);
+        if (!parts) return rebuilt();
+        result = quotient ? parts->quotient : parts->remainder;
+      }
+      result.lanes = e->dtype.lanes;
+      if (result.terms.size() == 1) {
+        Interval known = bounds_.interval(result);
+        if (known.is_point()) return Affine::of(*known.min, result.lanes);
+      }
+      return result;
+    }
+    case BinaryOp::min:
+    case BinaryOp::max: {
+      if (equal(x, y)) return x;
+      if (may_wrap(bounds_, x) || may_wrap(bounds_, y)) return rebuilt();
+      Affine difference = y, opposite = x;
+      if (!add_scaled(difference, x, -1) || !add_scaled(opposite, y, -1)) return rebuilt();
+      bool least = b->op == BinaryOp::min;
+      if (prove_nonnegative(bounds_, difference, effort_)) return least ? x : y;
+      if (prove_nonnegative(bounds_, opposite, effort_)) return least ? y : x;
+      return rebuilt();
+    }
+    default: return rebuilt();
+  }
+}
+
+std::vector<Expr> ExprSimplifier::simplify_all(const std::vector<Expr>& exprs, bool* changed) {
+  std::vector<Expr> result;
+  result.reserve(exprs.size());
+  for (const Expr& e : exprs) {
+    result.push_back(simplify(e));
+    *changed |= !(result.back() == e);
+  }
+  return result;
+}
+
+Expr ExprSimplifier::simplify_new(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::IntImm:
+    case ExprKind::FloatImm: return e;
+    case ExprKind::Var: {
+      const Bounds::Entry* known = e->dtype.is_float() ? nullptr : bounds_.find(e.as<Var>());
+      return known && known->interval.is_point() ? IntImm::make(e->dtype, *known->interval.min) : e;
+    }
+    case ExprKind::Unary: return unary(e, e.as<Unary>());
+    case ExprKind::Binary: return binary(e, e.as<Binary>());
+    case ExprKind::Select: return select(e, e.as<Select>());
+    case ExprKind::Cast: return cast(e, e.as<Cast>());
+    case ExprKind::Load: return load(e, e.as<Load>());
+    case ExprKind::Ramp: {
+      auto* r = e.as<Ramp>();
+      Expr base = simplify(r->base), stride = simplify(r->stride);
+      if (is_int(stride, 0)) return Broadcast::make(base, e->dtype.lanes);
+      return base == r->base && stride == r->stride ? e : Ramp::make(base, stride, e->dtype.lanes);
+    }
+    case ExprKind::Broadcast: {
+      auto* b = e.as<Broadcast>();
+      Expr value = simplify(b->value);
+      if (auto* i = value.as<IntImm>()) return IntImm::make(e->dtype, i->value);
+      if (auto* f = value.as<FloatImm>()) return FloatImm::make(e->dtype, f->value);
+      return value == b->value ? e : Broadcast::make(value, e->dtype.lanes);
+    }
+    case ExprKind::Shuffle: return shuffle(e, e.as<Shuffle>());
+    case ExprKind::Call: {
+      auto* c = e.as<Call>();
+      bool changed = false;
+      std::vector<Expr> args = simplify_all(c->args, &changed);
+      return changed ? Call::make(e->dtype, c->call_kind, c->callee, std::move(args)) : e;
+    }
+    case ExprKind::AddressOf: {
+      auto* a = e.as<AddressOf>();
+      bool changed = false;
+      std::vector<Expr> indices = simplify_all(a->indices, &changed);
+      return changed ? AddressOf::make(a->buffer, std::move(indices)) : e;
+    }
+  }
+  return e;
+}
+
+Expr ExprSimplifier::unary(const Expr& e, const Unary* u) {
+  Expr a = simplify(u->a);
+  if (Expr folded = fold_unary(u->op, a)) return folded;
+  if (auto* b = a.as<Broadcast>()) return Broadcast::make(simplify(Unary::make(u->op, b->value)), e->dtype.lanes);
+  if (auto* inner = a.as<Unary>()) {
+    bool twice = u->op == inner->op;
+    if (twice && (u->op == UnaryOp::neg || u->op == UnaryOp::bit_not || u->op == UnaryOp::logical_not)) return inner->a;
+    if (twice && u->op == UnaryOp::abs && a->dtype.is_float()) return a;
+    if (u->op == UnaryOp::abs && inner->op == UnaryOp::neg) return simplify(Unary::make(UnaryOp::abs, inner->a));
+    auto rounds = [](UnaryOp op) {
+      return op == UnaryOp::floor || op == UnaryOp::ceil || op == UnaryOp::trunc || op == UnaryOp::round;
+    };
+    if (rounds(u->op) && rounds(inner->op)) return a;
+  }
+  if (u->op == UnaryOp::floor || u->op == UnaryOp::ceil || u->op == UnaryOp::trunc || u->op == UnaryOp::round) {
+    auto* c = a.as<Cast>();
+    if (c && !c->value->dtype.is_float()) return a;
+  }
+  if (u->op == UnaryOp::logical_not) {
+    // Integers only: under NaN, not (a < b) is no comparison.
+    auto* b = a.as<Binary>();
+    if (b && is_comparison(b->op) && !b->a->dtype.is_float()) {
+      switch (b->op) {
+        case BinaryOp::lt: return simplify(Binary::make(BinaryOp::le, b->b, b->a));
+        case BinaryOp::le: return simplify(Binary::make(BinaryOp::lt, b->b, b->a));
+        case BinaryOp::gt: return simplify(Binary::make(BinaryOp::le, b->a, b->b));
+        case BinaryOp::ge: return simplify(Binary::make(BinaryOp::lt, b->a, b->b));
+        case BinaryOp::eq: return Binary::make(BinaryOp::ne, b->a, b->b);
+        default: return Binary::make(BinaryOp::eq, b->a, b->b);
+      }
+    }
+  }
+  if (u->op == UnaryOp::abs && a->dtype.is_integer()) {
+    Interval known = bounds_.interval(a);
+    if (known.min && *known.min >= 0 && known.max) return a;
+  }
+  return a == u->a ? e : Unary::make(u->op, a);
+}
+
+Expr ExprSimplifier::binary(const Expr& e, const Binary* b) {
+  if (is_comparison(b->op) && is_i64(b->a)) return compare_indices(e, b);
+  if (b->op == BinaryOp::logical_and || b->op == BinaryOp::logical_or) return logic(e, b);
+  Expr x = simplify(b->a), y = simplify(b->b);
+  if (Expr folded = fold_binary(b->op, x, y)) return folded;
+  if (Expr p = scalar_of(x), q = scalar_of(y); p && q && e->dtype.lanes > 1)
+    return widen(simplify(Binary::make(b->op, p, q)), e->dtype.lanes);
+  if (x->dtype.is_float()) {
+    if (Expr same_value = float_identity(b->op, x, y)) return same_value;
+  } else {
+    if (Expr same_value = integer_identity(b->op, x, y)) return same_value;
+    if (is_comparison(b->op) || b->op == BinaryOp::min || b->op == BinaryOp::max)
+      if (Expr decided = compare_narrow(b->op, x, y)) return decided;
+  }
+  return x == b->a && y == b->b ? e : Binary::make(b->op, x, y);
+}
+
+Expr ExprSimplifier::float_identity(BinaryOp op, const Expr& a, const Expr& b) {
+  const double* y = as_float(b);
+  const double* x = as_float(a);
+  switch (op) {
+    // -0 + 0 is 0, so only the zero that changes nothing goes.
+    case BinaryOp::add:
+      if (y && *y == 0 && std::signbit(*y)) return a;
+      if (x && *x == 0 && std::signbit(*x)) return b;
+      return nullptr;
+    case BinaryOp::sub: return y && *y == 0 && !std::signbit(*y) ? a : nullptr;
+    case BinaryOp::mul:
+      if (y && *y == 1) return a;
+      if (x && *x == 1) return b;
+      return nullptr;
+    case BinaryOp::div: {
+      if (!y) return nullptr;
+      if (*y == 1) return a;
+      // A power of two has an exact reciprocal, and both round the same value, if the reciprocal is a normal number.
+      int exponent;
+      double digits = std::frexp(std::fabs(*y), &exponent);
+      int most = b->dtype.bits == 64 ? 1000 : b->dtype == bf16 || b->dtype.bits == 32 ? 120 : 12;
+      if (digits == 0.5 && std::abs(exponent) < most) return Binary::make(BinaryOp::mul, a, FloatImm::make(b->dtype, 1 / *y));
+      return nullptr;
+    }
+    case BinaryOp::min:
+    case BinaryOp::max: return same(a, b) ? a : nullptr;
+    default: return nullptr;
+  }
+}
+
+Expr ExprSimplifier::integer_identity(BinaryOp op, const Expr& a, const Expr& b) {
+  switch (op) {
+    case BinaryOp::add: return is_int(b, 0) ? a : is_int(a, 0) ? b : nullptr;
+    case BinaryOp::sub: return is_int(b, 0) ? a : same(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::mul:
+      if (is_int(b, 0) || is_int(a, 1)) return b;
+      if (is_int(a, 0) || is_int(b, 1)) return a;
+      return nullptr;
+    case BinaryOp::floor_div: return is_int(b, 1) ? a : is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
+    case BinaryOp::floor_mod: return is_int(b, 1) || is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
+    case BinaryOp::min:
+    case BinaryOp::max: return same(a, b) ? a : nullptr;
+    case BinaryOp::bit_and: return is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : same(a, b) ? a : nullptr;
+    case BinaryOp::bit_or: return is_int(b, 0) || same(a, b) ? a : is_int(a, 0) ? b : nullptr;
+    case BinaryOp::bit_xor: return is_int(b, 0) ? a : is_int(a, 0) ? b : same(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::shl:
+    case BinaryOp::shr: return is_int(b, 0) || is_int(a, 0) ? a : nullptr;
+    case BinaryOp::eq:
+    case BinaryOp::le:
+    case BinaryOp::ge: return same(a, b) ? truth(true, a->dtype.lanes) : nullptr;
+    case BinaryOp::ne:
+    case BinaryOp::lt:
+    case BinaryOp::gt: return same(a, b) ? truth(false, a->dtype.lanes) : nullptr;
+    default: return nullptr;
+  }
+}
+
+Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) const {
+  Interval x = bounds_.interval(a), y = bounds_.interval(b);
+  auto unknown_u64 = [](const Expr& e, const Interval& i) {
+    return e->dtype.is_unsigned() && e->dtype.bits == 64 && !(i.min && *i.min >= 0 && i.max);
+  };
+  if (unknown_u64(a, x) || unknown_u64(b, y)) return nullptr;
+  bool less = x.max && y.min && *x.max < *y.min, more = x.min && y.max && *x.min > *y.max;
+  bool at_most = x.max && y.min && *x.max <= *y.min, at_least = x.min && y.max && *x.min >= *y.max;
+  int lanes = a->dtype.lanes;
+  auto decide = [&](bool yes, bool no) { return yes ? truth(true, lanes) : no ? truth(false, lanes) : Expr(); };
+  switch (op) {
+    case BinaryOp::lt: return decide(less, at_least);
+    case BinaryOp::le: return decide(at_most, more);
+    case BinaryOp::gt: return decide(more, at_most);
+    case BinaryOp::ge: return decide(at_least, less);
+    case BinaryOp::eq: return decide(false, less || more);
+    case BinaryOp::ne: return decide(less || more, false);
+    case BinaryOp::min: return at_most ? a : at_least ? b : nullptr;
+    case BinaryOp::max: return at_most ? b : at_least ? a : nullptr;
+    default: return nullptr;
+  }
+}
+
+Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
+  Affine x = simplify_affine(b->a), y = simplify_affine(b->b);
+  int lanes = e->dtype.lanes;
+  if (may_wrap(bounds_, x) || may_wrap(bounds_, y)) {
+    Expr left = to_expr(x), right = to_expr(y);
+    if (Expr folded = fold_binary(b->op, left, right)) return folded;
+    if (Expr known = integer_identity(b->op, left, right)) return known;
+    if (Expr p = scalar_of(left), q = scalar_of(right); p && q && lanes > 1)
+      return Broadcast::make(Binary::make(b->op, p, q), lanes);
+    return same(left, b->a) && same(right, b->b) ? e : Binary::make(b->op, left, right);
+  }
+  BinaryOp op = b->op;
+  if (op == BinaryOp::gt || op == BinaryOp::ge) {
+    std::swap(x, y);
+    op = op == BinaryOp::gt ? BinaryOp::lt : BinaryOp::le;
+  }
+  if (op == BinaryOp::le) {
+    y.constant += 1;
+    op = BinaryOp::lt;
+  }
+  Truth decided = op == BinaryOp::lt ? decide_less(bounds_, x, y, effort_) : decide_equal(bounds_, x, y, effort_);
+  if (decided != Truth::unknown) return truth((decided == Truth::yes) == (op != BinaryOp::ne), lanes);
+  if (!add_scaled(x, y, -1)) return e;
+  x.lanes = lanes;
+  return canonical_comparison(op, std::move(x));
+}
+
+Expr ExprSimplifier::logic(const Expr& e, const Binary* b) {
+  bool conjunction = b->op == BinaryOp::logical_and;
+  Expr x = simplify(b->a), y = simplify(b->b);
+  if (conjunction ? is_false(x) || is_true(y) : is_true(x) || is_false(y)) return x;
+  if (conjunction ? is_false(y) || is_true(x) : is_true(y) || is_false(x)) return y;
+  if (Expr p = scalar_of(x), q = scalar_of(y); p && q && e->dtype.lanes > 1)
+    return widen(simplify(Binary::make(b->op, p, q)), e->dtype.lanes);
+  std::vector<Expr> parts;
+  append_conjuncts(x, b->op, parts);
+  append_conjuncts(y, b->op, parts);
+  // Of two bounds on the same form, a conjunction keeps the tighter and a disjunction the looser.
+  constexpr size_t most_compared = 8;
+  std::vector<std::optional<Affine>> forms;
+  if (parts.size() <= most_compared)
+    for (const Expr& part : parts) forms.push_back(less_form(part));
+  for (size_t i = 0; i < forms.size(); ++i)
+    for (size_t j = 0; j < forms.size(); ++j) {
+      if (i == j || !forms[i] || !forms[j] || forms[i]->terms.size() != forms[j]->terms.size()) continue;
+      Affine gap = *forms[j];
+      if (!add_scaled(gap, *forms[i], -1) || !gap.is_constant() || gap.constant < 0) continue;
+      size_t implied = conjunction ? j : i;  // part i says more than part j
+      forms[implied].reset();
+      parts[implied] = nullptr;
+    }
+  Expr result;
+  for (const Expr& part : parts)
+    if (part) result = result ? Binary::make(b->op, result, part) : part;
+  return result;
+}
+
+Expr ExprSimplifier::select(const Expr& e, const Select* s) {
+  Expr condition = simplify(s->condition);
+  if (is_true(condition)) return simplify(s->when_true);
+  if (is_false(condition)) return simplify(s->when_false);
+  Expr x = simplify(s->when_true), y = simplify(s->when_false);
+  if (same(x, y)) return x;
+  if (auto* u = condition.as<Unary>(); u && u->op == UnaryOp::logical_not) return Select::make(u->a, y, x);
+  if (is_true(x) && is_false(y)) return condition;
+  if (is_false(x) && is_true(y)) return simplify(Unary::make(UnaryOp::logical_not, condition));
+  if (Expr c = scalar_of(condition), p = scalar_of(x), q = scalar_of(y); c && p && q && e->dtype.lanes > 1)
+    return Broadcast::make(Select::make(c, p, q), e->dtype.lanes);
+  return condition == s->condition && x == s->when_true && y == s->when_false ? e : Select::make(condition, x, y);
+}
+
+Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
+  Expr value = simplify(c->value);
+  if (Expr folded = fold_cast(e->dtype, value)) return folded;
+  if (value->dtype == e->dtype) return value;
+  if (auto* b = value.as<Broadcast>())
+    return Broadcast::make(simplify(Cast::make(e->dtype.element(), b->value)), e->dtype.lanes);
+  if (auto* inner = value.as<Cast>()) {
+    DType from = inner->value->dtype, middle = value->dtype, to = e->dtype;
+    bool integers = (from.is_integer() || from.is_bool()) && middle.is_integer() && to.is_integer();
+    if (integers) {
+      // The middle step changes nothing when it keeps every value, or when it is at least as wide as the last.
+      Interval values = bounds_.interval(inner->value), fits = Interval::of(middle.element());
+      bool keeps = middle.bits < 64 ? values.min && values.max && *values.min >= *fits.min && *values.max <= *fits.max
+                                    : from.bits < 64 && (middle.is_signed() || !from.is_signed());
+      if (keeps || middle.bits >= to.bits)
+        return from == to ? inner->value : Cast::make(to, inner->value);
+    }
+  }
+  return value == c->value ? e : Cast::make(e->dtype, value);
+}
+
+Expr ExprSimplifier::load(const Expr& e, const Load* l) {
+  bool changed = false;
+  std::vector<Expr> indices = simplify_all(l->indices, &changed);
+  Expr mask = simplify(l->mask);
+  if (mask && is_false(mask)) return zero(e->dtype);
+  if (mask && is_true(mask)) mask = nullptr;
+  changed |= !(mask == l->mask);
+  int lanes = e->dtype.lanes;
+  if (lanes > 1) {
+    bool uniform = std::all_of(indices.begin(), indices.end(),
+                               [](const Expr& i) { return i->dtype.lanes == 1 || scalar_of(i); });
+    if (uniform && (!mask || scalar_of(mask))) {
+      for (Expr& i : indices)
+        if (i->dtype.lanes > 1) i = scalar_of(i);
+      return Broadcast::make(Load::make(l->buffer, std::move(indices), mask ? scalar_of(mask) : nullptr), lanes);
+    }
+  }
+  return changed ? Load::make(l->buffer, std::move(indices), std::move(mask)) : e;
+}
+
+Expr ExprSimplifier::shuffle(const Expr& e, const Shuffle* s) {
+  bool changed = false;
+  std::vector<Expr> vectors = simplify_all(s->vectors, &changed);
+  const Expr& first = vectors[0];
+  bool all_same = std::all_of(vectors.begin(), vectors.end(), [&](const Expr& v) { return same(v, first); });
+  if (all_same) {
+    if (Expr scalar = scalar_of(first)) return widen(scalar, e->dtype.lanes);
+    if (first->dtype.is_scalar()) return widen(first, e->dtype.lanes);
+    bool identity = vectors.size() == 1 && e->dtype == first->dtype;
+    for (size_t i = 0; identity && i < s->lanes.size(); ++i) identity = s->lanes[i] == static_cast<int>(i);
+    if (identity) return first;
+  }
+  return changed ? Shuffle::make(std::move(vectors), s->lanes) : e;
+}
+
+}  // namespace lathe
