@@ -46,19 +46,28 @@ void Printer::range(const Range& range) {
 }
 
 void Printer::region(const Region& region) {
+  const bool ranked = region.buffer->rank() == region.ranges.size();
+  const auto whole = [&](size_t d) {
+    const Range& range = region.ranges[d];
+    return ranked && is_index(range.min, 0) && equal(range.extent, region.buffer->shape[d]);
+  };
+  size_t whole_count = 0;
+  for (size_t d = 0; d < region.ranges.size(); ++d) whole_count += whole(d);
   name(region.buffer);
   write("[");
-  size_t dimension = 0;
-  separated(region.ranges, [&](const Range& range) {
-    const size_t d = dimension++;
-    const bool whole = region.buffer->rank() == region.ranges.size() && is_index(range.min, 0) &&
-                       equal(range.extent, region.buffer->shape[d]) && !is_index(range.extent, 1);
-    if (whole) return write("..");
-    expr(range.min);
-    if (is_index(range.extent, 1)) return;
-    write(":+");
-    expr(range.extent);
-  });
+  if (whole_count > 0 && whole_count == region.ranges.size()) {
+    write("..");
+  } else {
+    size_t dimension = 0;
+    separated(region.ranges, [&](const Range& range) {
+      const size_t d = dimension++;
+      if (is_index(range.extent, 1)) return expr(range.min);
+      if (whole(d)) return write("..");
+      expr(range.min);
+      write(":+");
+      expr(range.extent);
+    });
+  }
   write("]");
   if (region.provenance == Provenance::inferred && region.block.empty()) return;
   write(region.provenance == Provenance::inferred  ? " inferred"
