@@ -1,0 +1,83 @@
+#include "schedule/complete.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/access.h"
+
+namespace lathe {
+
+std::string why_incomplete(const Path& path) {
+  const Block& block = *path.back().as<Block>();
+  if (block.f.predicate) return "has a predicate";
+  const std::vector<const For*> loops = loops_of(path);
+  std::vector<const Var*> used;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    if (is_int(iter.domain.extent, 1) && constant_difference(block.f.bindings[i], iter.domain.min) == 0) continue;
+    const Var* variable = block.f.bindings[i].as<Var>();
+    const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return l->variable.get() == variable; });
+    if (!variable || loop == loops.end() || std::count(used.begin(), used.end(), variable) > 0) {
+      return fmt::format("binds iter {} to no loop of its own", iter.variable->name);
+    }
+    used.push_back(variable);
+    if ((*loop)->for_kind != ForKind::serial) return fmt::format("lies in the {} loop {}", to_string((*loop)->for_kind), variable->name);
+    if (constant_difference((*loop)->min, iter.domain.min) != 0 ||
+        constant_difference((*loop)->extent, iter.domain.extent) != 0) {
+      return fmt::format("runs over a part of the domain of iter {}", iter.variable->name);
+    }
+  }
+  return "";
+}
+
+std::string why_not_pointwise(const Block& block) {
+  std::string found;
+  for_each_stmt(block.f.body, [&](const Stmt& s) {
+    const Store* store = s.as<Store>();
+    if (!store) return;
+    if (store->mask) found = "has a masked Store";
+    std::vector<const Var*> used;
+    for (size_t d = 0; d < store->indices.size(); ++d) {
+      const Var* variable = store->indices[d].as<Var>();
+      const Expr& extent = store->buffer->shape[d];
+      if (is_int(store->indices[d], 0) && is_int(extent, 1)) continue;
+      const auto iter = std::find_if(block.f.iters.begin(), block.f.iters.end(),
+                                     [&](const Iter& i) { return i.variable.get() == variable; });
+      if (!variable || iter == block.f.iters.end() || iter->kind != IterKind::space ||
+          std::count(used.begin(), used.end(), variable) > 0 || !is_int(iter->domain.min, 0) ||
+          constant_difference(iter->domain.extent, extent) != 0) {
+        found = fmt::format("does not store to {} at its space iters, each over a whole dimension", store->buffer->name);
+        return;
+      }
+      used.push_back(variable);
+    }
+    for (const Iter& iter : block.f.iters) {
+      const bool used_here = std::count(used.begin(), used.end(), iter.variable.get()) > 0;
+      if (iter.kind == IterKind::space && !used_here && !is_int(iter.domain.extent, 1)) {
+        found = fmt::format("stores to {} without iter {}", store->buffer->name, iter.variable->name);
+      }
+    }
+  });
+  return found;
+}
+
+std::string loop_name(const Block& block, size_t i) {
+  if (const Var* variable = block.f.bindings[i].as<Var>()) return variable->name;
+  const std::string& name = block.f.iters[i].variable->name;
+  return name.size() > 1 && name[0] == 'v' ? name.substr(1) : name;
+}
+
+Stmt make_nest(const Block& block, const std::vector<Range>& ranges) {
+  std::vector<VarRef> variables;
+  for (size_t i = 0; i < ranges.size(); ++i) variables.push_back(Var::make(loop_name(block, i)));
+  Stmt nest = with_fields(block, [&](Block::Fields& f) {
+    for (size_t i = 0; i < ranges.size(); ++i) f.bindings[i] = ranges[i].min + Expr(variables[i]);
+  });
+  for (size_t i = ranges.size(); i-- > 0;) {
+    nest = For::make(variables[i], index(0), ranges[i].extent, ForKind::serial, std::move(nest));
+  }
+  return nest;
+}
+
+}  // namespace lathe

@@ -1,0 +1,159 @@
+#include "schedule/primitives/compute_at.h"
+
+#include <fmt/format.h>
+
+#include "ir/analysis/simplify.h"
+#include "schedule/access.h"
+#include "schedule/complete.h"
+#include "schedule/primitives/required_region.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The outermost loop of the path below which nothing but the block stands.
+size_t own_level(const Path& path) {
+  size_t level = path.size() - 1;
+  while (level > 0 && path[level - 1].as<For>()) --level;
+  return level;
+}
+
+/// Puts `nest` before the first statement of the loop's body that reads one of the buffers.
+Stmt insert_before_reader(const Stmt& body, const Stmt& nest, const std::vector<Region>& written) {
+  std::vector<Stmt> stmts = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+  const auto reads_it = [&](const Stmt& s) {
+    bool found = false;
+    for_each_stmt(s, [&](const Stmt& at) {
+      const Block* block = at.as<Block>();
+      for (const Region& region : written) found |= block && reads(*block, region.buffer);
+    });
+    return found;
+  };
+  size_t position = 0;
+  while (position < stmts.size() && !reads_it(stmts[position])) ++position;
+  stmts.insert(stmts.begin() + static_cast<std::ptrdiff_t>(position), nest);
+  return Seq::make(std::move(stmts));
+}
+
+}  // namespace
+
+void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
+  const Path path = path_to(schedule, block), loop_path = path_to(schedule, loop);
+  const Block& producer = *path.back().as<Block>();
+  const std::string application = fmt::format("compute_at({}, {})", block.name, schedule.place(loop));
+  const std::string whole =
+      "block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
+
+  for (const Stmt& s : path) {
+    if (s == loop_path.back()) {
+      refuse(schedule, application, 4, "loop is not around block, nor below it", s, "is around it already");
+    }
+  }
+  if (const std::string reason = why_incomplete(path); !reason.empty()) {
+    refuse(schedule, application, 1, whole, path.back(), reason, "compute_at comes before the producer's loops are split");
+  }
+  const size_t own = own_level(path);
+  for (size_t i = 0; i < producer.f.iters.size(); ++i) {
+    const Var* variable = producer.f.bindings[i].as<Var>();
+    bool found = !variable;
+    for (size_t level = own; level < path.size(); ++level) {
+      const For* around = path[level].as<For>();
+      found |= around && around->variable.get() == variable;
+    }
+    if (!found) refuse(schedule, application, 1, whole, path[own], "holds a part of its loops, beside other blocks");
+  }
+
+  const std::string pointwise = "what block writes are allocations, at its space iters, each once and the same for all";
+  if (const std::string reason = why_not_pointwise(producer); !reason.empty()) {
+    refuse(schedule, application, 2, pointwise, path.back(), reason);
+  }
+  for (const Region& region : producer.f.writes) {
+    if (!is_allocated(schedule.func(), region.buffer)) {
+      refuse(schedule, application, 2, pointwise, path.back(), fmt::format("writes {}, which is no allocation", region.buffer->name));
+    }
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const Region& first = producer.f.writes[0];
+      if (region.ranges.size() != first.ranges.size() || constant_difference(region.ranges[d].min, first.ranges[d].min) != 0) {
+        refuse(schedule, application, 2, pointwise, path.back(), "writes two buffers at different indices");
+      }
+    }
+  }
+
+  const std::string readers = "block is the only writer of its buffers, something reads them, and every reader lies under loop";
+  std::vector<Stmt> under;
+  for_each_stmt(loop_path.back(), [&](const Stmt& s) {
+    if (s.as<Block>()) under.push_back(s);
+  });
+  bool any_reader = false, behind = false, loop_done = false;
+  for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
+    if (s == path.back()) behind = true;
+    const Block* other = s.as<Block>();
+    if (!other || other == &producer || s == path.front() || !outer_blocks(other->f.body).empty()) return;
+    bool inside = false;
+    for (const Stmt& u : under) inside |= u == s;
+    for (const Region& region : producer.f.writes) {
+      if (writes(*other, region.buffer)) refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
+      if (!reads(*other, region.buffer)) continue;
+      any_reader = true;
+      if (!inside) {
+        refuse(schedule, application, 3, readers, s, fmt::format("reads {} outside of {}", region.buffer->name, loop.variable->name));
+      }
+    }
+    loop_done |= s == under.back();
+    if (!behind || (loop_done && !inside)) return;
+    for (const Region& region : producer.f.reads) {
+      if (!writes(producer, region.buffer) && writes(*other, region.buffer)) {
+        refuse(schedule, application, 5, "no block between them, or under loop, writes what block reads", s,
+               fmt::format("writes {}", region.buffer->name));
+      }
+    }
+  });
+  if (!any_reader) refuse(schedule, application, 3, readers, path.back(), "is read by nothing");
+
+  std::vector<Range> ranges;
+  for (const Iter& iter : producer.f.iters) ranges.push_back(iter.domain);
+  Bounds bounds(schedule.func());
+  for (const For* around : loops_of(loop_path)) bounds.bind(around->variable, Range{around->min, around->extent});
+  Expr predicate;
+  const Block* moved = &producer;
+  std::vector<std::optional<Range>> cut(ranges.size());
+  const Region required = required_region(producer, loop_path.back());
+  for (size_t d = 0; d < required.ranges.size(); ++d) {
+    const Expr& stored_at = producer.f.writes[0].ranges[d].min;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (stored_at != Expr(producer.f.iters[i].variable)) continue;
+      const Range domain = ranges[i];
+      const Range& region = required.ranges[d];
+      const std::int64_t* whole_extent = as_int(domain.extent);
+      const std::int64_t* part_extent = as_int(region.extent);
+      if (constant_difference(region.extent, domain.extent) == 0 && constant_difference(region.min, domain.min) == 0) continue;
+      if (whole_extent && part_extent && *part_extent >= *whole_extent && is_int(region.min, 0)) continue;
+      ranges[i] = region;
+      cut[i] = domain;
+    }
+  }
+  Stmt nest = make_nest(*moved, ranges);
+  std::vector<LoopRef> new_loops;
+  for (Stmt s = nest; s.as<For>(); s = s.as<For>()->body) {
+    bounds.bind(s.as<For>()->variable, Range{s.as<For>()->min, s.as<For>()->extent});
+  }
+  const Stmt placed = outer_blocks(nest).front();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (!cut[i]) continue;
+    const Expr& binding = placed.as<Block>()->f.bindings[i];
+    const Expr low = ge(binding, cut[i]->min), high = lt(binding, cut[i]->min + cut[i]->extent);
+    if (!proves(bounds, low)) predicate = logical_and(predicate, low);
+    if (!proves(bounds, high)) predicate = logical_and(predicate, high);
+  }
+  if (predicate) {
+    nest = rewrite_blocks(nest, [&](const Block& at) { return add_predicate(at, predicate); });
+  }
+
+  const Stmt without = remove_last(path);
+  const Path target = find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
+  const For& node = *target.back().as<For>();
+  const Stmt body = insert_before_reader(node.body, nest, producer.f.writes);
+  schedule.commit(replace_last(target, with_body(node, body)), application);
+}
+
+}  // namespace lathe

@@ -1,0 +1,25 @@
+#pragma once
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+/// Moves a producer under `loop`, computing there only what the loop's body reads.
+///
+///   for i in 0..30: block B(i)            for io in 0..4:
+///   for io in 0..4:                  ->     for i in 0..8:
+///     for ii in 0..8:                         block B(io*8 + i) where io*8 + i < 30
+///       block C reads B[io*8 + ii]          for ii in 0..8:
+///                                             block C reads B[io*8 + ii]
+///
+/// The block gets new loops, one an iter: over the region that is read for a space iter, over the whole domain for a reduce
+/// iter. A region that is not proved to lie in the domain is cut off by a predicate.
+///
+/// Requires:
+///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops
+///   2. what block writes are allocations, at its space iters, each once and the same for all
+///   3. block is the only writer of its buffers, something reads them, and every reader lies under loop
+///   4. loop is not around block, nor below it
+///   5. no block between them, or under loop, writes what block reads
+void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
+
+}  // namespace lathe
