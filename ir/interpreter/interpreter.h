@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/error.h"
@@ -31,12 +33,20 @@ struct InterpreterOptions {
   bool trap_uninitialized = true;
   /// Run parallel loops back to front and check that no two iterations conflict.
   bool check_parallel = true;
+  /// Traps after so many statements; 0 means no limit. A loop that never ends thus ends a test, not the machine.
+  std::int64_t step_limit = 0;
 };
 
 /// Runs `func` at any stage, slowly and exactly. Returns 0, or the status a kernel would return on a failed Assert, whose
 /// message and index are then in `*error_message`, `*error_index` when given.
+/// `scalars` are as a kernel takes them: i64, or another type's bits in the low end. After plan_storage the workspaces are
+/// as large as the Func's attrs "shared_bytes" and "worker_bytes" say.
 std::int32_t interpret(const Func& func, std::span<const HostBuffer> buffers, std::span<const std::int64_t> scalars,
                        const InterpreterOptions& options = {}, std::string* error_message = nullptr,
                        std::int64_t* error_index = nullptr);
+
+/// Lets extern Calls to `name` run: `function` gets one lane's arguments, and its result is rounded to the Call's dtype.
+/// Registering a name again replaces it. Calls of names that nobody registered are refused.
+void register_interpreter_extern(const std::string& name, std::function<double(std::span<const double>)> function);
 
 }  // namespace lathe

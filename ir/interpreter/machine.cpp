@@ -1,0 +1,245 @@
+#include "ir/interpreter/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/text/print.h"
+
+namespace lathe::interpreter {
+namespace {
+
+std::int64_t int_attr(const Func& func, const char* name) {
+  const auto found = func->attrs.find(name);
+  if (found == func->attrs.end()) return 0;
+  const std::int64_t* value = std::get_if<std::int64_t>(&found->second);
+  return value ? *value : 0;
+}
+
+std::string value_text(const Variable& variable, const Cell& cell) {
+  if (variable.var->dtype.lanes > 1) return "(a vector)";
+  return variable.var->dtype.is_float() ? fmt::format("{}", cell.d) : fmt::format("{}", cell.i);
+}
+
+}  // namespace
+
+Machine::Machine(const Compiled& program, const InterpreterOptions& options, std::span<const HostBuffer> buffers,
+                 std::span<const std::int64_t> scalars)
+    : program_(program), options_(options), host_(buffers) {
+  if (buffers.size() != program.params.size() || scalars.size() != program.scalars.size()) {
+    throw InputError(Mistake::value,
+                     fmt::format("interpret {}: given {} buffers and {} scalars, expected {} and {}", program.func->name,
+                                 buffers.size(), scalars.size(), program.params.size(), program.scalars.size()));
+  }
+  cells_.resize(static_cast<size_t>(program.temporaries) + program.slots.size());
+  frame_ = cells_.data() + program.temporaries;
+  std::copy(program.slots.begin(), program.slots.end(), frame_);
+  for (size_t k = 0; k < scalars.size(); ++k) {
+    const Variable& variable = program.scalars[k];
+    *at(variable.slot) = from_bits(variable.var->dtype, static_cast<std::uint64_t>(scalars[k]));
+    scope_.push_back(&variable);
+  }
+  arrays_.resize(static_cast<size_t>(program.array_count));
+  own_.resize(static_cast<size_t>(program.array_count));
+}
+
+void Machine::run() {
+  evaluate(program_.entry);
+  const std::vector<bool> written = written_params(program_.func);
+  for (size_t k = 0; k < host_.size(); ++k) {
+    const HostBuffer& host = host_[k];
+    const BufferCode& code = program_.params[k];
+    storages_.push_back(std::make_unique<Storage>(code.buffer->name, host.begin, host.end,
+                                                  static_cast<int>(code.buffer->dtype.bytes()), !written[k]));
+    declare(code, storages_.back().get(), static_cast<std::byte*>(host.data));
+  }
+  for (const auto& [attr, storage] : {std::pair("shared_bytes", &shared_workspace_), {"worker_bytes", &worker_workspace_}}) {
+    storages_.push_back(std::make_unique<Storage>(attr == std::string("shared_bytes") ? "the shared workspace" : "the worker's workspace", 1));
+    *storage = storages_.back().get();
+    (*storage)->renew(int_attr(program_.func, attr));
+  }
+  for (const BufferCode& code : program_.workspace_buffers) {
+    if (code.buffer->view_of) {
+      declare(code, nullptr, nullptr);
+      continue;
+    }
+    if (code.buffer->space != space::global && code.buffer->space != space::worker) {
+      throw Trap(fmt::format("buffer {} in space {} is neither a parameter nor allocated", code.buffer->name, code.buffer->space));
+    }
+    Storage* storage = code.buffer->space == space::worker ? worker_workspace_ : shared_workspace_;
+    declare(code, storage, nullptr);
+    // Its offset says where it lies in the workspace, whatever the form of the access.
+    Array& array = arrays_[static_cast<size_t>(code.array)];
+    array.base = storage->begin() + array.offset * array.dtype.bytes();
+    array.offset = 0;
+  }
+  execute(*program_.body);
+}
+
+void Machine::trap(const std::string& what) {
+  std::string message = what;
+  if (current_) {
+    std::string text = print(current_->source);
+    // A loop's or a block's own line is enough.
+    if (const size_t end = text.find('\n'); end != std::string::npos) text.resize(end);
+    message += "\n  in: " + text;
+  }
+  if (!scope_.empty()) {
+    message += "\n  with";
+    for (const Variable* variable : scope_) {
+      message += fmt::format(" {} = {}{}", variable->var->name, value_text(*variable, *at(variable->slot)),
+                             variable == scope_.back() ? "" : ",");
+    }
+  }
+  throw Trap(message);
+}
+
+void Machine::execute(const Statement& s) {
+  if (init_only_ && !s.has_init) return;
+  current_ = &s;
+  if (options_.step_limit > 0 && ++steps_ > options_.step_limit) trap("the step limit is reached");
+  switch (s.kind) {
+    case StmtKind::For: loop(s); break;
+    case StmtKind::Block: block(s); break;
+    case StmtKind::Store: store(s); break;
+    case StmtKind::Let:
+      evaluate(s.code);
+      std::copy_n(at(s.a), s.lanes, at(s.variable.slot));
+      scope_.push_back(&s.variable);
+      execute(*s.children[0]);
+      scope_.pop_back();
+      break;
+    case StmtKind::If:
+      evaluate(s.code);
+      if (integer(s.a) != 0) {
+        execute(*s.children[0]);
+      } else if (s.children.size() > 1) {
+        execute(*s.children[1]);
+      }
+      break;
+    case StmtKind::While:
+      for (evaluate(s.code); integer(s.a) != 0; evaluate(s.code)) {
+        execute(*s.children[0]);
+        current_ = &s;
+      }
+      break;
+    case StmtKind::Seq:
+      for (const StatementRef& child : s.children) execute(*child);
+      break;
+    case StmtKind::Eval: evaluate(s.code); break;
+    case StmtKind::Assert: assertion(s); break;
+  }
+}
+
+void Machine::loop(const Statement& s) {
+  evaluate(s.code);
+  const std::int64_t min = integer(s.a), extent = integer(s.b);
+  if (extent <= 0) {
+    if (s.reduces) {
+      *at(s.variable.slot) = *at(s.variable.min_slot) = Cell{.i = min};
+      without_iterations(s);
+    }
+    return;
+  }
+  *at(s.variable.min_slot) = Cell{.i = min};
+  scope_.push_back(&s.variable);
+  if (s.for_kind == ForKind::parallel && options_.check_parallel) {
+    tasks_.push_back({next_task_, static_cast<std::uint32_t>(next_task_ + extent), 0});
+    next_task_ += static_cast<std::uint32_t>(extent) + 1;
+    for (std::int64_t k = extent; k-- > 0;) {
+      tasks_.back().current = tasks_.back().first + 1 + static_cast<std::uint32_t>(k);
+      at(s.variable.slot)->i = min + k;
+      if (tasks_.size() == 1) {
+        // What one iteration leaves in its worker's memory no other may count on.
+        worker_workspace_->renew_contents();
+        worker_workspace_->parallel_depth = 1;
+      }
+      execute(*s.children[0]);
+    }
+    tasks_.pop_back();
+  } else {
+    for (std::int64_t k = 0; k < extent; ++k) {
+      at(s.variable.slot)->i = min + k;
+      execute(*s.children[0]);
+    }
+  }
+  scope_.pop_back();
+}
+
+void Machine::without_iterations(const Statement& s) {
+  const bool before = std::exchange(init_only_, true);
+  scope_.push_back(&s.variable);
+  execute(*s.children[0]);
+  scope_.pop_back();
+  init_only_ = before;
+}
+
+void Machine::check_domain(const IterCode& iter) {
+  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min), extent = integer(iter.domain_extent);
+  at(iter.variable.min_slot)->i = min;
+  if (init_only_ && iter.kind == IterKind::reduce) {
+    at(iter.variable.slot)->i = min;
+    return;
+  }
+  if (value < min || value >= min + extent) {
+    trap(fmt::format("iter {} is bound to {}, outside its domain [{}, {})", iter.variable.var->name, value, min, min + extent));
+  }
+}
+
+void Machine::block(const Statement& s) {
+  const BlockCode& block = *s.block;
+  evaluate(s.code);
+  bool body_runs = !init_only_, init_runs = block.init != nullptr;
+  for (const Conjunct& conjunct : block.predicate) {
+    if (integer(conjunct.slot) != 0) continue;
+    body_runs = false;
+    if (!conjunct.of_reduction) init_runs = false;
+  }
+  for (const Variable& variable : block.reduce_variables) {
+    init_runs = init_runs && integer(variable.slot) == integer(variable.min_slot);
+  }
+  // Inits of blocks inside, for which a loop outside has no iteration.
+  const bool inner_inits = init_only_ && s.children[0]->has_init && !block.init;
+  if (!body_runs && !init_runs && !inner_inits) return;
+  const size_t depth = scope_.size();
+  for (const IterCode& iter : block.iters) {
+    *at(iter.variable.slot) = *at(iter.binding);
+    scope_.push_back(&iter.variable);
+  }
+  evaluate(block.domains);
+  // Where only init runs, the reduce iters have no value in their domain.
+  const bool before = init_only_;
+  if (!body_runs) init_only_ = true;
+  for (const IterCode& iter : block.iters) check_domain(iter);
+  init_only_ = before;
+  evaluate(block.buffers_code);
+  for (const BufferCode& alloc : block.allocs) allocate(alloc);
+  if (init_runs) {
+    init_only_ = false;
+    execute(*block.init);
+    init_only_ = before;
+  }
+  if (body_runs || inner_inits) execute(*s.children[0]);
+  scope_.resize(depth);
+}
+
+void Machine::store(const Statement& s) {
+  evaluate(s.code);
+  const Array& array = arrays_[static_cast<size_t>(s.access.array)];
+  for (int l = 0; l < s.lanes; ++l) {
+    if (s.access.mask != none && integer(s.access.mask + l) == 0) continue;
+    write(array, locate(s.access, array, l), at(s.a)[l]);
+  }
+}
+
+void Machine::assertion(const Statement& s) {
+  evaluate(s.code);
+  for (int l = 0; l < s.lanes; ++l) {
+    if (integer(s.a + l) == 0) {
+      throw AssertFailed{static_cast<const Assert*>(s.source.get())->message, s.b == none ? 0 : integer(s.b + l)};
+    }
+  }
+}
+
+}  // namespace lathe::interpreter
