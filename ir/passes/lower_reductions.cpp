@@ -5,6 +5,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
@@ -33,9 +34,13 @@ class ReductionLowerer : public Mutator {
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
-    bounds_.bind(node->variable, Range{node->min, node->extent});
     path_.push_back(node);
-    Stmt result = Mutator::mutate_For(s, node);
+    Stmt result;
+    {
+      BoundsScope scope(bounds_);
+      bounds_.bind(node->variable, Range{node->min, node->extent});
+      result = Mutator::mutate_For(s, node);
+    }
     path_.pop_back();
     std::vector<Stmt> before;
     for (PendingInit& init : pending_) {
@@ -61,7 +66,7 @@ class ReductionLowerer : public Mutator {
   }
 
   Stmt mutate_Block(const Stmt& s, const Block* node) override {
-    for (const Iter& iter : node->f.iters) bounds_.bind(iter.variable, iter.domain);
+    BoundsScope scope(bounds_);
     std::vector<const For*> path;
     std::swap(path, path_);
     Stmt result = Mutator::mutate_Block(s, node);

@@ -4,6 +4,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -37,15 +38,16 @@ class Liveness : public Visitor {
   }
 
   void visit_For(const For* node) override {
+    BoundsScope scope(bounds_);
     bounds_.bind(node->variable, Range{node->min, node->extent});
     bool saved = in_parallel_;
     in_parallel_ |= node->for_kind == ForKind::parallel;
-    repeated(node->body, [&] { Visitor::visit_For(node); });
+    repeated([&] { Visitor::visit_For(node); });
     in_parallel_ = saved;
   }
 
   void visit_While(const While* node) override {
-    repeated(node->body, [&] { Visitor::visit_While(node); });
+    repeated([&] { Visitor::visit_While(node); });
   }
 
   void visit_Store(const Store* node) override {
@@ -70,7 +72,7 @@ class Liveness : public Visitor {
  private:
   /// What is used in a loop and allocated outside it is alive for the whole loop.
   template <class F>
-  void repeated(const Stmt&, F f) {
+  void repeated(F f) {
     loops_.push_back(++clock_);
     touched_.emplace_back();
     f();

@@ -1,8 +1,7 @@
 #include "ir/passes/vectorize_loops.h"
 
 #include "ir/analysis/simplify.h"
-#include "ir/intrinsics.h"
-#include "ir/passes/conjuncts.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/passes/vectorizer.h"
 #include "ir/visitor.h"
 
@@ -26,6 +25,7 @@ class LoopVectorizer : public Mutator {
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
+    BoundsScope scope(bounds_);
     if (node->for_kind != ForKind::vectorized) {
       bounds_.bind(node->variable, Range{node->min, node->extent});
       return Mutator::mutate_For(s, node);
@@ -41,10 +41,12 @@ class LoopVectorizer : public Mutator {
   }
 
   Stmt mutate_If(const Stmt& s, const If* node) override {
-    Bounds saved = bounds_;
-    bounds_.assume(node->condition);
-    Stmt then_case = mutate(node->then_case);
-    bounds_ = saved;
+    Stmt then_case;
+    {
+      BoundsScope scope(bounds_);
+      bounds_.assume(node->condition);
+      then_case = mutate(node->then_case);
+    }
     Stmt else_case = mutate(node->else_case);
     if (then_case == node->then_case && else_case == node->else_case) return s;
     return If::make(node->condition, std::move(then_case), std::move(else_case));

@@ -2,6 +2,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/intrinsics.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
@@ -68,6 +69,7 @@ class Vectorizer : public Mutator {
   Stmt mutate_For(const Stmt& s, const For* node) override {
     Expr min = mutate(node->min), extent = mutate(node->extent);
     if (is_wide(min) || is_wide(extent) || node->for_kind == ForKind::bound) return lane_by_lane(s);
+    BoundsScope scope(bounds_);
     bounds_.bind(node->variable, Range{node->min, node->extent});
     ForKind kind = node->for_kind == ForKind::parallel ? ForKind::serial : node->for_kind;
     return For::make(node->variable, std::move(min), std::move(extent), kind, mutate(node->body), node->annotations);
@@ -108,6 +110,7 @@ class Vectorizer : public Mutator {
       forget();
       return Let::make(wide, std::move(value), mutate(node->body));
     }
+    BoundsScope scope(bounds_);
     if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
     return Let::make(node->variable, std::move(value), mutate(node->body));
   }
@@ -115,12 +118,14 @@ class Vectorizer : public Mutator {
   Stmt mutate_If(const Stmt& s, const If* node) override {
     Expr condition = mutate(node->condition);
     if (!is_wide(condition)) {
-      Bounds saved = bounds_;
-      bounds_.assume(node->condition);
+      Stmt then_case;
       if (mask_) forget();  // which loads are in bounds depends on what is assumed
-      Stmt then_case = mutate(node->then_case);
+      {
+        BoundsScope scope(bounds_);
+        bounds_.assume(node->condition);
+        then_case = mutate(node->then_case);
+      }
       if (mask_) forget();
-      bounds_ = saved;
       return If::make(std::move(condition), std::move(then_case), mutate(node->else_case));
     }
     if (node->else_case) {
@@ -227,7 +232,6 @@ class Vectorizer : public Mutator {
   /// `body` under the mask `varying` and the one that holds already. The mask is computed once, in front.
   Stmt under(const Expr& varying, const Expr& condition, const Stmt& body) {
     Expr saved_mask = mask_;
-    Bounds saved_bounds = bounds_;
     std::vector<VarRef> saved_uses;
     std::swap(saved_uses, any_uses_);
     Expr all = conjoin(varying, mask_);
@@ -245,7 +249,6 @@ class Vectorizer : public Mutator {
       result = Let::make(any_uses_[0], any_of(mask), substitute(result, same));
     }
     mask_ = saved_mask;
-    bounds_ = saved_bounds;
     std::swap(saved_uses, any_uses_);
     return Let::make(mask, std::move(all), std::move(result));
   }

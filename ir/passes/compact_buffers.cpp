@@ -1,0 +1,145 @@
+#include "ir/passes/compact_buffers.h"
+
+#include "ir/analysis/simplify.h"
+#include "ir/passes/accesses.h"
+#include "ir/passes/bounds_scope.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// A shrunken buffer, and what every index of a dimension loses; null keeps it.
+struct Compacted {
+  Buffer buffer;
+  std::vector<Expr> origin;
+};
+
+/// The least index of dimension `d` over all accesses, and the extent that reaches the greatest; nothing when unknown.
+struct Span {
+  Affine low;
+  std::int64_t extent;
+};
+std::optional<Span> touched_span(const std::vector<Access>& accesses, size_t d, const Bounds& bounds) {
+  std::optional<Affine> low;
+  std::int64_t least = 0, greatest = 0;
+  for (const Access& access : accesses) {
+    std::optional<Affine> first = extreme(access.indices[d], access.loops, false, bounds);
+    std::optional<Affine> last = extreme(access.indices[d], access.loops, true, bounds);
+    if (!first || !last) return std::nullopt;
+    if (!low) low = first;
+    if (!add_scaled(*first, *low, -1) || !first->is_constant()) return std::nullopt;
+    if (!add_scaled(*last, *low, -1)) return std::nullopt;
+    std::optional<std::int64_t> end = last->is_constant() ? last->constant : bounds.interval(*last).max;
+    if (!end) return std::nullopt;
+    least = std::min(least, first->constant);
+    greatest = std::max(greatest, *end);
+  }
+  if (!low) return std::nullopt;
+  for (const AffineTerm& term : low->terms) {
+    // An index read from memory may read differently elsewhere in the scope.
+    bool reads = false;
+    for_each_expr(term.atom, [&](const Expr& e) { reads |= e.as<Load>() != nullptr; });
+    if (reads) return std::nullopt;
+  }
+  low->constant += least;
+  return Span{*low, greatest - least + 1};
+}
+
+std::optional<Compacted> compact(const Buffer& buffer, const BufferAccesses& found, const Bounds& bounds) {
+  if (found.whole || found.accesses.empty() || !buffer->strides.empty() || buffer->offset || buffer->view_of) {
+    return std::nullopt;
+  }
+  for (const Access& access : found.accesses) {
+    if (access.indices.size() != buffer->rank()) return std::nullopt;
+  }
+  std::vector<Expr> shape = buffer->shape, origin(buffer->rank());
+  bool shrinks = false;
+  for (size_t d = 0; d < buffer->rank(); ++d) {
+    std::optional<Span> span = touched_span(found.accesses, d, bounds);
+    if (!span) continue;
+    const std::int64_t* old = as_int(shape[d]);
+    if (span->extent < 0 || (old && span->extent >= *old)) continue;
+    shape[d] = index(span->extent);
+    if (!(span->low.is_constant() && span->low.constant == 0)) origin[d] = to_expr(span->low);
+    shrinks = true;
+  }
+  if (!shrinks) return std::nullopt;
+  return Compacted{BufferNode::make(buffer->name, buffer->dtype, std::move(shape), buffer->space, {}, nullptr,
+                                    buffer->alignment),
+                   std::move(origin)};
+}
+
+class Compactor : public Mutator {
+ public:
+  explicit Compactor(const Func& func) : bounds_(func) {}
+  bool changed = false;
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    BoundsScope scope(bounds_);
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    return Mutator::mutate_For(s, node);
+  }
+
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    BoundsScope scope(bounds_);
+    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
+    return Mutator::mutate_Let(s, node);
+  }
+
+  Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    if (node->f.allocs.empty()) return Mutator::mutate_Block(s, node);
+    Block::Fields f = node->f;
+    {
+      BoundsScope scope(bounds_);
+      auto found = find_accesses(f.body, f.allocs, bounds_);
+      for (Buffer& alloc : f.allocs) {
+        if (auto smaller = compact(alloc, found[alloc.get()], bounds_)) {
+          changed = true;
+          compacted_.emplace(alloc.get(), *smaller);
+          alloc = smaller->buffer;
+        }
+      }
+    }
+    f.body = mutate(f.body);
+    return Block::make(std::move(f));
+  }
+
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    auto found = compacted_.find(node->buffer.get());
+    if (found == compacted_.end()) return Mutator::mutate_Load(e, node);
+    return Load::make(found->second.buffer, rebased(node->indices, found->second), mutate(node->mask));
+  }
+
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    auto found = compacted_.find(node->buffer.get());
+    if (found == compacted_.end()) return Mutator::mutate_Store(s, node);
+    return Store::make(found->second.buffer, rebased(node->indices, found->second), mutate(node->value),
+                       mutate(node->mask));
+  }
+
+ private:
+  std::vector<Expr> rebased(const std::vector<Expr>& indices, const Compacted& compacted) {
+    std::vector<Expr> result;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      Expr i = mutate(indices[d]);
+      const Expr& origin = compacted.origin[d];
+      result.push_back(origin ? i - Broadcast::make(origin, i->dtype.lanes) : i);
+    }
+    return result;
+  }
+
+  Bounds bounds_;
+  std::unordered_map<const BufferNode*, Compacted> compacted_;
+};
+
+}  // namespace
+
+Func compact_buffers(const Func& func) {
+  Compactor compactor(func);
+  Stmt body = compactor.mutate(func->body);
+  if (!compactor.changed) return func;
+  return with_body(func, simplify(body, Bounds(func)));
+}
+
+}  // namespace lathe

@@ -1,0 +1,304 @@
+#include "ir/passes/partition_loops.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/analysis/simplify.h"
+#include "ir/passes/bounds_scope.h"
+#include "ir/passes/conjuncts.h"
+#include "ir/passes/extremes.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+bool is_point_loop(const For& loop) {
+  return loop.for_kind == ForKind::unrolled || loop.for_kind == ForKind::vectorized;
+}
+
+/// Statements that emission will see below `s`: unrolled loops count for each copy.
+std::int64_t weight(const Stmt& s) {
+  switch (s->kind) {
+    case StmtKind::For: {
+      const For* loop = s.as<For>();
+      std::int64_t inner = weight(loop->body);
+      const std::int64_t* extent = as_int(loop->extent);
+      if (loop->for_kind == ForKind::unrolled && extent) return inner * std::max<std::int64_t>(*extent, 1);
+      return inner + (is_point_loop(*loop) ? 0 : 1);
+    }
+    case StmtKind::Block: return weight(s.as<Block>()->f.body);
+    case StmtKind::Let: return weight(s.as<Let>()->body);
+    case StmtKind::While: return 1 + weight(s.as<While>()->body);
+    case StmtKind::If: {
+      const If* branch = s.as<If>();
+      return weight(branch->then_case) + (branch->else_case ? weight(branch->else_case) : 0);
+    }
+    case StmtKind::Seq: {
+      std::int64_t sum = 0;
+      for (const Stmt& below : s.as<Seq>()->stmts) sum += weight(below);
+      return sum;
+    }
+    default: return 1;
+  }
+}
+
+/// Where a condition holds for sure: variable >= low (if given) and variable < high (if given).
+struct Cut {
+  Expr condition;
+  std::optional<Affine> low_numerator, high_numerator;  ///< over `divisor`
+  std::int64_t divisor = 1;
+};
+
+/// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
+class CutFinder : public Visitor {
+ public:
+  CutFinder(const VarRef& variable, const Bounds& bounds) : variable_(variable), bounds_(bounds) {}
+  std::vector<Cut> cuts;
+  std::unordered_set<const StmtNode*> holders;  ///< statements with such a condition in them
+
+  using Visitor::visit;
+  void visit(const Stmt& s) override {
+    size_t before = cuts.size();
+    Visitor::visit(s);
+    if (cuts.size() != before) holders.insert(s.get());
+  }
+  void visit(const Expr& e) override {
+    if (e->kind == ExprKind::Var || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return;
+    Visitor::visit(e);
+  }
+
+ protected:
+  void visit_For(const For* node) override {
+    if (is_point_loop(*node)) {
+      points_.push_back(loop_range(*node));
+      visit(node->body);
+      points_.pop_back();
+    } else {
+      hidden_.insert(node->variable.get());
+      visit(node->body);
+    }
+  }
+  void visit_Let(const Let* node) override {
+    hidden_.insert(node->variable.get());
+    Visitor::visit_Let(node);
+  }
+  void visit_If(const If* node) override {
+    consider(node->condition);
+    Visitor::visit_If(node);
+  }
+  void visit_Load(const Load* node) override {
+    consider(node->mask);
+    Visitor::visit_Load(node);
+  }
+  void visit_Store(const Store* node) override {
+    consider(node->mask);
+    Visitor::visit_Store(node);
+  }
+
+ private:
+  void consider(const Expr& condition) {
+    for (const Expr& conjunct : conjuncts_of(condition)) {
+      if (std::optional<Cut> cut = cut_of(conjunct)) cuts.push_back(std::move(*cut));
+    }
+  }
+
+  /// From distance >= 0, distance = c * variable + rest, with the least rest over the point loops.
+  std::optional<Cut> cut_of(const Expr& conjunct) const {
+    const Binary* b = conjunct.as<Binary>();
+    if (!b || b->a->dtype != i64) return std::nullopt;
+    Affine distance;
+    bool fits = true;
+    switch (b->op) {
+      case BinaryOp::lt:
+      case BinaryOp::le: distance = to_affine(b->b), fits = add_scaled(distance, to_affine(b->a), -1); break;
+      case BinaryOp::gt:
+      case BinaryOp::ge: distance = to_affine(b->a), fits = add_scaled(distance, to_affine(b->b), -1); break;
+      default: return std::nullopt;
+    }
+    if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) distance.constant -= 1;
+    std::int64_t c = fits ? distance.coefficient(variable_) : 0;
+    if (c == 0) return std::nullopt;
+    std::optional<Affine> least = extreme(distance, points_, false, bounds_);
+    if (!least || least->coefficient(variable_) != c || !add_term(*least, variable_, -c)) return std::nullopt;
+    for (const AffineTerm& term : least->terms) {
+      bool bad = false;
+      for_each_expr(term.atom, [&](const Expr& e) {
+        const Var* var = e.as<Var>();
+        bad |= e.as<Load>() || (var && (var == variable_.get() || hidden_.count(var)));
+      });
+      if (bad) return std::nullopt;
+    }
+    Cut cut{conjunct, {}, {}, std::abs(c)};
+    (c < 0 ? cut.high_numerator : cut.low_numerator) = *least;
+    return cut;
+  }
+
+  const VarRef variable_;
+  const Bounds& bounds_;
+  std::vector<LoopRange> points_;
+  std::unordered_set<const Var*> hidden_;  ///< bound below, by other than point loops
+};
+
+/// Puts true for conditions that are known to hold.
+class Decider : public Mutator {
+ public:
+  explicit Decider(const std::vector<Cut>& cuts) {
+    for (const Cut& cut : cuts) known_.insert(cut.condition);
+  }
+  Expr mutate(const Expr& e) override {
+    if (e && known_.count(e)) return IntImm::make(e->dtype, 1);
+    return Mutator::mutate(e);
+  }
+  using Mutator::mutate;
+
+ private:
+  std::unordered_set<Expr> known_;
+};
+
+class Partitioner : public Mutator {
+ public:
+  explicit Partitioner(const Func& func)
+      : bounds_(func), budget_(std::max<std::int64_t>(3 * weight(func->body), least_budget)) {}
+  bool changed = false;
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    BoundsScope scope(bounds_);
+    if (is_point_loop(*node) || node->for_kind == ForKind::bound || is_int(node->extent, 1)) {
+      bounds_.bind(node->variable, Range{node->min, node->extent});
+      return Mutator::mutate_For(s, node);
+    }
+    if (Stmt parts = partition(*node)) return parts;
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    return Mutator::mutate_For(s, node);
+  }
+
+ private:
+  static constexpr std::int64_t least_budget = 64;
+
+  Stmt partition(const For& loop) {
+    CutFinder finder(loop.variable, bounds_);
+    finder.visit(loop.body);
+    if (finder.cuts.empty()) return nullptr;
+    Expr first = loop.min, end = loop.min + loop.extent;
+    Expr low, high;  // main part: [low, high) where given
+    for (const Cut& cut : finder.cuts) {
+      if (cut.high_numerator) {
+        Affine past = *cut.high_numerator;
+        past.constant += cut.divisor;
+        Expr bound = floor_div(to_expr(past), cut.divisor);
+        high = high ? min(high, bound) : bound;
+      } else {
+        // variable * c + rest >= 0 from ceil(-rest / c) on.
+        Affine negated = Affine::of(cut.divisor - 1);
+        if (!add_scaled(negated, *cut.low_numerator, -1)) return nullptr;
+        Expr bound = floor_div(to_expr(negated), cut.divisor);
+        low = low ? max(low, bound) : bound;
+      }
+    }
+    low = simplify(low ? min(max(low, first), end) : first, bounds_);
+    high = simplify(high ? max(min(high, end), low) : end, bounds_);
+    if (proves(bounds_, ge(low, high))) return nullptr;
+    bool has_front = !proves_equal(bounds_, low, first), has_back = !proves_equal(bounds_, high, end);
+
+    Stmt part = loop.body;
+    bool direct = true;  // no loop of its own between this one and the part
+    narrow(finder, &part, &direct);
+    std::int64_t cost = weight(part) * (int(has_front) + int(has_back));
+    if (cost > budget_) return nullptr;
+    budget_ -= cost;
+    changed = true;
+
+    bool whole = 4 * weight(loop.body) <= 5 * weight(part);
+    if (!has_front && !has_back) {
+      return For::make(loop.variable, loop.min, loop.extent, loop.for_kind,
+                       continued(loop, Decider(finder.cuts).mutate(loop.body)), loop.annotations);
+    }
+    if (loop.for_kind == ForKind::serial && whole && direct) {
+      std::vector<Stmt> pieces;
+      if (has_front) pieces.push_back(piece(loop, first, low, fresh_copy(loop.body)));
+      pieces.push_back(piece(loop, low, high, Decider(finder.cuts).mutate(loop.body)));
+      if (has_back) pieces.push_back(piece(loop, high, end, fresh_copy(loop.body)));
+      return Seq::make(std::move(pieces));
+    }
+    Expr inside;
+    if (has_front) inside = ge(loop.variable, low);
+    if (has_back) inside = logical_and(inside, lt(loop.variable, high));
+    Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), fresh_copy(part));
+    Stmt body = replace(loop.body, part, branch);
+    return For::make(loop.variable, loop.min, loop.extent, loop.for_kind, continued(loop, body), loop.annotations);
+  }
+
+  /// The body with the loops inside partitioned too.
+  Stmt continued(const For& loop, const Stmt& body) {
+    BoundsScope scope(bounds_);
+    bounds_.bind(loop.variable, Range{loop.min, loop.extent});
+    return mutate(body);
+  }
+
+  Stmt piece(const For& loop, const Expr& from, const Expr& to, const Stmt& body) {
+    VarRef variable = Var::make(loop.variable->name);
+    Expr extent = simplify(to - from, bounds_);
+    BoundsScope scope(bounds_);
+    bounds_.bind(variable, Range{from, extent});
+    Stmt renamed = substitute(body, {{loop.variable.get(), variable}});
+    return For::make(variable, from, extent, loop.for_kind, mutate(renamed), loop.annotations);
+  }
+
+  /// The least statement that holds every conditional one, then outwards as long as that adds little: a branch further out
+  /// runs less often.
+  static void narrow(const CutFinder& finder, Stmt* part, bool* direct) {
+    std::vector<Stmt> chain{*part};
+    while (Stmt inner = only_holder(finder, chain.back())) chain.push_back(inner);
+    size_t at = chain.size() - 1;
+    std::int64_t least = weight(chain[at]);
+    while (at > 0 && 4 * weight(chain[at - 1]) <= 5 * least) --at;
+    *part = chain[at];
+    for (size_t i = 0; i < at; ++i) {
+      if (const For* loop = chain[i].as<For>()) *direct &= is_point_loop(*loop);
+    }
+  }
+
+  static Stmt only_holder(const CutFinder& finder, const Stmt& s) {
+    auto holds = [&](const Stmt& below) { return below && finder.holders.count(below.get()) != 0; };
+    if (const For* loop = s.as<For>()) return is_point_loop(*loop) ? nullptr : loop->body;
+    if (const Block* block = s.as<Block>()) return holds(block->f.body) ? block->f.body : nullptr;
+    if (const Seq* seq = s.as<Seq>()) {
+      Stmt only;
+      for (const Stmt& below : seq->stmts) {
+        if (!holds(below)) continue;
+        if (only) return nullptr;
+        only = below;
+      }
+      return only;
+    }
+    return nullptr;
+  }
+
+  static Stmt replace(const Stmt& s, const Stmt& part, const Stmt& by) {
+    class Replacer : public Mutator {
+     public:
+      Replacer(const Stmt& part, const Stmt& by) : part_(part), by_(by) {}
+      Stmt mutate(const Stmt& s) override { return s == part_ ? by_ : Mutator::mutate(s); }
+      Expr mutate(const Expr& e) override { return e; }
+
+     private:
+      const Stmt &part_, &by_;
+    };
+    return Replacer(part, by).mutate(s);
+  }
+
+  Bounds bounds_;
+  std::int64_t budget_;
+};
+
+}  // namespace
+
+Func partition_loops(const Func& func) {
+  Partitioner partitioner(func);
+  Stmt body = partitioner.mutate(func->body);
+  if (!partitioner.changed) return func;
+  return with_body(func, simplify(body, Bounds(func)));
+}
+
+}  // namespace lathe

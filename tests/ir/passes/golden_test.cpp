@@ -1,0 +1,94 @@
+// Every file in cases/ is one test: the pass that it names turns the Func above `# after` into the one below, and both do
+// the same. LATHE_REWRITE_GOLDEN=1 writes what the passes give now.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "ir/analysis/simplify.h"
+#include "ir/analysis/verify.h"
+#include "ir/passes/compact_buffers.h"
+#include "ir/passes/contract_fma.h"
+#include "ir/passes/flatten_buffers.h"
+#include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_reductions.h"
+#include "ir/passes/partition_loops.h"
+#include "ir/passes/place_allocations.h"
+#include "ir/passes/plan_storage.h"
+#include "ir/passes/unroll_loops.h"
+#include "ir/passes/vectorize_loops.h"
+#include "ir/structural.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "tests/ir/passes/golden.h"
+
+namespace lathe::testing {
+namespace {
+
+Func contract_with_fma(const Func& func) {
+  Device device;
+  device.fused_multiply_add = true;
+  return contract_fma(func, device);
+}
+
+const std::map<std::string, std::function<Func(const Func&)>>& passes() {
+  static const std::map<std::string, std::function<Func(const Func&)>> all = {
+      {"lower_reductions", lower_reductions}, {"lower_blocks", lower_blocks},
+      {"place_allocations", place_allocations}, {"compact_buffers", compact_buffers},
+      {"partition_loops", partition_loops}, {"vectorize_loops", vectorize_loops},
+      {"unroll_loops", unroll_loops}, {"plan_storage", plan_storage},
+      {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
+      {"contract_fma", contract_with_fma}};
+  return all;
+}
+
+std::vector<std::string> case_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(LATHE_TEST_DIR "/cases")) {
+    if (entry.path().extension() == ".tir") files.push_back(entry.path().filename().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Golden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, TransformsAsWrittenAndKeepsTheMeaning) {
+  GoldenCase c = read_case(std::string(LATHE_TEST_DIR "/cases/") + GetParam());
+  Func before = parse_func(c.before, GetParam());
+  ASSERT_TRUE(passes().count(c.pass)) << "no pass " << c.pass;
+  for (const Finding& finding : verify(before)) EXPECT_FALSE(finding.proved_wrong) << "before: " << finding.message;
+
+  Func after = passes().at(c.pass)(before);
+  std::string text = print(after);
+  if (std::getenv("LATHE_REWRITE_GOLDEN")) {
+    write_case(c, text);
+  } else {
+    EXPECT_EQ(text, c.after);
+  }
+  EXPECT_TRUE(equal(parse_func(text), after)) << text;
+  for (const Finding& finding : verify(after)) EXPECT_FALSE(finding.proved_wrong) << "after: " << finding.message << "\n" << text;
+  for (const std::vector<std::int64_t>& scalars : c.runs) {
+    EXPECT_EQ(run(before, scalars, 1), run(after, scalars, 1)) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, ::testing::ValuesIn(case_files()), [](const auto& info) {
+  std::string name = info.param.substr(0, info.param.size() - 4);
+  std::replace_if(name.begin(), name.end(), [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
+  return name;
+});
+
+TEST(Golden, EveryPassHasACaseThatMustNotTransform) {
+  std::map<std::string, bool> has_one;
+  for (const auto& [name, pass] : passes()) has_one[name] = false;
+  for (const std::string& file : case_files()) {
+    GoldenCase c = read_case(std::string(LATHE_TEST_DIR "/cases/") + file);
+    if (equal(parse_func(c.before), parse_func(c.after))) has_one[c.pass] = true;
+  }
+  for (const auto& [name, found] : has_one) EXPECT_TRUE(found || name == "flatten_buffers") << name;
+}
+
+}  // namespace
+}  // namespace lathe::testing
