@@ -1,0 +1,60 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/device.h"
+#include "ir/func.h"
+
+namespace lathe::math {
+
+/// Collects the values that a lowered function computes, so that one used twice is computed once: `bind` names a value, and
+/// `wrap` puts the names around the statement that uses them.
+///
+/// Where nothing can stand before the user (the condition of a While) a Builder is made with `binds` false, and values stay
+/// shared expressions.
+class Builder {
+ public:
+  explicit Builder(const Device& device, bool binds = true) : device_(device), binds_(binds) {}
+
+  const Device& device() const { return device_; }
+  bool binds() const { return binds_; }
+
+  /// A variable that holds `value`; constants and variables are returned themselves.
+  Expr bind(const char* name, Expr value);
+  /// a*b + c: with one rounding where the device has the instruction, else with two.
+  Expr multiply_add(const Expr& a, const Expr& b, const Expr& c) const;
+  /// Horner's scheme, lowest degree first.
+  template <class T, std::size_t n>
+  Expr polynomial(const T (&coefficients)[n], const Expr& x) {
+    Expr sum = constant(x->dtype, static_cast<double>(coefficients[n - 1]));
+    for (std::size_t i = n - 1; i-- > 0;) {
+      sum = multiply_add(sum, x, constant(x->dtype, static_cast<double>(coefficients[i])));
+    }
+    return sum;
+  }
+  /// `usual` in every lane, then, only if `rare` is true in some lane, `replacement` in those lanes.
+  Expr unless(const Expr& rare, const Expr& usual, const Expr& replacement);
+
+  /// The statement under the names collected so far, which are then forgotten.
+  Stmt wrap(Stmt stmt);
+
+ private:
+  struct Step {
+    VarRef variable;
+    Expr value;
+    Buffer temporary;    ///< or, when not null, a buffer in registers
+    Stmt before;         ///< that this statement fills
+  };
+  const Device& device_;
+  const bool binds_;
+  std::vector<Step> steps_;
+};
+
+/// The bits of a float as an integer of its width, signed.
+Expr bits(const Expr& x);
+/// `pattern` in every lane of an integer type.
+Expr pattern(DType dtype, std::uint64_t pattern);
+/// |magnitude| is taken as non-negative: its sign bit must be clear unless it is NaN.
+Expr with_sign_of(const Expr& magnitude, const Expr& sign);
+
+}  // namespace lathe::math

@@ -1,0 +1,93 @@
+#include "ir/intrinsics.h"
+#include "ir/passes/math/coefficients.h"
+#include "ir/passes/math/functions.h"
+
+namespace lathe::math {
+namespace {
+
+/// Added to and taken from a small float, it leaves the nearest integer; before it is taken away, the low bits of the sum's
+/// mantissa are that integer in two's complement, above an even multiple of 2^10.
+constexpr double round_f32 = 0x1.8p23;
+constexpr double log2_e = 0x1.715476p+0;
+/// ln(2) in two parts; the first has 15 bits, so that its product with an integer of 9 bits is exact.
+constexpr double ln2_high = 0x1.62e4p-1, ln2_low = 0x1.7f7d1cp-20;
+
+/// 2^n as a float, n being the low bits of `image` and between -126 and 127.
+Expr power_of_two(const Expr& image) {
+  return reinterpret(f32, binary(BinaryOp::shl, image, constant(image->dtype, 23)) + constant(image->dtype, 0x3f800000));
+}
+
+/// p * 2^n for n in -252 .. 254, n being the low bits of `image`: in two steps, of which at most the second rounds, so that
+/// results run over into infinity and under into denormals as they should.
+Expr scale(Builder& b, const Expr& p, const Expr& image) {
+  const Expr half = b.bind("half", binary(BinaryOp::shr, image, constant(image->dtype, 1)));
+  return p * power_of_two(half) * power_of_two(image - half);
+}
+
+/// Comparisons with NaN being false, NaN passes.
+Expr clamp_low(const Expr& x, double low) { return select(lt(x, constant(x->dtype, low)), constant(x->dtype, low), x); }
+Expr clamp_high(const Expr& x, double high) { return select(gt(x, constant(x->dtype, high)), constant(x->dtype, high), x); }
+
+/// e^x for x in -104 .. 89, or NaN.
+Expr exp_clamped(Builder& b, const Expr& x) {
+  const DType type = x->dtype;
+  const Expr one = constant(type, 1.0);
+  const Expr shifted = b.bind("shifted", b.multiply_add(x, constant(type, log2_e), constant(type, round_f32)));
+  const Expr n = b.bind("n", shifted - constant(type, round_f32));
+  const Expr high = b.multiply_add(n, constant(type, -ln2_high), x);
+  const Expr r = b.bind("r", b.multiply_add(n, constant(type, -ln2_low), high));
+  const Expr tail = b.polynomial(coefficients::exp, r);
+  // Each form is the more accurate where it is used: 0.87 ULP with the instruction, 0.97 without.
+  const Expr p = b.device().fused_multiply_add ? b.multiply_add(b.multiply_add(tail, r, one), r, one) : one + (r * r * tail + r);
+  return scale(b, p, b.bind("image", bits(shifted)));
+}
+
+}  // namespace
+
+Expr exp_f32(Builder& b, const Expr& x) { return exp_clamped(b, b.bind("x", clamp_high(clamp_low(x, -104), 89))); }
+
+Expr exp2_f32(Builder& b, const Expr& argument) {
+  const DType type = argument->dtype;
+  const Expr x = b.bind("x", clamp_high(clamp_low(argument, -151), 129));
+  const Expr shifted = b.bind("shifted", x + constant(type, round_f32));
+  const Expr r = b.bind("r", x - (shifted - constant(type, round_f32)));
+  const Expr p = b.multiply_add(b.polynomial(coefficients::exp2, r), r, constant(type, 1.0));
+  return scale(b, p, b.bind("image", bits(shifted)));
+}
+
+/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x| is
+/// small n is 0. Beyond 9.1 the nearest float is 1.
+Expr tanh_f32(Builder& b, const Expr& x) {
+  const DType type = x->dtype;
+  const Expr half = b.bind("a", clamp_high(unary(UnaryOp::abs, x), 9.1));
+  const Expr a = b.bind("twice", half + half);
+  const Expr shifted = b.bind("shifted", b.multiply_add(a, constant(type, log2_e), constant(type, round_f32)));
+  const Expr n = b.bind("n", shifted - constant(type, round_f32));
+  const Expr high = b.multiply_add(n, constant(type, -ln2_high), a);
+  const Expr r = b.bind("r", b.multiply_add(n, constant(type, -ln2_low), high));
+  const Expr q = b.multiply_add(r * r, b.polynomial(coefficients::expm1, r), r);
+  const Expr power = b.bind("power", power_of_two(bits(shifted)));
+  const Expr m = b.bind("m", b.multiply_add(power, q, power - constant(type, 1.0)));
+  const Expr two = constant(type, 2.0), half_one = constant(type, 0.5);
+  const Expr sum = b.bind("sum", m + two);
+  const Expr small = b.bind("small", lt(m, two));
+  const Expr lost = select(small, m, two) - (sum - select(small, two, m));
+  const Expr y = b.bind("quotient", div(m, sum));
+  // What the sum lost, to first order: 1/sum is (1 - y)/2.
+  return with_sign_of(y - y * lost * b.multiply_add(-half_one, y, half_one), x);
+}
+
+/// e / (1 + e) left of zero and 1 / (1 + e) right of it, with e = e^-|x|, which never overflows.
+Expr sigmoid_f32(Builder& b, const Expr& x) {
+  const Expr one = constant(x->dtype, 1.0);
+  const Expr a = b.bind("a", clamp_low(-unary(UnaryOp::abs, x), -104));
+  const Expr e = b.bind("e", exp_clamped(b, a));
+  const Expr left = b.bind("left", lt(x, constant(x->dtype, 0.0)));
+  const Expr sum = b.bind("sum", one + e);
+  const Expr lost = e - (sum - one);
+  const Expr y = b.bind("quotient", div(select(left, e, one), sum));
+  // What the sum lost, to first order: 1/sum is y on the right and 1 - y on the left.
+  return y - y * lost * select(left, one - y, y);
+}
+
+}  // namespace lathe::math

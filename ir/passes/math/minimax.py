@@ -1,0 +1,155 @@
+"""Computes every polynomial coefficient of the vector math and writes coefficients.h beside this file.
+
+  python ir/passes/math/minimax.py            rewrites coefficients.h
+  python ir/passes/math/minimax.py --check    fails when the header is not what this script computes
+
+Each polynomial is a minimax fit by the exchange algorithm of Remez in 40 digits, under a weight that makes the error of the
+final result uniform. Coefficients are then rounded to the precision they are evaluated in one at a time, lowest degree first,
+the rest being fitted again after each, so that rounding a coefficient costs little.
+"""
+import pathlib
+import struct
+import sys
+
+from mpmath import mp, mpf
+
+mp.dps = 40
+GRID = 480
+
+
+def round_f32(x):
+    return mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def round_f64(x):
+    return mpf(float(x))
+
+
+def remez(target, weights, points, basis):
+    """Coefficients c of sum c[k] * x^basis[k] that minimize the greatest weight * |target - sum| on `points`."""
+    n = len(basis)
+    last = len(points) - 1
+    # Chebyshev nodes, mapped to grid positions, start the exchange.
+    chosen = sorted({int(round((1 - mp.cos(mp.pi * i / n)) / 2 * last)) for i in range(n + 1)})
+    assert len(chosen) == n + 1
+    for _ in range(40):
+        rows = mp.matrix(n + 1, n + 1)
+        right = mp.matrix(n + 1, 1)
+        for i, p in enumerate(chosen):
+            for k, power in enumerate(basis):
+                rows[i, k] = points[p] ** power
+            rows[i, n] = (-1) ** i / weights[p]
+            right[i] = target[p]
+        solution = mp.lu_solve(rows, right)
+        coefficients = [solution[k] for k in range(n)]
+        level = abs(solution[n])
+        error = [w * (t - sum(c * x**k for c, k in zip(coefficients, basis)))
+                 for w, t, x in zip(weights, target, points)]
+        # One extremum for each run of equal sign. Too many: the least pair of neighbours goes, or the lesser end.
+        runs = []
+        for i, e in enumerate(error):
+            if runs and (error[runs[-1]] >= 0) == (e >= 0):
+                if abs(e) > abs(error[runs[-1]]):
+                    runs[-1] = i
+            else:
+                runs.append(i)
+        while len(runs) > n + 1:
+            if len(runs) == n + 2:
+                runs.pop(0 if abs(error[runs[0]]) < abs(error[runs[-1]]) else -1)
+            else:
+                pair = min(range(len(runs) - 1), key=lambda i: max(abs(error[runs[i]]), abs(error[runs[i + 1]])))
+                del runs[pair:pair + 2]
+        greatest = max(abs(e) for e in error)
+        if len(runs) < n + 1 or runs == chosen or greatest <= level * (1 + mpf(10) ** -6):
+            return coefficients
+        chosen = runs
+    return coefficients
+
+
+def fit(function, weight, low, high, powers, rounding):
+    """The rounded coefficients of the minimax polynomial with `powers`, and its greatest weighted error."""
+    low, high = mpf(low), mpf(high)
+    # Odd counts would hit a removable singularity in the middle of a symmetric interval.
+    points = [low + (high - low) * (1 - mp.cos(mp.pi * (i + mpf(1) / 2) / GRID)) / 2 for i in range(GRID)]
+    values = [function(x) for x in points]
+    weights = [abs(weight(x)) for x in points]
+    fixed = [mpf(0)] * GRID
+    done = []
+    powers = list(powers)
+    while powers:
+        # Divided by the lowest power that is left, the rest is a Haar system again also where the interval spans zero.
+        low_power = powers[0]
+        rest = [(v - f) / x**low_power for v, f, x in zip(values, fixed, points)]
+        scaled = [w * abs(x) ** low_power for w, x in zip(weights, points)]
+        coefficients = remez(rest, scaled, points, [p - low_power for p in powers])
+        c = rounding(coefficients[0])
+        done.append(c)
+        power = powers.pop(0)
+        fixed = [f + c * x**power for f, x in zip(fixed, points)]
+    error = max(w * abs(v - f) for v, f, w in zip(values, fixed, weights))
+    return done, error
+
+
+HALF_LN2 = mp.log(2) / 2 * (1 + mpf(2) ** -8)
+QUARTER_PI = mp.pi / 4 * (1 + mpf(2) ** -8)
+ERF_SPLIT = mpf("1.1875")
+
+
+def tables():
+    """(name, comment, type, coefficients, error) of each polynomial."""
+    yield ("exp", "(e^r - 1 - r) / r^2 for |r| <= ln(2)/2; relative to e^r", "float",
+           *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, range(5), round_f32))
+    yield ("expm1", "the same, relative to e^r - 1", "float",
+           *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -HALF_LN2, HALF_LN2, range(6), round_f32))
+    half = mpf(1) / 2 * (1 + mpf(2) ** -8)
+    yield ("exp2", "(2^r - 1) / r for |r| <= 1/2; relative to 2^r", "float",
+           *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -half, half, range(6), round_f32))
+    third = mpf(1) / 3
+    yield ("log", "(log(1+f) - f) / f^2 for |f| <= 1/3; relative to log(1+f)", "float",
+           *fit(lambda f: (mp.log1p(f) - f) / f**2, lambda f: f**2 / mp.log1p(f), -third, third, range(9), round_f32))
+    yield ("erf_small", "erf(x)/x - 1 in u = x^2 for x <= 1.1875; relative to erf(x)/x", "float",
+           *fit(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1, lambda u: mp.sqrt(u) / mp.erf(mp.sqrt(u)),
+                0, ERF_SPLIT**2, range(8), round_f32))
+    yield ("erf_large", "erfc(t)^(1/8) in t - 2 for 1.1875 <= t <= 4; its 8th power relative to erf(t)", "float",
+           *fit(lambda s: mp.erfc(s + 2) ** (mpf(1) / 8), lambda s: 8 * mp.erfc(s + 2) ** (mpf(7) / 8) / mp.erf(s + 2),
+                ERF_SPLIT - 2, 2, range(8), round_f32))
+    yield ("sin", "(sin(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to sin(r)", "float",
+           *fit(lambda u: (mp.sin(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3, lambda u: mp.sqrt(u) ** 3 / mp.sin(mp.sqrt(u)),
+                0, QUARTER_PI**2, range(3), round_f32))
+    yield ("cos", "(cos(r) - 1 + r^2/2) / r^4 in u = r^2 for |r| <= pi/4; relative to cos(r)", "float",
+           *fit(lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2, lambda u: u**2 / mp.cos(mp.sqrt(u)),
+                0, QUARTER_PI**2, range(3), round_f32))
+    root = mp.sqrt(2) * (1 + mpf(2) ** -10)
+    yield ("pow_log2", "log2(1+f) / f for 1+f in [sqrt(1/2), sqrt(2)], in f64; relative", "double",
+           *fit(lambda f: mp.log1p(f) / mp.log(2) / f, lambda f: f * mp.log(2) / mp.log1p(f), 1 / root - 1, root - 1,
+                range(14), round_f64))
+    yield ("pow_exp2", "2^r for |r| <= 1/2, in f64; relative", "double",
+           *fit(lambda r: mp.power(2, r), lambda r: mp.power(2, -r), -half, half, range(8), round_f64))
+
+
+def header():
+    lines = ["#pragma once", "/// Written by minimax.py beside this file, which says how; lowest degree first.", "",
+             "namespace lathe::math::coefficients {", ""]
+    for name, comment, kind, coefficients, error in tables():
+        lines.append(f"/// {comment}; error 2^{float(mp.log(error, 2)):.1f}.")
+        body = ", ".join(float(c).hex() + ("f" if kind == "float" else "") for c in coefficients)
+        lines.append(f"inline constexpr {kind} {name}[] = {{")
+        row = "   "
+        for item in body.split(", "):
+            if len(row) + len(item) + 2 > 118:
+                lines.append(row)
+                row = "   "
+            row += f" {item},"
+        lines += [row.rstrip(",") + "};", ""]
+    lines.append("}  // namespace lathe::math::coefficients")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    path = pathlib.Path(__file__).with_name("coefficients.h")
+    text = header()
+    if "--check" in sys.argv[1:]:
+        if path.read_text() != text:
+            sys.exit(f"{path} is not what minimax.py computes")
+    else:
+        path.write_text(text)
