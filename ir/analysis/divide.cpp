@@ -211,7 +211,33 @@ std::optional<Division> divide_symbolic(const Bounds& bounds, const Affine& x, c
   return result;
 }
 
+namespace {
+
+/// k * n * (x // n) + k * (x % n) is k * x for a symbolic n > 0 as well.
+bool recombine_symbolic(const Bounds& bounds, Affine& a) {
+  for (const AffineTerm& t : a.terms) {
+    auto* m = t.atom.as<Binary>();
+    if (!m || m->op != BinaryOp::floor_mod || as_int(m->b) || t.atom->dtype.lanes > 1) continue;
+    Interval divisor = bounds.interval(m->b);
+    if (!divisor.min || *divisor.min < 1) continue;
+    std::vector<Expr> factors{Binary::make(BinaryOp::floor_div, m->a, m->b)};
+    append_factors(m->b, factors);
+    Expr whole = product(std::move(factors));
+    if (a.coefficient(whole) != t.coefficient) continue;
+    Affine result = a;
+    std::int64_t k = t.coefficient;
+    if (!add_term(result, t.atom, -k) || !add_term(result, whole, -k) || !add_scaled(result, to_affine(m->a), k)) continue;
+    a = std::move(result);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void recombine(const Bounds& bounds, Affine& a, int effort) {
+  while (a.terms.size() > 1 && recombine_symbolic(bounds, a)) {
+  }
   for (size_t i = 0; i < a.terms.size(); ++i) {
     const std::int64_t* c = nullptr;
     auto* m = division_atom(a.terms[i].atom, BinaryOp::floor_mod, &c);

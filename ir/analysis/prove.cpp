@@ -41,7 +41,7 @@ class Prover {
     // Rewrites that lose nothing come first, then the ones that may.
     for (size_t i = 0; i < d.terms.size(); ++i)
       if (auto choice = min_max(d, i)) return *choice == BinaryOp::logical_and ? both(d, i, subtractions) : either(d, i, subtractions);
-    if (eliminate_division(d, subtractions)) return true;
+    if (eliminate_division(d, subtractions) || eliminate_symbolic_division(d, subtractions)) return true;
     if (eliminate_variable(d, subtractions)) return true;
     return eliminate_modulo(d, subtractions);
   }
@@ -129,6 +129,36 @@ class Prover {
     return false;
   }
 
+  /// As eliminate_division, by a symbolic n > 0; also where n is a factor already, and x % n <= n - 1.
+  bool eliminate_symbolic_division(const Affine& d, int subtractions) {
+    for (const AffineTerm& t : d.terms) {
+      std::vector<Expr> factors;
+      append_factors(t.atom, factors);
+      if (factors.size() > 2 || t.atom->dtype.lanes > 1) continue;
+      for (size_t i = 0; i < factors.size(); ++i) {
+        auto* b = factors[i].as<Binary>();
+        if (!b || (b->op != BinaryOp::floor_div && b->op != BinaryOp::floor_mod) || as_int(b->b)) continue;
+        Interval divisor = bounds_.interval(b->b);
+        if (!divisor.min || *divisor.min < 1) continue;
+        Affine n = to_affine(b->b), last = n, result = d;
+        last.constant -= 1;
+        if (!add_term(result, t.atom, -t.coefficient)) continue;
+        bool positive = t.coefficient > 0;
+        if (b->op == BinaryOp::floor_mod) {
+          if (factors.size() > 1 || positive || !add_scaled(result, last, t.coefficient)) continue;
+          return nonnegative(std::move(result), subtractions);
+        }
+        bool scaled = factors.size() == 2;
+        if (scaled && !same(factors[1 - i], b->b)) continue;
+        if (!scaled && (!multiply(result, n) || !add_scaled(result, last, 1))) continue;
+        if (!add_scaled(result, to_affine(b->a), t.coefficient)) continue;
+        if (positive && !add_scaled(result, last, -t.coefficient)) continue;
+        return nonnegative(std::move(result), subtractions);
+      }
+    }
+    return false;
+  }
+
   /// The newest variable with a symbolic domain, alone or in a product whose other factors are not negative.
   bool eliminate_variable(const Affine& d, int subtractions) {
     const AffineTerm* chosen = nullptr;
@@ -150,7 +180,7 @@ class Prover {
     for (const AffineTerm& t : d.terms) {
       if (t.atom.as<Var>()) {
         consider(t, t.atom);
-      } else if (as_op(t.atom, BinaryOp::mul)) {
+      } else if (as_op(t.atom, BinaryOp::mul) && t.atom->dtype == i64) {
         std::vector<Expr> factors;
         append_factors(t.atom, factors);
         for (const Expr& f : factors) {

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include "evaluate.h"
+#include "ir/analysis/simplify.h"
+#include "ir/text/print.h"
+
+namespace lathe {
+namespace {
+
+struct Variables : ::testing::Test {
+  VarRef n = Var::make("n"), m = Var::make("m"), io = Var::make("io"), ii = Var::make("ii"), i = Var::make("i"),
+         j = Var::make("j"), f = Var::make("f");
+  Bounds bounds;
+
+  void SetUp() override {
+    bounds.bind(n, Interval{1, {}, 1, 0});
+    bounds.bind(m, Interval{1, {}, 1, 0});
+  }
+  void expect_simplified(const Expr& e, const std::string& text) { EXPECT_EQ(print(simplify(e, bounds)), text) << print(e); }
+};
+
+using Prove = Variables;
+using Simplify = Variables;
+
+TEST_F(Prove, SplitWithPredicateStaysInTheDomain) {
+  bounds.bind(io, Range{index(0), floor_div(n + 7, 8)});
+  bounds.bind(ii, Range{index(0), index(8)});
+  EXPECT_FALSE(proves(bounds, lt(io * 8 + ii, n)));
+  EXPECT_TRUE(proves(bounds, lt(io * 8, n)));
+  EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n + 7)));
+  EXPECT_TRUE(proves(bounds, ge(io * 8 + ii, index(0))));
+  bounds.assume(lt(io * 8 + ii, n));
+  EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n)));
+  EXPECT_TRUE(proves(bounds, le(io * 8 + ii, n - 1)));
+  EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n * 2)));
+}
+
+TEST_F(Prove, MainPartOfASplitNeedsNoPredicate) {
+  bounds.bind(io, Range{index(0), floor_div(n, 8)});
+  bounds.bind(ii, Range{index(0), index(8)});
+  EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n)));
+}
+
+TEST_F(Prove, TwoLevelSplitStaysInItsBlock) {
+  VarRef outer = Var::make("outer");
+  bounds.bind(outer, Range{index(0), floor_div(n, 64)});
+  bounds.bind(io, Range{index(0), index(8)});
+  bounds.bind(ii, Range{index(0), index(8)});
+  EXPECT_TRUE(proves(bounds, lt(outer * 64 + io * 8 + ii, n)));
+  EXPECT_FALSE(proves(bounds, lt(outer * 64 + io * 8 + ii, n - 1)));
+}
+
+TEST_F(Prove, FlatIndexOfADynamicShapeIsInside) {
+  bounds.bind(i, Range{index(0), m});
+  bounds.bind(j, Range{index(0), n});
+  EXPECT_TRUE(proves(bounds, lt(i * n + j, m * n)));
+  EXPECT_TRUE(proves(bounds, ge(i * n + j, index(0))));
+  EXPECT_FALSE(proves(bounds, lt(i * n + j, m * n - 1)));
+}
+
+TEST_F(Prove, FusedLoopGivesItsPartsTheirDomains) {
+  bounds.bind(f, Range{index(0), m * n});
+  EXPECT_TRUE(proves(bounds, lt(floor_mod(Expr(f), n), n)));
+  EXPECT_TRUE(proves(bounds, ge(floor_mod(Expr(f), n), index(0))));
+  VarRef g = Var::make("g");
+  bounds.bind(g, Range{index(0), m * 16});
+  EXPECT_TRUE(proves(bounds, lt(floor_div(Expr(g), 16), m)));
+  EXPECT_TRUE(proves(bounds, lt(floor_div(Expr(f), n), m)));
+}
+
+TEST_F(Prove, TriangularDomains) {
+  bounds.bind(i, Range{index(0), n});
+  bounds.bind(j, Range{index(0), i + 1});
+  EXPECT_TRUE(proves(bounds, le(Expr(j), Expr(i))));
+  EXPECT_TRUE(proves(bounds, lt(Expr(j), Expr(n))));
+  EXPECT_FALSE(proves(bounds, lt(Expr(j), Expr(i))));
+}
+
+TEST_F(Prove, MinOfTheTileAndWhatRemains) {
+  bounds.bind(io, Range{index(0), floor_div(n + 15, 16)});
+  bounds.bind(ii, Range{index(0), min(index(16), n - io * 16)});
+  EXPECT_TRUE(proves(bounds, lt(io * 16 + ii, n)));
+  EXPECT_TRUE(proves(bounds, lt(Expr(ii), index(16))));
+  EXPECT_TRUE(proves(bounds, gt(min(index(16), n - io * 16), index(0))));
+}
+
+TEST_F(Prove, DivisibleExtents) {
+  VarRef d = Var::make("d");
+  bounds.bind(d, Interval{16, {}, 16, 0});
+  bounds.bind(io, Range{index(0), floor_div(Expr(d), 16)});
+  bounds.bind(ii, Range{index(0), index(16)});
+  EXPECT_TRUE(proves(bounds, lt(io * 16 + ii, d)));
+  EXPECT_TRUE(proves_equal(bounds, floor_div(d + 15, 16), floor_div(Expr(d), 16)));
+  EXPECT_TRUE(proves_equal(bounds, floor_mod(Expr(d), 8), index(0)));
+}
+
+TEST_F(Prove, EqualityOfDifferentSpellings) {
+  bounds.bind(io, Range{index(0), n});
+  bounds.bind(ii, Range{index(0), index(16)});
+  EXPECT_TRUE(proves_equal(bounds, floor_div(io * 16 + ii, 16), io));
+  EXPECT_TRUE(proves_equal(bounds, floor_mod(io * 16 + ii, 16), ii));
+  EXPECT_TRUE(proves_equal(bounds, (io + 1) * n - io * n, n));
+  EXPECT_FALSE(proves_equal(bounds, io * n, io * m));
+}
+
+TEST_F(Prove, AssumptionsChain) {
+  bounds.bind(i, Interval{0, {}, 1, 0});
+  bounds.bind(j, Interval{0, {}, 1, 0});
+  bounds.assume(lt(Expr(i), Expr(j)));
+  bounds.assume(lt(Expr(j), Expr(n)));
+  EXPECT_TRUE(proves(bounds, lt(i + 1, n)));
+  EXPECT_FALSE(proves(bounds, lt(i + 2, n)));
+}
+
+TEST_F(Prove, LoadedIntegersMayWrap) {
+  Buffer data = BufferNode::make("data", i64, {index(4)});
+  Expr x = load(data, {index(0)});
+  EXPECT_FALSE(proves(bounds, gt(x + 1, x)));
+  EXPECT_TRUE(proves(bounds, eq(x, x)));
+  bounds.assume(ge(x, index(0)));
+  bounds.assume(lt(x, index(100)));
+  EXPECT_TRUE(proves(bounds, gt(x + 1, x)));
+  EXPECT_TRUE(proves(bounds, lt(x, index(200))));
+}
+
+TEST_F(Prove, VectorConditionsHoldInEveryLane) {
+  bounds.bind(io, Range{index(0), floor_div(n, 16)});
+  Expr lanes = Ramp::make(io * 16, index(1), 16);
+  EXPECT_TRUE(proves(bounds, lt(lanes, Broadcast::make(n, 16))));
+  EXPECT_FALSE(proves(bounds, lt(lanes, Broadcast::make(n - 1, 16))));
+}
+
+TEST_F(Simplify, SplitIndices) {
+  bounds.bind(io, Range{index(0), index(10)});
+  bounds.bind(ii, Range{index(0), index(16)});
+  expect_simplified(floor_div(io * 16 + ii, 16), "io");
+  expect_simplified(floor_mod(io * 16 + ii, 16), "ii");
+  expect_simplified(floor_div(io * 16 + ii, 64), "io // 4");
+  expect_simplified(floor_mod(io * 16 + ii, 32), "io % 2 * 16 + ii");
+  expect_simplified(ii + (io * 16 + 3) - ii, "io * 16 + 3");
+  expect_simplified(min(ii, index(20)), "ii");
+  expect_simplified(max(io * 16 + ii, io * 16), "io * 16 + ii");
+}
+
+TEST_F(Simplify, FusedIndicesComeBack) {
+  bounds.bind(f, Range{index(0), index(1000)});
+  expect_simplified(floor_div(Expr(f), 8) * 8 + floor_mod(Expr(f), 8), "f");
+  expect_simplified(floor_div(Expr(f), 40) * 40 + floor_mod(floor_div(Expr(f), 8), 5) * 8 + floor_mod(Expr(f), 8), "f");
+  expect_simplified(floor_div(floor_div(Expr(f), 4), 2), "f // 8");
+}
+
+TEST_F(Simplify, SymbolicDivisors) {
+  bounds.bind(i, Range{index(0), m});
+  bounds.bind(j, Range{index(0), n});
+  expect_simplified(floor_div(i * n + j, n), "i");
+  expect_simplified(floor_mod(i * n + j, n), "j");
+  bounds.bind(f, Range{index(0), m * n});
+  expect_simplified(floor_div(Expr(f), n) * n + floor_mod(Expr(f), n), "f");
+}
+
+TEST_F(Simplify, RampsOfAffineIndices) {
+  bounds.bind(io, Range{index(0), index(10)});
+  Expr lane = Ramp::make(io * 16, index(1), 16);
+  expect_simplified(lane + Broadcast::make(n, 16), print(Ramp::make(io * 16 + n, index(1), 16)));
+  expect_simplified(lane * Broadcast::make(index(3), 16), print(Ramp::make(io * 48, index(3), 16)));
+  expect_simplified(floor_div(lane, IntImm::make(i64.with_lanes(16), 16)), print(Broadcast::make(io, 16)));
+  expect_simplified(floor_mod(lane, IntImm::make(i64.with_lanes(16), 16)), print(Ramp::make(index(0), index(1), 16)));
+  expect_simplified(lt(lane, IntImm::make(i64.with_lanes(16), 160)), print(IntImm::make(boolean.with_lanes(16), 1)));
+}
+
+TEST_F(Simplify, FloatsOnlyWhereExact) {
+  VarRef x = Var::make("x", f32);
+  expect_simplified(x * constant(f32, 1.0), "x");
+  Expr sum = x + constant(f32, 0.0);
+  EXPECT_EQ(simplify(sum, bounds), sum);
+  Expr product = x * constant(f32, 0.0);
+  EXPECT_EQ(simplify(product, bounds), product);
+  Expr sine = unary(UnaryOp::sin, constant(f32, 1.0));
+  EXPECT_EQ(simplify(sine, bounds), sine);
+}
+
+}  // namespace
+}  // namespace lathe
