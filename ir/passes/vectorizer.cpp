@@ -48,7 +48,7 @@ class Vectorizer : public Mutator {
       Expr all = conjoin(mask, mask_);
       return Load::make(privatized(node->buffer), std::move(indices), all ? widen(all) : nullptr);
     }
-    if (!mask_ || in_bounds(*node)) return e;
+    if (some_lane_runs_ || in_bounds(*node)) return e;
     return Load::make(node->buffer, std::move(indices), logical_and(mask, any_lane()));
   }
 
@@ -135,8 +135,10 @@ class Vectorizer : public Mutator {
       return Let::make(chosen, std::move(condition), Seq::make({std::move(then_case), std::move(else_case)}));
     }
     std::vector<Expr> uniform, varying;
+    BoundsScope scope(bounds_);
     for (const Expr& conjunct : conjuncts_of(node->condition)) {
       Expr wide = mutate(conjunct);
+      if (!is_wide(wide)) bounds_.assume(conjunct);
       (is_wide(wide) ? varying : uniform).push_back(std::move(wide));
     }
     Stmt body = under(conjunction(varying), node->condition, node->then_case);
@@ -160,7 +162,7 @@ class Vectorizer : public Mutator {
     Expr condition = mutate(node->condition), at = mutate(node->index);
     bool varies = is_wide(condition) || (at && is_wide(at));
     if (!varies) {
-      if (!mask_) return s;
+      if (some_lane_runs_) return s;
       return Assert::make(logical_or(logical_not(any_lane()), condition), node->message, at);
     }
     condition = widen(condition);
@@ -232,6 +234,9 @@ class Vectorizer : public Mutator {
   /// `body` under the mask `varying` and the one that holds already. The mask is computed once, in front.
   Stmt under(const Expr& varying, const Expr& condition, const Stmt& body) {
     Expr saved_mask = mask_;
+    bool saved_runs = some_lane_runs_;
+    // Masks of nested conditions all have the first lane, or it is not known that any is left.
+    some_lane_runs_ &= proves(bounds_, substitute(condition, {{loop_.variable.get(), loop_.min}}));
     std::vector<VarRef> saved_uses;
     std::swap(saved_uses, any_uses_);
     Expr all = conjoin(varying, mask_);
@@ -249,6 +254,7 @@ class Vectorizer : public Mutator {
       result = Let::make(any_uses_[0], any_of(mask), substitute(result, same));
     }
     mask_ = saved_mask;
+    some_lane_runs_ = saved_runs;
     std::swap(saved_uses, any_uses_);
     return Let::make(mask, std::move(all), std::move(result));
   }
@@ -291,6 +297,7 @@ class Vectorizer : public Mutator {
   Substitution wide_;  ///< varying variables to their vectors
   BufferMap private_;  ///< what iterations allocate, with a dimension of lanes behind
   Expr mask_;          ///< lanes that are active; null means all
+  bool some_lane_runs_ = true;  ///< mask_ always has its first lane
   std::vector<Expr> conditions_;  ///< the scalar conditions that mask_ was made of
   std::vector<VarRef> any_uses_;
 };

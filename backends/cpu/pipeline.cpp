@@ -1,0 +1,58 @@
+#include "backends/cpu/cpu.h"
+#include "backends/stages.h"
+#include "ir/analysis/simplify.h"
+#include "ir/passes/compact_buffers.h"
+#include "ir/passes/contract_fma.h"
+#include "ir/passes/flatten_buffers.h"
+#include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_math.h"
+#include "ir/passes/lower_reductions.h"
+#include "ir/passes/partition_loops.h"
+#include "ir/passes/place_allocations.h"
+#include "ir/passes/plan_storage.h"
+#include "ir/passes/unroll_loops.h"
+#include "ir/passes/vectorize_loops.h"
+
+namespace lathe {
+namespace {
+
+Pass pass(std::string name, Func (*run)(const Func&)) {
+  return {std::move(name), [run](const Func& func, const Device&) { return run(func); }};
+}
+
+Pass pass(std::string name, Func (*run)(const Func&, const Device&)) { return {std::move(name), run}; }
+
+Func simplify_func(const Func& func) { return with_body(func, simplify(func->body, Bounds(func))); }
+
+Pipeline cpu_pipeline() {
+  Pipeline p;
+  p.append(Stage::begin, pass("simplify", simplify_func));
+
+  p.append(Stage::tiling, pass("lower_reductions", lower_reductions));
+
+  p.append(Stage::before_flatten, pass("lower_blocks", lower_blocks));
+  p.append(Stage::before_flatten, pass("place_allocations", place_allocations));
+  p.append(Stage::before_flatten, pass("compact_buffers", compact_buffers));
+  p.append(Stage::before_flatten, pass("partition_loops", partition_loops));
+  p.append(Stage::before_flatten, pass("vectorize_loops", vectorize_loops));
+  p.append(Stage::before_flatten, pass("unroll_loops", unroll_loops));
+
+  p.append(Stage::flatten, pass("plan_storage", plan_storage));
+  p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
+
+  p.append(Stage::before_emit, pass("contract_fma", contract_fma));
+  p.append(Stage::before_emit, pass("lower_math", lower_math));
+  return p;
+}
+
+}  // namespace
+
+void register_cpu() {
+  static const bool once = [] {
+    register_pipeline("cpu", cpu_pipeline());
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace lathe
