@@ -25,6 +25,14 @@ class Trap : public Error {
   using Error::Error;
 };
 
+/// What a float output would be in exact arithmetic, taken as f64, and how far from that a faithful evaluation may lie:
+/// each operation rounded to its dtype, library functions within 4 ULP, sums in any order, with or without fma. An infinite
+/// radius: anything, for no bound was found (an overflow in reach, a discontinuity, a division by what may be zero).
+struct FloatBound {
+  double exact = 0;
+  double radius = 0;
+};
+
 struct InterpreterOptions {
   /// Evaluate every float value in double, and store outputs of float dtypes as they would be after one final rounding:
   /// the yardstick for error bounds.
@@ -35,6 +43,9 @@ struct InterpreterOptions {
   bool check_parallel = true;
   /// Traps after so many statements; 0 means no limit. A loop that never ends thus ends a test, not the machine.
   std::int64_t step_limit = 0;
+  /// When given, it gets one list for each buffer parameter, with a bound for each element of [begin, end): those of float
+  /// dtypes. The run itself is as without. Comparisons and integers are decided by the values as rounded to their dtypes.
+  std::vector<std::vector<FloatBound>>* bounds = nullptr;
 };
 
 /// Runs `func` at any stage, slowly and exactly. Returns 0, or the status a kernel would return on a failed Assert, whose

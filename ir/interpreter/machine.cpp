@@ -40,6 +40,12 @@ Machine::Machine(const Compiled& program, const InterpreterOptions& options, std
     *at(variable.slot) = from_bits(variable.var->dtype, static_cast<std::uint64_t>(scalars[k]));
     scope_.push_back(&variable);
   }
+  if (options.bounds) {
+    tracked_cells_.resize(cells_.size());
+    tracked_ = tracked_cells_.data() + program.temporaries;
+    // Constants and scalars. What is read from the slots of integers is never asked for.
+    for (size_t k = 0; k < program.slots.size(); ++k) tracked_[k] = exactly(frame_[k].d);
+  }
   arrays_.resize(static_cast<size_t>(program.array_count));
   own_.resize(static_cast<size_t>(program.array_count));
 }
@@ -75,6 +81,7 @@ void Machine::run() {
     array.offset = 0;
   }
   execute(*program_.body);
+  if (options_.bounds) report_bounds();
 }
 
 void Machine::trap(const std::string& what) {
@@ -106,6 +113,7 @@ void Machine::execute(const Statement& s) {
     case StmtKind::Let:
       evaluate(s.code);
       std::copy_n(at(s.a), s.lanes, at(s.variable.slot));
+      if (tracked_) std::copy_n(tracked_ + s.a, s.lanes, tracked_ + s.variable.slot);
       scope_.push_back(&s.variable);
       execute(*s.children[0]);
       scope_.pop_back();
@@ -229,7 +237,7 @@ void Machine::store(const Statement& s) {
   const Array& array = arrays_[static_cast<size_t>(s.access.array)];
   for (int l = 0; l < s.lanes; ++l) {
     if (s.access.mask != none && integer(s.access.mask + l) == 0) continue;
-    write(array, locate(s.access, array, l), at(s.a)[l]);
+    write(array, locate(s.access, array, l), s.a + l);
   }
 }
 

@@ -29,6 +29,12 @@ class Machine {
   std::int64_t integer(int slot) { return frame_[slot].i; }
 
   void evaluate(const Code& code);
+  void evaluate(const Instruction& instruction);
+  /// What error analysis says of an instruction that has just run.
+  void track_results(const Instruction& instruction);
+  Tracked track_lane(const Instruction& instruction, int lane);
+  Tracked recall(const Array& array, const std::byte* address, Cell value);
+  void report_bounds();
   void load(const Instruction& instruction);
   void address_of(const Instruction& instruction);
   void reduce(const Instruction& instruction);
@@ -37,7 +43,7 @@ class Machine {
   /// The address of one lane of an access, checked against the shape and the memory.
   std::byte* locate(const AccessCode& access, const Array& array, int lane);
   Cell read(const Array& array, std::byte* address);
-  void write(const Array& array, std::byte* address, Cell value);
+  void write(const Array& array, std::byte* address, int slot);
   void check_read(Storage& storage, std::int64_t unit);
   void check_write(Storage& storage, std::int64_t unit);
 
@@ -60,6 +66,8 @@ class Machine {
   std::span<const HostBuffer> host_;
   std::vector<Cell> cells_;
   Cell* frame_;
+  std::vector<Tracked> tracked_cells_;  ///< beside cells_, when errors are analysed
+  Tracked* tracked_ = nullptr;
   std::vector<std::unique_ptr<Storage>> storages_;
   std::vector<Array> arrays_;
   std::vector<std::unique_ptr<Storage>> own_;  ///< of the allocated array of the same number

@@ -117,7 +117,8 @@ Cell Machine::read(const Array& array, std::byte* address) {
   return value;
 }
 
-void Machine::write(const Array& array, std::byte* address, Cell value) {
+void Machine::write(const Array& array, std::byte* address, int slot) {
+  const Cell value = *at(slot);
   Storage& storage = *array.storage;
   const std::int64_t first = storage.unit_of(address), count = storage.units(array.dtype.bytes());
   for (std::int64_t unit = first; unit < first + count; ++unit) {
@@ -126,6 +127,7 @@ void Machine::write(const Array& array, std::byte* address, Cell value) {
   }
   store_element(array.dtype, address, value);
   if (options_.exact_floats && array.dtype.is_float()) storage.wide(first) = value.d;
+  if (tracked_ && array.dtype.is_float()) storage.note(first) = {tracked_[slot], value.d};
 }
 
 }  // namespace lathe::interpreter

@@ -29,4 +29,9 @@ double& Storage::wide(std::int64_t unit) {
   return wide_[static_cast<size_t>(unit)];
 }
 
+Storage::Note& Storage::note(std::int64_t unit) {
+  if (notes_.size() < unit_count()) notes_.resize(unit_count());
+  return notes_[static_cast<size_t>(unit)];
+}
+
 }  // namespace lathe::interpreter

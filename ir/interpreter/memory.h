@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/interpreter/arithmetic.h"
+#include "ir/interpreter/bounds.h"
 
 namespace lathe::interpreter {
 
@@ -42,8 +42,16 @@ class Storage {
   /// still what memory holds.
   double& wide(std::int64_t unit);
 
+  /// The same for error analysis: it counts while memory holds `value`.
+  struct Note {
+    Tracked tracked;
+    double value = 0;
+  };
+  Note& note(std::int64_t unit);
+
   const std::string name;
   std::byte* begin() const { return begin_; }
+  std::byte* end() const { return end_; }
   /// The number of parallel loops that ran when it was allocated: deeper ones share it among their iterations.
   size_t parallel_depth = 0;
 
@@ -59,6 +67,7 @@ class Storage {
   std::vector<std::uint32_t> written_;
   std::vector<std::vector<Access>> access_;
   std::vector<double> wide_;
+  std::vector<Note> notes_;
 };
 
 /// A buffer while the program runs: where its elements are.
