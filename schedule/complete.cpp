@@ -72,9 +72,12 @@ Stmt make_nest(const Block& block, const std::vector<Range>& ranges) {
   std::vector<VarRef> variables;
   for (size_t i = 0; i < ranges.size(); ++i) variables.push_back(Var::make(loop_name(block, i)));
   Stmt nest = with_fields(block, [&](Block::Fields& f) {
-    for (size_t i = 0; i < ranges.size(); ++i) f.bindings[i] = ranges[i].min + Expr(variables[i]);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      f.bindings[i] = is_int(ranges[i].extent, 1) ? ranges[i].min : ranges[i].min + Expr(variables[i]);
+    }
   });
   for (size_t i = ranges.size(); i-- > 0;) {
+    if (is_int(ranges[i].extent, 1)) continue;
     nest = For::make(variables[i], index(0), ranges[i].extent, ForKind::serial, std::move(nest));
   }
   return nest;

@@ -19,7 +19,8 @@ std::string why_not_pointwise(const Block& block);
 /// The name of the loop that iter `i` is bound to, or the iter's own without its leading v.
 std::string loop_name(const Block& block, size_t i);
 
-/// The block within one new serial loop for each range, bound to its iters in order: min + loop variable.
+/// The block within one new serial loop for each range, bound to its iters in order: min + loop variable. A range of one
+/// element needs no loop.
 Stmt make_nest(const Block& block, const std::vector<Range>& ranges);
 
 }  // namespace lathe

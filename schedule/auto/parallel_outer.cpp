@@ -60,6 +60,16 @@ bool shares_out(const Stmt& loop) {
   return true;
 }
 
+/// A condition on a loop is decided for all but a few of its iterations; of a fused one it would not be.
+bool in_a_predicate(const Stmt& nest, const VarRef& variable) {
+  bool found = false;
+  for (const Stmt& s : outer_blocks(nest)) {
+    const Expr& predicate = s.as<Block>()->f.predicate;
+    found |= predicate && uses_var(predicate, variable.get());
+  }
+  return found;
+}
+
 }  // namespace
 
 void parallel_outer(RuleContext& context) {
@@ -77,6 +87,7 @@ void parallel_outer(RuleContext& context) {
       while (iterations < enough_iterations) {
         const Stmt inner = schedule.node(outer).body;
         if (!inner.as<For>() || !shares_out(inner)) break;
+        if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, inner.as<For>()->variable)) break;
         iterations *= extent_estimate(inner.as<For>()->extent);
         outer = fuse(schedule, outer, {inner.as<For>()->variable});
       }

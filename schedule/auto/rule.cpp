@@ -1,6 +1,9 @@
 #include "schedule/auto/rule.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
+#include "schedule/rewrite.h"
 
 namespace lathe {
 
@@ -17,6 +20,26 @@ bool attempt(RuleContext& context, const std::string& decision, const std::funct
   }
   context.note(decision);
   return true;
+}
+
+std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block) {
+  const Path path = path_to(schedule, block);
+  std::vector<LoopRef> loops;
+  for (size_t level = path.size() - 1; level-- > 0;) {
+    const For* loop = path[level].as<For>();
+    if (!loop) break;
+    loops.push_back({loop->variable});
+  }
+  std::reverse(loops.begin(), loops.end());
+  return loops;
+}
+
+std::optional<LoopRef> loop_of_iter(const Schedule& schedule, const BlockRef& block, size_t iter) {
+  const Expr& binding = schedule.node(block).f.bindings[iter];
+  for (const LoopRef& loop : schedule.loops(block)) {
+    if (Expr(loop.variable) == binding) return loop;
+  }
+  return std::nullopt;
 }
 
 }  // namespace lathe

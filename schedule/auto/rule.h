@@ -1,6 +1,7 @@
 #pragma once
 /// What the rules of the scheduler share.
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -23,5 +24,10 @@ struct RuleContext {
 
 /// Applies `f` whole or not at all: when a primitive refuses, the schedule is as before, and the log says why.
 bool attempt(RuleContext& context, const std::string& decision, const std::function<void()>& f);
+
+/// The loops around a block that hold no other statement, outermost first.
+std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block);
+/// The loop that alone is bound to an iter of the block; nothing when the binding is more than the loop's variable.
+std::optional<LoopRef> loop_of_iter(const Schedule& schedule, const BlockRef& block, size_t iter);
 
 }  // namespace lathe

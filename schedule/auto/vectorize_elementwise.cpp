@@ -62,15 +62,12 @@ bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inne
   });
 }
 
-}  // namespace
-
-void vectorize_block(RuleContext& context, const BlockRef& ref, size_t first_loop) {
+void vectorize_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
   const double cost = body_cost(schedule.node(ref).f.body);
   const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
-  std::vector<LoopRef> all = schedule.loops(ref);
-  std::vector<LoopRef> loops(all.begin() + static_cast<std::ptrdiff_t>(first_loop), all.end());
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
   std::vector<size_t> iters;
   for (const LoopRef& loop : loops) {
     const auto iter = bound_iter(schedule.node(ref), loop);
@@ -127,11 +124,13 @@ void vectorize_block(RuleContext& context, const BlockRef& ref, size_t first_loo
   });
 }
 
+}  // namespace
+
 void vectorize_elementwise(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !only_space(block) || !outer_blocks(block.f.body).empty()) continue;
-    vectorize_block(context, ref, 0);
+    vectorize_block(context, ref);
     context.scheduled.insert(ref.name);
   }
 }

@@ -1,0 +1,39 @@
+#pragma once
+/// Reductions told apart by how their accesses walk through memory, with no name of an operator.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+/// How a reduction uses its iters, given as positions in the block's list.
+struct ReductionShape {
+  std::vector<size_t> space, reduce;
+  /// The space iter along which the output and an operand are contiguous and every access is contiguous or constant.
+  std::optional<size_t> vector_space;
+  /// The reduce iter along which an operand is contiguous and every load is contiguous or constant.
+  std::optional<size_t> vector_reduce;
+  /// A space iter along which an operand that the vector iter walks is constant: what is loaded serves several of its rows.
+  std::optional<size_t> rows;
+  /// Without vector_space, a second such iter; the output is contiguous along it if along either.
+  std::optional<size_t> columns;
+  int loads = 0;  ///< distinct loads of the term
+};
+
+/// Nothing when the block is no reduction by a canonical update with one result.
+std::optional<ReductionShape> reduction_shape(const Block& block);
+
+/// Rows and vectors of a register tile.
+struct RegisterTile {
+  std::int64_t rows = 1, vectors = 1;
+};
+
+/// The tile of fewest estimated cycles for `rows` x `columns` results: accumulators, one vector of each column and one row's
+/// operand fit in the registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows.
+RegisterTile choose_tile(const Device& device, std::int64_t lanes, std::optional<std::int64_t> rows,
+                         std::optional<std::int64_t> columns);
+
+}  // namespace lathe

@@ -1,0 +1,75 @@
+#include "schedule/auto/fuse_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/complete.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/required_region.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The loops around all the blocks, outermost first.
+std::vector<LoopRef> common_loops(const Schedule& schedule, const std::vector<BlockRef>& blocks) {
+  std::vector<LoopRef> common = schedule.loops(blocks.front());
+  for (const BlockRef& block : blocks) {
+    const std::vector<LoopRef> loops = schedule.loops(block);
+    const auto [end, other] = std::mismatch(common.begin(), common.end(), loops.begin(), loops.end());
+    common.erase(end, common.end());
+  }
+  return common;
+}
+
+bool can_move(const Schedule& schedule, const BlockRef& ref) {
+  const Block& block = schedule.node(ref);
+  if (block.f.writes.empty() || !outer_blocks(block.f.body).empty()) return false;
+  for (const Region& region : block.f.writes) {
+    if (!is_allocated(schedule.func(), region.buffer)) return false;
+  }
+  const Path path = path_to(schedule, ref);
+  return own_loops(schedule, ref).size() == loops_of(path).size() && why_incomplete(path).empty() &&
+         why_not_pointwise(block).empty();
+}
+
+/// How many elements the block would compute under the loop in all, as a multiple of those that it has.
+double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth) {
+  double computed = 1, needed = 1;
+  for (size_t i = 0; i <= depth; ++i) computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent));
+  const Path path = path_to(schedule, loops[depth]);
+  const Region region = required_region(block, path.back());
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const std::int64_t whole = extent_estimate(region.buffer->shape[d]);
+    computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent)));
+    needed *= static_cast<double>(whole);
+  }
+  return computed / std::max(needed, 1.0);
+}
+
+}  // namespace
+
+void fuse_rows(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  std::vector<BlockRef> blocks = schedule.blocks();
+  std::reverse(blocks.begin(), blocks.end());
+  for (const BlockRef& ref : blocks) {
+    if (context.scheduled.contains(ref.name)) continue;
+    const std::vector<BlockRef> readers = schedule.consumers(ref);
+    if (readers.empty() || !can_move(schedule, ref)) continue;
+    const bool free = std::none_of(readers.begin(), readers.end(),
+                                   [&](const BlockRef& reader) { return context.scheduled.contains(reader.name); });
+    if (!free) continue;
+    const std::vector<LoopRef> loops = common_loops(schedule, readers);
+    for (size_t depth = loops.size(); depth-- > 0;) {
+      if (repetition(schedule, schedule.node(ref), loops, depth) > 1) continue;
+      attempt(context, fmt::format("compute {} under {}", ref.name, loops[depth].variable->name),
+              [&] { compute_at(schedule, ref, loops[depth]); });
+      break;
+    }
+  }
+}
+
+}  // namespace lathe

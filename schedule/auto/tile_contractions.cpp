@@ -1,0 +1,296 @@
+#include "schedule/auto/tile_contractions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Results of a tile along the reduce iter, a side: loads grow with the sides, multiplications with their product.
+constexpr std::int64_t square_tile_wide = 4, square_tile_narrow = 2;
+/// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first cache.
+constexpr std::int64_t folded_vectors = 4;
+
+std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
+  const std::int64_t* value = as_int(block.f.iters[iter].domain.extent);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+/// For each iter of the reduction that indexes its output, the loop of `reader` that walks the same dimension; empty when
+/// the reader does not read each element at its own loops' place.
+std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, const Block& reader) {
+  std::vector<std::pair<size_t, LoopRef>> found;
+  const Region& written = reduction.f.writes[0];
+  const Region* read = nullptr;
+  for (const Region& region : reader.f.reads) {
+    if (region.buffer != written.buffer) continue;
+    if (read) return {};
+    read = &region;
+  }
+  if (!read) return {};
+  for (size_t d = 0; d < written.ranges.size(); ++d) {
+    if (is_int(written.ranges[d].min, 0) && is_int(written.buffer->shape[d], 1)) continue;
+    std::optional<size_t> own;
+    for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
+      if (written.ranges[d].min == Expr(reduction.f.iters[i].variable)) own = i;
+    }
+    const Var* loop = nullptr;
+    for (size_t i = 0; i < reader.f.iters.size(); ++i) {
+      if (read->ranges[d].min == Expr(reader.f.iters[i].variable)) loop = reader.f.bindings[i].as<Var>();
+    }
+    if (!own) return {};
+    if (!loop) {
+      // An extent of 1 has no loop that matters.
+      if (is_int(reduction.f.iters[*own].domain.extent, 1)) continue;
+      return {};
+    }
+    for (const auto& [other, taken] : found) {
+      if (taken.variable.get() == loop) return {};
+    }
+    found.emplace_back(*own, LoopRef{VarRef(loop)});
+  }
+  return found;
+}
+
+bool element_wise(const Block& block) {
+  if (block.f.reducer || block.f.predicate || block.f.writes.size() != 1) return false;
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(), [](const Iter& i) { return i.kind == IterKind::space; });
+}
+
+class Tiler {
+ public:
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape) {}
+
+  void run() {
+    find_reader();
+    const Block& reduction = schedule_.node(block_);
+    lanes_ = vector_lanes(reduction, context_.device);
+    for (const auto& [iter, loop] : matched_loops(reduction, schedule_.node(reader_))) loops_.emplace_back(iter, loop);
+    if (shape_.vector_space) {
+      along_space();
+    } else {
+      along_reduction();
+    }
+    context_.scheduled.insert(block_.name);
+    context_.scheduled.insert(reader_.name);
+  }
+
+ private:
+  /// The block that stores what the tile holds: the one element-wise reader, or a new copy.
+  void find_reader() {
+    const Block& reduction = schedule_.node(block_);
+    const std::vector<BlockRef> readers = schedule_.consumers(block_);
+    if (readers.size() == 1 && is_allocated(schedule_.func(), reduction.f.writes[0].buffer) &&
+        !context_.scheduled.contains(readers[0].name)) {
+      const Block& reader = schedule_.node(readers[0]);
+      size_t wanted = 0;
+      for (const size_t i : shape_.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
+      if (element_wise(reader) && matched_loops(reduction, reader).size() == wanted &&
+          reader.f.iters.size() == shape_.space.size() && stores_along(reader)) {
+        reader_ = readers[0];
+        set_space(schedule_, block_, shape_.vector_space ? space::registers : space::global);
+        return;
+      }
+    }
+    reader_ = cache_write(schedule_, block_, shape_.vector_space ? space::registers : space::global);
+  }
+
+  /// Is the reader contiguous where the tile's vectors are?
+  bool stores_along(const Block& reader) const {
+    const Block& reduction = schedule_.node(block_);
+    const std::optional<size_t> wanted = shape_.vector_space ? shape_.vector_space : shape_.columns;
+    if (!wanted) return true;
+    for (const auto& [iter, loop] : matched_loops(reduction, reader)) {
+      if (iter != *wanted) continue;
+      for (size_t i = 0; i < reader.f.iters.size(); ++i) {
+        if (reader.f.bindings[i] != Expr(loop.variable)) continue;
+        for (const Access& access : block_accesses(reader)) {
+          if (access.store && access.strides[i] != 1) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
+    for (const auto& [own, loop] : loops_) {
+      if (iter && own == *iter) return loop;
+    }
+    return std::nullopt;
+  }
+
+  /// The loop of the reduction that one of its iters is bound to, alone or plus what is outside.
+  std::optional<LoopRef> own_loop(size_t iter) const {
+    const Block& reduction = schedule_.node(block_);
+    const std::vector<LoopRef> around = schedule_.loops(block_);
+    for (size_t depth = around.size(); depth-- > outside_;) {
+      if (uses_var(reduction.f.bindings[iter], around[depth].variable.get())) return around[depth];
+    }
+    return std::nullopt;
+  }
+
+  /// Splits the reader's loops into tiles: others, columns of tiles, rows of tiles, then what is inside a tile.
+  void tile_reader(std::int64_t rows, std::int64_t columns, const std::optional<size_t>& row_iter,
+                   const std::optional<size_t>& column_iter) {
+    const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter);
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : schedule_.loops(reader_)) {
+      if (!(row && loop == *row) && !(column && loop == *column)) order.push_back(loop);
+    }
+    std::optional<LoopRef> inner_row, inner_column;
+    if (column) {
+      const auto [outer, inner] = split(schedule_, *column, columns);
+      order.push_back(outer);
+      inner_column = inner;
+    }
+    if (row) {
+      const auto [outer, inner] = split(schedule_, *row, rows);
+      order.push_back(outer);
+      inner_row = inner;
+    }
+    LATHE_CHECK(!order.empty(), "a tile has a loop around it");
+    tile_loop_ = order.back();
+    if (inner_row) order.push_back(*inner_row);
+    if (inner_column) order.push_back(*inner_column);
+    reorder(schedule_, order);
+    reader_row_ = inner_row;
+    reader_column_ = inner_column;
+    compute_at(schedule_, block_, tile_loop_);
+    outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
+  }
+
+  /// Vector lanes, and the unrolled count of vectors before them.
+  void vectorize_columns(const LoopRef& loop) {
+    const std::int64_t* extent = as_int(schedule_.node(loop).extent);
+    if (extent && *extent <= lanes_) {
+      vectorize(schedule_, loop);
+      return;
+    }
+    const auto [vectors, lane] = split(schedule_, loop, lanes_);
+    unroll(schedule_, vectors);
+    vectorize(schedule_, lane);
+  }
+
+  void along_space() {
+    const Block& reduction = schedule_.node(block_);
+    const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
+    const auto columns = constant_extent(reduction, *shape_.vector_space);
+    while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
+    const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
+    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space);
+
+    std::vector<LoopRef> order;
+    for (const size_t i : shape_.reduce) {
+      if (const auto loop = own_loop(i)) order.push_back(*loop);
+    }
+    const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
+    const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
+    const std::optional<LoopRef> column = own_loop(*shape_.vector_space);
+    if (row) order.push_back(*row);
+    if (column) order.push_back(*column);
+    reorder(schedule_, order);
+    if (row) unroll(schedule_, *row);
+    if (column) vectorize_columns(*column);
+    if (first) decompose_reduction(schedule_, block_, *first);
+    if (reader_row_) unroll(schedule_, *reader_row_);
+    if (reader_column_) vectorize_columns(*reader_column_);
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
+  }
+
+  void along_reduction() {
+    const Block& reduction = schedule_.node(block_);
+    const std::int64_t side = context_.device.vector_registers >= 32 ? square_tile_wide : square_tile_narrow;
+    const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
+      const auto extent = iter ? constant_extent(reduction, *iter) : std::optional<std::int64_t>(1);
+      return extent ? std::max<std::int64_t>(1, std::min(wanted, *extent)) : wanted;
+    };
+    const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
+    const std::int64_t row_tile = fit(rows, side), column_tile = fit(columns, rows ? side : 2 * side);
+    std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
+    panel = (panel + column_tile - 1) / column_tile * column_tile;
+    const auto reduce_extent = constant_extent(reduction, *shape_.vector_reduce);
+    while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
+    tile_reader(row_tile, panel, rows, columns);
+
+    std::vector<LoopRef> order;
+    const std::optional<LoopRef> row = rows ? own_loop(*rows) : std::nullopt;
+    std::optional<LoopRef> column = columns ? own_loop(*columns) : std::nullopt;
+    if (column && panel > column_tile) {
+      const auto [outer, inner] = split(schedule_, *column, column_tile);
+      order.push_back(outer);
+      column = inner;
+    }
+    for (const size_t i : shape_.reduce) {
+      if (i == *shape_.vector_reduce) continue;
+      if (const auto loop = own_loop(i)) order.push_back(*loop);
+    }
+    const auto [steps, lane] = split(schedule_, *own_loop(*shape_.vector_reduce), lanes_);
+    order.push_back(steps);
+    if (row) order.push_back(*row);
+    if (column) order.push_back(*column);
+    order.push_back(lane);
+    reorder(schedule_, order);
+    if (row) unroll(schedule_, *row);
+    if (column) unroll(schedule_, *column);
+    const BlockRef partial = rfactor(schedule_, block_, lane);
+    set_space(schedule_, partial, space::registers);
+    vectorize(schedule_, schedule_.loops(partial).back());
+    fold_lanes(schedule_, block_, lanes_);
+    if (reader_column_) {
+      const std::int64_t extent = *as_int(schedule_.node(*reader_column_).extent);
+      const std::int64_t lanes = vector_lanes(schedule_.node(reader_), context_.device);
+      if (extent <= lanes) {
+        vectorize(schedule_, *reader_column_);
+      } else {
+        vectorize(schedule_, split(schedule_, *reader_column_, lanes).second);
+      }
+    }
+    context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
+  }
+
+  RuleContext& context_;
+  Schedule& schedule_;
+  BlockRef block_, reader_;
+  ReductionShape shape_;
+  std::int64_t lanes_ = 1;
+  std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
+  LoopRef tile_loop_;
+  std::optional<LoopRef> reader_row_, reader_column_;
+  size_t outside_ = 0;  ///< loops around the tile
+};
+
+bool worth_tiling(const Block& block, const ReductionShape& shape) {
+  if (shape.vector_space) return true;
+  return shape.vector_reduce && (shape.rows || shape.columns) && shape.loads > 1;
+}
+
+}  // namespace
+
+void tile_contractions(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    const Block& block = context.schedule.node(ref);
+    if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
+    const std::optional<ReductionShape> shape = reduction_shape(block);
+    if (!shape || !worth_tiling(block, *shape)) continue;
+    attempt(context, fmt::format("tile the reduction {}", ref.name), [&] { Tiler(context, ref, *shape).run(); });
+  }
+}
+
+}  // namespace lathe
