@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -36,6 +38,7 @@ void simplify_indices(ComputeNode& node) {
 std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode node, Listener& listener) {
   node.sources = std::move(listener.sources);
   node.requirements = std::move(listener.requirements);
+  check_identifier(name.substr(0, name.find('.')), "operator name");
   for (const Expr& value : node.values) {
     if (!value) fail_value(name, "the body gave no expression");
     if (!value->dtype.is_scalar()) {
@@ -43,6 +46,8 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
     }
   }
   if (listener.saw_view) simplify_indices(node);
+  node.is_step = name.find('.') != std::string::npos;
+  std::replace(name.begin(), name.end(), '.', '_');
   for (size_t k = 0; k < node.values.size(); ++k) {
     const std::string suffix = node.values.size() > 1 ? fmt::format("_{}", k) : "";
     node.buffers.push_back(BufferNode::make(name + suffix, node.values[k]->dtype, shape));

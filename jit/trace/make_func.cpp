@@ -262,7 +262,7 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
     }
     for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
     nests.push_back(make_nest(*node, block, buffers));
-    operators += (operators.empty() ? "" : ",") + node->name;
+    if (!node->is_step) operators += (operators.empty() ? "" : ",") + node->name;
   }
 
   Stmt root = Block::make({.name = "root",

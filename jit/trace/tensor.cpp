@@ -17,6 +17,8 @@ Tensor make_tensor(TensorNode node) {
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
 }
 
+}  // namespace
+
 void check_identifier(const std::string& name, const char* what) {
   bool good = !name.empty() && !(name[0] >= '0' && name[0] <= '9');
   for (char c : name) good = good && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
@@ -25,8 +27,6 @@ void check_identifier(const std::string& name, const char* what) {
                      fmt::format("{} '{}' is not an identifier: expected letters, digits and underscores", what, name));
   }
 }
-
-}  // namespace
 
 Listener::Listener() : outer_(active_listener) {
   active_listener = this;

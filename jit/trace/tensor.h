@@ -64,7 +64,8 @@ struct Reduction {
 
 /// A new tensor whose element at i is f(i): any operator in a line.
 ///   compute({m, n}, [&](const Indices& i) { return a.at({i[0], i[1]}) + b.at({i[1]}); })
-/// `name` names the Block and appears in listings and errors.
+/// `name` names the Block and appears in listings and errors; "softmax.max" is a step of softmax, which listings leave
+/// out.
 Tensor compute(Shape shape, const std::function<Expr(const Indices&)>& f, std::string name = "compute");
 
 /// Used as a compute's body: folds f over the box of `extents`.

@@ -18,6 +18,7 @@ struct Requirement {
 /// One Block to be. Iters of extent 1 are left out: their index is the constant 0.
 struct ComputeNode {
   std::string name;
+  bool is_step = false;     ///< a part of an operator: listings leave it out
   std::vector<Iter> iters;  ///< space iters, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
@@ -58,6 +59,9 @@ class Listener {
  private:
   Listener* outer_;
 };
+
+/// An InputError unless `name` is letters, digits and underscores: it becomes a name in the IR's text.
+void check_identifier(const std::string& name, const char* what);
 
 /// Within a compute's body: stops the kernel with an index error when `condition` is false. Loads that rely on it must
 /// still be masked or clamped: both arms of everything are evaluated.

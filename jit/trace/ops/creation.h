@@ -18,7 +18,7 @@ Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt
            DType dtype = f32);
 /// start, start + step, .. before stop.
 Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, DType dtype = i64);
-Tensor arange(double start, double stop, double step, DType dtype = f32);
+Tensor arange_float(double start, double stop, double step, DType dtype = f32);
 /// `count` evenly spaced numbers from start to stop, which is the last one when `endpoint`.
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype = f32, bool endpoint = true);
 

@@ -71,7 +71,7 @@ Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, con
         require(logical_and(ge(wrapped, index(0)), lt(wrapped, extent)), message, place);
         return wrapped;
       },
-      name + "_index");
+      name + ".index");
 }
 
 /// The check has passed where this is read; the clamp says so to whoever bounds the access.

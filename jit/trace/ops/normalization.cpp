@@ -23,19 +23,19 @@ class Passes {
         name_(std::move(name)),
         x_(x) {}
 
-  /// `op` over f(element, i), where i is the index of the folded result.
+  /// The step `step`: `op` over f(element, i), where i is the index of the folded result.
   template <class F>
-  Tensor fold(BinaryOp op, const F& f) const {
+  Tensor fold(const char* step, BinaryOp op, const F& f) const {
     return compute(
         folding.result,
         [&](const Indices& i) {
           return reduce(simple_reducer(op, type), folding.folded,
                         [&](const Indices& r) { return f(convert(type, x_.at(folding.join(i, r))), i); });
         },
-        name_);
+        name_ + step);
   }
-  Tensor fold(BinaryOp op) const {
-    return fold(op, [](const Expr& element, const Indices&) { return element; });
+  Tensor fold(const char* step, BinaryOp op) const {
+    return fold(step, op, [](const Expr& element, const Indices&) { return element; });
   }
 
   /// f(element, i) over x's own shape, rounded to x's dtype at the end.
@@ -46,8 +46,8 @@ class Passes {
 
   /// f over the folded shape, in the arithmetic type.
   template <class F>
-  Tensor finish(const F& f) const {
-    return compute(folding.result, [&](const Indices& i) { return f(i); }, name_);
+  Tensor finish(const char* step, const F& f) const {
+    return compute(folding.result, [&](const Indices& i) { return f(i); }, name_ + step);
   }
 
   Expr count() const { return convert(type, folding.count()); }
@@ -86,24 +86,25 @@ void check_affine(std::string_view name, std::string_view what, const Tensor& x,
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   const Passes passes("logsumexp", x, axes, keepdims);
-  const Tensor peak = passes.fold(BinaryOp::max);
+  const Tensor peak = passes.fold(".max", BinaryOp::max);
   // An infinite peak is no shift: inf - inf is NaN.
   const auto shift = [&](const Indices& i) {
     const Expr value = peak.at(i);
     return select(unary(UnaryOp::is_finite, value), value, constant(passes.type, 0));
   };
-  const Tensor total = passes.fold(BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - shift(i)); });
-  return passes.finish([&](const Indices& i) { return convert(x.dtype(), log(total.at(i)) + shift(i)); });
+  const Tensor total =
+      passes.fold(".sum", BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - shift(i)); });
+  return passes.finish("", [&](const Indices& i) { return convert(x.dtype(), log(total.at(i)) + shift(i)); });
 }
 
 Tensor softmax(const Tensor& x, std::int64_t axis) {
   const Passes passes("softmax", x, std::vector{axis});
-  const Tensor peak = passes.fold(BinaryOp::max);
+  const Tensor peak = passes.fold(".max", BinaryOp::max);
   const Tensor powers = compute(
       x.shape(), [&](const Indices& i) { return exp(convert(passes.type, x.at(i)) - at_broadcast(peak, i)); },
-      "softmax");
+      "softmax.exp");
   const Passes over_powers("softmax", powers, std::vector{axis});
-  const Tensor total = over_powers.fold(BinaryOp::add);
+  const Tensor total = over_powers.fold(".sum", BinaryOp::add);
   return compute(
       x.shape(), [&](const Indices& i) { return convert(x.dtype(), div(powers.at(i), at_broadcast(total, i))); },
       "softmax");
@@ -111,9 +112,10 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   const Passes passes("log_softmax", x, std::vector{axis});
-  const Tensor peak = passes.fold(BinaryOp::max);
-  const Tensor total = passes.fold(BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - peak.at(i)); });
-  const Tensor log_total = passes.finish([&](const Indices& i) { return log(total.at(i)); });
+  const Tensor peak = passes.fold(".max", BinaryOp::max);
+  const Tensor total =
+      passes.fold(".sum", BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - peak.at(i)); });
+  const Tensor log_total = passes.finish(".log", [&](const Indices& i) { return log(total.at(i)); });
   return passes.map(
       [&](const Expr& e, const Indices& i) { return e - at_broadcast(peak, i) - at_broadcast(log_total, i); });
 }
@@ -123,13 +125,13 @@ Tensor layer_norm(const Tensor& x, const std::optional<Tensor>& weight, const st
   const Passes passes("layer_norm", x, axes);
   check_affine("layer_norm", "weight", x, weight);
   check_affine("layer_norm", "bias", x, bias);
-  const Tensor total = passes.fold(BinaryOp::add);
-  const Tensor center = passes.finish([&](const Indices& i) { return div(total.at(i), passes.count()); });
-  const Tensor squares = passes.fold(BinaryOp::add, [&](const Expr& e, const Indices& i) {
+  const Tensor total = passes.fold(".sum", BinaryOp::add);
+  const Tensor center = passes.finish(".mean", [&](const Indices& i) { return div(total.at(i), passes.count()); });
+  const Tensor squares = passes.fold(".squares", BinaryOp::add, [&](const Expr& e, const Indices& i) {
     const Expr deviation = e - center.at(i);
     return deviation * deviation;
   });
-  const Tensor scale = passes.finish([&](const Indices& i) {
+  const Tensor scale = passes.finish(".scale", [&](const Indices& i) {
     const Expr variance = div(squares.at(i), passes.count());
     return div(constant(passes.type, 1), unary(UnaryOp::sqrt, variance + constant(passes.type, epsilon)));
   });
@@ -145,8 +147,8 @@ Tensor rms_norm(const Tensor& x, const std::optional<Tensor>& weight, const std:
                 double epsilon) {
   const Passes passes("rms_norm", x, axes);
   check_affine("rms_norm", "weight", x, weight);
-  const Tensor squares = passes.fold(BinaryOp::add, [](const Expr& e, const Indices&) { return e * e; });
-  const Tensor scale = passes.finish([&](const Indices& i) {
+  const Tensor squares = passes.fold(".squares", BinaryOp::add, [](const Expr& e, const Indices&) { return e * e; });
+  const Tensor scale = passes.finish(".scale", [&](const Indices& i) {
     const Expr mean = div(squares.at(i), passes.count());
     return div(constant(passes.type, 1), unary(UnaryOp::sqrt, mean + constant(passes.type, epsilon)));
   });

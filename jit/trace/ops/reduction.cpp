@@ -26,6 +26,10 @@ Tensor fold(std::string_view name, BinaryOp op, DType accumulator, const Tensor&
       std::string(name));
 }
 
+std::string step(std::string_view name, const char* which) {
+  return fmt::format("{}{}{}", name, name.find('.') == name.npos ? '.' : '_', which);
+}
+
 /// What sums of `dtype` are returned as.
 DType sum_type(DType dtype) {
   return dtype.is_signed() ? i64 : dtype.is_unsigned() ? u64 : dtype;
@@ -48,7 +52,7 @@ Expr as_float(const Expr& count, DType dtype) {
 /// The mean in the arithmetic type, not yet rounded to x's.
 Tensor wide_mean(std::string_view name, const Tensor& x, const Folding& folding) {
   const DType arithmetic = arithmetic_type(x.dtype());
-  const Tensor total = fold(name, BinaryOp::add, arithmetic, x, folding);
+  const Tensor total = fold(step(name, "sum"), BinaryOp::add, arithmetic, x, folding);
   const Expr count = as_float(folding.count(), arithmetic);
   return compute(total.shape(), [&](const Indices& i) { return div(total.at(i), count); }, std::string(name));
 }
@@ -57,7 +61,7 @@ Tensor variance(std::string_view name, const Tensor& x, const Axes& axes, double
   const DType dtype = result_type(name, std::array{x}, accepts_float);
   const DType arithmetic = arithmetic_type(dtype);
   const Folding folding(name, x, axes, keepdims);
-  const Tensor center = wide_mean(name, x, folding);
+  const Tensor center = wide_mean(step(name, "mean"), x, folding);
   const Tensor squares = compute(
       folding.result,
       [&](const Indices& i) {
@@ -66,7 +70,7 @@ Tensor variance(std::string_view name, const Tensor& x, const Axes& axes, double
           return deviation * deviation;
         });
       },
-      std::string(name));
+      step(name, "squares"));
   const Expr degrees =
       lathe::max(as_float(folding.count(), arithmetic) - constant(arithmetic, correction), constant(arithmetic, 0));
   return compute(
