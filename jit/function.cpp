@@ -12,6 +12,7 @@
 #include "jit/call_key.h"
 #include "jit/compile.h"
 #include "jit/engine/engine.h"
+#include "jit/kernel_error.h"
 #include "jit/runtime/context.h"
 #include "jit/runtime/threads.h"
 #include "jit/specialize.h"
@@ -48,26 +49,15 @@ struct Table {
   }
 };
 
-/// "operator|axis|what" and the value, as an error.
-[[noreturn]] void throw_kernel_error(std::int32_t status, const LatheKernelError& error, const std::string& kernel) {
-  const std::string message = error.message ? error.message : "";
-  const size_t first = message.find('|'), second = message.find('|', first + 1);
-  if (status == LATHE_INDEX_OUT_OF_RANGE && second != std::string::npos) {
-    throw InputError(Mistake::index,
-                     fmt::format("{}: index {} on {} {}", message.substr(0, first), error.index,
-                                 message.substr(first + 1, second - first - 1), message.substr(second + 1)));
+/// Inputs, then outputs; compact where no output is given.
+std::vector<ArgumentLayout> argument_layouts(size_t count, std::span<const TensorView> outputs,
+                                             std::span<const TensorView> inputs) {
+  std::vector<ArgumentLayout> layouts(count);
+  size_t i = 0;
+  for (const auto views : {inputs, outputs}) {
+    for (const TensorView& view : views) layouts.at(i++) = {classify_strides(view), CallKey::is_aligned(view)};
   }
-  if (status == LATHE_ASSERTION_FAILED) {
-    throw InputError(Mistake::value, fmt::format("{}: {} (value {})", kernel, message, error.index));
-  }
-  throw Error(fmt::format("{}: the kernel stopped with status {}{}", kernel, status,
-                          status == LATHE_OUT_OF_MEMORY ? " (out of memory)" : ""));
-}
-
-std::string list_views(std::span<const TensorView> views) {
-  std::string text;
-  for (size_t i = 0; i < views.size(); ++i) text += (i ? ", " : "") + describe(views[i]);
-  return text;
+  return layouts;
 }
 
 Shape constant_shape(const TensorView& view) {
@@ -89,6 +79,7 @@ struct Function::State {
 
   ~State() { delete table.load(); }
 
+  const Specialization* find(const CallKey& key, std::span<const TensorView> outputs);
   Func make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const;
   std::unique_ptr<Specialization> prepare(const CallKey& key, std::span<const TensorView> outputs,
                                           std::span<const TensorView> inputs, std::span<const ScalarValue> scalars,
@@ -143,17 +134,15 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
   }
   if (!outputs.empty()) check_outputs(*entry, outputs);
 
-  std::vector<ArgumentLayout> layouts(buffers.size());
+  const std::vector<ArgumentLayout> layouts = argument_layouts(buffers.size(), outputs, inputs);
   Signature& signature = entry->signature;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const bool is_output = i >= inputs.size();
-    const TensorView* view = !is_output ? &inputs[i] : outputs.empty() ? nullptr : &outputs[i - inputs.size()];
-    if (view) layouts[i] = {classify_strides(*view), CallKey::is_aligned(*view)};
     std::vector<std::int64_t> dims;
     if (is_output) {
       dims = entry->outputs[i - inputs.size()].shape;
     } else {
-      dims.assign(view->shape, view->shape + view->rank);
+      dims.assign(inputs[i].shape, inputs[i].shape + inputs[i].rank);
     }
     signature.tensors.push_back({buffers[i]->dtype, dims, layouts[i].strides, layouts[i].aligned, is_output});
   }
@@ -177,6 +166,15 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
   entry->kernel = KernelCache::instance().find_or_compile(
       signature, [&] { return compile(func, device, true, times); }, waited);
   return entry;
+}
+
+const Specialization* Function::State::find(const CallKey& key, std::span<const TensorView> outputs) {
+  if (generation.load(std::memory_order_relaxed) != KernelCache::instance().generation()) [[unlikely]] drop_evicted();
+  const Specialization* found = table.load(std::memory_order_acquire)->find(key, key.hash());
+  if (!found) return nullptr;
+  if (!outputs.empty()) check_outputs(*found, outputs);
+  count_hit();
+  return found;
 }
 
 void Function::State::rebuild() {
@@ -252,7 +250,7 @@ void Function::State::run_through_temporaries(const Function& function, const Sp
     }
     temporaries[i].strides = nullptr;
     temporaries[i].data = thread_scratch(static_cast<int>(i), std::max<std::int64_t>(dense_bytes(outputs[i]), 1));
-    if (!temporaries[i].data) throw_kernel_error(LATHE_OUT_OF_MEMORY, {nullptr, 0}, name);
+    if (!temporaries[i].data) throw_kernel_error(LATHE_OUT_OF_MEMORY, "", 0, name);
   }
   const Specialization& dense = function.specialize(temporaries, inputs, scalars);
   function.run(dense, temporaries, inputs, scalars);
@@ -272,26 +270,27 @@ Function& Function::operator=(Function&&) noexcept = default;
 
 const std::string& Function::name() const { return state_->name; }
 
-Func Function::trace(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const {
-  return state_->make_traced(inputs, scalars);
+Func Function::trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                     std::span<const ScalarValue> scalars) const {
+  const Func func = state_->make_traced(inputs, scalars);
+  std::vector<StrideParameter> runtime;
+  return apply_layouts(func, argument_layouts(buffer_params(func).size(), outputs, inputs), &runtime);
+}
+
+const Specialization* Function::find(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                                     std::span<const ScalarValue> scalars) const {
+  const CallKey key(outputs, inputs, scalars);
+  return state_->find(key, outputs);
 }
 
 const Specialization& Function::specialize(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                                            std::span<const ScalarValue> scalars) const {
-  State& state = *state_;
-  if (state.generation.load(std::memory_order_relaxed) != KernelCache::instance().generation()) [[unlikely]] {
-    state.drop_evicted();
-  }
   const CallKey key(outputs, inputs, scalars);
-  if (const Specialization* found = state.table.load(std::memory_order_acquire)->find(key, key.hash())) [[likely]] {
-    if (!outputs.empty()) state.check_outputs(*found, outputs);
-    count_hit();
-    return *found;
-  }
+  if (const Specialization* found = state_->find(key, outputs)) [[likely]] return *found;
   bool waited = false;
-  std::unique_ptr<Specialization> entry = state.prepare(key, outputs, inputs, scalars, &waited);
+  std::unique_ptr<Specialization> entry = state_->prepare(key, outputs, inputs, scalars, &waited);
   waited ? count_miss() : count_hit();
-  return *state.publish(std::move(entry), key);
+  return *state_->publish(std::move(entry), key);
 }
 
 void Function::run(const Specialization& entry, std::span<const TensorView> outputs, std::span<const TensorView> inputs,
@@ -333,7 +332,7 @@ void Function::run(const Specialization& entry, std::span<const TensorView> outp
 
   const Kernel& kernel = *entry.kernel;
   CallContext context(kernel.shared_bytes, kernel.worker_bytes, thread_count());
-  if (!context.get()) throw_kernel_error(LATHE_OUT_OF_MEMORY, {nullptr, 0}, state_->name);
+  if (!context.get()) throw_kernel_error(LATHE_OUT_OF_MEMORY, "", 0, state_->name);
   std::int32_t status;
   kernel.calls.fetch_add(1, std::memory_order_relaxed);
   if (profiling.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -345,7 +344,8 @@ void Function::run(const Specialization& entry, std::span<const TensorView> outp
     status = kernel.entry(context.get(), buffers, numbers);
   }
   if (status != LATHE_OK) [[unlikely]] {
-    throw_kernel_error(status, context.get()->error, state_->name);
+    const LatheKernelError& error = context.get()->error;
+    throw_kernel_error(status, error.message ? error.message : "", error.index, state_->name);
   }
 }
 

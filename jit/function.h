@@ -62,12 +62,16 @@ class Function {
   /// Valid while the caller holds an EpochGuard (jit/cache/epoch.h).
   const Specialization& specialize(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                                    std::span<const ScalarValue> scalars = {}) const;
+  /// The same where it exists already, counted as a hit; null otherwise.
+  const Specialization* find(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                             std::span<const ScalarValue> scalars = {}) const;
   /// Runs a specialization on arguments that it was made for.
   void run(const Specialization& specialization, std::span<const TensorView> outputs, std::span<const TensorView> inputs,
            std::span<const ScalarValue> scalars = {}) const;
 
-  /// The Func that these arguments trace to.
-  Func trace(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars = {}) const;
+  /// The Func that these arguments trace to, their layouts applied; compact outputs are assumed where none are given.
+  Func trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+             std::span<const ScalarValue> scalars = {}) const;
 
   const std::string& name() const;
 

@@ -1,0 +1,175 @@
+#include "bindings/cli/cli.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+
+#include "bindings/cli/npy.h"
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "jit/compile.h"
+#include "jit/engine/engine.h"
+#include "jit/cache/signature.h"
+#include "jit/run.h"
+#include "jit/runtime/threads.h"
+
+namespace lathe {
+namespace {
+
+Func read_func(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(Mistake::value, path + ": cannot be opened");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return parse_func(text, path);
+}
+
+void dump(const std::string& path, const std::string& stage) {
+  fmt::print("{}", stage_text(read_func(path), compile_device(), stage));
+}
+
+/// "name=value" pairs for scalar parameters.
+std::vector<std::int64_t> parse_scalars(const Func& func, const std::vector<std::string>& given) {
+  std::vector<std::int64_t> values;
+  std::vector<std::string> names;
+  for (const VarRef& scalar : scalar_params(func)) {
+    names.push_back(scalar->name);
+    values.push_back(0);
+  }
+  std::vector<bool> seen(names.size(), false);
+  for (const std::string& pair : given) {
+    const size_t equals = pair.find('=');
+    const std::string name = pair.substr(0, equals);
+    const auto at = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    if (equals == std::string::npos || at == names.size()) {
+      throw InputError(Mistake::value, "--scalar " + pair + ": " + unknown_name("scalar", name, names));
+    }
+    const std::string text = pair.substr(equals + 1);
+    values[at] = scalar_params(func)[at]->dtype.is_float() ? scalar_bits(scalar_params(func)[at]->dtype, std::stod(text))
+                                                           : std::stoll(text);
+    seen[at] = true;
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!seen[i]) throw InputError(Mistake::value, fmt::format("scalar {} needs a value: --scalar {}=VALUE", names[i], names[i]));
+  }
+  return values;
+}
+
+/// The shape of an output, its symbolic extents taken from the scalars.
+std::vector<std::int64_t> output_shape(const Func& func, const Buffer& buffer, const std::vector<std::int64_t>& scalars) {
+  std::vector<std::int64_t> shape;
+  for (const Expr& extent : buffer->shape) shape.push_back(evaluate_extent(func, extent, scalars));
+  return shape;
+}
+
+void run(const std::string& path, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+         const std::vector<std::string>& scalar_texts, bool interpreted) {
+  const Func func = read_func(path);
+  const std::vector<Buffer> buffers = buffer_params(func);
+  const std::vector<bool> written = written_params(func);
+  const auto input_count = static_cast<size_t>(std::count(written.begin(), written.end(), false));
+  if (inputs.size() != input_count) {
+    throw InputError(Mistake::value, fmt::format("{} reads {} arrays, {} were given with --input", func->name, input_count,
+                                                 inputs.size()));
+  }
+  if (outputs.size() > buffers.size() - input_count) {
+    throw InputError(Mistake::value, fmt::format("{} writes {} arrays, {} were named with --output", func->name,
+                                                 buffers.size() - input_count, outputs.size()));
+  }
+  const std::vector<std::int64_t> scalars = parse_scalars(func, scalar_texts);
+  std::vector<Array> arrays;
+  size_t next = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    arrays.push_back(written[i] ? Array::zeros(buffers[i]->dtype, output_shape(func, buffers[i], scalars))
+                                : read_npy(inputs[next++]));
+  }
+  std::vector<TensorView> views;
+  for (Array& array : arrays) views.push_back(array.view());
+  if (interpreted) {
+    run_interpreted(func, views, scalars);
+  } else {
+    run_kernel(func, *compile(func, compile_device()), views, scalars);
+  }
+  next = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!written[i]) continue;
+    if (next < outputs.size()) {
+      write_npy(outputs[next++], arrays[i]);
+    } else {
+      fmt::print("{} = {}\n", buffers[i]->name, summarize(views[i]));
+    }
+  }
+}
+
+void info() {
+  const Device& device = compile_device();
+  fmt::print("lathe        {} (ABI {})\nllvm         {}\n", lathe_version, LATHE_ABI_VERSION, llvm_version());
+  fmt::print("host         {}, {}\nthreads      {} of {} cores\n", device.triple, device.cpu, thread_count(), device.cores);
+  fmt::print("vectors      {} registers of {} bits{}\n", device.vector_registers, device.vector_bits,
+             device.fused_multiply_add ? ", fused multiply-add" : "");
+  for (size_t i = 0; i < device.caches.size(); ++i) {
+    const CacheLevel& cache = device.caches[i];
+    fmt::print("cache L{}     {} KiB, {} ways, lines of {}{}\n", i + 1, cache.bytes >> 10, cache.ways, cache.line_bytes,
+               cache.shared ? ", shared" : "");
+  }
+  for (const MemorySpace& space : device.spaces) {
+    fmt::print("space        {}{}\n", space.name, space.host_reachable ? "" : ", out of the host's reach");
+  }
+  fmt::print("features     {}\n", fmt::join(device.features, " "));
+}
+
+}  // namespace
+
+int cli_main(int argc, const char* const* argv) {
+  CLI::App app("Lathe compiles tensor operators at run time. LATHE_CPU_FEATURES=baseline|avx2|avx512|native, or a list such "
+               "as -avx512f, masks the host's features.");
+  app.name("lathe");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", lathe_version);
+
+  std::string file, stage = "scheduled";
+  CLI::App* dump_command = app.add_subcommand("dump", "print a program as it stands after a stage");
+  dump_command->add_option("file", file, "a .tir file")->required();
+  const std::vector<std::string> stages = text_stages();
+  dump_command->add_option("--stage", stage, fmt::format("one of {}", fmt::join(stages, ", ")))->capture_default_str();
+
+  std::vector<std::string> inputs, outputs, scalars;
+  bool interpreted = false;
+  CLI::App* run_command = app.add_subcommand("run", "compile a program and run it on .npy arrays");
+  run_command->add_option("file", file, "a .tir file")->required();
+  run_command->add_option("--input", inputs, "an array for each buffer that the program reads, in order");
+  run_command->add_option("--output", outputs, "where to write each result; printed when not given");
+  run_command->add_option("--scalar", scalars, "NAME=VALUE for each scalar parameter");
+  run_command->add_flag("--interpret", interpreted, "run the interpreter instead of compiling");
+
+  CLI::App* info_command = app.add_subcommand("info", "print host, device and versions");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  try {
+    if (*dump_command) dump(file, stage);
+    if (*run_command) run(file, inputs, outputs, scalars, interpreted);
+    if (*info_command) info();
+    return 0;
+  } catch (const Bug& error) {
+    fmt::print(stderr, "lathe: {}\n", error.what());
+    return 70;
+  } catch (const Error& error) {
+    fmt::print(stderr, "lathe: {}\n", error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lathe: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace lathe

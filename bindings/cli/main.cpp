@@ -1,0 +1,3 @@
+#include "bindings/cli/cli.h"
+
+int main(int argc, char** argv) { return lathe::cli_main(argc, argv); }

@@ -1,0 +1,294 @@
+#include "bindings/python/borrow.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_20_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL lathe_numpy_api
+#include <fmt/format.h>
+#include <numpy/arrayobject.h>
+
+#include <cstring>
+#include <deque>
+
+#include "bindings/python/owned.h"
+#include "ir/error.h"
+#include "nanobind/nanobind.h"
+
+namespace nb = nanobind;
+
+namespace lathe::python {
+namespace {
+
+/// What is known of one Python type. Types live forever here: the table holds a reference to each.
+struct KnownType {
+  PyTypeObject* type;
+  ArrayKind kind;  ///< none: not an array
+  bool torch;      ///< its tensors may require grad, or be negated lazily
+};
+
+std::deque<KnownType> known_types;  // under the GIL
+PyObject* requires_grad_name;
+PyObject* is_neg_method;  // torch.Tensor.is_neg
+
+bool import_numpy() {
+  static const bool imported = [] {
+    if (_import_array() == 0) return true;
+    PyErr_Clear();
+    return false;
+  }();
+  return imported;
+}
+
+bool is_named(PyTypeObject* type, const char* module, const char* name) {
+  const nb::object given = nb::getattr(reinterpret_cast<PyObject*>(type), "__module__", nb::none());
+  return nb::isinstance<nb::str>(given) && std::strcmp(nb::cast<const char*>(given), module) == 0 &&
+         std::strcmp(nb::cast<const char*>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__name__")), name) == 0;
+}
+
+/// The exchange API that `type` itself publishes; an inherited one says nothing about a subclass, but for torch's Parameter,
+/// which adds no meaning to its data.
+const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
+  const char* attribute = "__dlpack_c_exchange_api__";
+  nb::handle handle(reinterpret_cast<PyObject*>(type));
+  const nb::object own = handle.attr("__dict__");
+  const bool parameter = is_named(type, "torch.nn.parameter", "Parameter");
+  if (!parameter && !nb::cast<bool>(own.attr("__contains__")(attribute))) return nullptr;
+  const nb::object capsule = nb::getattr(handle, attribute, nb::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  while (api && api->version.major != 1) api = api->previous;
+  return api && api->view_object ? api : nullptr;
+}
+
+const KnownType& learn_type(PyTypeObject* type) {
+  KnownType known{type, {}, false};
+  const char* full = type->tp_name;
+  if (std::strcmp(full, "numpy.ndarray") == 0 && import_numpy() && type == &PyArray_Type) {
+    known.kind.library = ArrayKind::numpy;
+  } else if (const dlpack::ExchangeApi* api = find_exchange_api(type)) {
+    known.kind = {ArrayKind::exchange, type, api};
+    known.torch = is_named(type, "torch", "Tensor") || is_named(type, "torch.nn.parameter", "Parameter");
+    if (known.torch && !is_neg_method) {
+      requires_grad_name = PyUnicode_InternFromString("requires_grad");
+      is_neg_method = nb::handle(reinterpret_cast<PyObject*>(type)).attr("is_neg").release().ptr();
+    }
+  } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__dlpack__")) {
+    known.kind = {ArrayKind::dlpack, type, nullptr};
+  }
+  Py_INCREF(type);
+  known_types.push_back(known);
+  return known_types.back();
+}
+
+const KnownType& find_type(PyTypeObject* type) {
+  for (const KnownType& known : known_types) {
+    if (known.type == type) return known;
+  }
+  return learn_type(type);
+}
+
+DType numpy_dtype(PyArrayObject* array, const char* role) {
+  switch (PyArray_TYPE(array)) {
+    case NPY_BOOL: return boolean;
+    case NPY_INT8: return i8;
+    case NPY_INT16: return i16;
+    case NPY_INT32: return i32;
+    case NPY_UINT8: return u8;
+    case NPY_UINT16: return u16;
+    case NPY_UINT32: return u32;
+    case NPY_LONG:
+    case NPY_LONGLONG: return i64;
+    case NPY_ULONG:
+    case NPY_ULONGLONG: return u64;
+    case NPY_FLOAT16: return f16;
+    case NPY_FLOAT32: return f32;
+    case NPY_FLOAT64: return f64;
+    default: break;
+  }
+  const nb::object dtype = nb::handle(reinterpret_cast<PyObject*>(array)).attr("dtype");
+  throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for", role,
+                                              nb::str(dtype).c_str()));
+}
+
+int numpy_type(DType dtype) {
+  if (dtype == boolean) return NPY_BOOL;
+  if (dtype == i8) return NPY_INT8;
+  if (dtype == i16) return NPY_INT16;
+  if (dtype == i32) return NPY_INT32;
+  if (dtype == i64) return NPY_INT64;
+  if (dtype == u8) return NPY_UINT8;
+  if (dtype == u16) return NPY_UINT16;
+  if (dtype == u32) return NPY_UINT32;
+  if (dtype == u64) return NPY_UINT64;
+  if (dtype == f16) return NPY_FLOAT16;
+  if (dtype == f32) return NPY_FLOAT32;
+  if (dtype == f64) return NPY_FLOAT64;
+  throw InputError(Mistake::type, fmt::format("NumPy has no dtype for a result of {}", to_string(dtype)));
+}
+
+void check_torch(PyObject* object, const char* role) {
+  const nb::object requires_grad = nb::steal(PyObject_GetAttr(object, requires_grad_name));
+  if (!requires_grad.is_valid()) throw nb::python_error();
+  if (requires_grad.ptr() == Py_True &&
+      nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
+    throw InputError(Mistake::value, fmt::format("{} requires grad, and Lathe records no gradients: call it under "
+                                                 "torch.no_grad() or torch.inference_mode(), or pass detach()",
+                                                 role));
+  }
+  const nb::object negated = nb::steal(PyObject_Vectorcall(is_neg_method, &object, 1, nullptr));
+  if (!negated.is_valid()) throw nb::python_error();
+  if (negated.ptr() == Py_True) {
+    throw InputError(Mistake::value, fmt::format("{} is a lazily negated view, whose memory has the other sign: pass "
+                                                 "resolve_neg()",
+                                                 role));
+  }
+}
+
+}  // namespace
+
+std::string ArrayKind::name() const {
+  switch (library) {
+    case none: return "none";
+    case numpy: return "numpy.ndarray";
+    default: return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__module__")) + "." +
+                    nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__qualname__"));
+  }
+}
+
+bool is_array_type(PyTypeObject* type) { return find_type(type).kind.library != ArrayKind::none; }
+
+Borrowed::~Borrowed() {
+  if (managed_ && managed_->deleter) managed_->deleter(managed_);
+  if (managed_old_ && managed_old_->deleter) managed_old_->deleter(managed_old_);
+}
+
+std::int64_t* Borrowed::dims(int count) {
+  if (count <= static_cast<int>(inline_dims_.size())) return inline_dims_.data();
+  more_dims_.resize(static_cast<size_t>(count));
+  return more_dims_.data();
+}
+
+bool Borrowed::borrow(PyObject* object, bool writable, const char* role) {
+  const KnownType& known = find_type(Py_TYPE(object));
+  kind = known.kind;
+  switch (kind.library) {
+    case ArrayKind::none: return false;
+    case ArrayKind::numpy: borrow_numpy(object, writable, role); break;
+    case ArrayKind::exchange:
+      if (known.torch) check_torch(object, role);
+      borrow_exchange(object, writable, role);
+      break;
+    case ArrayKind::dlpack: borrow_dlpack(object, writable, role); break;
+  }
+  if (!view.data && view.elements() > 0) {
+    throw InputError(Mistake::value, fmt::format("{} has {} elements but no data (a fake or meta tensor?)", role, view.elements()));
+  }
+  return true;
+}
+
+void Borrowed::borrow_numpy(PyObject* object, bool writable, const char* role) {
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  view.dtype = numpy_dtype(array, role);
+  if (!PyArray_ISNOTSWAPPED(array)) {
+    throw InputError(Mistake::type, fmt::format("{} is a NumPy array of foreign byte order", role));
+  }
+  if (writable && !PyArray_ISWRITEABLE(array)) throw InputError(Mistake::value, fmt::format("{} is read-only", role));
+  view.data = PyArray_DATA(array);
+  view.rank = PyArray_NDIM(array);
+  const npy_intp* shape = PyArray_DIMS(array);
+  const npy_intp* strides = PyArray_STRIDES(array);
+  view.shape = reinterpret_cast<const std::int64_t*>(shape);
+  view.strides = nullptr;
+  if (PyArray_IS_C_CONTIGUOUS(array)) return;
+  std::int64_t* elements = dims(view.rank);
+  const std::int64_t size = view.dtype.bytes();
+  for (int d = 0; d < view.rank; ++d) {
+    if (strides[d] % size != 0 && shape[d] > 1) {
+      throw InputError(Mistake::value, fmt::format("{} has a stride of {} bytes, no multiple of its element's {}", role,
+                                                   strides[d], size));
+    }
+    elements[d] = strides[d] / size;
+  }
+  view.strides = elements;
+}
+
+void Borrowed::take(const dlpack::Tensor& tensor, const char* role) {
+  if (tensor.device.type != dlpack::cpu) {
+    throw InputError(Mistake::value, fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)",
+                                                 role, tensor.device.type));
+  }
+  view.dtype = dlpack::element_type(tensor.dtype);
+  if (std::find(std::begin(all_dtypes), std::end(all_dtypes), view.dtype) == std::end(all_dtypes)) {
+    throw InputError(Mistake::type, fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for",
+                                                role, tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
+  }
+  view.data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
+  view.rank = tensor.rank;
+  view.shape = tensor.shape;
+  view.strides = tensor.strides;
+}
+
+void Borrowed::borrow_exchange(PyObject* object, bool, const char* role) {
+  dlpack::Tensor tensor;
+  if (kind.api->view_object(object, &tensor) != 0) throw nb::python_error();
+  take(tensor, role);
+}
+
+void Borrowed::borrow_dlpack(PyObject* object, bool writable, const char* role) {
+  nb::object capsule;
+  const nb::object method = nb::handle(object).attr("__dlpack__");
+  try {
+    capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    capsule = method();
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->version.major != 1) {
+      throw InputError(Mistake::type, fmt::format("{} speaks DLPack {}, expected 1", role, managed->version.major));
+    }
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    managed_ = managed;
+    if (writable && (managed->flags & dlpack::flag_read_only)) {
+      throw InputError(Mistake::value, fmt::format("{} is read-only", role));
+    }
+    take(managed->tensor, role);
+  } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    managed_old_ = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+    take(managed_old_->tensor, role);
+  } else {
+    throw InputError(Mistake::type, fmt::format("{}: __dlpack__ of {} gave no DLPack capsule", role, kind.name()));
+  }
+}
+
+PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* view) {
+  view->dtype = spec.dtype;
+  view->rank = static_cast<std::int32_t>(spec.shape.size());
+  view->shape = spec.shape.data();
+  view->strides = nullptr;
+  if (kind.library == ArrayKind::exchange) {
+    dlpack::Tensor prototype{nullptr, {dlpack::cpu, 0}, view->rank, dlpack::data_type(spec.dtype),
+                             const_cast<std::int64_t*>(spec.shape.data()), nullptr, 0};
+    dlpack::ManagedTensorVersioned* managed = nullptr;
+    const auto set_error = [](void*, const char*, const char* message) { PyErr_SetString(PyExc_MemoryError, message); };
+    void* object = nullptr;
+    if (kind.api->allocate(&prototype, &managed, nullptr, set_error) != 0) throw nb::python_error();
+    view->data = static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
+    if (kind.api->to_object(managed, &object) != 0) throw nb::python_error();
+    return static_cast<PyObject*>(object);
+  }
+  if (kind.library == ArrayKind::dlpack) return allocate_owned(spec, view);
+  if (!import_numpy()) throw nb::import_error("results need NumPy when no argument is an array");
+  PyObject* array = PyArray_SimpleNew(view->rank, const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(view->shape)),
+                                      numpy_type(spec.dtype));
+  if (!array) throw nb::python_error();
+  view->data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array));
+  return array;
+}
+
+PyObject* finish(const ArrayKind& kind, PyObject* allocated) {
+  if (kind.library != ArrayKind::dlpack) return Py_NewRef(allocated);
+  return hand_over(kind.type, allocated);
+}
+
+}  // namespace lathe::python

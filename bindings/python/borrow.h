@@ -1,0 +1,63 @@
+#pragma once
+#include <Python.h>
+
+#include <array>
+#include <vector>
+
+#include "jit/dlpack.h"
+#include "jit/function.h"
+#include "jit/tensor_view.h"
+
+namespace lathe::python {
+
+/// Which library an array belongs to; results are made by the same one.
+struct ArrayKind {
+  enum Library { none, numpy, exchange, dlpack } library = none;
+  PyTypeObject* type = nullptr;                 ///< of exchange and dlpack
+  const dlpack::ExchangeApi* api = nullptr;     ///< of exchange
+
+  /// Results may be mixed only within one library.
+  bool same_as(const ArrayKind& other) const {
+    return library == other.library && api == other.api && (library != dlpack || type == other.type);
+  }
+  std::string name() const;
+};
+
+/// An array argument, borrowed for one call. The Python object outlives it.
+class Borrowed {
+ public:
+  Borrowed() = default;
+  ~Borrowed();
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  /// Borrows `object` and returns true, or returns false when it is no array of any kind. Throws for arrays that cannot be
+  /// taken: on another device, of an unknown dtype, requiring grad while grad mode is on, lazily negated or conjugated, with
+  /// elements but without data; and with `writable`, read-only ones.
+  bool borrow(PyObject* object, bool writable, const char* role);
+
+  TensorView view;
+  ArrayKind kind;
+
+ private:
+  void borrow_numpy(PyObject* object, bool writable, const char* role);
+  void borrow_exchange(PyObject* object, bool writable, const char* role);
+  void borrow_dlpack(PyObject* object, bool writable, const char* role);
+  void take(const dlpack::Tensor& tensor, const char* role);
+  std::int64_t* dims(int count);
+
+  std::array<std::int64_t, 16> inline_dims_;
+  std::vector<std::int64_t> more_dims_;
+  dlpack::ManagedTensorVersioned* managed_ = nullptr;
+  dlpack::ManagedTensor* managed_old_ = nullptr;
+};
+
+/// True when `type` is known to be an array type (a cheap test for the common ones, a look-up once for the others).
+bool is_array_type(PyTypeObject* type);
+
+/// Memory for a result of `kind` (NumPy's when none), in `*view`; a new reference.
+PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* view);
+/// The array of what allocate returned, once it is computed; a new reference.
+PyObject* finish(const ArrayKind& kind, PyObject* allocated);
+
+}  // namespace lathe::python

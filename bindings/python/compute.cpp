@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/python/bind.h"
+#include "bindings/python/convert.h"
+#include "ir/error.h"
+#include "ir/reduction.h"
+#include "jit/trace/tensor.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace lathe::python {
+namespace {
+
+nb::tuple index_arguments(const Indices& indices) {
+  nb::list list;
+  for (const Expr& i : indices) list.append(nb::cast(i));
+  return nb::tuple(list);
+}
+
+/// A reducer by name ("sum"), made once the terms' dtype is known, or one that the user wrote.
+BinaryOp reducer_op(const std::string& name) {
+  constexpr std::pair<const char*, BinaryOp> known[] = {{"sum", BinaryOp::add},         {"prod", BinaryOp::mul},
+                                                        {"max", BinaryOp::max},         {"min", BinaryOp::min},
+                                                        {"any", BinaryOp::logical_or},  {"all", BinaryOp::logical_and}};
+  std::vector<std::string> names;
+  for (const auto& [candidate, op] : known) {
+    if (name == candidate) return op;
+    names.emplace_back(candidate);
+  }
+  throw InputError(Mistake::value, unknown_name("reducer", name, names));
+}
+
+/// lathe.Reducer(lambda l, r: .., identity): identities say the dtypes; one value, or a tuple of them.
+Reducer make_reducer(const nb::callable& combine, nb::handle identity, nb::handle dtypes) {
+  Reducer reducer;
+  std::vector<nb::object> identities, types;
+  const auto collect = [](nb::handle given, std::vector<nb::object>* into) {
+    if (nb::isinstance<nb::tuple>(given)) {
+      for (const nb::handle item : nb::borrow<nb::tuple>(given)) into->push_back(nb::borrow(item));
+    } else {
+      into->push_back(nb::borrow(given));
+    }
+  };
+  collect(identity, &identities);
+  collect(dtypes, &types);
+  if (identities.size() != types.size()) {
+    throw InputError(Mistake::value, fmt::format("Reducer: {} identities but {} dtypes", identities.size(), types.size()));
+  }
+  nb::list left, right;
+  for (size_t k = 0; k < types.size(); ++k) {
+    const DType dtype = to_dtype(types[k]);
+    reducer.identities.push_back(to_expr(identities[k], dtype));
+    reducer.lhs.push_back(Var::make(fmt::format("lhs{}", k), dtype));
+    reducer.rhs.push_back(Var::make(fmt::format("rhs{}", k), dtype));
+    left.append(nb::cast(Expr(reducer.lhs[k])));
+    right.append(nb::cast(Expr(reducer.rhs[k])));
+  }
+  const bool tuple = nb::isinstance<nb::tuple>(identity);
+  const nb::object result = tuple ? combine(nb::tuple(left), nb::tuple(right)) : combine(left[0], right[0]);
+  std::vector<nb::object> results;
+  collect(result, &results);
+  if (results.size() != types.size()) {
+    throw InputError(Mistake::value, fmt::format("Reducer: {} dtypes but {} combined values", types.size(), results.size()));
+  }
+  for (size_t k = 0; k < results.size(); ++k) reducer.results.push_back(to_expr(results[k], to_dtype(types[k])));
+  return reducer;
+}
+
+Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f) {
+  const Shape shape = to_shape(extents);
+  const auto terms = [&](const Indices& indices) {
+    const nb::object result = f(*index_arguments(indices));
+    std::vector<Expr> values;
+    if (nb::isinstance<nb::tuple>(result)) {
+      for (const nb::handle item : nb::borrow<nb::tuple>(result)) values.push_back(to_expr(item, f32));
+    } else {
+      values.push_back(to_expr(result, f32));
+    }
+    return values;
+  };
+  Reducer* given = nullptr;
+  if (nb::try_cast(reducer, given, false)) return reduce_tuple(*given, shape, terms);
+  // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
+  Indices probe;
+  for (size_t d = 0; d < shape.size(); ++d) probe.emplace_back(Var::make(fmt::format("r{}", d)));
+  const DType dtype = terms(probe).at(0)->dtype;
+  return reduce_tuple(simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), shape, terms);
+}
+
+nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {
+  const Shape extents = to_shape(shape);
+  // Whether the body is a reduction is known when it has run once, on variables of its own.
+  Indices probe;
+  for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
+  const nb::object body = f(*index_arguments(probe));
+  Reduction* reduction = nullptr;
+  if (nb::try_cast(nb::handle(body), reduction, false)) {
+    const size_t count = reduction->terms.size();
+    const std::vector<Tensor> results = compute_tuple(extents, [&](const Indices& indices) {
+      return nb::cast<Reduction>(f(*index_arguments(indices)));
+    }, name);
+    if (count == 1) return nb::cast(results[0]);
+    return nb::tuple(nb::cast(results));
+  }
+  return nb::cast(compute(extents, [&](const Indices& indices) -> Expr {
+    return to_expr(f(*index_arguments(indices)), f32);
+  }, name));
+}
+
+}  // namespace
+
+void bind_compute(nb::module_& module) {
+  nb::class_<Reduction>(module, "Reduction", "What reduce gives: the whole body of a compute.");
+  nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
+      .def("__init__", [](Reducer* self, const nb::callable& combine, nb::handle identity, nb::handle dtype) {
+        new (self) Reducer(make_reducer(combine, identity, dtype));
+      }, "combine"_a, "identity"_a, "dtype"_a,
+      "combine(l, r) of two values (or two tuples of values) of these dtypes; identity combines to the other operand.");
+  module.def("reduce", &reduce_python, "reducer"_a, "axes"_a, "f"_a,
+             "Folds f(r, ..) over the box of extents `axes` by a Reducer, or by 'sum', 'prod', 'max', 'min', 'any', 'all'.");
+  module.def("compute", &compute_python, "shape"_a, "f"_a, "name"_a = "compute",
+             "A tensor whose element at (i, ..) is f(i, ..): an expression, or a reduce. Any operator in a line.");
+  module.def("select", [](const Expr& condition, nb::handle a, nb::handle b) {
+    Expr* expr = nullptr;
+    const DType like = nb::try_cast(a, expr, false) ? (*expr)->dtype : nb::try_cast(b, expr, false) ? (*expr)->dtype : f32;
+    return select(condition, to_expr(a, like), to_expr(b, like));
+  }, "condition"_a, "x1"_a, "x2"_a, "In a compute: x1 where the condition holds, else x2; both are evaluated.");
+}
+
+}  // namespace lathe::python

@@ -1,0 +1,172 @@
+#include "bindings/python/convert.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings/python/borrow.h"
+#include "bindings/python/trace_scope.h"
+#include "ir/error.h"
+
+namespace nb = nanobind;
+
+namespace lathe::python {
+namespace {
+
+struct NamedDType {
+  DType dtype;
+  const char* name;
+};
+constexpr NamedDType names[] = {{boolean, "bool"}, {i8, "int8"},     {i16, "int16"},     {i32, "int32"},   {i64, "int64"},
+                                {u8, "uint8"},     {u16, "uint16"},  {u32, "uint32"},    {u64, "uint64"},  {f16, "float16"},
+                                {bf16, "bfloat16"}, {f32, "float32"}, {f64, "float64"}};
+
+std::string type_name(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+/// A Python number as a weak literal, or nothing.
+std::optional<Tensor> number_literal(nb::handle object) {
+  if (PyBool_Check(object.ptr())) return literal(boolean, std::int64_t{object.ptr() == Py_True});
+  if (PyLong_Check(object.ptr())) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+    if (overflow != 0) throw InputError(Mistake::value, fmt::format("the integer {} does not fit int64", nb::str(object).c_str()));
+    return literal(i64, static_cast<std::int64_t>(value));
+  }
+  if (PyFloat_Check(object.ptr())) return literal(f64, PyFloat_AS_DOUBLE(object.ptr()));
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* standard_name(DType dtype) {
+  for (const NamedDType& named : names) {
+    if (named.dtype == dtype) return named.name;
+  }
+  return "invalid";
+}
+
+Tensor to_tensor(nb::handle object, const char* op) {
+  Tensor* tensor = nullptr;
+  if (nb::try_cast(object, tensor, false)) return *tensor;
+  // NumPy's float64 is a Python float too, and as weak.
+  if (const auto number = number_literal(object)) return *number;
+  if (is_array_type(Py_TYPE(object.ptr()))) {
+    if (TraceScope* scope = TraceScope::active()) return scope->capture(object.ptr());
+    throw InputError(Mistake::type, fmt::format("{} was given a {} outside of a traced function: call it within one "
+                                                "(@lathe.jit)",
+                                                op, type_name(object)));
+  }
+  // NumPy scalars are strong: they keep their dtype.
+  if (PyObject_HasAttrString(object.ptr(), "dtype") && PyObject_HasAttrString(object.ptr(), "item")) {
+    const DType dtype = to_dtype(object.attr("dtype"));
+    const nb::object value = object.attr("item")();
+    if (dtype.is_float()) return literal(dtype, nb::cast<double>(value), false);
+    return literal(dtype, static_cast<std::int64_t>(nb::cast<long long>(value)), false);
+  }
+  throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}", op, type_name(object)));
+}
+
+std::optional<Tensor> to_optional_tensor(nb::handle object, const char* op) {
+  if (object.is_none()) return std::nullopt;
+  return to_tensor(object, op);
+}
+
+Expr to_expr(nb::handle object, DType like) {
+  Expr* expr = nullptr;
+  if (nb::try_cast(object, expr, false)) return *expr;
+  if (PyBool_Check(object.ptr())) return constant(like.is_bool() ? like : boolean, std::int64_t{object.ptr() == Py_True});
+  if (PyLong_Check(object.ptr())) return constant(like, static_cast<std::int64_t>(nb::cast<long long>(object)));
+  if (PyFloat_Check(object.ptr())) {
+    if (!like.is_float()) {
+      throw InputError(Mistake::type, fmt::format("the float {} beside an expression of {}", nb::str(object).c_str(), to_string(like)));
+    }
+    return constant(like, PyFloat_AS_DOUBLE(object.ptr()));
+  }
+  throw InputError(Mistake::type, fmt::format("expected an expression or a number, not {}", type_name(object)));
+}
+
+DType to_dtype(nb::handle object) {
+  DType* dtype = nullptr;
+  if (nb::try_cast(object, dtype, false)) return *dtype;
+  std::string given;
+  if (nb::isinstance<nb::str>(object)) {
+    given = nb::cast<std::string>(object);
+  } else if (PyType_Check(object.ptr())) {
+    given = nb::cast<std::string>(object.attr("__name__"));
+    if (given == "float") given = "float64";
+    if (given == "int") given = "int64";
+  } else {
+    given = nb::cast<std::string>(nb::str(object));
+  }
+  if (given.rfind("torch.", 0) == 0) given = given.substr(6);
+  for (const NamedDType& named : names) {
+    if (given == named.name || given == to_string(named.dtype)) return named.dtype;
+  }
+  std::vector<std::string> known;
+  for (const NamedDType& named : names) known.emplace_back(named.name);
+  throw InputError(Mistake::type, unknown_name("dtype", given, known));
+}
+
+std::optional<DType> to_optional_dtype(nb::handle object) {
+  if (object.is_none()) return std::nullopt;
+  return to_dtype(object);
+}
+
+std::vector<std::int64_t> to_ints(nb::handle object) {
+  std::vector<std::int64_t> values;
+  if (PyIndex_Check(object.ptr())) {
+    const nb::object value = nb::steal(PyNumber_Index(object.ptr()));
+    if (!value.is_valid()) throw nb::python_error();
+    values.push_back(nb::cast<long long>(value));
+    return values;
+  }
+  if (!PySequence_Check(object.ptr())) {
+    throw InputError(Mistake::type, fmt::format("expected an int or a sequence of ints, not {}", type_name(object)));
+  }
+  for (const nb::handle item : nb::borrow<nb::sequence>(object)) {
+    const nb::object value = nb::steal(PyNumber_Index(item.ptr()));
+    if (!value.is_valid()) throw nb::python_error();
+    values.push_back(nb::cast<long long>(value));
+  }
+  return values;
+}
+
+ops::Axes to_axes(nb::handle object) {
+  if (object.is_none()) return std::nullopt;
+  return to_ints(object);
+}
+
+Shape to_shape(nb::handle object) {
+  Shape shape;
+  const auto extent = [&](nb::handle item) {
+    Expr* expr = nullptr;
+    if (nb::try_cast(item, expr, false)) {
+      shape.push_back(*expr);
+    } else {
+      const std::int64_t value = to_ints(item).at(0);
+      if (value < 0) throw InputError(Mistake::value, fmt::format("a shape has the extent {}", value));
+      shape.push_back(index(value));
+    }
+  };
+  Expr* expr = nullptr;
+  if (PyIndex_Check(object.ptr()) || nb::try_cast(object, expr, false)) {
+    extent(object);
+  } else if (PySequence_Check(object.ptr())) {
+    for (const nb::handle item : nb::borrow<nb::sequence>(object)) extent(item);
+  } else {
+    throw InputError(Mistake::type, fmt::format("a shape is an int or a sequence of ints, not {}", type_name(object)));
+  }
+  return shape;
+}
+
+nb::object from_extent(const Expr& extent) {
+  if (const std::int64_t* value = as_int(extent)) return nb::int_(static_cast<long long>(*value));
+  return nb::cast(extent);
+}
+
+nb::tuple from_shape(const Shape& shape) {
+  nb::list list;
+  for (const Expr& extent : shape) list.append(from_extent(extent));
+  return nb::tuple(list);
+}
+
+}  // namespace lathe::python

@@ -1,0 +1,34 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <vector>
+
+#include "jit/trace/ops/reduction.h"
+#include "jit/trace/tensor.h"
+
+namespace lathe::python {
+
+/// An operand as a Tensor: a Tensor, a Python or NumPy number (weak), or a captured array. TypeError for anything else,
+/// naming the operator.
+Tensor to_tensor(nanobind::handle object, const char* op);
+std::optional<Tensor> to_optional_tensor(nanobind::handle object, const char* op);
+/// An Expr, or a number beside an expression of `like`'s type.
+Expr to_expr(nanobind::handle object, DType like);
+/// "float32", "f32", lathe.float32, a NumPy or torch dtype.
+DType to_dtype(nanobind::handle object);
+std::optional<DType> to_optional_dtype(nanobind::handle object);
+/// None, an int, or a sequence of ints.
+ops::Axes to_axes(nanobind::handle object);
+/// An int or a sequence of ints.
+std::vector<std::int64_t> to_ints(nanobind::handle object);
+Shape to_shape(nanobind::handle object);
+
+/// A constant extent as an int, a symbolic one as an Expr.
+nanobind::object from_extent(const Expr& extent);
+nanobind::tuple from_shape(const Shape& shape);
+
+/// The Array API's name: "float32".
+const char* standard_name(DType dtype);
+
+}  // namespace lathe::python

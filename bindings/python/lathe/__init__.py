@@ -1,0 +1,67 @@
+"""Lathe: operators compiled at run time, in milliseconds.
+
+    import lathe, numpy as np
+
+    @lathe.jit
+    def f(x, y):
+        return lathe.gelu(x * y + 1)
+
+    f(np.ones((4, 8), np.float32), np.ones((4, 8), np.float32))
+
+A function is traced once per signature on symbolic tensors, scheduled by analysis, compiled in process, and cached.
+"""
+
+import functools
+import inspect
+from typing import NamedTuple
+
+from . import _lathe
+from ._lathe import *  # noqa: F403
+from ._lathe import Error, InternalError, Refusal, ir  # noqa: F401
+
+__version__ = _lathe.device_info()["lathe"]
+stages = _lathe.stages
+operator_names = _lathe.operator_names
+pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
+
+
+class CacheInfo(NamedTuple):
+    """Exact counts since the process started."""
+
+    hits: int
+    misses: int
+    compiles: int
+    evictions: int
+    kernels: int
+
+
+def cache_info():
+    """Hits, misses, compiles, evictions, and the kernels alive now."""
+    return CacheInfo(*_lathe._cache_counts())
+
+
+def jit(function=None, *, name=None):
+    """Compiles `function` for whatever it is called with, once per signature.
+
+    Arrays (NumPy, torch, anything with DLPack) become symbolic tensors, Python floats run-time scalars; ints, bools,
+    strings and None are static: another value is another kernel. Arrays that the function captures become inputs; a
+    changed closure cell or global is a miss. `out=` takes the array, or the tuple of arrays, to compute into.
+    """
+    if function is None:
+        return functools.partial(jit, name=name)
+    signature = inspect.signature(function)
+    kinds = {p.kind for p in signature.parameters.values()}
+    if inspect.Parameter.KEYWORD_ONLY in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
+        raise TypeError(f"jit: {function.__name__} takes keyword-only parameters; name them as ordinary ones")
+    if "out" in signature.parameters:
+        raise TypeError(f"jit: {function.__name__} has a parameter 'out', which calls use for the array to compute into")
+    variadic = inspect.Parameter.VAR_POSITIONAL in kinds
+
+    def bind(args, kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+    positional = -1 if variadic else len(signature.parameters)
+    compiled = _lathe._make_jit_function(function, bind, positional, name or function.__name__)
+    return functools.update_wrapper(compiled, function)

@@ -1,0 +1,94 @@
+#include "bindings/python/variant.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "bindings/python/convert.h"
+#include "bindings/python/trace_scope.h"
+#include "ir/error.h"
+
+namespace nb = nanobind;
+
+namespace lathe::python {
+namespace {
+
+void collect(nb::handle function, std::vector<Guard>* guards, std::set<PyObject*>* seen) {
+  if (PyMethod_Check(function.ptr())) return collect(PyMethod_GET_FUNCTION(function.ptr()), guards, seen);
+  if (!PyFunction_Check(function.ptr()) || !seen->insert(function.ptr()).second) return;
+  std::vector<nb::object> reached;
+  if (PyObject* closure = PyFunction_GetClosure(function.ptr())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+      PyObject* cell = PyTuple_GET_ITEM(closure, i);
+      const nb::object content = nb::borrow(PyCell_GET(cell));
+      guards->push_back({nb::borrow(cell), {}, content});
+      if (content.is_valid()) reached.push_back(content);
+    }
+  }
+  PyObject* globals = PyFunction_GetGlobals(function.ptr());
+  // co_names also lists attributes; a name that is no global is guarded for staying none. Code within code counts too.
+  std::vector<nb::object> codes{nb::borrow(PyFunction_GetCode(function.ptr()))};
+  std::set<std::string> names;
+  while (!codes.empty()) {
+    const nb::object code = codes.back();
+    codes.pop_back();
+    for (const nb::handle name : nb::borrow<nb::tuple>(code.attr("co_names"))) {
+      if (!names.insert(nb::str(name).c_str()).second) continue;
+      const nb::object value = nb::borrow(PyDict_GetItemWithError(globals, name.ptr()));
+      if (!value.is_valid()) continue;
+      guards->push_back({nb::borrow(globals), nb::borrow(name), value});
+      reached.push_back(value);
+    }
+    for (const nb::handle constant : nb::borrow<nb::tuple>(code.attr("co_consts"))) {
+      if (PyCode_Check(constant.ptr())) codes.push_back(nb::borrow(constant));
+    }
+  }
+  for (const nb::object& object : reached) collect(object, guards, seen);
+}
+
+}  // namespace
+
+bool Guard::holds() const {
+  if (!name.is_valid()) return PyCell_GET(container.ptr()) == expected.ptr();
+  return PyDict_GetItemWithError(container.ptr(), name.ptr()) == expected.ptr();
+}
+
+std::vector<Guard> collect_guards(nb::handle function) {
+  std::vector<Guard> guards;
+  std::set<PyObject*> seen;
+  collect(function, &guards, &seen);
+  return guards;
+}
+
+Variant::~Variant() {
+  for (PyObject* object : captured) Py_DECREF(object);
+}
+
+std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& scalars) {
+  const nb::gil_scoped_acquire gil;
+  size_t arrays = 0;
+  for (const Role role : variant.roles) arrays += role == Role::array;
+  TraceScope scope(&variant.captured, {inputs.begin() + static_cast<std::ptrdiff_t>(arrays), inputs.end()});
+  nb::list arguments;
+  size_t next_array = 0, next_scalar = 0, next_fixed = 0;
+  for (const Role role : variant.roles) {
+    switch (role) {
+      case Role::array: arguments.append(nb::cast(inputs[next_array++])); break;
+      case Role::scalar: arguments.append(nb::cast(scalars[next_scalar++])); break;
+      case Role::fixed: arguments.append(variant.fixed[next_fixed++]); break;
+    }
+  }
+  const nb::object result = nb::handle(function)(*nb::tuple(arguments));
+  std::vector<Tensor> outputs;
+  if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result)) {
+    for (const nb::handle item : nb::borrow<nb::sequence>(result)) outputs.push_back(to_tensor(item, "a traced function's result"));
+  } else {
+    outputs.push_back(to_tensor(result, "a traced function's result"));
+  }
+  if (outputs.empty()) throw InputError(Mistake::value, "a traced function returned no tensor");
+  if (scope.found_new()) throw RetraceWithCaptures();
+  return outputs;
+}
+
+}  // namespace lathe::python

@@ -1,0 +1,48 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <vector>
+
+#include "jit/function.h"
+
+namespace lathe::python {
+
+/// One thing that a traced function's meaning hangs on besides its arguments: what a closure cell or a global held when it
+/// was traced. Another object there is another operator.
+struct Guard {
+  nanobind::object container;  ///< a cell, or a globals dict
+  nanobind::object name;       ///< the global's name; null for a cell
+  nanobind::object expected;   ///< null when there was nothing
+
+  bool holds() const;
+};
+
+/// The guards of `function` and of every Python function that it can reach through closures and globals.
+std::vector<Guard> collect_guards(nanobind::handle function);
+
+/// How one positional argument goes in.
+enum class Role : std::uint8_t { array, scalar, fixed };
+
+/// One reading of the Python function: for these static arguments and captured values, an operator.
+struct Variant {
+  std::vector<Role> roles;
+  std::vector<nanobind::object> fixed;  ///< the values of the static arguments, in order
+  std::vector<Guard> guards;
+  std::vector<PyObject*> captured;  ///< arrays that the function captured: inputs behind the arguments; references are held
+  std::unique_ptr<Function> function;
+
+  Variant() = default;
+  Variant(const Variant&) = delete;
+  Variant& operator=(const Variant&) = delete;
+  ~Variant();
+};
+
+/// Traces `function` on Tensors and scalars set out by the variant's roles. Called without the GIL held or with it.
+std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& scalars);
+
+/// Thrown out of a trace that met captured arrays for the first time: the call starts again with them as inputs.
+struct RetraceWithCaptures {};
+
+}  // namespace lathe::python
