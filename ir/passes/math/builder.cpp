@@ -1,5 +1,6 @@
 #include "ir/passes/math/builder.h"
 
+#include "ir/error.h"
 #include "ir/intrinsics.h"
 
 namespace lathe::math {
@@ -20,12 +21,23 @@ Expr any_lane(Expr v) {
   return reduce_lanes(BinaryOp::logical_or, std::move(v));
 }
 
+/// A vector that statements set and get.
+struct Register {
+  Register(const char* name, DType dtype)
+      : buffer(BufferNode::make(name, dtype.element(), {index(dtype.lanes)}, space::registers)),
+        place(dtype.is_scalar() ? index(0) : Ramp::make(index(0), index(1), dtype.lanes)) {}
+  Expr get() const { return load(buffer, {place}); }
+  Stmt set(const Expr& value) const { return Store::make(buffer, {place}, value); }
+  Buffer buffer;
+  Expr place;
+};
+
 }  // namespace
 
 Expr Builder::bind(const char* name, Expr value) {
   if (!binds_ || is_atom(value)) return value;
   VarRef variable = Var::make(name, value->dtype);
-  steps_.push_back({variable, std::move(value), nullptr, nullptr});
+  steps_.push_back({variable, std::move(value), {}, nullptr});
   return variable;
 }
 
@@ -35,22 +47,48 @@ Expr Builder::multiply_add(const Expr& a, const Expr& b, const Expr& c) const {
 
 Expr Builder::unless(const Expr& rare, const Expr& usual, const Expr& replacement) {
   if (!binds_) return select(rare, replacement, usual);
-  const DType dtype = usual->dtype;
-  const Buffer result = BufferNode::make("result", dtype.element(), {index(dtype.lanes)}, space::registers);
-  const Expr place = dtype.is_scalar() ? index(0) : Ramp::make(index(0), index(1), dtype.lanes);
-  const Stmt fallback = Store::make(result, {place}, select(rare, replacement, usual));
-  Stmt fill = Seq::make({Store::make(result, {place}, usual), If::make(any_lane(rare), fallback)});
-  steps_.push_back({nullptr, nullptr, result, std::move(fill)});
-  return bind("value", load(result, {place}));
+  const Register result("result", usual->dtype);
+  const Stmt fallback = result.set(select(rare, replacement, usual));
+  steps_.push_back({nullptr, nullptr, {result.buffer}, Seq::make({result.set(usual), If::make(any_lane(rare), fallback)})});
+  return bind("value", result.get());
+}
+
+std::vector<Expr> Builder::loop(const std::vector<Expr>& initial,
+                                const std::function<Iteration(const std::vector<Expr>&)>& step) {
+  LATHE_CHECK(binds_, "a loop needs a statement to stand before");
+  std::vector<Register> registers;
+  std::vector<Buffer> buffers;
+  std::vector<VarRef> now, next;
+  std::vector<Expr> inside, last;
+  std::vector<Stmt> fill, update;
+  for (const Expr& value : initial) {
+    registers.emplace_back("state", value->dtype);
+    buffers.push_back(registers.back().buffer);
+    now.push_back(Var::make("now", value->dtype));
+    next.push_back(Var::make("next", value->dtype));
+    inside.push_back(now.back());
+    last.push_back(registers.back().get());
+    fill.push_back(registers.back().set(value));
+    update.push_back(registers.back().set(next.back()));
+  }
+  // Every new value is computed before the first of the old ones is overwritten.
+  const Iteration turn = step(inside);
+  Stmt body = Seq::make(std::move(update));
+  for (size_t i = initial.size(); i-- > 0;) body = Let::make(next[i], turn.next[i], std::move(body));
+  for (size_t i = initial.size(); i-- > 0;) body = Let::make(now[i], last[i], std::move(body));
+  fill.push_back(While::make(any_lane(step(last).runs), std::move(body)));
+  steps_.push_back({nullptr, nullptr, std::move(buffers), Seq::make(std::move(fill))});
+  for (Expr& value : last) value = bind("value", std::move(value));
+  return last;
 }
 
 Stmt Builder::wrap(Stmt stmt) {
   for (size_t i = steps_.size(); i-- > 0;) {
     Step& step = steps_[i];
-    if (step.temporary) {
+    if (!step.temporaries.empty()) {
       Block::Fields scope;
-      scope.name = "large_arguments";
-      scope.allocs = {step.temporary};
+      scope.name = "registers";
+      scope.allocs = std::move(step.temporaries);
       scope.body = Seq::make({step.before, std::move(stmt)});
       stmt = Block::make(std::move(scope));
     } else {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ class Builder {
   /// `usual` in every lane, then, only if `rare` is true in some lane, `replacement` in those lanes.
   Expr unless(const Expr& rare, const Expr& usual, const Expr& replacement);
 
+  /// One turn of a loop: whether it runs, and the state after it.
+  struct Iteration {
+    Expr runs;
+    std::vector<Expr> next;
+  };
+  /// The state after the loop that turns while `runs` holds in any lane. The step must leave a lane alone where it does not.
+  std::vector<Expr> loop(const std::vector<Expr>& initial, const std::function<Iteration(const std::vector<Expr>&)>& step);
+
   /// The statement under the names collected so far, which are then forgotten.
   Stmt wrap(Stmt stmt);
 
@@ -42,8 +51,8 @@ class Builder {
   struct Step {
     VarRef variable;
     Expr value;
-    Buffer temporary;    ///< or, when not null, a buffer in registers
-    Stmt before;         ///< that this statement fills
+    std::vector<Buffer> temporaries;  ///< or, when there are any, buffers in registers
+    Stmt before;                      ///< that this statement fills
   };
   const Device& device_;
   const bool binds_;

@@ -19,4 +19,19 @@ Expr sin_f32(Builder& b, const Expr& x);
 Expr cos_f32(Builder& b, const Expr& x);
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y);
 
+/// Modulo the width; a negative exponent truncates the true power: 1 and -1 keep theirs, the rest gives 0.
+Expr pow_integer(Builder& b, const Expr& x, const Expr& y);
+
+/// f32 and f64, as NumPy has them: the remainder is exact but for the one addition that gives it y's sign.
+Expr floor_mod_float(Builder& b, const Expr& x, const Expr& y);
+Expr floor_div_float(Builder& b, const Expr& x, const Expr& y);
+
+/// Any float type, by its bits.
+Expr copysign_bits(const Expr& magnitude, const Expr& sign);
+Expr nextafter_bits(Builder& b, const Expr& x, const Expr& y);
+
+/// f32 and f64 through SLEEF, within 4 ULP on the whole domain.
+Expr library_unary(Builder& b, UnaryOp op, const Expr& x);
+Expr library_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
+
 }  // namespace lathe::math

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "ir/passes/math/functions.h"
 
 namespace lathe::math {
@@ -14,6 +16,8 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x) {
     case UnaryOp::tanh: return tanh_f32(b, x);
     case UnaryOp::sigmoid: return sigmoid_f32(b, x);
     case UnaryOp::erf: return erf_f32(b, x);
+    case UnaryOp::sin: return sin_f32(b, x);
+    case UnaryOp::cos: return cos_f32(b, x);
     default: return nullptr;
   }
 }
@@ -38,20 +42,62 @@ bool is_native(UnaryOp op) {
   }
 }
 
+/// The number in every lane of a constant float.
+std::optional<double> constant_value(const Expr& e) {
+  const Broadcast* broadcast = e.as<Broadcast>();
+  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : e.as<FloatImm>();
+  return number ? std::optional(number->value) : std::nullopt;
+}
+
+/// Powers that a product gives within 1 ULP, and in every special case; null for others.
+Expr pow_by_products(const Expr& x, double exponent) {
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  if (exponent == 3) return x * x * x;
+  if (exponent == -1) return div(constant(x->dtype, 1.0), x);
+  return nullptr;
+}
+
+Expr pow_float(Builder& b, const Expr& x, const Expr& y) {
+  if (const auto exponent = constant_value(y)) {
+    if (Expr product = pow_by_products(x, *exponent)) return product;
+  }
+  return x->dtype.bits == 32 ? pow_f32(b, x, y) : library_binary(b, BinaryOp::pow, x, y);
+}
+
 }  // namespace
 
 Expr lower_unary(Builder& b, UnaryOp op, const Expr& a) {
   if (is_native(op)) return nullptr;
   if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a)));
   const Expr x = b.bind("argument", a);
-  if (is_f32(x->dtype)) {
-    if (Expr own = own_f32(b, op, x)) return b.bind("value", std::move(own));
-  }
-  return nullptr;
+  Expr own = is_f32(x->dtype) ? own_f32(b, op, x) : nullptr;
+  return b.bind("value", own ? std::move(own) : library_unary(b, op, x));
 }
 
-Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y) {
-  return nullptr;
+Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) {
+  const DType type = left->dtype;
+  const bool is_float = type.is_float();
+  switch (op) {
+    case BinaryOp::copysign: return copysign_bits(left, right);
+    case BinaryOp::nextafter: return b.bind("value", nextafter_bits(b, b.bind("x", left), b.bind("y", right)));
+    case BinaryOp::pow: break;
+    case BinaryOp::floor_div:
+    case BinaryOp::floor_mod:
+    case BinaryOp::atan2:
+    case BinaryOp::hypot:
+      if (!is_float) return nullptr;
+      break;
+    default: return nullptr;
+  }
+  if (is_half(type)) return cast(type, lower_binary(b, op, cast(f32, left), cast(f32, right)));
+  const Expr x = b.bind("x", left), y = b.bind("y", right);
+  switch (op) {
+    case BinaryOp::floor_div: return b.bind("value", floor_div_float(b, x, y));
+    case BinaryOp::floor_mod: return b.bind("value", floor_mod_float(b, x, y));
+    case BinaryOp::pow: return b.bind("value", is_float ? pow_float(b, x, y) : pow_integer(b, x, y));
+    default: return b.bind("value", library_binary(b, op, x, y));
+  }
 }
 
 }  // namespace lathe::math

@@ -1,0 +1,79 @@
+#include <limits>
+
+#include "ir/intrinsics.h"
+#include "ir/passes/math/functions.h"
+#include "ir/passes/math/vector_library.h"
+
+namespace lathe::math {
+namespace {
+
+/// x - trunc(x/y)*y, exact. SLEEF's function gives up where the quotient is huge: far below that, one lane at a time takes over.
+Expr remainder(Builder& b, const Expr& x, const Expr& y) {
+  const Expr reach = constant(x->dtype, x->dtype.bits == 32 ? 0x1p60 : 0x1p300);
+  const Expr usual = b.bind("remainder", library_call(b, "fmod", {x, y}));
+  // reach * y is at worst infinite, and then nothing is far.
+  const Expr far = b.bind("far", ge(unary(UnaryOp::abs, x), unary(UnaryOp::abs, y) * reach));
+  return b.unless(far, usual, cast(x->dtype, exact_remainder(cast(f64, x), cast(f64, y))));
+}
+
+struct Division {
+  Expr remainder, adjusted, zero;
+};
+
+/// The remainder toward zero, and whether it must move by y to have y's sign.
+Division divide(Builder& b, const Expr& x, const Expr& y) {
+  const Expr zero = constant(x->dtype, 0.0);
+  const Expr r = b.bind("toward_zero", remainder(b, x, y));
+  const Expr is_zero = b.bind("is_zero", eq(r, zero));
+  const Expr differs = ne(lt(y, zero), lt(r, zero));
+  const Expr ordered = eq(r, r);
+  return {r, b.bind("adjusted", logical_and(logical_and(differs, ordered), logical_not(is_zero))), is_zero};
+}
+
+}  // namespace
+
+Expr floor_mod_float(Builder& b, const Expr& x, const Expr& y) {
+  const Division d = divide(b, x, y);
+  const Expr moved = select(d.adjusted, d.remainder + y, d.remainder);
+  return select(d.zero, copysign_bits(d.remainder, y), moved);
+}
+
+/// The integer nearest to (x - remainder) / y; x / y where y is zero.
+Expr floor_div_float(Builder& b, const Expr& x, const Expr& y) {
+  const DType type = x->dtype;
+  const Expr zero = constant(type, 0.0), one = constant(type, 1.0);
+  const Division d = divide(b, x, y);
+  const Expr quotient = b.bind("quotient", div(x, y));
+  const Expr toward_zero = b.bind("toward_zero", div(x - d.remainder, y));
+  const Expr near = b.bind("near", select(d.adjusted, toward_zero - one, toward_zero));
+  const Expr whole = b.bind("whole", unary(UnaryOp::floor, near));
+  const Expr rounded = select(gt(near - whole, constant(type, 0.5)), whole + one, whole);
+  const Expr or_zero = select(eq(near, zero), copysign_bits(zero, quotient), rounded);
+  return select(eq(y, zero), quotient, or_zero);
+}
+
+Expr copysign_bits(const Expr& magnitude, const Expr& sign) {
+  const Expr image = bits(magnitude);
+  const std::uint64_t sign_bit = std::uint64_t{1} << (image->dtype.bits - 1);
+  const Expr cleared = binary(BinaryOp::bit_and, image, pattern(image->dtype, sign_bit - 1));
+  const Expr taken = binary(BinaryOp::bit_and, bits(sign), pattern(image->dtype, sign_bit));
+  return reinterpret(magnitude->dtype, binary(BinaryOp::bit_or, cleared, taken));
+}
+
+/// Floats of one sign are ordered as their bits are, so a neighbour is one away.
+Expr nextafter_bits(Builder& b, const Expr& x, const Expr& y) {
+  const DType type = x->dtype;
+  const Expr zero = constant(type, 0.0);
+  const Expr image = b.bind("image", bits(x));
+  const DType image_type = image->dtype;
+  const Expr away = eq(lt(x, y), gt(x, zero));
+  const Expr step = select(away, constant(image_type, 1), constant(image_type, -1));
+  const Expr neighbour = reinterpret(type, image + step);
+  const Expr least = reinterpret(type, constant(image_type, 1));
+  const Expr from_zero = select(eq(x, zero), copysign_bits(least, y), neighbour);
+  const Expr moved = select(eq(x, y), y, from_zero);
+  const Expr ordered = logical_and(eq(x, x), eq(y, y));
+  return select(ordered, moved, constant(type, std::numeric_limits<double>::quiet_NaN()));
+}
+
+}  // namespace lathe::math

@@ -1,0 +1,67 @@
+#include <limits>
+
+#include "ir/intrinsics.h"
+#include "ir/passes/math/functions.h"
+#include "ir/passes/math/vector_library.h"
+
+namespace lathe::math {
+namespace {
+
+Expr absolute(const Expr& x) { return unary(UnaryOp::abs, x); }
+Expr call(Builder& b, const char* name, const Expr& x) { return library_call(b, name, {x}); }
+
+/// SLEEF's function where it is right, and `replacement` beyond `limit`, where its intermediates overflow before the result.
+Expr up_to(Builder& b, const char* name, const Expr& x, const Expr& limit, const Expr& replacement) {
+  return b.unless(b.bind("beyond", gt(absolute(x), limit)), b.bind("usual", call(b, name, x)), replacement);
+}
+
+/// e^|x| / 2, the size of sinh and cosh where e^-|x| no longer counts; in two factors, since e^|x| may overflow.
+Expr half_exp(Builder& b, const Expr& x) {
+  const Expr half = constant(x->dtype, 0.5);
+  const Expr root = call(b, "exp", absolute(x) * half);
+  return half * root * root;
+}
+
+/// log(2|x|), the size of asinh and acosh where 1 no longer counts.
+Expr log_twice(Builder& b, const Expr& x) {
+  return call(b, "log", absolute(x)) + constant(x->dtype, 0x1.62e42fefa39efp-1);
+}
+
+Expr sigmoid(Builder& b, const Expr& x) {
+  const Expr one = constant(x->dtype, 1.0);
+  const Expr e = b.bind("e", call(b, "exp", -absolute(x)));
+  return div(select(lt(x, constant(x->dtype, 0.0)), e, one), one + e);
+}
+
+}  // namespace
+
+Expr library_unary(Builder& b, UnaryOp op, const Expr& x) {
+  const DType type = x->dtype;
+  const bool single = type.bits == 32;
+  const Expr hyperbolic_limit = constant(type, single ? 88.0 : 709.0);
+  const Expr inverse_limit = constant(type, single ? 0x1p60 : 0x1p500);
+  switch (op) {
+    case UnaryOp::rsqrt: return div(constant(type, 1.0), unary(UnaryOp::sqrt, x));
+    case UnaryOp::sigmoid: return sigmoid(b, x);
+    case UnaryOp::sinh: return up_to(b, "sinh", x, hyperbolic_limit, with_sign_of(half_exp(b, x), x));
+    case UnaryOp::cosh: return up_to(b, "cosh", x, hyperbolic_limit, half_exp(b, x));
+    case UnaryOp::asinh: return up_to(b, "asinh", x, inverse_limit, with_sign_of(log_twice(b, x), x));
+    case UnaryOp::acosh: {
+      const Expr beyond = b.bind("beyond", gt(x, inverse_limit));
+      return b.unless(beyond, b.bind("usual", call(b, "acosh", x)), log_twice(b, x));
+    }
+    case UnaryOp::log1p: {
+      const Expr beyond = b.bind("beyond", gt(x, constant(type, single ? 0x1p100 : 0x1p1000)));
+      return b.unless(beyond, b.bind("usual", call(b, "log1p", x)), call(b, "log", x));
+    }
+    default: return call(b, std::string(to_string(op)).c_str(), x);
+  }
+}
+
+Expr library_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y) {
+  const Expr result = library_call(b, std::string(to_string(op)), {x, y});
+  // The greatest finite numbers overflow in SLEEF's pow even to the first power.
+  return op == BinaryOp::pow ? select(eq(y, constant(y->dtype, 1.0)), x, result) : result;
+}
+
+}  // namespace lathe::math
