@@ -1,7 +1,7 @@
 #include "ir/passes/compact_buffers.h"
 
 #include "ir/analysis/simplify.h"
-#include "ir/passes/accesses.h"
+#include "ir/passes/buffer_uses.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
 
@@ -19,10 +19,10 @@ struct Span {
   Affine low;
   std::int64_t extent;
 };
-std::optional<Span> touched_span(const std::vector<Access>& accesses, size_t d, const Bounds& bounds) {
+std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t d, const Bounds& bounds) {
   std::optional<Affine> low;
   std::int64_t least = 0, greatest = 0;
-  for (const Access& access : accesses) {
+  for (const BufferUse& access : accesses) {
     std::optional<Affine> first = extreme(access.indices[d], access.loops, false, bounds);
     std::optional<Affine> last = extreme(access.indices[d], access.loops, true, bounds);
     if (!first || !last) return std::nullopt;
@@ -45,17 +45,17 @@ std::optional<Span> touched_span(const std::vector<Access>& accesses, size_t d, 
   return Span{*low, greatest - least + 1};
 }
 
-std::optional<Compacted> compact(const Buffer& buffer, const BufferAccesses& found, const Bounds& bounds) {
-  if (found.whole || found.accesses.empty() || !buffer->strides.empty() || buffer->offset || buffer->view_of) {
+std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, const Bounds& bounds) {
+  if (found.whole || found.uses.empty() || !buffer->strides.empty() || buffer->offset || buffer->view_of) {
     return std::nullopt;
   }
-  for (const Access& access : found.accesses) {
+  for (const BufferUse& access : found.uses) {
     if (access.indices.size() != buffer->rank()) return std::nullopt;
   }
   std::vector<Expr> shape = buffer->shape, origin(buffer->rank());
   bool shrinks = false;
   for (size_t d = 0; d < buffer->rank(); ++d) {
-    std::optional<Span> span = touched_span(found.accesses, d, bounds);
+    std::optional<Span> span = touched_span(found.uses, d, bounds);
     if (!span) continue;
     const std::int64_t* old = as_int(shape[d]);
     if (span->extent < 0 || (old && span->extent >= *old)) continue;
@@ -92,7 +92,7 @@ class Compactor : public Mutator {
     Block::Fields f = node->f;
     {
       BoundsScope scope(bounds_);
-      auto found = find_accesses(f.body, f.allocs, bounds_);
+      auto found = find_uses(f.body, f.allocs, bounds_);
       for (Buffer& alloc : f.allocs) {
         if (auto smaller = compact(alloc, found[alloc.get()], bounds_)) {
           changed = true;

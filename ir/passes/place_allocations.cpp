@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
-#include "ir/passes/accesses.h"
+#include "ir/passes/buffer_uses.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
 
-std::span<const LoopRange> below(const Access& access, size_t depth) {
+std::span<const LoopRange> below(const BufferUse& access, size_t depth) {
   return std::span(access.loops).subspan(std::min(depth, access.loops.size()));
 }
 
 /// Do different iterations of the loop at `depth` touch different elements, told apart by one dimension?
-bool disjoint(const std::vector<Access>& accesses, size_t depth, const Bounds& bounds) {
+bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
   Expr variable = accesses[0].loops[depth].variable;
   for (size_t d = 0; d < accesses[0].indices.size(); ++d) {
     std::int64_t c = accesses[0].indices[d].coefficient(variable);
@@ -22,7 +22,7 @@ bool disjoint(const std::vector<Access>& accesses, size_t depth, const Bounds& b
     std::optional<Affine> origin;
     std::int64_t least = 0, greatest = 0;
     bool apart = true;
-    for (const Access& access : accesses) {
+    for (const BufferUse& access : accesses) {
       Affine rest = access.indices[d];
       if (rest.coefficient(variable) != c || !add_term(rest, variable, -c)) { apart = false; break; }
       std::optional<Affine> low = extreme(rest, below(access, depth + 1), false, bounds);
@@ -43,7 +43,7 @@ bool disjoint(const std::vector<Access>& accesses, size_t depth, const Bounds& b
 struct Box {
   std::vector<Affine> low, high;
 };
-std::optional<Box> filled_box(const Access& store, std::span<const LoopRange> inner, const Bounds& bounds) {
+std::optional<Box> filled_box(const BufferUse& store, std::span<const LoopRange> inner, const Bounds& bounds) {
   Box box;
   std::vector<std::int64_t> extents;
   for (const LoopRange& loop : inner) {
@@ -83,7 +83,7 @@ bool at_most(Affine a, const Affine& b) {
 }
 
 /// Does `store` write, before `read` in the same iteration of their common loops, all that it reads?
-bool covers(const Access& store, const Access& read, const Bounds& bounds) {
+bool covers(const BufferUse& store, const BufferUse& read, const Bounds& bounds) {
   if (store.conditional || store.order >= read.order || store.indices.size() != read.indices.size()) return false;
   size_t common = 0;
   while (common < store.loops.size() && common < read.loops.size() && store.loop_nodes[common] &&
@@ -100,10 +100,10 @@ bool covers(const Access& store, const Access& read, const Bounds& bounds) {
   return true;
 }
 
-bool every_read_covered(const std::vector<Access>& accesses, const Bounds& bounds) {
-  for (const Access& read : accesses) {
+bool every_read_covered(const std::vector<BufferUse>& accesses, const Bounds& bounds) {
+  for (const BufferUse& read : accesses) {
     if (!read.reads) continue;
-    bool covered = std::any_of(accesses.begin(), accesses.end(), [&](const Access& store) {
+    bool covered = std::any_of(accesses.begin(), accesses.end(), [&](const BufferUse& store) {
       return store.writes && covers(store, read, bounds);
     });
     if (!covered) return false;
@@ -112,11 +112,11 @@ bool every_read_covered(const std::vector<Access>& accesses, const Bounds& bound
 }
 
 /// The innermost loop into whose body the buffer may move; null when it stays.
-const For* find_home(const BufferAccesses& found, const Bounds& bounds) {
-  if (found.whole || found.accesses.empty()) return nullptr;
-  const std::vector<Access>& all = found.accesses;
+const For* find_home(const BufferUses& found, const Bounds& bounds) {
+  if (found.whole || found.uses.empty()) return nullptr;
+  const std::vector<BufferUse>& all = found.uses;
   size_t common = all[0].loop_nodes.size();
-  for (const Access& access : all) {
+  for (const BufferUse& access : all) {
     size_t same = 0;
     while (same < std::min(common, access.loop_nodes.size()) && access.loop_nodes[same] == all[0].loop_nodes[same]) ++same;
     common = same;
@@ -162,10 +162,10 @@ class Placer : public Mutator {
     Block::Fields f = node->f;
     {
       BoundsScope scope(bounds_);
-      auto found = find_accesses(f.body, f.allocs, bounds_);
+      auto found = find_uses(f.body, f.allocs, bounds_);
       std::erase_if(f.allocs, [&](const Buffer& alloc) {
-        const BufferAccesses& uses = found[alloc.get()];
-        if (uses.accesses.empty() && !uses.whole) return true;
+        const BufferUses& uses = found[alloc.get()];
+        if (uses.uses.empty() && !uses.whole) return true;
         const For* home = find_home(uses, bounds_);
         if (home) homes_[home].push_back(alloc);
         return home != nullptr;

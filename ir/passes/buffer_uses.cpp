@@ -1,4 +1,4 @@
-#include "ir/passes/accesses.h"
+#include "ir/passes/buffer_uses.h"
 
 #include "ir/visitor.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 class Finder : public Visitor {
  public:
-  Finder(std::unordered_map<const BufferNode*, BufferAccesses>& found, Bounds& bounds) : found_(found), bounds_(bounds) {}
+  Finder(std::unordered_map<const BufferNode*, BufferUses>& found, Bounds& bounds) : found_(found), bounds_(bounds) {}
 
  protected:
   void visit_For(const For* node) override {
@@ -75,7 +75,7 @@ class Finder : public Visitor {
     if (buffer->view_of) touch_whole(buffer->view_of->buffer);
     auto found = found_.find(buffer.get());
     if (found == found_.end()) return;
-    Access access{writes, reads, masked || conditions_ > 0, order_++, {}, loops_, nodes_};
+    BufferUse access{writes, reads, masked || conditions_ > 0, order_++, {}, loops_, nodes_};
     for (const Expr& i : indices) {
       Affine a = without_lets(to_affine(i));
       if (a.lanes > 1) {
@@ -88,7 +88,7 @@ class Finder : public Visitor {
       }
       access.indices.push_back(std::move(a));
     }
-    found->second.accesses.push_back(std::move(access));
+    found->second.uses.push_back(std::move(access));
   }
 
   Affine without_lets(const Affine& a) const {
@@ -104,7 +104,7 @@ class Finder : public Visitor {
     return result;
   }
 
-  std::unordered_map<const BufferNode*, BufferAccesses>& found_;
+  std::unordered_map<const BufferNode*, BufferUses>& found_;
   Bounds& bounds_;
   std::unordered_map<const Var*, Affine> lets_;
   std::vector<LoopRange> loops_;
@@ -115,9 +115,9 @@ class Finder : public Visitor {
 
 }  // namespace
 
-std::unordered_map<const BufferNode*, BufferAccesses> find_accesses(const Stmt& s, const std::vector<Buffer>& wanted,
+std::unordered_map<const BufferNode*, BufferUses> find_uses(const Stmt& s, const std::vector<Buffer>& wanted,
                                                                     Bounds& bounds) {
-  std::unordered_map<const BufferNode*, BufferAccesses> found;
+  std::unordered_map<const BufferNode*, BufferUses> found;
   for (const Buffer& buffer : wanted) found[buffer.get()];
   Finder(found, bounds).visit(s);
   return found;

@@ -7,7 +7,7 @@
 namespace lathe {
 
 /// One Load, Store or AddressOf of a buffer below some statement.
-struct Access {
+struct BufferUse {
   bool writes = false;
   bool reads = false;
   bool conditional = false;         ///< under an If, a While or a mask
@@ -20,11 +20,11 @@ struct Access {
 /// Every access of each buffer of `wanted` below `s`. `bounds` learns of the loops and Lets below `s`, for `extreme` to ask;
 /// drop that with a BoundsScope. Vector indices contribute all of their lanes. A view of a wanted buffer makes its entry
 /// `whole`: nothing is known of what it touches.
-struct BufferAccesses {
-  std::vector<Access> accesses;
+struct BufferUses {
+  std::vector<BufferUse> uses;
   bool whole = false;
 };
-std::unordered_map<const BufferNode*, BufferAccesses> find_accesses(const Stmt& s, const std::vector<Buffer>& wanted,
+std::unordered_map<const BufferNode*, BufferUses> find_uses(const Stmt& s, const std::vector<Buffer>& wanted,
                                                                     Bounds& bounds);
 
 }  // namespace lathe
