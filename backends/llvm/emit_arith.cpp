@@ -1,0 +1,229 @@
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include "backends/llvm/emitter.h"
+#include "ir/error.h"
+
+namespace lathe::codegen {
+
+llvm::Value* FunctionEmitter::emit_unary(UnaryOp op, DType dtype, llvm::Value* a) {
+  if (op == UnaryOp::bit_not || op == UnaryOp::logical_not) return b.CreateNot(a);
+  if (!dtype.is_float()) {
+    if (dtype.is_bool() || (op == UnaryOp::abs && dtype.is_unsigned())) return a;
+    if (op == UnaryOp::neg) return b.CreateNeg(a);
+    if (op == UnaryOp::abs) return b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, b.getFalse());
+    throw Bug("emission got " + std::string(to_string(op)) + " of " + to_string(dtype));
+  }
+  if (is_half(dtype)) {
+    llvm::Type* type = a->getType();
+    if (op == UnaryOp::neg) return b.CreateXor(a, int_constant(type, 0x8000));
+    if (op == UnaryOp::abs) return b.CreateAnd(a, int_constant(type, 0x7fff));
+    if (op == UnaryOp::signbit) return b.CreateICmpSLT(a, int_constant(type, 0));
+    llvm::Value* result = emit_unary(op, f32.with_lanes(dtype.lanes), floats.widen(dtype, a));
+    return result->getType()->getScalarType()->isFloatTy() ? floats.narrow(dtype, result) : result;
+  }
+  llvm::Value* infinity = llvm::ConstantFP::getInfinity(a->getType());
+  switch (op) {
+    case UnaryOp::neg: return b.CreateFNeg(a);
+    case UnaryOp::abs: return floats.abs(a);
+    case UnaryOp::sqrt: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
+    case UnaryOp::rsqrt:
+      return b.CreateFDiv(llvm::ConstantFP::get(a->getType(), 1.0), b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a));
+    case UnaryOp::floor: return floats.floor(a);
+    case UnaryOp::ceil: return floats.ceil(a);
+    case UnaryOp::trunc: return floats.trunc(a);
+    case UnaryOp::round: return floats.round_even(a);
+    case UnaryOp::is_nan: return b.CreateFCmpUNO(a, a);
+    case UnaryOp::is_inf: return b.CreateFCmpOEQ(floats.abs(a), infinity);
+    case UnaryOp::is_finite: return b.CreateFCmpOLT(floats.abs(a), infinity);
+    case UnaryOp::signbit: {
+      llvm::Type* bits = with_lanes_of(b.getIntNTy(dtype.bits), a->getType());
+      return b.CreateICmpSLT(b.CreateBitCast(a, bits), int_constant(bits, 0));
+    }
+    default: throw Bug("emission got " + std::string(to_string(op)) + ", which lower_math should have replaced");
+  }
+}
+
+llvm::Value* FunctionEmitter::emit_binary(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* c) {
+  if (is_comparison(op)) return emit_comparison(op, dtype, a, c);
+  if (dtype.is_bool()) return emit_bool_binary(op, a, c);
+  if (!dtype.is_float()) return emit_integer_binary(op, dtype, a, c);
+  if (!is_half(dtype)) return emit_float_binary(op, a, c);
+  if (op == BinaryOp::copysign) {
+    llvm::Type* type = a->getType();
+    return b.CreateOr(b.CreateAnd(a, int_constant(type, 0x7fff)), b.CreateAnd(c, int_constant(type, 0x8000)));
+  }
+  return floats.narrow(dtype, emit_float_binary(op, floats.widen(dtype, a), floats.widen(dtype, c)));
+}
+
+llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
+  switch (op) {
+    case BinaryOp::add: return b.CreateFAdd(x, y);
+    case BinaryOp::sub: return b.CreateFSub(x, y);
+    case BinaryOp::mul: return b.CreateFMul(x, y);
+    case BinaryOp::div: return b.CreateFDiv(x, y);
+    case BinaryOp::min: return floats.minimum(x, y);
+    case BinaryOp::max: return floats.maximum(x, y);
+    case BinaryOp::copysign: return floats.copysign(x, y);
+    default: throw Bug("emission got " + std::string(to_string(op)) + " of floats, which lower_math should have replaced");
+  }
+}
+
+llvm::Value* FunctionEmitter::emit_bool_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
+  switch (op) {
+    case BinaryOp::logical_and:
+    case BinaryOp::bit_and:
+    case BinaryOp::mul:
+    case BinaryOp::min: return b.CreateAnd(x, y);
+    case BinaryOp::logical_or:
+    case BinaryOp::bit_or:
+    case BinaryOp::add:
+    case BinaryOp::max: return b.CreateOr(x, y);
+    case BinaryOp::bit_xor: return b.CreateXor(x, y);
+    default: throw Bug("emission got " + std::string(to_string(op)) + " of bools");
+  }
+}
+
+llvm::Value* FunctionEmitter::emit_integer_binary(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
+  const bool is_signed = dtype.is_signed();
+  switch (op) {
+    case BinaryOp::add: return b.CreateAdd(x, y);
+    case BinaryOp::sub: return b.CreateSub(x, y);
+    case BinaryOp::mul: return b.CreateMul(x, y);
+    case BinaryOp::min:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+    case BinaryOp::max:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+    case BinaryOp::bit_and: return b.CreateAnd(x, y);
+    case BinaryOp::bit_or: return b.CreateOr(x, y);
+    case BinaryOp::bit_xor: return b.CreateXor(x, y);
+    case BinaryOp::shl:
+    case BinaryOp::shr: return emit_shift(op, dtype, x, y);
+    case BinaryOp::floor_div:
+    case BinaryOp::floor_mod: return emit_division(op, dtype, x, y);
+    default: throw Bug("emission got " + std::string(to_string(op)) + " of " + to_string(dtype));
+  }
+}
+
+// LLVM's shift by the width or more is poison: the count is clamped, and where zero is wanted, selected.
+llvm::Value* FunctionEmitter::emit_shift(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* count) {
+  llvm::Value* clamped =
+      b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, int_constant(count->getType(), dtype.bits - 1));
+  if (op == BinaryOp::shr && dtype.is_signed()) return b.CreateAShr(x, clamped);
+  llvm::Value* shifted = op == BinaryOp::shl ? b.CreateShl(x, clamped) : b.CreateLShr(x, clamped);
+  llvm::Value* inside = b.CreateICmpULT(count, int_constant(count->getType(), dtype.bits));
+  return b.CreateSelect(inside, shifted, llvm::Constant::getNullValue(x->getType()));
+}
+
+namespace {
+
+/// The value of a constant or a splat of one.
+const llvm::APInt* constant_int(llvm::Value* v) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(v);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(constant);
+  return number ? &number->getValue() : nullptr;
+}
+
+}  // namespace
+
+llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
+  llvm::Type* type = x->getType();
+  llvm::Constant* zero = llvm::Constant::getNullValue(type);
+  const bool is_signed = dtype.is_signed(), divide = op == BinaryOp::floor_div;
+  if (const llvm::APInt* c = constant_int(y)) {
+    if (c->isZero()) return zero;
+    if (c->isOne()) return divide ? x : zero;
+    if (c->isAllOnes() && is_signed) return divide ? b.CreateNeg(x) : zero;
+    if (!is_signed || (c->isPowerOf2() && !c->isNegative())) {
+      if (c->isPowerOf2()) {
+        if (!divide) return b.CreateAnd(x, b.CreateSub(y, int_constant(type, 1)));
+        return is_signed ? b.CreateAShr(x, c->logBase2()) : b.CreateLShr(x, c->logBase2());
+      }
+      return divide ? b.CreateUDiv(x, y) : b.CreateURem(x, y);
+    }
+  }
+  const bool constant = constant_int(y) != nullptr;
+  llvm::Value* by_zero = nullptr;
+  llvm::Value* divisor = y;
+  if (!constant) {
+    // A divisor of one stands in for those that trap; MIN / 1 is the MIN that is wanted of MIN / -1.
+    by_zero = b.CreateICmpEQ(y, zero);
+    llvm::Value* traps = by_zero;
+    if (is_signed) {
+      llvm::Value* least = llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(dtype.bits));
+      llvm::Value* overflows = b.CreateAnd(b.CreateICmpEQ(x, least), b.CreateICmpEQ(y, int_constant(type, -1)));
+      traps = b.CreateOr(by_zero, overflows);
+    }
+    divisor = b.CreateSelect(traps, int_constant(type, 1), y);
+  }
+  llvm::Value *quotient, *remainder;
+  if (type->isVectorTy() && !constant && dtype.bits <= 32) {
+    // No vector unit divides integers. A quotient of 16-bit integers is at least 2^-16 away, relatively, from the next
+    // integer above it, and rounding to float moves it less; likewise 32 bits and double.
+    llvm::Type* reals = with_lanes_of(dtype.bits <= 16 ? b.getFloatTy() : b.getDoubleTy(), type);
+    auto to_real = [&](llvm::Value* v) { return is_signed ? b.CreateSIToFP(v, reals) : b.CreateUIToFP(v, reals); };
+    llvm::Value* ratio = b.CreateFDiv(to_real(x), to_real(divisor));
+    quotient = is_signed ? b.CreateFPToSI(ratio, type) : b.CreateFPToUI(ratio, type);
+    remainder = b.CreateSub(x, b.CreateMul(quotient, divisor));
+  } else {
+    quotient = is_signed ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor);
+    remainder = b.CreateSub(x, b.CreateMul(quotient, divisor));
+  }
+  if (is_signed) {
+    // Toward minus infinity: one less where the remainder is not zero and has not the divisor's sign.
+    llvm::Value* wrong_sign = b.CreateICmpSLT(b.CreateXor(remainder, divisor), zero);
+    llvm::Value* adjust = b.CreateAnd(wrong_sign, b.CreateICmpNE(remainder, zero));
+    if (divide) quotient = b.CreateAdd(quotient, b.CreateSExt(adjust, type));
+    else remainder = b.CreateAdd(remainder, b.CreateSelect(adjust, divisor, zero));
+  }
+  llvm::Value* result = divide ? quotient : remainder;
+  // MIN % -1 was taken by 1, which leaves zero as well.
+  return by_zero ? b.CreateSelect(by_zero, zero, result) : result;
+}
+
+llvm::Value* FunctionEmitter::emit_comparison(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
+  if (dtype.is_float()) {
+    if (is_half(dtype)) x = floats.widen(dtype, x), y = floats.widen(dtype, y);
+    switch (op) {
+      case BinaryOp::eq: return b.CreateFCmpOEQ(x, y);
+      case BinaryOp::ne: return b.CreateFCmpUNE(x, y);
+      case BinaryOp::lt: return b.CreateFCmpOLT(x, y);
+      case BinaryOp::le: return b.CreateFCmpOLE(x, y);
+      case BinaryOp::gt: return b.CreateFCmpOGT(x, y);
+      default: return b.CreateFCmpOGE(x, y);
+    }
+  }
+  const bool is_signed = dtype.is_signed();
+  switch (op) {
+    case BinaryOp::eq: return b.CreateICmpEQ(x, y);
+    case BinaryOp::ne: return b.CreateICmpNE(x, y);
+    case BinaryOp::lt: return is_signed ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+    case BinaryOp::le: return is_signed ? b.CreateICmpSLE(x, y) : b.CreateICmpULE(x, y);
+    case BinaryOp::gt: return is_signed ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y);
+    default: return is_signed ? b.CreateICmpSGE(x, y) : b.CreateICmpUGE(x, y);
+  }
+}
+
+// ramp(x, 1) < broadcast(n) in 64 bits is two or four registers of comparisons for one of floats. The lanes that hold are a
+// prefix, whose length fits a narrow integer.
+llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
+  auto* ramp = node->a.as<Ramp>();
+  auto* limit = node->b.as<Broadcast>();
+  auto* limit_imm = node->b.as<IntImm>();
+  if (!ramp || (!limit && !limit_imm) || !(ramp->dtype.element() == i64) || !is_int(ramp->stride, 1)) return nullptr;
+  if (node->op != BinaryOp::lt && node->op != BinaryOp::le) return nullptr;
+  // The difference must not wrap, so both sides have to be indices.
+  if (!is_pure_index(ramp->base) || (limit && !is_pure_index(limit->value))) return nullptr;
+  const int lanes = ramp->dtype.lanes;
+  llvm::Value* bound = limit ? emit_index(limit->value) : b.getInt64(limit_imm->value);
+  llvm::Value* count = b.CreateNSWSub(bound, emit_index(ramp->base));
+  if (node->op == BinaryOp::le) count = b.CreateNSWAdd(count, b.getInt64(1));
+  count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, b.getInt64(lanes));
+  count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
+  llvm::SmallVector<llvm::Constant*, 16> steps;
+  for (int i = 0; i < lanes; ++i) steps.push_back(b.getInt32(i));
+  return b.CreateICmpULT(llvm::ConstantVector::get(steps), splat(b, b.CreateTrunc(count, b.getInt32Ty()), lanes));
+}
+
+}  // namespace lathe::codegen

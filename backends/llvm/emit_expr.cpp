@@ -1,0 +1,292 @@
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+
+#include "backends/llvm/emitter.h"
+#include "ir/error.h"
+#include "ir/intrinsics.h"
+#include "ir/text/print.h"
+
+namespace lathe::codegen {
+
+void FunctionEmitter::remember(const Expr& e, llvm::Value* value) {
+  // A load from memory that the kernel writes holds for one statement only.
+  if (!kernel.info.is_stable(e.get())) {
+    transient_[e.get()] = value;
+    return;
+  }
+  values_[e.get()] = value;
+  value_log_.push_back(e.get());
+}
+
+void FunctionEmitter::close_scope(Scope scope) {
+  for (; value_log_.size() > scope.values; value_log_.pop_back()) values_.erase(value_log_.back());
+  for (; offset_log_.size() > scope.offsets; offset_log_.pop_back()) offsets_.erase(offset_log_.back());
+  transient_.clear();
+}
+
+llvm::Value* FunctionEmitter::emit(const Expr& e) {
+  if (auto found = values_.find(e.get()); found != values_.end()) return found->second;
+  if (auto found = transient_.find(e.get()); found != transient_.end()) return found->second;
+  llvm::Value* value = emit_new(e);
+  if (e->kind != ExprKind::Var && e->kind != ExprKind::IntImm && e->kind != ExprKind::FloatImm) remember(e, value);
+  return value;
+}
+
+llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::IntImm: return emit_imm(e->dtype, static_cast<const IntImm*>(e.get())->value);
+    case ExprKind::FloatImm: {
+      const double value = static_cast<const FloatImm*>(e.get())->value;
+      if (!is_half(e->dtype)) return llvm::ConstantFP::get(value_type(context, e->dtype), value);
+      llvm::APFloat bits(value);
+      bool inexact;
+      bits.convert(e->dtype.code == TypeCode::brain ? llvm::APFloat::BFloat() : llvm::APFloat::IEEEhalf(),
+                   llvm::APFloat::rmNearestTiesToEven, &inexact);
+      return llvm::ConstantInt::get(value_type(context, e->dtype), bits.bitcastToAPInt());
+    }
+    case ExprKind::Var: {
+      auto* var = static_cast<const Var*>(e.get());
+      auto found = vars_.find(var);
+      LATHE_CHECK(found != vars_.end(), "variable " + var->name + " is not bound in " + kernel.func->name);
+      return found->second;
+    }
+    case ExprKind::Unary: {
+      auto* node = static_cast<const Unary*>(e.get());
+      return emit_unary(node->op, node->a->dtype, emit(node->a));
+    }
+    case ExprKind::Binary: {
+      auto* node = static_cast<const Binary*>(e.get());
+      if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
+      llvm::Value* a = emit(node->a);
+      return emit_binary(node->op, node->a->dtype, a, emit(node->b));
+    }
+    case ExprKind::Select: return emit_select(static_cast<const Select*>(e.get()));
+    case ExprKind::Cast: {
+      auto* node = static_cast<const Cast*>(e.get());
+      return emit_cast(node->dtype, node->value->dtype, emit(node->value));
+    }
+    case ExprKind::Load: return emit_load(static_cast<const Load*>(e.get()));
+    case ExprKind::Ramp: return emit_ramp(static_cast<const Ramp*>(e.get()));
+    case ExprKind::Broadcast: return splat(b, emit(static_cast<const Broadcast*>(e.get())->value), e->dtype.lanes);
+    case ExprKind::Shuffle: return emit_shuffle(static_cast<const Shuffle*>(e.get()));
+    case ExprKind::Call: return emit_call(static_cast<const Call*>(e.get()));
+    case ExprKind::AddressOf: {
+      auto* node = static_cast<const AddressOf*>(e.get());
+      llvm::Value* address = element_address(node->buffer.get(), split_offset(node->indices[0]), false);
+      return b.CreatePtrToInt(address, b.getInt64Ty());
+    }
+  }
+  throw Bug("unknown expression kind");
+}
+
+llvm::Value* FunctionEmitter::emit_imm(DType dtype, std::int64_t value) {
+  if (dtype.is_bool()) value = value != 0 ? 1 : 0;
+  const unsigned bits = dtype.is_bool() ? 1 : dtype.bits;
+  const auto mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  return llvm::ConstantInt::get(value_type(context, dtype), llvm::APInt(bits, static_cast<std::uint64_t>(value) & mask));
+}
+
+// ---- indices ----
+
+bool FunctionEmitter::is_pure_index(const Expr& e) {
+  if (!(e->dtype == i64)) return false;
+  if (e->kind == ExprKind::IntImm) return true;
+  if (auto* var = e.as<Var>()) return index_vars_.count(var) != 0;
+  auto* node = e.as<Binary>();
+  return node && (node->op == BinaryOp::add || node->op == BinaryOp::sub || node->op == BinaryOp::mul) &&
+         is_pure_index(node->a) && is_pure_index(node->b);
+}
+
+bool FunctionEmitter::is_non_negative(const Expr& e) {
+  if (!(e->dtype == i64)) return false;
+  if (auto* imm = e.as<IntImm>()) return imm->value >= 0;
+  if (auto* var = e.as<Var>()) return non_negative_vars_.count(var) != 0;
+  auto* node = e.as<Binary>();
+  if (!node) return false;
+  switch (node->op) {
+    case BinaryOp::add:
+    case BinaryOp::mul:  // may wrap as a value, never as an index
+    case BinaryOp::min:
+    case BinaryOp::floor_div: return is_non_negative(node->a) && is_non_negative(node->b);
+    case BinaryOp::max: return is_non_negative(node->a) || is_non_negative(node->b);
+    case BinaryOp::floor_mod: return is_non_negative(node->b);
+    default: return false;
+  }
+}
+
+llvm::Value* FunctionEmitter::emit_index(const Expr& e) {
+  auto* node = e.as<Binary>();
+  if (!node || !(e->dtype == i64)) return emit(e);
+  if (auto found = values_.find(e.get()); found != values_.end()) return found->second;
+  const bool division = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
+  const auto* divisor = node->b.as<IntImm>();
+  if (division && divisor && divisor->value > 0 && is_non_negative(node->a)) {
+    llvm::Value* a = emit_index(node->a);
+    llvm::Value* c = b.getInt64(divisor->value);
+    return node->op == BinaryOp::floor_div ? b.CreateUDiv(a, c) : b.CreateURem(a, c);
+  }
+  const bool pure = is_pure_index(e);
+  const bool arithmetic = node->op == BinaryOp::add || node->op == BinaryOp::sub || node->op == BinaryOp::mul;
+  if (!pure || !arithmetic) return emit(e);
+  llvm::Value *a = emit_index(node->a), *c = emit_index(node->b);
+  if (node->op == BinaryOp::add) return b.CreateNSWAdd(a, c);
+  if (node->op == BinaryOp::sub) return b.CreateNSWSub(a, c);
+  return b.CreateNSWMul(a, c);
+}
+
+// ---- vectors ----
+
+llvm::Value* FunctionEmitter::emit_ramp(const Ramp* node) {
+  const int lanes = node->dtype.lanes;
+  llvm::Type* type = value_type(context, node->dtype);
+  llvm::SmallVector<llvm::Constant*, 16> steps;
+  for (int i = 0; i < lanes; ++i) steps.push_back(int_constant(type->getScalarType(), i));
+  llvm::Value* iota = lanes == 1 ? static_cast<llvm::Value*>(steps[0]) : llvm::ConstantVector::get(steps);
+  llvm::Value* stride = splat(b, emit(node->stride), lanes);
+  return b.CreateAdd(splat(b, emit(node->base), lanes), b.CreateMul(iota, stride));
+}
+
+llvm::Value* FunctionEmitter::emit_select(const Select* node) {
+  llvm::Value* condition = emit(node->condition);
+  llvm::Value* when_true = emit(node->when_true);
+  return b.CreateSelect(condition, when_true, emit(node->when_false));
+}
+
+llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
+  llvm::SmallVector<llvm::Value*, 4> vectors;
+  std::vector<int> starts;
+  bool uniform = true;
+  int total = 0;
+  for (const Expr& e : node->vectors) {
+    vectors.push_back(emit(e));
+    starts.push_back(total);
+    total += e->dtype.lanes;
+    uniform = uniform && e->dtype == node->vectors[0]->dtype && e->dtype.lanes > 1;
+  }
+  const int lanes = node->dtype.lanes;
+  if (lanes == 1) {
+    size_t k = starts.size() - 1;
+    while (starts[k] > node->lanes[0]) --k;
+    return node->vectors[k]->dtype.lanes == 1 ? vectors[k] : b.CreateExtractElement(vectors[k], node->lanes[0] - starts[k]);
+  }
+  if (uniform && vectors.size() <= 2)
+    return b.CreateShuffleVector(vectors[0], vectors.size() == 2 ? vectors[1] : llvm::PoisonValue::get(vectors[0]->getType()),
+                                 node->lanes);
+  // Operands of different widths are first laid end to end: pairs are joined after widening each to the whole.
+  llvm::Value* joined = nullptr;
+  llvm::Type* whole = llvm::FixedVectorType::get(value_type(context, node->dtype.element()), total);
+  for (size_t k = 0; k < vectors.size(); ++k) {
+    const int count = node->vectors[k]->dtype.lanes;
+    llvm::Value* wide;
+    if (count == 1) {
+      wide = b.CreateInsertElement(joined ? joined : llvm::PoisonValue::get(whole), vectors[k], b.getInt64(starts[k]));
+    } else {
+      std::vector<int> place(total, -1), merge(total);
+      for (int i = 0; i < count; ++i) place[starts[k] + i] = i;
+      wide = b.CreateShuffleVector(vectors[k], place);
+      if (joined) {
+        for (int i = 0; i < total; ++i) merge[i] = i < starts[k] ? i : total + i;
+        wide = b.CreateShuffleVector(joined, wide, merge);
+      }
+    }
+    joined = wide;
+  }
+  if (total == 1) return splat(b, vectors[0], lanes);
+  return b.CreateShuffleVector(joined, node->lanes);
+}
+
+// ---- calls ----
+
+llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector) {
+  int lanes = dtype.lanes;
+  LATHE_CHECK((lanes & (lanes - 1)) == 0, "a lane reduction of " + std::to_string(lanes) + " lanes");
+  while (lanes > 1) {
+    lanes /= 2;
+    std::vector<int> low(lanes), high(lanes);
+    for (int i = 0; i < lanes; ++i) low[i] = i, high[i] = i + lanes;
+    llvm::Value* lower = lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{0}) : b.CreateShuffleVector(vector, low);
+    llvm::Value* upper = lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{1}) : b.CreateShuffleVector(vector, high);
+    vector = emit_binary(op, dtype.with_lanes(lanes), lower, upper);
+  }
+  return vector;
+}
+
+llvm::Value* FunctionEmitter::emit_call(const Call* node) {
+  llvm::SmallVector<llvm::Value*, 4> args;
+  for (const Expr& arg : node->args) args.push_back(emit(arg));
+  if (node->call_kind == CallKind::extern_scalar) {
+    llvm::SmallVector<llvm::Type*, 4> types;
+    for (llvm::Value* arg : args) types.push_back(arg->getType());
+    auto* type = llvm::FunctionType::get(value_type(context, node->dtype), types, false);
+    llvm::Function* callee = kernel.module.getFunction(node->callee);
+    if (!callee) {
+      callee = llvm::Function::Create(type, llvm::Function::ExternalLinkage, node->callee, kernel.module);
+      callee->setDoesNotThrow();
+      callee->setWillReturn();
+      kernel.externals.push_back(node->callee);
+    }
+    LATHE_CHECK(callee->getFunctionType() == type, "extern " + node->callee + " is called with two signatures");
+    llvm::CallInst* call = b.CreateCall(callee, args);
+    // What gets no address computes from its arguments alone; it may have an effect only where its value is not used.
+    const bool addressed = std::any_of(node->args.begin(), node->args.end(), [](const Expr& arg) { return arg.as<AddressOf>(); });
+    if (!addressed && node != evaluated_) call->setDoesNotAccessMemory();
+    return call;
+  }
+  const DType dtype = node->args[0]->dtype;
+  const std::string& name = node->callee;
+  if (name == "fma") {
+    if (!is_half(dtype)) return floats.fma(args[0], args[1], args[2]);
+    // A product of two 16-bit floats is exact in double; the sum is rounded to odd on the way down.
+    for (llvm::Value*& arg : args) arg = emit_cast(f64, dtype, arg);
+    return emit_cast(dtype, f64, floats.fma(args[0], args[1], args[2]));
+  }
+  if (name == "reinterpret") {
+    llvm::Value* bits = dtype.is_bool() ? b.CreateZExt(args[0], with_lanes_of(b.getInt8Ty(), args[0]->getType())) : args[0];
+    if (node->dtype.is_bool()) return b.CreateIsNotNull(bits);
+    return b.CreateBitCast(bits, value_type(context, node->dtype));
+  }
+  if (name == "population_count") return b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, args[0]);
+  if (name == "reduce_add") return emit_reduce(BinaryOp::add, dtype, args[0]);
+  if (name == "reduce_mul") return emit_reduce(BinaryOp::mul, dtype, args[0]);
+  if (name == "reduce_min") return emit_reduce(BinaryOp::min, dtype, args[0]);
+  if (name == "reduce_max") return emit_reduce(BinaryOp::max, dtype, args[0]);
+  if (name == "reduce_and") return emit_reduce(dtype.is_bool() ? BinaryOp::logical_and : BinaryOp::bit_and, dtype, args[0]);
+  if (name == "reduce_or") return emit_reduce(dtype.is_bool() ? BinaryOp::logical_or : BinaryOp::bit_or, dtype, args[0]);
+  throw Bug("emission does not know the intrinsic " + name + " in " + print(kernel.func));
+}
+
+// ---- casts ----
+
+llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value) {
+  to = to.with_lanes(from.lanes);
+  if (to == from) return value;
+  llvm::Type* type = value_type(context, to);
+  if (to.is_bool()) {
+    if (from.is_float()) {
+      value = is_half(from) ? floats.widen(from, value) : value;
+      return b.CreateFCmpUNE(value, llvm::Constant::getNullValue(value->getType()));
+    }
+    return b.CreateIsNotNull(value);
+  }
+  if (is_half(to)) {
+    if (from.is_float() && from.bits == 64) return floats.narrow_double(to, value);
+    // A float holds every integer of 16 bits; wider ones go through double.
+    if (!from.is_float() && from.bits > 16)
+      return floats.narrow_double(to, emit_cast(f64, from, value));
+    return floats.narrow(to, emit_cast(f32, from, value));
+  }
+  if (is_half(from)) return emit_cast(to, f32.with_lanes(from.lanes), floats.widen(from, value));
+  if (to.is_float()) {
+    if (from.is_float()) return to.bits > from.bits ? b.CreateFPExt(value, type) : b.CreateFPTrunc(value, type);
+    return from.is_signed() ? b.CreateSIToFP(value, type) : b.CreateUIToFP(value, type);
+  }
+  if (from.is_float()) {
+    // Out of range LLVM's result is poison; freezing makes it some value.
+    return b.CreateFreeze(to.is_signed() ? b.CreateFPToSI(value, type) : b.CreateFPToUI(value, type));
+  }
+  return from.is_signed() ? b.CreateSExtOrTrunc(value, type) : b.CreateZExtOrTrunc(value, type);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,279 @@
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <numeric>
+
+#include "backends/llvm/emitter.h"
+#include "ir/abi.h"
+#include "ir/error.h"
+
+namespace lathe::codegen {
+
+// ---- addresses ----
+
+llvm::Value* FunctionEmitter::base_pointer(const BufferNode* buffer) {
+  const BufferNode* storage = storage_of(buffer);
+  auto param = kernel.param_index.find(buffer);
+  if (param == kernel.param_index.end() && storage != buffer) return base_pointer(storage);
+  auto found = pointers_.find(buffer);
+  if (found != pointers_.end()) return found->second;
+  llvm::Value* pointer;
+  auto load_pointer = [&](llvm::Value* address, llvm::Type* type) {
+    auto* load = prologue.CreateLoad(type, address);
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
+    return load;
+  };
+  if (param != kernel.param_index.end()) {
+    pointer = load_pointer(prologue.CreateConstInBoundsGEP1_64(prologue.getPtrTy(), buffers_argument, param->second),
+                           prologue.getPtrTy());
+  } else if (buffer->space == space::global) {
+    pointer = context_field(offsetof(LatheContext, shared_workspace), prologue.getPtrTy());
+  } else if (buffer->space == space::worker) {
+    llvm::Value* stride = context_field(offsetof(LatheContext, worker_stride), prologue.getInt64Ty());
+    llvm::Value* offset = prologue.CreateNSWMul(prologue.CreateSExt(worker, prologue.getInt64Ty()), stride);
+    pointer = prologue.CreateGEP(prologue.getInt8Ty(), context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy()),
+                                 offset);
+  } else {
+    throw Refusal("emit", 2, "buffer " + buffer->name + " lives in space '" + buffer->space + "', which kernels cannot address");
+  }
+  name(pointer, buffer->name);
+  return pointers_[buffer] = pointer;
+}
+
+FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {
+  if (auto* imm = index.as<IntImm>()) return {nullptr, imm->value};
+  if (auto found = offsets_.find(index.get()); found != offsets_.end()) return found->second;
+  Offset result;
+  auto* node = index.as<Binary>();
+  if (node && (node->op == BinaryOp::add || node->op == BinaryOp::sub)) {
+    const Offset a = split_offset(node->a), c = split_offset(node->b);
+    const bool add = node->op == BinaryOp::add;
+    result.constant = add ? a.constant + c.constant : a.constant - c.constant;
+    if (!c.variable) result.variable = a.variable;
+    else if (!a.variable) result.variable = add ? c.variable : b.CreateNeg(c.variable);
+    else result.variable = add ? b.CreateAdd(a.variable, c.variable) : b.CreateSub(a.variable, c.variable);
+  } else if (node && node->op == BinaryOp::mul && node->b.as<IntImm>()) {
+    const std::int64_t factor = node->b.as<IntImm>()->value;
+    const Offset a = split_offset(node->a);
+    result.constant = a.constant * factor;
+    if (a.variable) result.variable = b.CreateMul(a.variable, b.getInt64(factor));
+  } else {
+    result.variable = emit_index(index);
+    if (!(index->dtype == i64))
+      result.variable = b.CreateIntCast(result.variable, b.getInt64Ty(), index->dtype.is_signed());
+  }
+  if (kernel.info.is_stable(index.get())) {
+    offsets_[index.get()] = result;
+    offset_log_.push_back(index.get());
+  }
+  return result;
+}
+
+llvm::Value* FunctionEmitter::element_address(const BufferNode* buffer, Offset offset, bool inbounds) {
+  llvm::Value* pointer = base_pointer(buffer);
+  const std::int64_t bytes = buffer->dtype.bytes();
+  const auto flags = inbounds ? llvm::GEPNoWrapFlags::inBounds() : llvm::GEPNoWrapFlags::none();
+  if (offset.variable)
+    pointer = b.CreateGEP(element_memory_type(context, buffer->dtype), pointer, offset.variable, "", flags);
+  if (offset.constant != 0)
+    pointer = b.CreateGEP(b.getInt8Ty(), pointer, b.getInt64(offset.constant * bytes), "", flags);
+  return pointer;
+}
+
+std::int64_t FunctionEmitter::known_multiple(const Expr& index) {
+  if (auto* imm = index.as<IntImm>()) return imm->value;
+  auto* node = index.as<Binary>();
+  if (!node) return 1;
+  if (node->op == BinaryOp::add || node->op == BinaryOp::sub) return std::gcd(known_multiple(node->a), known_multiple(node->b));
+  if (node->op == BinaryOp::mul) return known_multiple(node->a) * known_multiple(node->b);
+  return 1;
+}
+
+llvm::Align FunctionEmitter::access_alignment(const BufferNode* buffer, const Expr& index) {
+  const std::int64_t element = buffer->dtype.bytes();
+  if (buffer->alignment > 0 && buffer->alignment < element) return llvm::Align(1);
+  if (buffer->alignment <= element) return llvm::Align(element);
+  // The multiple is 0 for the base itself; a multiplication that wrapped is still even where it should be.
+  const std::int64_t bytes = std::gcd(known_multiple(index) * element, std::int64_t{buffer->alignment});
+  return llvm::Align(std::uint64_t(bytes) & -std::uint64_t(bytes));
+}
+
+template <class Instruction>
+Instruction* FunctionEmitter::annotate(Instruction* access, const BufferNode* buffer, bool is_load) {
+  const auto scopes = kernel.alias_scopes(buffer);
+  if (scopes.scope) access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes.scope);
+  if (scopes.noalias) access->setMetadata(llvm::LLVMContext::MD_noalias, scopes.noalias);
+  const BufferNode* storage = storage_of(buffer);
+  if (is_load && scopes.scope && kernel.param_index.count(storage) && !kernel.info.is_written(storage))
+    access->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
+  return access;
+}
+
+llvm::Value* FunctionEmitter::from_memory(DType dtype, llvm::Value* value) {
+  return dtype.is_bool() ? b.CreateIsNotNull(value) : value;
+}
+
+llvm::Value* FunctionEmitter::to_memory(DType dtype, llvm::Value* value) {
+  return dtype.is_bool() ? b.CreateZExt(value, with_lanes_of(b.getInt8Ty(), value->getType())) : value;
+}
+
+/// Null when every lane is on.
+llvm::Value* FunctionEmitter::emit_mask(const Expr& mask) {
+  if (!mask) return nullptr;
+  const std::int64_t* constant = as_int(mask);
+  return constant && *constant != 0 ? nullptr : emit(mask);
+}
+
+llvm::Value* FunctionEmitter::reverse(llvm::Value* vector) {
+  const int lanes = llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements();
+  std::vector<int> order(lanes);
+  for (int i = 0; i < lanes; ++i) order[i] = lanes - 1 - i;
+  return b.CreateShuffleVector(vector, order);
+}
+
+// ---- loads ----
+
+/// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
+llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align,
+                                            llvm::Value* mask) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  llvm::Value* address = element_address(buffer, first, mask == nullptr);
+  if (!mask) {
+    llvm::Type* type = lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
+    return annotate(b.CreateAlignedLoad(type, address, align), buffer, true);
+  }
+  llvm::Type* type = llvm::FixedVectorType::get(element, lanes);
+  return annotate(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer, true);
+}
+
+/// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element, shuffled.
+/// Other strides: element by element, which on today's CPUs is no slower than a gather.
+llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
+  const std::int64_t* constant = as_int(stride);
+  if (constant && *constant >= 2 && *constant <= 4 && lanes >= 4) {
+    const std::int64_t step = *constant;
+    llvm::Value* result = nullptr;
+    for (std::int64_t part = 0; part < step; ++part) {
+      // The last load ends on the last element, so its start moves back.
+      const std::int64_t start = part + 1 < step ? part * lanes : step * (lanes - 1) - (lanes - 1);
+      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + start}, lanes, align, nullptr);
+      std::vector<int> order(lanes);
+      for (int i = 0; i < lanes; ++i) {
+        const std::int64_t place = i * step - start;
+        const bool here = place >= 0 && place < lanes && (part + 1 == step || i * step < (part + 1) * lanes);
+        order[i] = here ? static_cast<int>(result ? lanes + place : place) : (result ? i : -1);
+      }
+      result = result ? b.CreateShuffleVector(result, run, order) : b.CreateShuffleVector(run, order);
+    }
+    return result;
+  }
+  llvm::Value* step = constant ? nullptr : emit_index(stride);
+  if (step && !(stride->dtype == i64)) step = b.CreateIntCast(step, b.getInt64Ty(), stride->dtype.is_signed());
+  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  Offset offset = base;
+  for (int i = 0; i < lanes; ++i) {
+    result = b.CreateInsertElement(result, emit_load_run(buffer, offset, 1, align, nullptr), b.getInt64(i));
+    if (constant) offset.constant += *constant;
+    else offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
+  }
+  return result;
+}
+
+llvm::Value* FunctionEmitter::emit_load(const Load* node) {
+  if (node->buffer->space == space::registers) return emit_register_load(node);
+  const BufferNode* buffer = node->buffer.get();
+  const DType dtype = node->dtype;
+  const Expr& index = node->indices[0];
+  const int lanes = dtype.lanes;
+  llvm::Value* mask = emit_mask(node->mask);
+  if (mask && lanes == 1) mask = b.CreateVectorSplat(1, mask);
+  if (lanes == 1) {
+    llvm::Value* loaded = emit_load_run(buffer, split_offset(index), 1, access_alignment(buffer, index), mask);
+    if (mask) loaded = b.CreateExtractElement(loaded, std::uint64_t{0});
+    return from_memory(dtype, loaded);
+  }
+  auto* ramp = index.as<Ramp>();
+  auto* broadcast = index.as<Broadcast>();
+  const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+  if (index->dtype.lanes == 1 || broadcast || (stride && *stride == 0)) {
+    const Expr& scalar = broadcast ? broadcast->value : ramp ? ramp->base : index;
+    if (!mask) {
+      llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), nullptr);
+      return from_memory(dtype, splat(b, loaded, lanes));
+    }
+    llvm::Value* any = b.CreateVectorSplat(1, b.CreateOrReduce(mask));
+    llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), any);
+    llvm::Value* all = splat(b, b.CreateExtractElement(loaded, std::uint64_t{0}), lanes);
+    return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
+  }
+  if (ramp && stride && *stride == 1)
+    return from_memory(dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));
+  const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
+  if (ramp && stride && *stride == -1) {
+    Offset last = split_offset(ramp->base);
+    last.constant -= lanes - 1;
+    llvm::Value* run = emit_load_run(buffer, last, lanes, align, mask ? reverse(mask) : nullptr);
+    return from_memory(dtype, reverse(run));
+  }
+  if (ramp && !mask) return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes));
+  llvm::Value* lanes_index = emit(index);
+  if (!(index->dtype.element() == i64))
+    lanes_index = b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
+  llvm::Type* type = memory_type(context, dtype);
+  llvm::Value* addresses = b.CreateGEP(type->getScalarType(), base_pointer(buffer), lanes_index);
+  llvm::Value* gathered = annotate(b.CreateMaskedGather(type, addresses, align, mask ? mask : splat(b, b.getTrue(), lanes),
+                                                        llvm::Constant::getNullValue(type)),
+                                   buffer, true);
+  return from_memory(dtype, gathered);
+}
+
+// ---- stores ----
+
+void FunctionEmitter::emit_store(const Store* node) {
+  llvm::Value* value = emit(node->value);
+  llvm::Value* mask = emit_mask(node->mask);
+  if (node->buffer->space == space::registers) return emit_register_store(node, value, mask);
+  const BufferNode* buffer = node->buffer.get();
+  const Expr& index = node->indices[0];
+  const int lanes = node->value->dtype.lanes;
+  value = to_memory(node->value->dtype, value);
+  const llvm::Align element_align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
+  auto store_run = [&](Offset first, llvm::Value* run, llvm::Align align, llvm::Value* lanes_mask) {
+    llvm::Value* address = element_address(buffer, first, lanes_mask == nullptr);
+    if (!lanes_mask) annotate(b.CreateAlignedStore(run, address, align), buffer, false);
+    else annotate(b.CreateMaskedStore(run, address, align, lanes_mask), buffer, false);
+  };
+  if (lanes == 1) {
+    if (mask) {
+      value = b.CreateVectorSplat(1, value);
+      mask = b.CreateVectorSplat(1, mask);
+    }
+    return store_run(split_offset(index), value, access_alignment(buffer, index), mask);
+  }
+  auto* ramp = index.as<Ramp>();
+  const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+  if (stride && *stride == 1)
+    return store_run(split_offset(ramp->base), value, access_alignment(buffer, ramp->base), mask);
+  if (stride && *stride == -1) {
+    Offset last = split_offset(ramp->base);
+    last.constant -= lanes - 1;
+    return store_run(last, reverse(value), element_align, mask ? reverse(mask) : nullptr);
+  }
+  if (stride && !mask) {
+    Offset offset = split_offset(ramp->base);
+    for (int i = 0; i < lanes; ++i, offset.constant += *stride)
+      store_run(offset, b.CreateExtractElement(value, std::uint64_t(i)), element_align, nullptr);
+    return;
+  }
+  // Lanes that meet in one element: a scatter keeps their order, so the last one stays.
+  llvm::Value* lanes_index = emit(index);
+  if (index->dtype.lanes == 1) lanes_index = splat(b, lanes_index, lanes);
+  if (!(index->dtype.element() == i64))
+    lanes_index = b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
+  llvm::Value* addresses = b.CreateGEP(value->getType()->getScalarType(), base_pointer(buffer), lanes_index);
+  annotate(b.CreateMaskedScatter(value, addresses, element_align, mask ? mask : splat(b, b.getTrue(), lanes)), buffer, false);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,114 @@
+#include <llvm/IR/Constants.h>
+
+#include "backends/llvm/emitter.h"
+#include "ir/abi.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+/// Parallel loops: the body becomes a function of its own, which finds what it uses of the outside in a closure.
+namespace lathe::codegen {
+
+namespace {
+
+class UsedVars : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+  std::vector<const Var*> found;
+
+ protected:
+  void visit_Var(const Var* node) override { found.push_back(node); }
+
+ private:
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+}  // namespace
+
+/// A byte offset into the context. In the prologue: callers read it from there once.
+llvm::Value* FunctionEmitter::context_field_address(int field) {
+  return prologue.CreateConstInBoundsGEP1_64(prologue.getInt8Ty(), context_argument, field);
+}
+
+llvm::Value* FunctionEmitter::context_field(int field, llvm::Type* type) {
+  auto* load = prologue.CreateLoad(type, context_field_address(field));
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
+  return load;
+}
+
+void FunctionEmitter::emit_parallel(const For* loop) {
+  llvm::Type *pointer = b.getPtrTy(), *i64_type = b.getInt64Ty(), *i32_type = b.getInt32Ty();
+  llvm::Value* count = emit_index(loop->extent);
+  llvm::Value* begin = emit_index(loop->min);
+
+  UsedVars used;
+  used.visit(loop->body);
+  std::vector<const Var*> captured;
+  std::vector<llvm::Value*> values = {context_argument, buffers_argument, begin};
+  for (const Var* var : used.found) {
+    auto found = vars_.find(var);
+    if (var == loop->variable.get() || found == vars_.end()) continue;
+    captured.push_back(var);
+    values.push_back(found->second);
+  }
+  std::vector<llvm::Type*> types;
+  for (llvm::Value* value : values) types.push_back(value->getType());
+  auto* closure_type = llvm::StructType::get(context, types);
+
+  llvm::Function* body = kernel.make_function(function->getName().str() + ".parallel" + std::to_string(kernel.outlined++),
+                                              {pointer, i64_type, i64_type, i32_type}, false);
+  FunctionEmitter inner(kernel, body, true);
+  std::vector<llvm::Value*> fields;
+  for (size_t k = 0; k < values.size(); ++k)
+    fields.push_back(inner.prologue.CreateLoad(
+        types[k], inner.prologue.CreateStructGEP(closure_type, body->getArg(0), static_cast<unsigned>(k))));
+  inner.context_argument = fields[0];
+  inner.buffers_argument = fields[1];
+  inner.worker = body->getArg(3);
+  for (size_t k = 0; k < captured.size(); ++k) {
+    const Var* var = captured[k];
+    auto* constant = llvm::dyn_cast<llvm::Constant>(values[k + 3]);
+    inner.vars_[var] = constant ? constant : fields[k + 3];
+    if (index_vars_.count(var)) inner.index_vars_.insert(var);
+    if (non_negative_vars_.count(var)) inner.non_negative_vars_.insert(var);
+  }
+  // Register buffers of the whole function that are used only in here live in here.
+  auto* constant_begin = llvm::dyn_cast<llvm::Constant>(begin);
+  llvm::Value* first = constant_begin ? constant_begin : fields[2];
+  if (is_non_negative(loop->min)) inner.non_negative_vars_.insert(loop->variable.get());
+  inner.emit_serial_loop(loop, inner.b.CreateNSWAdd(first, body->getArg(1)), inner.b.CreateNSWAdd(first, body->getArg(2)));
+  inner.finish();
+
+  llvm::Value* closure = prologue.CreateAlloca(closure_type);
+  for (size_t k = 0; k < values.size(); ++k)
+    b.CreateStore(values[k], b.CreateStructGEP(closure_type, closure, static_cast<unsigned>(k)));
+  std::int64_t grain = 1;
+  if (auto found = loop->annotations.find("parallel_grain"); found != loop->annotations.end())
+    if (auto* given = std::get_if<std::int64_t>(&found->second)) grain = std::max<std::int64_t>(*given, 1);
+
+  llvm::BasicBlock *direct = new_block("direct"), *spread = new_block("spread"), *join = new_block("join");
+  llvm::BasicBlock *failed = new_block("failed"), *done = new_block("done");
+  llvm::Value* threads = context_field(offsetof(LatheContext, thread_count), i32_type);
+  llvm::Value* alone = b.CreateOr(b.CreateICmpSLE(count, b.getInt64(grain)), b.CreateICmpSLE(threads, b.getInt32(1)));
+  b.CreateCondBr(alone, direct, spread);
+  b.SetInsertPoint(direct);
+  llvm::Value* direct_status = b.CreateCall(body, {closure, b.getInt64(0), count, worker});
+  b.CreateBr(join);
+  b.SetInsertPoint(spread);
+  auto* type = llvm::FunctionType::get(i32_type, {pointer, i64_type, i64_type, pointer, pointer}, false);
+  llvm::Value* callee = context_field(offsetof(LatheContext, parallel_for), pointer);
+  llvm::Value* spread_status = b.CreateCall(type, callee, {context_argument, count, b.getInt64(grain), body, closure});
+  b.CreateBr(join);
+  b.SetInsertPoint(join);
+  llvm::PHINode* status = b.CreatePHI(i32_type, 2);
+  status->addIncoming(direct_status, direct);
+  status->addIncoming(spread_status, spread);
+  b.CreateCondBr(b.CreateICmpEQ(status, b.getInt32(LATHE_OK)), done, failed);
+  b.SetInsertPoint(failed);
+  b.CreateRet(status);
+  b.SetInsertPoint(done);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,263 @@
+#include <llvm/IR/Constants.h>
+
+#include <algorithm>
+
+#include "backends/llvm/emitter.h"
+#include "ir/abi.h"
+#include "ir/error.h"
+
+namespace lathe::codegen {
+
+FunctionEmitter::FunctionEmitter(KernelModule& kernel, llvm::Function* function, bool outlined)
+    : kernel(kernel),
+      context(kernel.context),
+      function(function),
+      outlined(outlined),
+      entry(llvm::BasicBlock::Create(kernel.context, "entry", function)),
+      prologue(entry),
+      b(llvm::BasicBlock::Create(kernel.context, "start", function)),
+      floats(b, kernel.traits),
+      slots_(kernel.info.slots().size(), nullptr) {}
+
+llvm::BasicBlock* FunctionEmitter::new_block(const char* label) {
+  return llvm::BasicBlock::Create(context, kernel.name_values ? label : "", function);
+}
+
+void FunctionEmitter::name(llvm::Value* value, const std::string& text) {
+  if (kernel.name_values && !value->getType()->isVoidTy()) value->setName(text);
+}
+
+/// Ends the function with success, and joins the prologue to it.
+void FunctionEmitter::finish() {
+  b.CreateRet(b.getInt32(LATHE_OK));
+  prologue.CreateBr(entry->getNextNode());
+}
+
+void FunctionEmitter::emit(const Stmt& s) {
+  transient_.clear();
+  switch (s->kind) {
+    case StmtKind::For: return emit_for(static_cast<const For*>(s.get()));
+    case StmtKind::Block: return emit_block(static_cast<const Block*>(s.get()));
+    case StmtKind::Store: return emit_store(static_cast<const Store*>(s.get()));
+    case StmtKind::Let: {
+      auto* node = static_cast<const Let*>(s.get());
+      llvm::Value* value = emit(node->value);
+      const Scope scope = open_scope();
+      vars_[node->variable.get()] = value;
+      if (is_pure_index(node->value)) index_vars_.insert(node->variable.get());
+      if (is_non_negative(node->value)) non_negative_vars_.insert(node->variable.get());
+      emit(node->body);
+      close_scope(scope);
+      return;
+    }
+    case StmtKind::If: return emit_if(static_cast<const If*>(s.get()));
+    case StmtKind::While: return emit_while(static_cast<const While*>(s.get()));
+    case StmtKind::Seq:
+      for (const Stmt& stmt : static_cast<const Seq*>(s.get())->stmts) emit(stmt);
+      return;
+    case StmtKind::Eval: {
+      const Expr& value = static_cast<const Eval*>(s.get())->value;
+      evaluated_ = value.get();
+      emit(value);
+      evaluated_ = nullptr;
+      return;
+    }
+    case StmtKind::Assert: return emit_assert(static_cast<const Assert*>(s.get()));
+  }
+}
+
+/// Behind flatten a block is only the scope of its register buffers.
+void FunctionEmitter::emit_block(const Block* block) {
+  LATHE_CHECK(block->f.iters.empty() && !block->f.init && !block->f.predicate,
+              "block " + block->f.name + " reached emission; lower_blocks should have replaced it");
+  for (const Buffer& buffer : block->f.allocs) {
+    LATHE_CHECK(buffer->space == space::registers || !kernel.info.is_accessed(buffer.get()),
+                "allocation " + buffer->name + " reached emission; plan_storage should have placed it");
+    for (int slot : kernel.info.slots_of(buffer.get()))
+      slots_[slot] = llvm::UndefValue::get(value_type(context, buffer->dtype.with_lanes(kernel.info.slots()[slot].lanes)));
+  }
+  emit(block->f.body);
+  for (const Buffer& buffer : block->f.allocs)
+    for (int slot : kernel.info.slots_of(buffer.get())) slots_[slot] = nullptr;
+}
+
+void FunctionEmitter::emit_for(const For* loop) {
+  if (loop->for_kind == ForKind::bound)
+    throw Refusal("emit", 4, "loop " + loop->variable->name + " is bound to thread axis '" + loop->thread_axis +
+                                 "', which this device has not");
+  // A parallel loop inside another runs on the worker that reached it.
+  if (loop->for_kind == ForKind::parallel && !outlined) return emit_parallel(loop);
+  llvm::Value* begin = emit_index(loop->min);
+  llvm::Value* end = b.CreateNSWAdd(begin, emit_index(loop->extent));
+  emit_serial_loop(loop, begin, end);
+}
+
+void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm::Value* end) {
+  auto *first = llvm::dyn_cast<llvm::ConstantInt>(begin), *last = llvm::dyn_cast<llvm::ConstantInt>(end);
+  const Var* variable = loop->variable.get();
+  index_vars_.insert(variable);
+  if (is_non_negative(loop->min)) non_negative_vars_.insert(variable);
+  const bool counted = first && last;
+  const std::int64_t trips = counted ? last->getSExtValue() - first->getSExtValue() : 0;
+  if (counted && trips <= 0) return;
+  const Scope scope = open_scope();
+  if (trips == 1) {
+    vars_[variable] = begin;
+    emit(loop->body);
+    close_scope(scope);
+    return;
+  }
+  std::vector<int> carried = kernel.info.stored_slots(loop->body);
+  carried.erase(std::remove_if(carried.begin(), carried.end(), [&](int slot) { return !slots_[slot]; }), carried.end());
+
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock *body = new_block("loop"), *exit = new_block("done");
+  std::vector<llvm::Value*> initial;
+  for (int slot : carried) initial.push_back(slots_[slot]);
+  if (counted) b.CreateBr(body);
+  else b.CreateCondBr(b.CreateICmpSLT(begin, end), body, exit);
+
+  b.SetInsertPoint(body);
+  llvm::PHINode* counter = b.CreatePHI(b.getInt64Ty(), 2);
+  counter->addIncoming(begin, before);
+  name(counter, variable->name);
+  vars_[variable] = counter;
+  std::vector<llvm::PHINode*> phis;
+  for (size_t k = 0; k < carried.size(); ++k) {
+    phis.push_back(b.CreatePHI(initial[k]->getType(), 2));
+    phis.back()->addIncoming(initial[k], before);
+    slots_[carried[k]] = phis.back();
+  }
+  emit(loop->body);
+  llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(1));
+  llvm::BasicBlock* latch = b.GetInsertBlock();
+  b.CreateCondBr(b.CreateICmpSLT(next, end), body, exit);
+  counter->addIncoming(next, latch);
+  for (size_t k = 0; k < carried.size(); ++k) phis[k]->addIncoming(slots_[carried[k]], latch);
+
+  b.SetInsertPoint(exit);
+  if (!counted) {
+    for (size_t k = 0; k < carried.size(); ++k) {
+      llvm::PHINode* merged = b.CreatePHI(initial[k]->getType(), 2);
+      merged->addIncoming(initial[k], before);
+      merged->addIncoming(slots_[carried[k]], latch);
+      slots_[carried[k]] = merged;
+    }
+  }
+  close_scope(scope);
+}
+
+void FunctionEmitter::emit_if(const If* node) {
+  llvm::Value* condition = emit(node->condition);
+  if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
+    if (constant->isOne()) emit(node->then_case);
+    else if (node->else_case) emit(node->else_case);
+    return;
+  }
+  llvm::BasicBlock *then_block = new_block("then"), *join = new_block("join");
+  llvm::BasicBlock* else_block = node->else_case ? new_block("else") : join;
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  b.CreateCondBr(condition, then_block, else_block);
+  const std::vector<llvm::Value*> initial = slots_;
+  const Scope scope = open_scope();
+
+  b.SetInsertPoint(then_block);
+  emit(node->then_case);
+  close_scope(scope);
+  llvm::BasicBlock* then_end = b.GetInsertBlock();
+  b.CreateBr(join);
+  std::vector<llvm::Value*> after_then = initial;
+  std::swap(after_then, slots_);
+  llvm::BasicBlock* else_end = before;
+  if (node->else_case) {
+    b.SetInsertPoint(else_block);
+    emit(node->else_case);
+    close_scope(scope);
+    else_end = b.GetInsertBlock();
+    b.CreateBr(join);
+  }
+  b.SetInsertPoint(join);
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == after_then[slot]) continue;
+    llvm::PHINode* merged = b.CreatePHI(slots_[slot]->getType(), 2);
+    merged->addIncoming(after_then[slot], then_end);
+    merged->addIncoming(slots_[slot], else_end);
+    slots_[slot] = merged;
+  }
+}
+
+void FunctionEmitter::emit_while(const While* node) {
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  llvm::BasicBlock *header = new_block("while"), *body = new_block("body"), *exit = new_block("done");
+  b.CreateBr(header);
+  b.SetInsertPoint(header);
+  std::vector<std::pair<int, llvm::PHINode*>> phis;
+  for (int slot : kernel.info.stored_slots(node->body)) {
+    if (!slots_[slot]) continue;
+    llvm::PHINode* phi = b.CreatePHI(slots_[slot]->getType(), 2);
+    phi->addIncoming(slots_[slot], before);
+    slots_[slot] = phi;
+    phis.emplace_back(slot, phi);
+  }
+  const Scope scope = open_scope();
+  llvm::Value* condition = emit(node->condition);
+  b.CreateCondBr(condition, body, exit);
+  b.SetInsertPoint(body);
+  emit(node->body);
+  b.CreateBr(header);
+  for (auto& [slot, phi] : phis) {
+    phi->addIncoming(slots_[slot], b.GetInsertBlock());
+    slots_[slot] = phi;
+  }
+  close_scope(scope);
+  b.SetInsertPoint(exit);
+}
+
+void FunctionEmitter::emit_assert(const Assert* node) {
+  llvm::Value* condition = emit(node->condition);
+  const int lanes = node->condition->dtype.lanes;
+  llvm::Value* holds = condition;
+  if (lanes > 1) {
+    llvm::Type* bits = b.getIntNTy(lanes);
+    holds = b.CreateICmpEQ(b.CreateBitCast(condition, bits), llvm::Constant::getAllOnesValue(bits));
+  }
+  llvm::BasicBlock *fail = new_block("fail"), *pass = new_block("pass");
+  b.CreateCondBr(holds, pass, fail, llvm::MDBuilder(context).createBranchWeights(1 << 20, 1));
+
+  const Scope scope = open_scope();
+  b.SetInsertPoint(fail);
+  llvm::Value* index = node->index ? emit(node->index) : b.getInt64(0);
+  if (node->index && lanes > 1) {
+    // The first failing lane wins, found without a variable extract, which would take a stack slot.
+    llvm::Value* all = index;
+    index = b.CreateExtractElement(all, std::uint64_t(lanes - 1));
+    for (int lane = lanes - 2; lane >= 0; --lane)
+      index = b.CreateSelect(b.CreateExtractElement(condition, std::uint64_t(lane)), index,
+                             b.CreateExtractElement(all, std::uint64_t(lane)));
+  }
+  llvm::Value* message = b.CreateGlobalString(node->message, "", 0, &kernel.module);
+  llvm::Value* message_slot = context_field_address(offsetof(LatheContext, error) + offsetof(LatheKernelError, message));
+  llvm::Value* index_slot = context_field_address(offsetof(LatheContext, error) + offsetof(LatheKernelError, index));
+  const auto pointer_align = kernel.module.getDataLayout().getPointerABIAlignment(0);
+  const int status =
+      node->message.find("index") != std::string::npos ? LATHE_INDEX_OUT_OF_RANGE : LATHE_ASSERTION_FAILED;
+  llvm::BasicBlock *first = new_block("first"), *stop = new_block("stop");
+  if (outlined) {
+    // Several workers may fail at once; the context comes in with a null message.
+    llvm::Value* won = b.CreateAtomicCmpXchg(message_slot, llvm::ConstantPointerNull::get(b.getPtrTy()), message, pointer_align,
+                                             llvm::AtomicOrdering::AcquireRelease, llvm::AtomicOrdering::Acquire);
+    b.CreateCondBr(b.CreateExtractValue(won, 1), first, stop);
+  } else {
+    b.CreateAlignedStore(message, message_slot, pointer_align);
+    b.CreateBr(first);
+  }
+  b.SetInsertPoint(first);
+  b.CreateAlignedStore(index, index_slot, llvm::Align(8));
+  b.CreateBr(stop);
+  b.SetInsertPoint(stop);
+  b.CreateRet(b.getInt32(status));
+  close_scope(scope);
+  b.SetInsertPoint(pass);
+}
+
+}  // namespace lathe::codegen

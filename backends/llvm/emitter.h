@@ -1,0 +1,151 @@
+#pragma once
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "backends/llvm/kernel_info.h"
+#include "backends/llvm/values.h"
+#include "ir/device.h"
+
+namespace lathe::codegen {
+
+/// What all functions of one kernel share: the module, the Func's analysis, alias scopes.
+struct KernelModule {
+  KernelModule(llvm::Module& module, const Func& func, const Device& device, const TargetTraits& traits, bool name_values);
+
+  llvm::Function* make_function(const std::string& name, llvm::ArrayRef<llvm::Type*> params, bool external);
+  /// The scope of `buffer`'s storage and the list of all others; null for memory that may alias anything.
+  struct AliasScopes {
+    llvm::MDNode* scope = nullptr;
+    llvm::MDNode* noalias = nullptr;
+  };
+  AliasScopes alias_scopes(const BufferNode* buffer) const;
+
+  llvm::Module& module;
+  llvm::LLVMContext& context;
+  const Func& func;
+  const Device& device;
+  const TargetTraits& traits;
+  const KernelInfo info;
+  const bool name_values;
+  bool address_sanitizer = false;
+  std::unordered_map<const BufferNode*, int> param_index;
+  std::unordered_set<const BufferNode*> may_alias;  ///< parameters that the func attribute "may_alias" names
+  std::vector<std::string> externals;
+  int outlined = 0;
+
+ private:
+  std::unordered_map<std::string, AliasScopes> scopes_;
+};
+
+/// The kernel's workspaces as alias classes: the planner may give two buffers of one workspace the same bytes.
+std::string alias_class(const KernelModule& kernel, const BufferNode* buffer);
+
+/// Emits one LLVM function: the kernel's entry, or the body of a parallel loop.
+class FunctionEmitter {
+ public:
+  /// The entry. Emits the whole kernel.
+  static void emit_kernel(KernelModule& kernel, const std::string& symbol);
+
+ private:
+  FunctionEmitter(KernelModule& kernel, llvm::Function* function, bool outlined);
+
+  // ---- statements (emit_stmt.cpp) ----
+  void emit(const Stmt& s);
+  void emit_for(const For* loop);
+  void emit_serial_loop(const For* loop, llvm::Value* begin, llvm::Value* end);
+  void emit_block(const Block* block);
+  void emit_if(const If* node);
+  void emit_while(const While* node);
+  void emit_assert(const Assert* node);
+  void finish();
+
+  // ---- parallel loops (emit_parallel.cpp) ----
+  void emit_parallel(const For* loop);
+  llvm::Value* context_field(int field, llvm::Type* type);
+  llvm::Value* context_field_address(int field);
+
+  // ---- expressions (emit_expr.cpp) ----
+  llvm::Value* emit(const Expr& e);
+  llvm::Value* emit_new(const Expr& e);
+  /// As emit, for an i64 that counts elements: arithmetic on loop variables and constants is marked as not overflowing.
+  llvm::Value* emit_index(const Expr& e);
+  bool is_pure_index(const Expr& e);
+  bool is_non_negative(const Expr& e);
+  llvm::Value* emit_imm(DType dtype, std::int64_t value);
+  llvm::Value* emit_select(const Select* node);
+  llvm::Value* emit_ramp(const Ramp* node);
+  llvm::Value* emit_shuffle(const Shuffle* node);
+  llvm::Value* emit_call(const Call* node);
+  llvm::Value* emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector);
+  llvm::Value* emit_cast(DType to, DType from, llvm::Value* value);
+
+  // ---- arithmetic (emit_arith.cpp) ----
+  llvm::Value* emit_unary(UnaryOp op, DType dtype, llvm::Value* a);
+  llvm::Value* emit_binary(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_integer_binary(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_bool_binary(BinaryOp op, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_shift(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_division(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_comparison(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_ramp_comparison(const Binary* node);
+
+  // ---- memory (emit_memory.cpp) ----
+  /// A flat element index as a run-time part and a constant part, which folds into the instruction's displacement.
+  struct Offset {
+    llvm::Value* variable = nullptr;
+    std::int64_t constant = 0;
+  };
+  Offset split_offset(const Expr& index);
+  llvm::Value* base_pointer(const BufferNode* buffer);
+  llvm::Value* element_address(const BufferNode* buffer, Offset offset, bool inbounds);
+  llvm::Align access_alignment(const BufferNode* buffer, const Expr& index);
+  std::int64_t known_multiple(const Expr& index);
+  llvm::Value* emit_load(const Load* node);
+  llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
+  llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes);
+  void emit_store(const Store* node);
+  llvm::Value* emit_register_load(const Load* node);
+  void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
+  llvm::Value* from_memory(DType dtype, llvm::Value* value);
+  llvm::Value* to_memory(DType dtype, llvm::Value* value);
+  llvm::Value* emit_mask(const Expr& mask);
+  llvm::Value* reverse(llvm::Value* vector);
+  template <class Instruction>
+  Instruction* annotate(Instruction* access, const BufferNode* buffer, bool is_load);
+
+  // ---- scopes: what was computed inside a branch or a loop is forgotten behind it ----
+  struct Scope {
+    size_t values, offsets;
+  };
+  Scope open_scope() const { return {value_log_.size(), offset_log_.size()}; }
+  void close_scope(Scope scope);
+  void remember(const Expr& e, llvm::Value* value);
+
+  llvm::BasicBlock* new_block(const char* name);
+  void name(llvm::Value* value, const std::string& text);
+
+  KernelModule& kernel;
+  llvm::LLVMContext& context;
+  llvm::Function* function;
+  const bool outlined;
+  llvm::BasicBlock* entry;
+  Builder prologue;  ///< pointers and workspaces, loaded once at the top
+  Builder b;
+  FloatEmitter floats;
+
+  llvm::Value* context_argument = nullptr;
+  llvm::Value* buffers_argument = nullptr;
+  llvm::Value* worker = nullptr;
+
+  std::unordered_map<const Var*, llvm::Value*> vars_;
+  std::unordered_set<const Var*> index_vars_, non_negative_vars_;
+  std::unordered_map<const ExprNode*, llvm::Value*> values_, transient_;
+  std::unordered_map<const ExprNode*, Offset> offsets_;
+  std::vector<const ExprNode*> value_log_, offset_log_;
+  std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
+  const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
+  std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated
+};
+
+}  // namespace lathe::codegen

@@ -1,0 +1,59 @@
+#pragma once
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/func.h"
+
+namespace lathe::codegen {
+
+/// The value of each lane of an index made of constants, ramps and broadcasts; nothing when a variable takes part.
+std::optional<std::vector<std::int64_t>> constant_lanes(const Expr& index);
+
+/// A run of elements of a register buffer that lives in one SSA value.
+struct Slot {
+  const BufferNode* buffer;
+  std::int64_t first;
+  int lanes;
+};
+
+/// What emission asks about a Func as a whole, gathered in one walk. A register buffer is cut into slots: accesses that
+/// overlap share one, so that a buffer which is only touched by whole vectors has one slot a vector.
+class KernelInfo {
+ public:
+  /// Refuses a register buffer with an index that is not constant.
+  explicit KernelInfo(const Func& func);
+
+  bool is_written(const BufferNode* buffer) const { return written_.count(buffer) != 0; }
+  bool is_accessed(const BufferNode* buffer) const { return accessed_.count(buffer) != 0; }
+  /// Does `e` have one value wherever its variables have theirs? False when it loads from memory that the kernel writes.
+  bool is_stable(const ExprNode* e) const;
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// The slot that holds an element of a register buffer.
+  int slot_of(const BufferNode* buffer, std::int64_t element) const;
+  /// The slots of `buffer`, ascending.
+  std::vector<int> slots_of(const BufferNode* buffer) const;
+  /// Every slot stored to below `s`, ascending.
+  std::vector<int> stored_slots(const Stmt& s) const;
+
+  /// Buffers in the order in which the body first uses them.
+  const std::vector<Buffer>& buffers() const { return order_; }
+
+ private:
+  class Collector;
+  void lay_out_registers();
+
+  std::vector<Buffer> order_;
+  std::unordered_set<const BufferNode*> written_, accessed_;
+  mutable std::unordered_map<const ExprNode*, bool> stable_;
+  std::unordered_map<const BufferNode*, std::vector<std::vector<std::int64_t>>> register_accesses_;
+  std::vector<Slot> slots_;
+  std::unordered_map<const BufferNode*, std::unordered_map<std::int64_t, int>> slot_of_;
+};
+
+/// The buffer whose memory `buffer` shares: itself, unless it is a view.
+const BufferNode* storage_of(const BufferNode* buffer);
+
+}  // namespace lathe::codegen

@@ -1,0 +1,281 @@
+#include "backends/llvm/values.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include "ir/error.h"
+
+namespace lathe::codegen {
+
+llvm::Type* element_value_type(llvm::LLVMContext& context, DType dtype) {
+  if (dtype.is_bool()) return llvm::Type::getInt1Ty(context);
+  if (dtype == DType{TypeCode::floating, 32, dtype.lanes}) return llvm::Type::getFloatTy(context);
+  if (dtype == DType{TypeCode::floating, 64, dtype.lanes}) return llvm::Type::getDoubleTy(context);
+  return llvm::Type::getIntNTy(context, dtype.bits);
+}
+
+llvm::Type* element_memory_type(llvm::LLVMContext& context, DType dtype) {
+  return dtype.is_bool() ? llvm::Type::getInt8Ty(context) : element_value_type(context, dtype);
+}
+
+static llvm::Type* with_lanes(llvm::Type* element, int lanes) {
+  return lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
+}
+
+llvm::Type* value_type(llvm::LLVMContext& context, DType dtype) {
+  return with_lanes(element_value_type(context, dtype), dtype.lanes);
+}
+
+llvm::Type* memory_type(llvm::LLVMContext& context, DType dtype) {
+  return with_lanes(element_memory_type(context, dtype), dtype.lanes);
+}
+
+llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like);
+  return vector ? llvm::FixedVectorType::get(element, vector->getNumElements()) : element;
+}
+
+llvm::Value* splat(Builder& b, llvm::Value* scalar, int lanes) {
+  return lanes == 1 ? scalar : b.CreateVectorSplat(lanes, scalar);
+}
+
+llvm::Constant* int_constant(llvm::Type* type, std::int64_t value) {
+  return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(value), true);
+}
+
+llvm::Value* FloatEmitter::to_bits(llvm::Value* x) {
+  llvm::Type* element = b.getIntNTy(x->getType()->getScalarSizeInBits());
+  return b.CreateBitCast(x, with_lanes_of(element, x->getType()));
+}
+
+llvm::Value* FloatEmitter::from_bits(llvm::Value* bits, llvm::Type* type) { return b.CreateBitCast(bits, type); }
+
+// ---- 16-bit storage types ----
+
+llvm::Value* FloatEmitter::widen(DType dtype, llvm::Value* bits) {
+  llvm::Type* floats = with_lanes_of(b.getFloatTy(), bits->getType());
+  if (dtype.code == TypeCode::brain) {
+    llvm::Type* ints = with_lanes_of(b.getInt32Ty(), bits->getType());
+    return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, ints), 16), floats);
+  }
+  if (!traits.half_conversion) return widen_f16(bits);
+  return b.CreateFPExt(b.CreateBitCast(bits, with_lanes_of(b.getHalfTy(), bits->getType())), floats);
+}
+
+llvm::Value* FloatEmitter::narrow(DType dtype, llvm::Value* value) {
+  if (dtype.code == TypeCode::brain) return narrow_bf16(value);
+  if (!traits.half_conversion) return narrow_f16(value);
+  llvm::Value* half = b.CreateFPTrunc(value, with_lanes_of(b.getHalfTy(), value->getType()));
+  return b.CreateBitCast(half, with_lanes_of(b.getInt16Ty(), value->getType()));
+}
+
+// The exponent is moved by an integer add; subnormals are renormalized by a float subtraction of 2^-14.
+llvm::Value* FloatEmitter::widen_f16(llvm::Value* bits) {
+  llvm::Type* ints = with_lanes_of(b.getInt32Ty(), bits->getType());
+  llvm::Type* floats = with_lanes_of(b.getFloatTy(), bits->getType());
+  auto constant = [&](std::int64_t value) { return int_constant(ints, value); };
+  llvm::Value* wide = b.CreateZExt(bits, ints);
+  llvm::Value* magnitude = b.CreateShl(b.CreateAnd(wide, constant(0x7fff)), 13);
+  llvm::Value* exponent = b.CreateAnd(magnitude, constant(0x7c00 << 13));
+  llvm::Value* normal = b.CreateAdd(magnitude, constant((127 - 15) << 23));
+  llvm::Value* special = b.CreateAdd(normal, constant((128 - 16) << 23));
+  llvm::Value* subnormal = b.CreateBitCast(
+      b.CreateFSub(b.CreateBitCast(b.CreateAdd(normal, constant(1 << 23)), floats),
+                   b.CreateBitCast(constant(113 << 23), floats)),
+      ints);
+  llvm::Value* result = b.CreateSelect(b.CreateICmpEQ(exponent, constant(0x7c00 << 13)), special, normal);
+  result = b.CreateSelect(b.CreateICmpEQ(exponent, constant(0)), subnormal, result);
+  llvm::Value* sign = b.CreateShl(b.CreateAnd(wide, constant(0x8000)), 16);
+  return b.CreateBitCast(b.CreateOr(result, sign), floats);
+}
+
+// Normal numbers round by an integer add; subnormals by a float addition of 0.5, whose last place is f16's.
+llvm::Value* FloatEmitter::narrow_f16(llvm::Value* value) {
+  llvm::Type* ints = with_lanes_of(b.getInt32Ty(), value->getType());
+  auto constant = [&](std::int64_t v) { return int_constant(ints, v); };
+  llvm::Value* bits = b.CreateBitCast(value, ints);
+  llvm::Value* magnitude = b.CreateAnd(bits, constant(0x7fffffff));
+  llvm::Value* sign = b.CreateLShr(b.CreateXor(bits, magnitude), 16);
+  llvm::Value* odd = b.CreateAnd(b.CreateLShr(magnitude, 13), constant(1));
+  llvm::Value* rebased = b.CreateAdd(magnitude, constant(-((127 - 15) << 23) + 0xfff));
+  llvm::Value* normal = b.CreateLShr(b.CreateAdd(rebased, odd), 13);
+  llvm::Value* half = llvm::ConstantFP::get(value->getType(), 0.5);
+  llvm::Value* shifted = b.CreateFAdd(b.CreateBitCast(magnitude, value->getType()), half);
+  llvm::Value* subnormal = b.CreateSub(b.CreateBitCast(shifted, ints), b.CreateBitCast(half, ints));
+  llvm::Value* nan = b.CreateICmpUGT(magnitude, constant(0x7f800000));
+  llvm::Value* special = b.CreateSelect(nan, constant(0x7e00), constant(0x7c00));
+  llvm::Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, constant(113 << 23)), subnormal, normal);
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, constant((127 + 16) << 23)), special, result);
+  return b.CreateTrunc(b.CreateOr(result, sign), with_lanes_of(b.getInt16Ty(), value->getType()));
+}
+
+llvm::Value* FloatEmitter::narrow_bf16(llvm::Value* value) {
+  llvm::Type* ints = with_lanes_of(b.getInt32Ty(), value->getType());
+  llvm::Value* bits = b.CreateBitCast(value, ints);
+  llvm::Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), int_constant(ints, 1));
+  llvm::Value* rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, int_constant(ints, 0x7fff)), odd), 16);
+  llvm::Value* quiet = b.CreateOr(b.CreateLShr(bits, 16), int_constant(ints, 0x40));
+  llvm::Value* result = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet, rounded);
+  return b.CreateTrunc(result, with_lanes_of(b.getInt16Ty(), value->getType()));
+}
+
+// Rounding to odd in between makes the second rounding the only one that counts (Boldo and Melquiond, 2008).
+llvm::Value* FloatEmitter::narrow_double(DType dtype, llvm::Value* value) {
+  llvm::Type* floats = with_lanes_of(b.getFloatTy(), value->getType());
+  llvm::Type* ints = with_lanes_of(b.getInt32Ty(), value->getType());
+  llvm::Value* nearest = b.CreateFPTrunc(value, floats);
+  llvm::Value* back = b.CreateFPExt(nearest, value->getType());
+  llvm::Value* inexact = b.CreateFCmpONE(back, value);
+  llvm::Value* away = b.CreateFCmpOGT(abs(back), abs(value));
+  llvm::Value* bits = b.CreateBitCast(nearest, ints);
+  llvm::Value* truncated = b.CreateSub(bits, b.CreateZExt(away, ints));
+  llvm::Value* odd = b.CreateSelect(inexact, b.CreateOr(truncated, int_constant(ints, 1)), bits);
+  return narrow(dtype, b.CreateBitCast(odd, floats));
+}
+
+// ---- min and max ----
+
+namespace {
+
+/// A float constant, or a splat of one, that is no NaN.
+const llvm::ConstantFP* known_number(llvm::Value* v) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(v);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  return number && !number->isNaN() ? number : nullptr;
+}
+
+}  // namespace
+
+// A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first. In general
+// the or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one.
+llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
+  if (known_number(x)) std::swap(x, y);
+  if (auto* c = known_number(y); c && !(c->isZero() && c->isNegative()))
+    return b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
+  llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+  llvm::Value* merged = from_bits(b.CreateOr(to_bits(x), to_bits(y)), x->getType());
+  return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
+}
+
+// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest.
+llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
+  if (known_number(x)) std::swap(x, y);
+  if (auto* c = known_number(y)) {
+    llvm::Value* larger = b.CreateSelect(b.CreateFCmpOGT(y, x), y, x);
+    // Adding +0 turns a -0 that met +0 into +0, and changes nothing else.
+    return c->isZero() && !c->isNegative() ? b.CreateFAdd(larger, y) : larger;
+  }
+  llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
+  llvm::Value *xs = to_bits(x), *ys = to_bits(y);
+  const unsigned bits = xs->getType()->getScalarSizeInBits();
+  llvm::Value* not_sign = llvm::ConstantInt::get(xs->getType(), llvm::APInt::getSignedMaxValue(bits));
+  llvm::Value* merged = b.CreateOr(b.CreateAnd(xs, ys), b.CreateAnd(b.CreateOr(xs, ys), not_sign));
+  return b.CreateSelect(b.CreateFCmpUEQ(x, y), from_bits(merged, x->getType()), ordered);
+}
+
+// ---- rounding ----
+
+llvm::Value* FloatEmitter::abs(llvm::Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+
+llvm::Value* FloatEmitter::copysign(llvm::Value* magnitude, llvm::Value* sign) {
+  return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
+}
+
+// Adding and subtracting 2^23 (2^52) leaves no bits below one, rounded as the mode says: to nearest even.
+llvm::Value* FloatEmitter::round_even(llvm::Value* x) {
+  if (traits.rounding) return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
+  const double magic = x->getType()->getScalarSizeInBits() == 32 ? 0x1p23 : 0x1p52;
+  llvm::Value* big = llvm::ConstantFP::get(x->getType(), magic);
+  llvm::Value* magnitude = abs(x);
+  llvm::Value* rounded = b.CreateFSub(b.CreateFAdd(magnitude, big), big);
+  return b.CreateSelect(b.CreateFCmpOLT(magnitude, big), copysign(rounded, x), x);
+}
+
+llvm::Value* FloatEmitter::floor(llvm::Value* x) {
+  if (traits.rounding) return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+  llvm::Value* one = llvm::ConstantFP::get(x->getType(), 1.0);
+  llvm::Value* rounded = round_even(x);
+  return b.CreateSelect(b.CreateFCmpOGT(rounded, x), b.CreateFSub(rounded, one), rounded);
+}
+
+llvm::Value* FloatEmitter::ceil(llvm::Value* x) {
+  if (traits.rounding) return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+  llvm::Value* one = llvm::ConstantFP::get(x->getType(), 1.0);
+  llvm::Value* rounded = round_even(x);
+  llvm::Value* raised = copysign(b.CreateFAdd(rounded, one), x);
+  return b.CreateSelect(b.CreateFCmpOLT(rounded, x), raised, rounded);
+}
+
+llvm::Value* FloatEmitter::trunc(llvm::Value* x) {
+  if (traits.rounding) return b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, x);
+  return copysign(floor(abs(x)), x);
+}
+
+// ---- fma ----
+
+llvm::Value* FloatEmitter::fma(llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  if (traits.fused_multiply_add) return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  return x->getType()->getScalarType()->isFloatTy() ? fma_by_double(x, y, z) : fma_by_parts(x, y, z);
+}
+
+/// `sum` was rounded to nearest and lacks `error`: the same sum rounded to odd.
+llvm::Value* FloatEmitter::to_odd(llvm::Value* sum, llvm::Value* error) {
+  llvm::Value* bits = to_bits(sum);
+  llvm::Type* ints = bits->getType();
+  llvm::Value* one = int_constant(ints, 1);
+  llvm::Value* even = b.CreateICmpEQ(b.CreateAnd(bits, one), int_constant(ints, 0));
+  llvm::Value* zero = llvm::ConstantFP::get(sum->getType(), 0.0);
+  llvm::Value* inexact = b.CreateFCmpONE(error, zero);
+  llvm::Value* opposite = b.CreateICmpSLT(b.CreateXor(bits, to_bits(error)), int_constant(ints, 0));
+  llvm::Value* moved = b.CreateSelect(opposite, b.CreateSub(bits, one), b.CreateAdd(bits, one));
+  return from_bits(b.CreateSelect(b.CreateAnd(even, inexact), moved, bits), sum->getType());
+}
+
+namespace {
+
+/// Knuth's TwoSum: the rounded sum, and what it lacks.
+std::pair<llvm::Value*, llvm::Value*> two_sum(Builder& b, llvm::Value* x, llvm::Value* y) {
+  llvm::Value* sum = b.CreateFAdd(x, y);
+  llvm::Value* part = b.CreateFSub(sum, x);
+  llvm::Value* error = b.CreateFAdd(b.CreateFSub(x, b.CreateFSub(sum, part)), b.CreateFSub(y, part));
+  return {sum, error};
+}
+
+/// Veltkamp's split of a double into halves of 26 bits.
+std::pair<llvm::Value*, llvm::Value*> split(Builder& b, llvm::Value* x) {
+  llvm::Value* scaled = b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), 0x1p27 + 1));
+  llvm::Value* high = b.CreateFSub(scaled, b.CreateFSub(scaled, x));
+  return {high, b.CreateFSub(x, high)};
+}
+
+}  // namespace
+
+// The product of two floats is exact in double.
+llvm::Value* FloatEmitter::fma_by_double(llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  llvm::Type* doubles = with_lanes_of(b.getDoubleTy(), x->getType());
+  llvm::Value* product = b.CreateFMul(b.CreateFPExt(x, doubles), b.CreateFPExt(y, doubles));
+  auto [sum, error] = two_sum(b, product, b.CreateFPExt(z, doubles));
+  return b.CreateFPTrunc(to_odd(sum, error), x->getType());
+}
+
+// Boldo and Melquiond's correctly rounded fma from Dekker's product. Where the product leaves the range in which that is
+// exact (above 2^996, or with bits below 2^-1074), and where it needs no correction, the unfused result stands in: its zero
+// also has the right sign.
+llvm::Value* FloatEmitter::fma_by_parts(llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  auto [xh, xl] = split(b, x);
+  auto [yh, yl] = split(b, y);
+  llvm::Value* product = b.CreateFMul(x, y);
+  llvm::Value* low = b.CreateFSub(b.CreateFMul(xh, yh), product);
+  low = b.CreateFAdd(b.CreateFAdd(low, b.CreateFMul(xh, yl)), b.CreateFMul(xl, yh));
+  low = b.CreateFAdd(low, b.CreateFMul(xl, yl));
+  auto [th, tl] = two_sum(b, z, low);
+  auto [vh, vl] = two_sum(b, product, th);
+  auto [tail, tail_error] = two_sum(b, tl, vl);
+  llvm::Value* fused = b.CreateFAdd(vh, to_odd(tail, tail_error));
+  llvm::Value* plain = b.CreateFAdd(product, z);
+  llvm::Value* corrected = b.CreateFCmpONE(low, llvm::ConstantFP::get(low->getType(), 0.0));
+  return b.CreateSelect(b.CreateAnd(corrected, b.CreateFCmpORD(fused, fused)), fused, plain);
+}
+
+}  // namespace lathe::codegen

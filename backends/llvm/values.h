@@ -1,0 +1,72 @@
+#pragma once
+/// How TIR's types live in LLVM IR, and the float arithmetic that LLVM would turn into library calls.
+///
+/// A bool is an i1 as a value and an i8 in memory. f16 and bf16 are i16 bits in both: they are widened to float around
+/// every operation, so that no target feature and no run-time library is needed for them.
+#include <llvm/IR/IRBuilder.h>
+
+#include "ir/dtype.h"
+
+namespace lathe::codegen {
+
+using Builder = llvm::IRBuilder<>;
+
+/// What the target does in hardware, where LLVM would otherwise call a library.
+struct TargetTraits {
+  bool half_conversion = false;     ///< f16 <-> f32 instructions
+  bool rounding = false;            ///< floor, ceil, trunc and round to even as instructions
+  bool fused_multiply_add = false;
+};
+
+llvm::Type* element_value_type(llvm::LLVMContext& context, DType dtype);
+llvm::Type* element_memory_type(llvm::LLVMContext& context, DType dtype);
+llvm::Type* value_type(llvm::LLVMContext& context, DType dtype);
+llvm::Type* memory_type(llvm::LLVMContext& context, DType dtype);
+
+/// Is this a 16-bit float, whose values travel as i16?
+inline bool is_half(DType dtype) { return dtype.is_float() && dtype.bits == 16; }
+
+/// `element` with the lanes of `like`.
+llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like);
+llvm::Value* splat(Builder& b, llvm::Value* scalar, int lanes);
+/// An integer constant with the type (and lanes) given.
+llvm::Constant* int_constant(llvm::Type* type, std::int64_t value);
+
+/// Emits float operations. Every function acts lane by lane, on scalars and vectors alike.
+class FloatEmitter {
+ public:
+  FloatEmitter(Builder& b, const TargetTraits& traits) : b(b), traits(traits) {}
+
+  /// i16 bits of `dtype` (f16 or bf16) to float, exactly; and back, to nearest even.
+  llvm::Value* widen(DType dtype, llvm::Value* bits);
+  llvm::Value* narrow(DType dtype, llvm::Value* value);
+  /// double to the i16 bits of `dtype` with one rounding.
+  llvm::Value* narrow_double(DType dtype, llvm::Value* value);
+
+  /// NaN if either is NaN, and -0 below +0.
+  llvm::Value* minimum(llvm::Value* x, llvm::Value* y);
+  llvm::Value* maximum(llvm::Value* x, llvm::Value* y);
+
+  llvm::Value* floor(llvm::Value* x);
+  llvm::Value* ceil(llvm::Value* x);
+  llvm::Value* trunc(llvm::Value* x);
+  llvm::Value* round_even(llvm::Value* x);
+  llvm::Value* abs(llvm::Value* x);
+  llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign);
+  llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
+
+ private:
+  llvm::Value* widen_f16(llvm::Value* bits);
+  llvm::Value* narrow_f16(llvm::Value* value);
+  llvm::Value* narrow_bf16(llvm::Value* value);
+  llvm::Value* to_odd(llvm::Value* sum, llvm::Value* error);
+  llvm::Value* fma_by_double(llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  llvm::Value* fma_by_parts(llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  llvm::Value* to_bits(llvm::Value* x);
+  llvm::Value* from_bits(llvm::Value* bits, llvm::Type* type);
+
+  Builder& b;
+  const TargetTraits& traits;
+};
+
+}  // namespace lathe::codegen
