@@ -57,14 +57,10 @@ Shape broadcast_shapes(std::string_view name, std::span<const Tensor> operands) 
   return result;
 }
 
-Shape broadcast_shapes(std::string_view name, std::span<const Shape> shapes) {
+Shape broadcast_shapes(std::string_view name, std::span<const Shape> shapes, const std::string& given) {
   Shape result;
   for (const Shape& shape : shapes) {
-    if (auto conflict = broadcast_into(result, shape)) {
-      std::vector<std::string> given;
-      for (const Shape& each : shapes) given.push_back(describe(each));
-      fail_value(name, conflict_message(fmt::format("{}", fmt::join(given, " and ")), *conflict));
-    }
+    if (auto conflict = broadcast_into(result, shape)) fail_value(name, conflict_message(given, *conflict));
   }
   return result;
 }

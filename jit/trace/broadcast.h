@@ -12,8 +12,8 @@ bool same_shape(const Shape& a, const Shape& b);
 
 /// NumPy's broadcasting: shapes aligned at the right; extent 1 stretches. InputError(value) naming `name` otherwise.
 Shape broadcast_shapes(std::string_view name, std::span<const Tensor> operands);
-/// The same for bare shapes (messages show them without dtypes).
-Shape broadcast_shapes(std::string_view name, std::span<const Shape> shapes);
+/// The same for a part of the operands' axes; messages show `given`.
+Shape broadcast_shapes(std::string_view name, std::span<const Shape> shapes, const std::string& given);
 
 /// The element of `tensor` at `indices` of a shape that it broadcasts to.
 Expr at_broadcast(const Tensor& tensor, std::span<const Expr> indices, const Expr& mask = nullptr);

@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
 namespace lathe {
@@ -35,16 +36,69 @@ void simplify_indices(ComputeNode& node) {
   }
 }
 
+bool is_half(DType dtype) {
+  return arithmetic_type(dtype) != dtype;
+}
+
+/// Does `e` calculate in f16 or bf16?
+bool calculates_in_half(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& node) {
+    const Unary* one = node.as<Unary>();
+    const Binary* two = node.as<Binary>();
+    found = found || (one && is_half(one->a->dtype)) || (two && is_half(two->a->dtype));
+  });
+  return found;
+}
+
+/// f16 and bf16 are storage types: what a body calculates in them is calculated in f32.
+class Widen : public Mutator {
+ protected:
+  Expr mutate_Unary(const Expr& e, const Unary* node) override {
+    return is_half(node->a->dtype) ? unary(node->op, wide(node->a)) : Mutator::mutate_Unary(e, node);
+  }
+  Expr mutate_Binary(const Expr& e, const Binary* node) override {
+    if (!is_half(node->a->dtype)) return Mutator::mutate_Binary(e, node);
+    return binary(node->op, wide(node->a), wide(node->b));
+  }
+  Expr mutate_Select(const Expr& e, const Select* node) override {
+    if (!is_half(node->dtype)) return Mutator::mutate_Select(e, node);
+    return select(mutate(node->condition), wide(node->when_true), wide(node->when_false));
+  }
+  Expr mutate_Cast(const Expr&, const Cast* node) override { return cast(node->dtype.element(), mutate(node->value)); }
+
+ private:
+  Expr wide(const Expr& e) {
+    const Expr value = mutate(e);
+    return is_half(value->dtype) ? convert(f32, value) : value;
+  }
+};
+
+Expr widen(const Expr& value) {
+  return calculates_in_half(value) ? convert(value->dtype, Widen().mutate(value)) : value;
+}
+
+/// Index arithmetic may not overflow (ir/expr.h).
+void check_size(const std::string& name, const Shape& shape) {
+  double elements = 1;
+  for (const Expr& extent : shape) {
+    if (const std::int64_t* value = as_int(extent)) elements *= static_cast<double>(*value);
+  }
+  if (elements >= 0x1p44) fail_value(name, fmt::format("{} has more elements than 2^44", describe(shape)));
+}
+
 std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode node, Listener& listener) {
   node.sources = std::move(listener.sources);
   node.requirements = std::move(listener.requirements);
   check_identifier(name.substr(0, name.find('.')), "operator name");
+  check_size(name, shape);
   for (const Expr& value : node.values) {
     if (!value) fail_value(name, "the body gave no expression");
     if (!value->dtype.is_scalar()) {
       fail_type(name, fmt::format("the body gave a vector of type {}; expected a scalar", to_string(value->dtype)));
     }
   }
+  for (Expr& value : node.values) value = widen(value);
   if (listener.saw_view) simplify_indices(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
@@ -90,6 +144,10 @@ std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(con
   }
   for (size_t k = 0; k < reduction.terms.size(); ++k) {
     const DType expected = reduction.reducer.results[k]->dtype;
+    if (is_half(expected)) {
+      fail_type(name, fmt::format("the reducer folds {}; expected f32, which {} is computed in", to_string(expected),
+                                  to_string(expected)));
+    }
     if (reduction.terms[k]->dtype != expected) {
       fail_type(name, fmt::format("term {} of the reduction has type {}; its reducer folds {}", k,
                                   to_string(reduction.terms[k]->dtype), to_string(expected)));

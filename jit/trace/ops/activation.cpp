@@ -32,9 +32,10 @@ Tensor gelu(const Tensor& x) {
 
 Tensor gelu_tanh(const Tensor& x) {
   return activation("gelu_tanh", x, [](const Expr& v) {
+    // (1 + tanh(u)) / 2 is sigmoid(2u), which does not cancel where x is far below 0.
     const Expr inner = v + real(v, 0.044715) * v * v * v;
-    const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-    return real(v, 0.5) * v * (real(v, 1) + unary(UnaryOp::tanh, real(v, scale) * inner));
+    const double scale = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    return v * unary(UnaryOp::sigmoid, real(v, scale) * inner);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ir/error.h"
 #include "jit/trace/broadcast.h"
@@ -174,7 +175,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t give
   other[axis] = index(1);
   Shape own = indices.shape();
   own[axis] = index(1);
-  Shape shape = broadcast_shapes("take_along_axis", std::vector<Shape>{other, own});
+  Shape shape = broadcast_shapes("take_along_axis", std::array{other, own}, describe(std::array{x, indices}));
   shape[axis] = indices.shape()[axis];
   return view(
       shape, x.dtype(),

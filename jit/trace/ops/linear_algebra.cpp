@@ -40,15 +40,19 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Expr depth = a.shape().back();
   const Expr& other_depth = column ? b.shape()[0] : b.shape()[b.rank() - 2];
   if (!same_extent(depth, other_depth)) {
-    fail_value("matmul", fmt::format("the last axis of the left and the {} of the right agree: given {}, {} and {}",
-                                     column ? "axis" : "last but one", describe(operands), describe(depth),
-                                     describe(other_depth)));
+    fail_value(
+        "matmul",
+        fmt::format("given {}; expected the last axis of the left and the {} of the right to agree, but "
+                    "they have {} and {}",
+                    describe(operands), column ? "axis" : "last but one", describe(depth), describe(other_depth)));
   }
   const auto batch_of = [](const Tensor& x) {
     return Shape(x.shape().begin(), x.shape().end() - static_cast<std::ptrdiff_t>(std::min<size_t>(x.rank(), 2)));
   };
   const std::array<Shape, 2> batches{batch_of(a), batch_of(b)};
-  Shape shape = broadcast_shapes("matmul", std::span<const Shape>(batches));
+  Shape shape = broadcast_shapes(
+      "matmul", batches,
+      describe(operands) + " (their batch axes: " + describe(batches[0]) + " and " + describe(batches[1]) + ")");
   const size_t batch_rank = shape.size();
   if (!row) shape.push_back(a.shape()[a.rank() - 2]);
   if (!column) shape.push_back(b.shape().back());
@@ -83,7 +87,7 @@ Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
   result_type("vecdot", operands, accepts_number);
   const size_t a_axis = normalize_axis("vecdot", axis, a.rank()), b_axis = normalize_axis("vecdot", axis, b.rank());
   if (!same_extent(a.shape()[a_axis], b.shape()[b_axis])) {
-    fail_value("vecdot", fmt::format("axis {} of both agrees: given {}", axis, describe(operands)));
+    fail_value("vecdot", fmt::format("given {}; expected equal extents of axis {}", describe(operands), axis));
   }
   const Tensor left = moveaxis(a, axis, -1), right = moveaxis(b, axis, -1);
   const auto rest = [](const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 1); };
@@ -94,7 +98,7 @@ Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis) {
     return at_broadcast(x, all);
   };
   return contract(
-      "vecdot", a, b, broadcast_shapes("vecdot", std::span<const Shape>(rests)), {left.shape().back()},
+      "vecdot", a, b, broadcast_shapes("vecdot", rests, describe(operands)), {left.shape().back()},
       [&](const Indices& i, const Indices& r) { return element(left, i, r); },
       [&](const Indices& i, const Indices& r) { return element(right, i, r); });
 }

@@ -113,6 +113,24 @@ TEST(Compute, ReductionIsTheOutermostThingOfItsBody) {
   EXPECT_EQ(values(out), (std::vector<double>{10, 13, 28, 40}));
 }
 
+TEST(Compute, CalculatesHalfPrecisionInSingle) {
+  // In f16, 2048 + 1 would be 2048 before 2 is added.
+  const Array out = run({array(f16, {1}, {2048})}, [](auto& x) {
+    return compute({index(1)}, [&](const Indices& i) { return x[0](i[0]) + constant(f16, 1) + constant(f16, 2); });
+  });
+  EXPECT_EQ(out.dtype, f16);
+  EXPECT_EQ(values(out)[0], 2052);  // 2051 rounds to even
+  EXPECT_EQ(error_of(
+                [] {
+                  compute({}, [](const Indices&) {
+                    return reduce(simple_reducer(BinaryOp::add, f16), {index(2)},
+                                  [](const Indices&) { return constant(f16, 1); });
+                  });
+                },
+                Mistake::type),
+            "reduce: the reducer folds f16; expected f32, which f16 is computed in");
+}
+
 TEST(Compute, RefusesAWrongNumberOfIndicesAndMixedTerms) {
   const Tensor x = input("x", f32, {index(4), index(2)});
   EXPECT_EQ(error_of([&] { compute({index(4)}, [&](const Indices& i) { return x(i[0]); }); }),
