@@ -113,8 +113,9 @@ class Reads {
   std::unordered_set<const Load*> seen_;
 };
 
-/// One loop nest around one Block; buffers are replaced by `map`.
-Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map) {
+/// One loop nest around one Block; buffers are replaced by `map`. What it reads joins `read`.
+Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map,
+               std::unordered_set<const BufferNode*>& read) {
   ReplaceBuffers replace(map);
   Reads reads;
   std::vector<Expr> values;
@@ -144,6 +145,8 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   } else {
     body.push_back(Store::make(outputs[0].buffer, node.indices, values[0]));
   }
+
+  for (const Region& region : reads.regions) read.insert(region.buffer.get());
 
   std::vector<VarRef> loops;
   std::vector<Expr> bindings;
@@ -221,7 +224,7 @@ class Parameters {
 Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   Parameters parameters(name, inputs);
   BufferMap buffers;
-  std::vector<Region> reads, writes;
+  std::vector<Region> writes;
   std::vector<Tensor> copied;  // keeps the copies of outputs alive
   Order order;
   for (size_t k = 0; k < outputs.size(); ++k) {
@@ -237,10 +240,7 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
     writes.push_back(full_region(target));
     order.add(output.node());
   }
-  for (const TensorNode* leaf : order.leaves) {
-    parameters.check_known(leaf);
-    if (leaf->buffer) reads.push_back(full_region(leaf->buffer));
-  }
+  for (const TensorNode* leaf : order.leaves) parameters.check_known(leaf);
 
   for (const Tensor& tensor : inputs) {
     for (const Expr& extent : tensor.shape()) parameters.add_symbols(extent);
@@ -249,6 +249,7 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
   block_names.unique("root");
   std::vector<Buffer> allocs;
   std::vector<Stmt> nests;
+  std::unordered_set<const BufferNode*> read;
   std::string operators;
   for (const ComputeNode* node : order.computes) {
     const std::string block = block_names.unique(node->name);
@@ -261,10 +262,15 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
       allocs.push_back(target);
     }
     for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
-    nests.push_back(make_nest(*node, block, buffers));
+    nests.push_back(make_nest(*node, block, buffers, read));
     if (!node->is_step) operators += (operators.empty() ? "" : ",") + node->name;
   }
 
+  std::vector<Region> reads;
+  for (const Param& param : parameters.params) {
+    const Buffer* buffer = std::get_if<Buffer>(&param);
+    if (buffer && read.count(buffer->get())) reads.push_back(full_region(*buffer));
+  }
   Stmt root = Block::make({.name = "root",
                            .iters = {},
                            .bindings = {},
