@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backends/llvm/version.h"
 #include "ir/error.h"
 #include "ir/structural.h"
 #include "jit/cache/epoch.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/call_key.h"
 #include "jit/compile.h"
-#include "jit/engine/engine.h"
 #include "jit/kernel_error.h"
 #include "jit/runtime/context.h"
 #include "jit/runtime/threads.h"

@@ -14,7 +14,7 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/compile.h"
-#include "jit/engine/engine.h"
+#include "backends/llvm/version.h"
 #include "jit/cache/signature.h"
 #include "jit/run.h"
 #include "jit/runtime/threads.h"

@@ -68,7 +68,7 @@ const KnownType& learn_type(PyTypeObject* type) {
     known.torch = is_named(type, "torch", "Tensor") || is_named(type, "torch.nn.parameter", "Parameter");
     if (known.torch && !is_neg_method) {
       requires_grad_name = PyUnicode_InternFromString("requires_grad");
-      is_neg_method = nb::handle(reinterpret_cast<PyObject*>(type)).attr("is_neg").release().ptr();
+      is_neg_method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "is_neg");
     }
   } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__dlpack__")) {
     known.kind = {ArrayKind::dlpack, type, nullptr};

@@ -20,7 +20,7 @@ constexpr NamedDType names[] = {{boolean, "bool"}, {i8, "int8"},     {i16, "int1
                                 {u8, "uint8"},     {u16, "uint16"},  {u32, "uint32"},    {u64, "uint64"},  {f16, "float16"},
                                 {bf16, "bfloat16"}, {f32, "float32"}, {f64, "float64"}};
 
-std::string type_name(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+std::string object_type(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
 /// A Python number as a weak literal, or nothing.
 std::optional<Tensor> number_literal(nb::handle object) {
@@ -53,7 +53,7 @@ Tensor to_tensor(nb::handle object, const char* op) {
     if (TraceScope* scope = TraceScope::active()) return scope->capture(object.ptr());
     throw InputError(Mistake::type, fmt::format("{} was given a {} outside of a traced function: call it within one "
                                                 "(@lathe.jit)",
-                                                op, type_name(object)));
+                                                op, object_type(object)));
   }
   // NumPy scalars are strong: they keep their dtype.
   if (PyObject_HasAttrString(object.ptr(), "dtype") && PyObject_HasAttrString(object.ptr(), "item")) {
@@ -62,7 +62,7 @@ Tensor to_tensor(nb::handle object, const char* op) {
     if (dtype.is_float()) return literal(dtype, nb::cast<double>(value), false);
     return literal(dtype, static_cast<std::int64_t>(nb::cast<long long>(value)), false);
   }
-  throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}", op, type_name(object)));
+  throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}", op, object_type(object)));
 }
 
 std::optional<Tensor> to_optional_tensor(nb::handle object, const char* op) {
@@ -81,7 +81,7 @@ Expr to_expr(nb::handle object, DType like) {
     }
     return constant(like, PyFloat_AS_DOUBLE(object.ptr()));
   }
-  throw InputError(Mistake::type, fmt::format("expected an expression or a number, not {}", type_name(object)));
+  throw InputError(Mistake::type, fmt::format("expected an expression or a number, not {}", object_type(object)));
 }
 
 DType to_dtype(nb::handle object) {
@@ -120,7 +120,7 @@ std::vector<std::int64_t> to_ints(nb::handle object) {
     return values;
   }
   if (!PySequence_Check(object.ptr())) {
-    throw InputError(Mistake::type, fmt::format("expected an int or a sequence of ints, not {}", type_name(object)));
+    throw InputError(Mistake::type, fmt::format("expected an int or a sequence of ints, not {}", object_type(object)));
   }
   for (const nb::handle item : nb::borrow<nb::sequence>(object)) {
     const nb::object value = nb::steal(PyNumber_Index(item.ptr()));
@@ -153,7 +153,7 @@ Shape to_shape(nb::handle object) {
   } else if (PySequence_Check(object.ptr())) {
     for (const nb::handle item : nb::borrow<nb::sequence>(object)) extent(item);
   } else {
-    throw InputError(Mistake::type, fmt::format("a shape is an int or a sequence of ints, not {}", type_name(object)));
+    throw InputError(Mistake::type, fmt::format("a shape is an int or a sequence of ints, not {}", object_type(object)));
   }
   return shape;
 }

@@ -367,7 +367,6 @@ void create_type(nb::module_& module) {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(JitFunction, vectorcall), READONLY, nullptr},
       {"__dictoffset__", T_PYSSIZET, offsetof(JitFunction, dict), READONLY, nullptr},
       {"__weaklistoffset__", T_PYSSIZET, offsetof(JitFunction, weakrefs), READONLY, nullptr},
-      {"__wrapped__", T_OBJECT_EX, offsetof(JitFunction, function), READONLY, "The Python function."},
       {nullptr, 0, 0, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"lower", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&lower_method)), METH_VARARGS | METH_KEYWORDS,

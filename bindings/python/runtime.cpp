@@ -8,7 +8,7 @@
 #include "ir/text/print.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile.h"
-#include "jit/engine/engine.h"
+#include "backends/llvm/version.h"
 #include "jit/function.h"
 #include "jit/runtime/threads.h"
 
