@@ -6,7 +6,8 @@ namespace lathe::interpreter {
 
 Tracked Machine::recall(const Array& array, const std::byte* address, Cell value) {
   const Storage::Note& note = array.storage->note(array.storage->unit_of(address));
-  if (note.value == value.d || (std::isnan(note.value) && std::isnan(value.d))) {
+  const bool same = note.value == value.d && std::signbit(note.value) == std::signbit(value.d);
+  if (same || (std::isnan(note.value) && std::isnan(value.d))) {
     // An element that nothing was noted of reads as a zero, known exactly; so does this note's default.
     return note.tracked;
   }

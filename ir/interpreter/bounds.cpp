@@ -92,7 +92,11 @@ Tracked track(UnaryOp op, DType dtype, const Tracked& a) {
   if (r == infinity) return special(x, false);
   const double result = apply(op, x);
   if (op == UnaryOp::abs) return rounded(dtype, result, r, 0);
-  if (!std::isfinite(result)) return special(result, is_certain(x, r));
+  if (!std::isfinite(result)) {
+    // Well outside the domain a small error changes nothing.
+    const bool all_nan = std::isnan(result) && std::isnan(apply(op, x - r)) && std::isnan(apply(op, x + r));
+    return special(result, all_nan || is_certain(x, r));
+  }
   if (is_exact_op(op)) return rounded(dtype, result, spread(op, x, r), 0);
   double change = 0;
   switch (op) {

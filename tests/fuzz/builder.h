@@ -1,0 +1,66 @@
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "tests/fuzz/generator.h"
+
+namespace lathe::testing {
+
+/// A tensor of a program that grows.
+struct Value {
+  Tensor tensor;
+  /// Every faithful evaluation gives the same bits: no sum of floats and no library function lies upstream. Only such
+  /// values may meet a comparison, a floor or a cast to integer.
+  bool reproducible = true;
+  /// Elements of inputs and constants, moved about and never computed on.
+  bool moved_only = true;
+};
+
+/// A program under construction: picks operands, makes inputs, remembers what was used.
+class Builder {
+ public:
+  Builder(std::uint64_t seed, const GeneratorOptions& options) : random(seed), options(options) {}
+
+  Random random;
+  const GeneratorOptions& options;
+  std::vector<Value> pool;
+  std::vector<Tensor> inputs;
+  std::vector<Parameter> parameters;
+  std::vector<std::string> used;
+  bool specials = false;  ///< inputs may hold NaN and infinities
+
+  std::vector<std::int64_t> shape(int most_rank = 4);
+  DType dtype();
+  DType float_dtype();
+  Value input(DType dtype, std::vector<std::int64_t> shape, Fill fill = {});
+  /// One from the pool, or a new input.
+  Value operand();
+  Value operand_where(const std::function<bool(const Value&)>& wanted, const std::function<Value()>& otherwise);
+  /// Something that broadcasts with `other`, of a dtype that promotes with it.
+  Value partner(const Value& other, Fill fill = {});
+  Value partner(const Value& other, DType dtype, Fill fill = {});
+  /// `value` as a float, or a new float input of its shape.
+  Value as_float(const Value& value);
+  /// Reproducible values stay; others are replaced by an input of their shape and dtype.
+  Value reproducible(const Value& value);
+  std::int64_t axis(const Value& value) { return random.between(-static_cast<std::int64_t>(value.tensor.rank()), static_cast<std::int64_t>(value.tensor.rank()) - 1); }
+
+  void add(const std::string& name, const Tensor& tensor, bool reproducible, bool moved_only = false);
+  bool fits(const std::vector<std::int64_t>& shape) const;
+};
+
+/// One step: an operator of the library with operands and parameters chosen at random. False: nothing suitable this time.
+struct Step {
+  std::string name;
+  std::string family;  ///< elementwise, reduction, contraction, view
+  std::function<bool(Builder&)> apply;
+};
+
+/// A step for every operator of the library's registry.
+const std::vector<Step>& all_steps();
+
+std::vector<Step> elementwise_steps();
+std::vector<Step> reduction_steps();
+std::vector<Step> view_steps();
+
+}  // namespace lathe::testing
