@@ -1,0 +1,157 @@
+/// Checks the vector math against MPFR: every f32 input of each one-argument function, and seeded pairs for pow. Prints the
+/// largest error of each with its argument, and fails above 2 ULP. With --stride only every N-th input (a prime is best), and
+/// as many times fewer pairs.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "backends/cpu/cpu.h"
+#include "tests/exhaustive/kernel.h"
+#include "tests/exhaustive/reference.h"
+
+namespace lathe::exhaustive {
+namespace {
+
+constexpr double allowed = 2.0;
+constexpr std::int64_t block = 1 << 14;
+
+struct Worst {
+  double error = 0;
+  float x = 0, y = 0, got = 0;
+};
+
+/// Calls f(block number, the thread's own worst) for every block on all threads; the greatest of the worsts.
+Worst over_blocks(std::int64_t blocks, const std::function<void(std::int64_t, Worst&)>& f) {
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  Worst worst;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
+    threads.emplace_back([&] {
+      Worst own;
+      for (std::int64_t i; (i = next++) < blocks;) f(i, own);
+      std::lock_guard lock(mutex);
+      if (own.error > worst.error) worst = own;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return worst;
+}
+
+/// Takes MPFR's word wherever the quick error could be the greatest yet: the C library's f64 is closer than 2^-20 ULP of f32.
+void take(Worst& worst, double quick, float x, float y, float got, const std::function<double()>& exact) {
+  if (quick <= worst.error - 0x1p-20) return;
+  const double error = exact();
+  if (error > worst.error) worst = {error, x, y, got};
+}
+
+Worst check_function(const Function& function, const Device& device, std::int64_t stride) {
+  const ElementwiseKernel kernel(function.op, f32, device, device.lanes(32));
+  const std::int64_t inputs = (std::int64_t{1} << 32) / stride;
+  return over_blocks((inputs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
+    std::vector<float> in(block), out(block);
+    for (std::int64_t i = 0; i < block; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>((number * block + i) * stride));
+    kernel(out.data(), {in.data()}, block);
+    for (std::int64_t i = 0; i < block; ++i) {
+      take(worst, error_in_ulps(out[i], function.quick(in[i])), in[i], 0, out[i],
+           [&] { return exact_error(function, in[i], out[i]); });
+    }
+  });
+}
+
+/// A pair of one of the kinds in which pow behaves differently.
+std::pair<float, float> pow_arguments(std::mt19937_64& random) {
+  constexpr float special[] = {0.0f,   -0.0f,    1.0f,  -1.0f,      2.0f,       -2.0f,      0.5f,       3.0f,      -3.0f,
+                               1e-45f, -1e-45f,  1e10f, 0x1p-126f,  INFINITY,   -INFINITY,  NAN,        2.5f,      -2.5f,
+                               0x1p24f, 0x1p23f, -0x1.fffffep23f, 0x1.fffffep127f, -0x1.fffffep127f, 0x1.fffffep-1f, 0x1.000002p0f};
+  const std::uint64_t bits = random();
+  const auto any = [&](std::uint64_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b)); };
+  const auto pick = [&](std::uint64_t b) { return special[b % std::size(special)]; };
+  const float uniform = static_cast<float>(static_cast<std::int32_t>(bits >> 32)) * 0x1p-31f;  // in [-1, 1)
+  switch (bits % 8) {
+    case 0: return {any(bits >> 32), any(random())};
+    case 1: return {pick(bits >> 8), pick(bits >> 32)};
+    case 2: return {pick(bits >> 8), any(random())};
+    case 3: return {any(bits >> 32), pick(bits >> 8)};
+    case 4: return {any(bits >> 32), std::round(static_cast<float>(random() % 64) - 32)};
+    case 5: return {1.0f + uniform * 0x1p-8f, std::ldexp(static_cast<float>(random() % 65536) - 32768, static_cast<int>(random() % 8))};
+    default: {
+      // A result spread evenly over the exponents, denormals and both overflows included.
+      const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random() & 0x7fffffff));
+      return {x, uniform * 160 / std::log2(x)};
+    }
+  }
+}
+
+Worst check_pow(const Device& device, std::int64_t pairs) {
+  const ElementwiseKernel kernel(BinaryOp::pow, f32, device, device.lanes(32));
+  return over_blocks((pairs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
+    std::mt19937_64 random(20240601 + static_cast<std::uint64_t>(number));
+    std::vector<float> x(block), y(block), out(block);
+    for (std::int64_t i = 0; i < block; ++i) std::tie(x[i], y[i]) = pow_arguments(random);
+    kernel(out.data(), {x.data(), y.data()}, block);
+    for (std::int64_t i = 0; i < block; ++i) {
+      take(worst, error_in_ulps(out[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]))), x[i], y[i], out[i],
+           [&] { return exact_error_of_pow(x[i], y[i], out[i]); });
+    }
+  });
+}
+
+}  // namespace
+
+int run(std::int64_t stride, const std::string& only) {
+  const std::string levels[] = {"native", "avx2", "baseline"};
+  bool failed = false;
+  std::string last;
+  for (const std::string& level : levels) {
+    const Device device = host_device(level);
+    if (device.fingerprint() == last) continue;
+    last = device.fingerprint();
+    const auto report = [&](const std::string& name, const std::function<Worst()>& check, bool two) {
+      if (!only.empty() && only != name) return;
+      const auto start = std::chrono::steady_clock::now();
+      const Worst worst = check();
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      failed |= !(worst.error <= allowed);
+      fmt::print("{:9} {:8} {:2} lanes  largest error {:.4f} ULP at {}{} = {:a}  {:.0f} s{}\n", level, name, device.lanes(32),
+                 worst.error, fmt::format("{:a}", worst.x), two ? fmt::format(", {:a}", worst.y) : "", worst.got, seconds,
+                 worst.error <= allowed ? "" : "  FAILED");
+      std::fflush(stdout);
+    };
+    for (const Function& function : own_functions()) {
+      report(function.name, [&] { return check_function(function, device, stride); }, false);
+    }
+    report("pow", [&] { return check_pow(device, 1'000'000'000 / stride); }, true);
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace lathe::exhaustive
+
+int main(int argc, char** argv) {
+  std::int64_t stride = 1;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--stride") && i + 1 < argc) {
+      stride = std::strtoll(argv[++i], nullptr, 10);
+    } else if (!std::strcmp(argv[i], "--function") && i + 1 < argc) {
+      only = argv[++i];
+    } else {
+      stride = 0;
+    }
+  }
+  if (stride < 1) {
+    fmt::print(stderr, "usage: test_exhaustive [--stride N] [--function NAME]\n");
+    return 2;
+  }
+  return lathe::exhaustive::run(stride, only);
+}

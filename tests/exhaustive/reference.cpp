@@ -1,0 +1,95 @@
+#include "tests/exhaustive/reference.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace lathe::exhaustive {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr mpfr_prec_t precision = 120;
+
+/// An MPFR number for the length of a scope.
+struct Number {
+  Number() { mpfr_init2(value, precision); }
+  explicit Number(float x) : Number() { mpfr_set_flt(value, x, MPFR_RNDN); }
+  Number(const Number&) = delete;
+  Number& operator=(const Number&) = delete;
+  ~Number() { mpfr_clear(value); }
+  mpfr_t value;
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+void exact_sigmoid(mpfr_ptr result, mpfr_srcptr x) {
+  mpfr_neg(result, x, MPFR_RNDN);
+  mpfr_exp(result, result, MPFR_RNDN);
+  mpfr_add_ui(result, result, 1, MPFR_RNDN);
+  mpfr_ui_div(result, 1, result, MPFR_RNDN);
+}
+
+/// Cases that no distance describes: 0 for a match, infinite for a miss, negative when the distance must be taken.
+double special_error(float got, bool truth_is_nan, bool truth_is_infinite, bool truth_is_zero, bool truth_is_negative) {
+  if (truth_is_nan || std::isnan(got)) return truth_is_nan && std::isnan(got) ? 0 : infinity;
+  if (std::signbit(got) != truth_is_negative) return infinity;
+  if (truth_is_infinite) return std::isinf(got) ? 0 : infinity;
+  if (truth_is_zero) return got == 0 ? 0 : infinity;
+  return -1;
+}
+
+double widened(float got) { return std::isinf(got) ? std::copysign(0x1p128, got) : got; }
+
+}  // namespace
+
+const std::vector<Function>& own_functions() {
+#define LATHE_FUNCTION(name)                                                   \
+  {#name, UnaryOp::name, [](double x) { return std::name(x); },                \
+   [](mpfr_ptr result, mpfr_srcptr x) { mpfr_##name(result, x, MPFR_RNDN); }}
+  static const std::vector<Function> functions = {
+      LATHE_FUNCTION(exp), LATHE_FUNCTION(exp2), LATHE_FUNCTION(log), LATHE_FUNCTION(tanh),
+      LATHE_FUNCTION(erf), LATHE_FUNCTION(sin),  LATHE_FUNCTION(cos), {"sigmoid", UnaryOp::sigmoid, sigmoid, exact_sigmoid}};
+#undef LATHE_FUNCTION
+  return functions;
+}
+
+double error_in_ulps(float got, double truth) {
+  const double special = special_error(got, std::isnan(truth), std::isinf(truth), truth == 0, std::signbit(truth));
+  if (special >= 0) return special;
+  const auto exponent = static_cast<std::int64_t>(std::bit_cast<std::uint64_t>(truth) >> 52 & 0x7ff) - 1023;
+  const double overflowing = widened(got);
+  if (std::isinf(got) && std::abs(truth) >= 0x1p128) return 0;
+  // The spacing is 2^(exponent - 23), between 2^-149 and 2^104; its inverse has the exponent's bits mirrored.
+  const std::int64_t spacing = std::min<std::int64_t>(std::max<std::int64_t>(exponent - 23, -149), 104);
+  const double inverse = std::bit_cast<double>(static_cast<std::uint64_t>(1023 - spacing) << 52);
+  return std::abs(overflowing - truth) * inverse;
+}
+
+double error_in_ulps(float got, mpfr_srcptr truth) {
+  const double special =
+      special_error(got, mpfr_nan_p(truth), mpfr_inf_p(truth), mpfr_zero_p(truth), mpfr_signbit(truth));
+  if (special >= 0) return special;
+  const long exponent = mpfr_get_exp(truth);  // |truth| is in [2^(exponent-1), 2^exponent)
+  if (std::isinf(got) && exponent > 128) return 0;
+  const long spacing = std::min(std::max(exponent - 24, -149L), 104L);
+  Number difference;
+  mpfr_sub_d(difference.value, truth, widened(got), MPFR_RNDN);
+  mpfr_mul_2si(difference.value, difference.value, -spacing, MPFR_RNDN);
+  return std::abs(mpfr_get_d(difference.value, MPFR_RNDN));
+}
+
+double exact_error(const Function& function, float x, float got) {
+  const Number argument(x);
+  Number truth;
+  function.exact(truth.value, argument.value);
+  return error_in_ulps(got, truth.value);
+}
+
+double exact_error_of_pow(float x, float y, float got) {
+  const Number base(x), exponent(y);
+  Number truth;
+  mpfr_pow(truth.value, base.value, exponent.value, MPFR_RNDN);
+  return error_in_ulps(got, truth.value);
+}
+
+}  // namespace lathe::exhaustive

@@ -1,0 +1,32 @@
+#pragma once
+#include <mpfr.h>
+
+#include <string>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace lathe::exhaustive {
+
+/// A one-argument function of the vector math, and its true values.
+struct Function {
+  std::string name;
+  UnaryOp op;
+  double (*quick)(double);                    ///< the C library in f64: far closer than an f32 can tell, and fast
+  void (*exact)(mpfr_ptr result, mpfr_srcptr x);  ///< MPFR, at the result's precision
+};
+
+/// The functions that are our own in f32 (ir/passes/math).
+const std::vector<Function>& own_functions();
+
+/// The distance of `got` from the true value, in units of the f32 spacing at the true value (2^-149 among denormals).
+/// Infinity counts as 2^128, so that an overflow where the true value rounds to infinity costs nothing. Infinite where one
+/// is NaN and the other not, where an exact zero or infinity is missed, and where the sign is wrong.
+double error_in_ulps(float got, double truth);
+double error_in_ulps(float got, mpfr_srcptr truth);
+
+/// The same against MPFR's value of the function.
+double exact_error(const Function& function, float x, float got);
+double exact_error_of_pow(float x, float y, float got);
+
+}  // namespace lathe::exhaustive
