@@ -14,7 +14,7 @@ int three_way(const T& a, const T& b) {
 int compare_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   if (a.size() != b.size()) return three_way(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i)
-    if (int c = compare(a[i], b[i])) return c;
+    if (int c = compare_exprs(a[i], b[i])) return c;
   return 0;
 }
 
@@ -44,7 +44,7 @@ bool precedes(const AffineTerm& a, const AffineTerm& b) {
   std::uint64_t left = a.coefficient < 0 ? 0 - static_cast<std::uint64_t>(a.coefficient) : a.coefficient;
   std::uint64_t right = b.coefficient < 0 ? 0 - static_cast<std::uint64_t>(b.coefficient) : b.coefficient;
   if (left != right) return left > right;
-  return compare(a.atom, b.atom) < 0;
+  return compare_exprs(a.atom, b.atom) < 0;
 }
 
 Expr scaled(const Expr& atom, std::int64_t factor) {
@@ -81,7 +81,7 @@ Expr sum(std::vector<AffineTerm> terms, std::int64_t constant, DType dtype) {
 
 }  // namespace
 
-int compare(const Expr& a, const Expr& b) {
+int compare_exprs(const Expr& a, const Expr& b) {
   if (a == b) return 0;
   if (!a || !b) return three_way<int>(bool(a), bool(b));
   if (a->kind != b->kind) {
@@ -103,33 +103,33 @@ int compare(const Expr& a, const Expr& b) {
     case ExprKind::Unary: {
       auto *x = a.as<Unary>(), *y = b.as<Unary>();
       if (x->op != y->op) return three_way(x->op, y->op);
-      return compare(x->a, y->a);
+      return compare_exprs(x->a, y->a);
     }
     case ExprKind::Binary: {
       auto *x = a.as<Binary>(), *y = b.as<Binary>();
       if (x->op != y->op) return three_way(x->op, y->op);
-      if (int c = compare(x->a, y->a)) return c;
-      return compare(x->b, y->b);
+      if (int c = compare_exprs(x->a, y->a)) return c;
+      return compare_exprs(x->b, y->b);
     }
     case ExprKind::Select: {
       auto *x = a.as<Select>(), *y = b.as<Select>();
-      if (int c = compare(x->condition, y->condition)) return c;
-      if (int c = compare(x->when_true, y->when_true)) return c;
-      return compare(x->when_false, y->when_false);
+      if (int c = compare_exprs(x->condition, y->condition)) return c;
+      if (int c = compare_exprs(x->when_true, y->when_true)) return c;
+      return compare_exprs(x->when_false, y->when_false);
     }
-    case ExprKind::Cast: return compare(a.as<Cast>()->value, b.as<Cast>()->value);
+    case ExprKind::Cast: return compare_exprs(a.as<Cast>()->value, b.as<Cast>()->value);
     case ExprKind::Load: {
       auto *x = a.as<Load>(), *y = b.as<Load>();
       if (int c = compare_buffers(x->buffer, y->buffer)) return c;
       if (int c = compare_all(x->indices, y->indices)) return c;
-      return compare(x->mask, y->mask);
+      return compare_exprs(x->mask, y->mask);
     }
     case ExprKind::Ramp: {
       auto *x = a.as<Ramp>(), *y = b.as<Ramp>();
-      if (int c = compare(x->base, y->base)) return c;
-      return compare(x->stride, y->stride);
+      if (int c = compare_exprs(x->base, y->base)) return c;
+      return compare_exprs(x->stride, y->stride);
     }
-    case ExprKind::Broadcast: return compare(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
+    case ExprKind::Broadcast: return compare_exprs(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
     case ExprKind::Shuffle: {
       auto *x = a.as<Shuffle>(), *y = b.as<Shuffle>();
       if (x->lanes != y->lanes) return three_way(x->lanes, y->lanes);
@@ -150,15 +150,15 @@ int compare(const Expr& a, const Expr& b) {
   return 0;
 }
 
-bool same(const Expr& a, const Expr& b) {
+bool identical(const Expr& a, const Expr& b) {
   if (a == b) return true;
   if (!a || !b || a->kind != b->kind || a->kind == ExprKind::Var) return false;
-  return compare(a, b) == 0;
+  return compare_exprs(a, b) == 0;
 }
 
 std::int64_t Affine::coefficient(const Expr& atom) const {
   for (const AffineTerm& t : terms)
-    if (same(t.atom, atom)) return t.coefficient;
+    if (identical(t.atom, atom)) return t.coefficient;
   return 0;
 }
 
@@ -166,7 +166,7 @@ bool add_term(Affine& into, const Expr& atom, std::int64_t coefficient) {
   if (coefficient == 0) return true;
   for (size_t i = 0; i < into.terms.size(); ++i) {
     AffineTerm& t = into.terms[i];
-    if (!same(t.atom, atom)) continue;
+    if (!identical(t.atom, atom)) continue;
     if (__builtin_add_overflow(t.coefficient, coefficient, &t.coefficient)) return false;
     if (t.coefficient == 0) into.terms.erase(into.terms.begin() + i);
     return true;
@@ -231,7 +231,7 @@ void append_factors(const Expr& atom, std::vector<Expr>& factors) {
 }
 
 Expr product(std::vector<Expr> factors) {
-  std::stable_sort(factors.begin(), factors.end(), [](const Expr& a, const Expr& b) { return compare(a, b) < 0; });
+  std::stable_sort(factors.begin(), factors.end(), [](const Expr& a, const Expr& b) { return compare_exprs(a, b) < 0; });
   Expr result = factors[0];
   for (size_t i = 1; i < factors.size(); ++i) result = Binary::make(BinaryOp::mul, result, factors[i]);
   return result;

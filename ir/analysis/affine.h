@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/expr.h"
+#include "ir/structural.h"
 
 namespace lathe {
 
@@ -44,8 +45,8 @@ Expr product(std::vector<Expr> factors);
 
 /// A total order on expressions that does not depend on addresses, but for distinct variables or buffers of one name.
 /// 0 means structurally equal.
-int compare(const Expr& a, const Expr& b);
-bool same(const Expr& a, const Expr& b);
+int compare_exprs(const Expr& a, const Expr& b);
+bool identical(const Expr& a, const Expr& b);
 
 /// Walks i64 sums, differences, products, ramps and broadcasts; every other expression goes to `leaf`.
 class AffineBuilder {

@@ -50,7 +50,7 @@ class IntervalQuery {
     Interval result = e->dtype.element() == i64 ? of_operation(e) : of(e);
     for (const Affine& known : bounds_.inequalities()) {
       // A single-term assumption c * e + k >= 0 bounds a Load or other opaque atom by a constant.
-      if (known.terms.size() != 1 || !same(known.terms[0].atom, e)) continue;
+      if (known.terms.size() != 1 || !identical(known.terms[0].atom, e)) continue;
       std::int64_t c = known.terms[0].coefficient;
       if (c == 1) result = intersect(result, {-known.constant, {}, 1, 0});
       if (c == -1) result = intersect(result, {{}, known.constant, 1, 0});
@@ -230,12 +230,12 @@ void Bounds::bind(const VarRef& variable, const Range& domain) {
   }
 }
 
-void Bounds::bind(const VarRef& variable, const Interval& interval) { entries_.push_back({variable, interval, {}, {}, {}, {}}); }
+void Bounds::bind(const VarRef& variable, const Interval& interval) { entries_.push_back({variable, interval, {}, {}, {}, {}, false}); }
 
 void Bounds::bind_value(const VarRef& variable, const Expr& value) {
   Interval known = Interval::everything();
   if (const Entry* entry = find(variable.get())) known = entry->interval;
-  entries_.push_back({variable, known, {}, {}, {}, value});
+  entries_.push_back({variable, known, {}, {}, {}, value, false});
 }
 
 void Bounds::assume(const Expr& condition) {
@@ -280,8 +280,9 @@ void Bounds::assume_nonnegative(const Affine& a) {
       Interval bound;
       if (c > 0) bound.min = floor_div(Interval::point(-a.constant) + Interval::point(c - 1), Interval::point(c)).min;
       if (c < 0) bound.max = floor_div(Interval::point(a.constant), Interval::point(-c)).min;
-      Entry entry = known ? *known : Entry{VarRef(v), {}, {}, {}, {}, {}};
+      Entry entry = known ? *known : Entry{VarRef(v), {}, {}, {}, {}, {}, true};
       entry.interval = intersect(narrowed, bound);
+      entry.narrowed = true;
       entries_.push_back(std::move(entry));
     }
   }
@@ -300,6 +301,12 @@ int Bounds::position(const Var* variable) const {
   for (size_t i = entries_.size(); i-- > 0;)
     if (entries_[i].variable.get() == variable) return static_cast<int>(i);
   return -1;
+}
+
+bool Bounds::bound_since(const Mark& mark, const Var* variable) const {
+  for (size_t i = mark.entries; i < entries_.size(); ++i)
+    if (entries_[i].variable.get() == variable && !entries_[i].narrowed) return true;
+  return false;
 }
 
 const Range* Bounds::domain(const Var* variable) const {

@@ -67,6 +67,7 @@ class Bounds {
     Range domain;      ///< null exprs when bound without
     Affine low, high;  ///< first and last value of `domain`
     Expr value;        ///< null unless Let-bound
+    bool narrowed = false;  ///< repeats an earlier entry with what an assumption added
     bool has_domain() const { return bool(domain.extent); }
   };
   /// The newest entry, or null.
@@ -80,6 +81,8 @@ class Bounds {
   struct Mark {
     size_t entries, assumptions, inequalities;
   };
+  /// Was the variable bound, not only narrowed, after `mark`?
+  bool bound_since(const Mark& mark, const Var* variable) const;
   Mark mark() const { return {entries_.size(), assumptions_.size(), inequalities_.size()}; }
   void rollback(const Mark& mark);
 

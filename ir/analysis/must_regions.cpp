@@ -1,0 +1,205 @@
+#include <algorithm>
+
+#include "ir/analysis/access_walk.h"
+#include "ir/analysis/relax.h"
+#include "ir/analysis/regions.h"
+#include "ir/analysis/simplify_expr.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+void append_conditions(const Expr& e, std::vector<Expr>& out) {
+  if (!e) return;
+  if (auto* b = e.as<Binary>(); b && b->op == BinaryOp::logical_and) {
+    append_conditions(b->a, out);
+    append_conditions(b->b, out);
+  } else if (auto* v = e.as<Broadcast>()) {
+    append_conditions(v->value, out);
+  } else {
+    out.push_back(e);
+  }
+}
+
+/// One variable of a store index, with the number of its values.
+struct Digit {
+  Expr variable;
+  std::int64_t coefficient;
+  Affine extent;
+};
+
+class MustCollector : public AccessWalk {
+ public:
+  explicit MustCollector(const Bounds& outer) : AccessWalk(outer, false), around_(outer) {}
+
+  std::vector<Region> regions;
+
+ protected:
+  void accessed(const Access& access) override {
+    if (!access.is_write || access.region.provenance != Provenance::inferred) return;
+    for (const Range& r : access.region.ranges)
+      if (!is_int(r.extent, 1)) return;  // an address that was handed out, or a flat index: nothing is sure
+    auto region = covered(access);
+    if (!region) return;
+    for (const Region& known : regions)
+      if (contains(known, *region, around_)) return;
+    regions.push_back(std::move(*region));
+  }
+
+  void enter(const Stmt& s) override {
+    if (auto* loop = s.as<For>()) loops_.push_back(loop);
+  }
+  void leave(const Stmt& s) override {
+    if (s.as<For>()) loops_.pop_back();
+  }
+
+ private:
+  /// The form over loop variables: iters and Lets become what they stand for.
+  std::optional<Affine> expanded(const Expr& e) const {
+    Affine a = to_affine(e);
+    for (int round = 0; round < 32; ++round) {
+      auto bound = std::find_if(a.terms.begin(), a.terms.end(), [&](const AffineTerm& t) {
+        auto* v = t.atom.as<Var>();
+        return v && bounds_.bound_since(outer_, v) && bounds_.value(v);
+      });
+      if (bound == a.terms.end()) return a;
+      AffineTerm t = *bound;
+      if (!add_term(a, t.atom, -t.coefficient) || !add_scaled(a, to_affine(*bounds_.value(t.atom.as<Var>())), t.coefficient))
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  /// The box that the store writes for sure, over outer variables.
+  std::optional<Region> covered(const Access& access) {
+    Relaxation relaxation(bounds_, outer_);
+    std::vector<Affine> indices;
+    for (const Range& r : access.region.ranges) {
+      auto a = expanded(r.min);
+      if (!a || may_wrap(bounds_, *a)) return std::nullopt;
+      indices.push_back(*a);
+    }
+    std::vector<const Var*> used;
+    std::vector<Affine> lows, highs;
+    for (Affine& a : indices) {
+      auto ends = dense(a, relaxation, used);
+      if (!ends) return std::nullopt;
+      lows.push_back(ends->first);
+      highs.push_back(ends->second);
+    }
+    // A loop that no index uses must run at least once.
+    for (const For* loop : loops_)
+      if (std::find(used.begin(), used.end(), loop->variable.get()) == used.end() && !runs(loop)) return std::nullopt;
+    ExprSimplifier s(around_);
+    std::vector<Expr> begins, ends;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      begins.push_back(to_expr(lows[d]));
+      ends.push_back(to_expr(highs[d]) + 1);
+    }
+    std::vector<Expr> conditions;
+    for (const Expr& guard : guards_) append_conditions(guard, conditions);
+    append_conditions(access.mask, conditions);
+    for (const Expr& condition : conditions)
+      if (!apply(condition, indices, relaxation, begins, ends)) return std::nullopt;
+    Region result{access.region.buffer, {}, Provenance::inferred, {}};
+    for (size_t d = 0; d < indices.size(); ++d) {
+      Expr begin = s.simplify(begins[d]);
+      result.ranges.push_back({begin, s.simplify(max(ends[d] - begin, index(0)))});
+    }
+    return result;
+  }
+
+  bool runs(const For* loop) const {
+    Affine extent = to_affine(loop->extent);
+    extent.constant -= 1;
+    // Inside a loop its extent is known to be positive: only what holds around can say so of it.
+    return prove_nonnegative(around_, extent);
+  }
+
+  /// First and last value of an index whose values have no gap.
+  std::optional<std::pair<Affine, Affine>> dense(Affine& a, Relaxation& relaxation, std::vector<const Var*>& used) {
+    std::vector<Digit> digits;
+    for (const AffineTerm& t : a.terms) {
+      if (!relaxation.is_inner(t.atom)) continue;
+      auto* v = t.atom.as<Var>();
+      if (!v || std::find(used.begin(), used.end(), v) != used.end()) return std::nullopt;
+      used.push_back(v);
+      if (v == lane_variable().get()) {
+        digits.push_back({t.atom, t.coefficient, Affine::of(a.lanes)});
+        continue;
+      }
+      const Bounds::Entry* entry = bounds_.find(v);
+      if (!entry->has_domain() || relaxation.is_inner(entry->low) || relaxation.is_inner(entry->high)) return std::nullopt;
+      Affine extent = entry->high;
+      if (!add_scaled(extent, entry->low, -1)) return std::nullopt;
+      extent.constant += 1;
+      digits.push_back({t.atom, t.coefficient, extent});
+    }
+    std::sort(digits.begin(), digits.end(),
+              [](const Digit& x, const Digit& y) { return std::abs(x.coefficient) < std::abs(y.coefficient); });
+    std::int64_t span = 1;
+    for (size_t i = 0; i < digits.size(); ++i) {
+      const Digit& digit = digits[i];
+      std::int64_t step = std::abs(digit.coefficient);
+      if (digit.extent.is_constant() && digit.extent.constant == 1) continue;
+      bool last = i + 1 == digits.size();
+      if (step > span || (!digit.extent.is_constant() && !last)) return std::nullopt;
+      if (!digit.extent.is_constant()) {
+        // An empty loop gives an empty range only where the digits fit exactly.
+        Affine positive = digit.extent;
+        positive.constant -= 1;
+        if (step != span && !prove_nonnegative(around_, positive)) return std::nullopt;
+        break;
+      }
+      if (digit.extent.constant < 1) return std::nullopt;
+      span += step * (digit.extent.constant - 1);
+    }
+    auto low = relaxation.end(a, false), high = relaxation.end(a, true);
+    if (!low || !high) return std::nullopt;
+    return std::pair(*low, *high);
+  }
+
+  /// Narrows the box to where `condition` holds; false when that is no box.
+  bool apply(const Expr& condition, const std::vector<Affine>& indices, Relaxation& relaxation, std::vector<Expr>& begins,
+             std::vector<Expr>& ends) {
+    auto* b = condition.as<Binary>();
+    if (!b || !is_comparison(b->op) || b->op == BinaryOp::eq || b->op == BinaryOp::ne || b->a->dtype.element() != i64) return false;
+    auto left = expanded(b->a), right = expanded(b->b);
+    if (!left || !right || may_wrap(bounds_, *left) || may_wrap(bounds_, *right)) return false;
+    if (b->op == BinaryOp::gt || b->op == BinaryOp::ge) std::swap(left, right);
+    // d >= 0 where the condition holds.
+    Affine d = *right;
+    if (!add_scaled(d, *left, -1)) return false;
+    if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) d.constant -= 1;
+    if (prove_nonnegative(bounds_, d)) return true;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      Affine above = d, below = d;
+      if (add_scaled(above, indices[i], 1) && !relaxation.is_inner(above)) {  // index <= above
+        above.lanes = 1;
+        ends[i] = min(ends[i], to_expr(above) + 1);
+        return true;
+      }
+      if (add_scaled(below, indices[i], -1) && !relaxation.is_inner(below)) {  // index >= -below
+        Affine begin = Affine::of(0);
+        if (!add_scaled(begin, below, -1)) return false;
+        begin.lanes = 1;
+        begins[i] = max(begins[i], to_expr(begin));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Bounds around_;
+  std::vector<const For*> loops_;
+};
+
+}  // namespace
+
+std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer) {
+  MustCollector collector(outer);
+  collector.walk(body);
+  return std::move(collector.regions);
+}
+
+}  // namespace lathe

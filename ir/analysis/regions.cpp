@@ -1,0 +1,120 @@
+#include "ir/analysis/regions.h"
+
+#include "ir/analysis/relax.h"
+#include "ir/analysis/simplify_expr.h"
+
+namespace lathe {
+namespace {
+
+/// a <= b?
+bool at_most(const Bounds& bounds, const Expr& a, const Expr& b) {
+  Affine d = to_affine(b);
+  return add_scaled(d, to_affine(a), -1) && prove_nonnegative(bounds, d, full_effort);
+}
+
+Expr smaller(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(min(a, b)); }
+Expr larger(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(max(a, b)); }
+Expr end_of(const Range& r) { return r.min + r.extent; }
+
+bool proper(const Bounds& bounds, const Expr& extent) {
+  Interval known = bounds.interval(extent);
+  return (known.min && *known.min >= 0) || at_most(bounds, index(0), extent);
+}
+
+}  // namespace
+
+Region clip(const Region& region, const Bounds& bounds) {
+  ExprSimplifier s(bounds);
+  Region result = region;
+  for (size_t d = 0; d < result.ranges.size() && d < region.buffer->rank(); ++d) {
+    Range& r = result.ranges[d];
+    const Expr& shape = region.buffer->shape[d];
+    bool starts_inside = at_most(bounds, index(0), r.min), ends_inside = at_most(bounds, end_of(r), shape);
+    Expr extent = s.simplify(r.extent);
+    if (starts_inside && ends_inside && proper(bounds, extent)) {
+      r = {s.simplify(r.min), extent};
+      continue;
+    }
+    Expr begin = s.simplify(starts_inside ? r.min : max(r.min, index(0)));
+    if (!at_most(bounds, begin, shape)) begin = s.simplify(min(begin, shape));
+    Expr end = s.simplify(ends_inside ? end_of(r) : min(end_of(r), shape));
+    extent = s.simplify(end - begin);
+    r = {begin, proper(bounds, extent) ? extent : s.simplify(max(extent, index(0)))};
+  }
+  return result;
+}
+
+Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer, const Bounds& around) {
+  Relaxation relaxation(bounds, outer);
+  Region result = region;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const Range& r = region.ranges[d];
+    bool point = is_int(r.extent, 1);
+    SymbolicRange first = relaxation.range(r.min);
+    Expr low = first.low, high = point ? first.high : relaxation.range(r.min + r.extent - 1).high;
+    if (!low) low = index(0);
+    if (!high) high = region.buffer->shape[d] - 1;
+    result.ranges[d] = {low, low == high ? index(1) : high - low + 1};
+  }
+  return clip(result, around);
+}
+
+Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer) {
+  Bounds around = bounds;
+  around.rollback(outer);
+  return relax(region, bounds, outer, around);
+}
+
+Region unite(const Region& a, const Region& b, const Bounds& bounds) {
+  ExprSimplifier s(bounds);
+  Region result = a;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const Range &x = a.ranges[d], &y = b.ranges[d];
+    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
+    Expr begin = smaller(s, x.min, y.min), end = larger(s, end_of(x), end_of(y));
+    result.ranges[d] = {begin, s.simplify(end - begin)};
+  }
+  return result;
+}
+
+Region intersect(const Region& a, const Region& b, const Bounds& bounds) {
+  ExprSimplifier s(bounds);
+  Region result = a;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const Range &x = a.ranges[d], &y = b.ranges[d];
+    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
+    Expr begin = larger(s, x.min, y.min), end = smaller(s, end_of(x), end_of(y));
+    result.ranges[d] = {begin, s.simplify(end - begin)};
+  }
+  return result;
+}
+
+bool proved_empty(const Region& region, const Bounds& bounds) {
+  for (const Range& r : region.ranges)
+    if (at_most(bounds, r.extent, index(0))) return true;
+  return false;
+}
+
+bool contains(const Region& outer, const Region& inner, const Bounds& bounds) {
+  if (!(outer.buffer == inner.buffer) || outer.ranges.size() != inner.ranges.size()) return false;
+  ExprSimplifier s(bounds, full_effort);
+  bool inside = true;
+  for (size_t d = 0; d < outer.ranges.size() && inside; ++d) {
+    const Range &x = outer.ranges[d], &y = inner.ranges[d];
+    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
+    inside = at_most(bounds, s.simplify(x.min), s.simplify(y.min)) &&
+             at_most(bounds, s.simplify(end_of(y)), s.simplify(end_of(x)));
+  }
+  return inside || proved_empty(inner, bounds);
+}
+
+bool disjoint(const Region& a, const Region& b, const Bounds& bounds) {
+  if (!(a.buffer == b.buffer)) return true;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const Range &x = a.ranges[d], &y = b.ranges[d];
+    if (at_most(bounds, end_of(x), y.min) || at_most(bounds, end_of(y), x.min)) return true;
+  }
+  return proved_empty(a, bounds) || proved_empty(b, bounds);
+}
+
+}  // namespace lathe

@@ -1,0 +1,43 @@
+#pragma once
+#include <vector>
+
+#include "ir/analysis/interval.h"
+#include "ir/func.h"
+
+namespace lathe {
+
+/// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within are
+/// relaxed away. May regions: every access lies in one, and they are clipped to the buffer. One region a buffer and
+/// provenance, in order of first access; a hint on an inner block replaces what would be inferred there. Buffers that are
+/// allocated within do not appear.
+std::vector<Region> read_regions(const Stmt& body, const Bounds& outer = {});
+std::vector<Region> write_regions(const Stmt& body, const Bounds& outer = {});
+/// Regions whose every element `body` writes for sure, whatever masks, predicates and Ifs say: subsets, always inferred;
+/// several a buffer where their union is no box. Nothing is said of elements outside.
+std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer = {});
+
+/// The Func with `reads` and `writes` of every Block inferred again, from the inside out; hints (checked, trusted) stay.
+Func infer_regions(const Func& func);
+/// The same for one block, under what holds around it. Inner blocks stay as they are.
+Stmt infer_regions(const Stmt& block, const Bounds& outer);
+
+/// What holds at `place`, a statement of `func`: facts, the loops, iters, Lets, predicates and Ifs around it.
+Bounds bounds_at(const Func& func, const Stmt& place);
+
+/// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer.
+Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer);
+/// As above; `around` is `bounds` as it was at the mark, kept by whoever relaxes many.
+Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer, const Bounds& around);
+/// Ranges cut to the buffer's shape, where they are not proved to lie inside.
+Region clip(const Region& region, const Bounds& bounds);
+/// The bounding box. Both regions are of one buffer.
+Region unite(const Region& a, const Region& b, const Bounds& bounds);
+/// The common elements; an extent may come out below 0 where there are none.
+Region intersect(const Region& a, const Region& b, const Bounds& bounds);
+/// True only if every element of `inner` is proved to be one of `outer`, or `inner` to be empty.
+bool contains(const Region& outer, const Region& inner, const Bounds& bounds);
+/// True only if the regions are proved to share no element.
+bool disjoint(const Region& a, const Region& b, const Bounds& bounds);
+bool proved_empty(const Region& region, const Bounds& bounds);
+
+}  // namespace lathe
