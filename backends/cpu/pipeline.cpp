@@ -35,13 +35,13 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_flatten, pass("compact_buffers", compact_buffers));
   p.append(Stage::before_flatten, pass("partition_loops", partition_loops));
   p.append(Stage::before_flatten, pass("vectorize_loops", vectorize_loops));
-  p.append(Stage::before_flatten, pass("unroll_loops", unroll_loops));
 
   p.append(Stage::flatten, pass("plan_storage", plan_storage));
   p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
 
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));
   p.append(Stage::before_emit, pass("lower_math", lower_math));
+  p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));
   return p;
 }
 

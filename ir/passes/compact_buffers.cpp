@@ -45,6 +45,19 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
   return Span{*low, greatest - least + 1};
 }
 
+/// A single element that no parallel loop shares is a value, and needs no memory.
+bool is_value(const std::vector<Expr>& shape, const std::vector<BufferUse>& uses) {
+  for (const Expr& extent : shape) {
+    if (!is_int(extent, 1)) return false;
+  }
+  for (const BufferUse& use : uses) {
+    for (const For* loop : use.loop_nodes) {
+      if (loop && loop->for_kind == ForKind::parallel) return false;
+    }
+  }
+  return true;
+}
+
 std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, const Bounds& bounds) {
   if (found.whole || found.uses.empty() || !buffer->strides.empty() || buffer->offset || buffer->view_of) {
     return std::nullopt;
@@ -58,14 +71,17 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
     std::optional<Span> span = touched_span(found.uses, d, bounds);
     if (!span) continue;
     const std::int64_t* old = as_int(shape[d]);
-    if (span->extent < 0 || (old && span->extent >= *old)) continue;
+    // A dimension of extent 1 still gets the constant index 0.
+    bool single = old && *old == 1 && span->extent == 1 && !(span->low.is_constant() && span->low.constant == 0);
+    if (span->extent < 0 || (old && span->extent >= *old && !single)) continue;
     shape[d] = index(span->extent);
     if (!(span->low.is_constant() && span->low.constant == 0)) origin[d] = to_expr(span->low);
     shrinks = true;
   }
-  if (!shrinks) return std::nullopt;
-  return Compacted{BufferNode::make(buffer->name, buffer->dtype, std::move(shape), buffer->space, {}, nullptr,
-                                    buffer->alignment),
+  std::string space = buffer->space;
+  if (is_value(shape, found.uses)) space = space::registers;
+  if (!shrinks && space == buffer->space) return std::nullopt;
+  return Compacted{BufferNode::make(buffer->name, buffer->dtype, std::move(shape), space, {}, nullptr, buffer->alignment),
                    std::move(origin)};
 }
 

@@ -1,5 +1,6 @@
 #include "ir/passes/contract_fma.h"
 
+#include <optional>
 #include <unordered_set>
 
 #include "ir/intrinsics.h"
@@ -89,34 +90,95 @@ class Decisions : public Visitor {
   std::unordered_set<const Var*> exact_vars_;
 };
 
+bool is_sum(const Expr& e) {
+  const Binary* binary = e.as<Binary>();
+  return binary && (binary->op == BinaryOp::add || binary->op == BinaryOp::sub);
+}
+
+bool has_fma(DType dtype) { return dtype.code == TypeCode::floating && dtype.bits >= 32; }
+
+/// How often each Let-bound variable is used, and how often as a term of a sum.
+struct LetUses {
+  std::unordered_map<const Var*, int> all, in_sums;
+  explicit LetUses(const Stmt& s) {
+    class Counter : public Visitor {
+     public:
+      explicit Counter(LetUses& uses) : uses_(uses) {}
+
+     protected:
+      void visit_Var(const Var* node) override { ++uses_.all[node]; }
+      void visit_Binary(const Binary* node) override {
+        if (node->op == BinaryOp::add || node->op == BinaryOp::sub) {
+          for (const Expr& e : {node->a, node->b}) {
+            if (const Var* var = e.as<Var>()) ++uses_.in_sums[var];
+          }
+        }
+        Visitor::visit_Binary(node);
+      }
+
+     private:
+      LetUses& uses_;
+    };
+    Counter(*this).visit(s);
+  }
+};
+
 class Contractor : public Mutator {
  public:
-  explicit Contractor(const std::unordered_set<const ExprNode*>& exact) : exact_(exact) {}
+  Contractor(const std::unordered_set<const ExprNode*>& exact, const LetUses& uses) : exact_(exact), uses_(uses) {}
 
  protected:
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
-    bool sum = node->op == BinaryOp::add || node->op == BinaryOp::sub;
-    bool wide_float = e->dtype.code == TypeCode::floating && e->dtype.bits >= 32;
-    if (!sum || !wide_float || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
+    if (!is_sum(e) || !has_fma(e->dtype) || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
     bool negate = node->op == BinaryOp::sub;
-    if (const Binary* product = product_of(node->b)) {
-      Expr a = mutate(product->a);
-      return fma(negate ? -a : a, mutate(product->b), mutate(node->a));
+    if (auto product = product_of(node->b)) {
+      return fma(negate ? -product->a : product->a, product->b, mutate(node->a));
     }
-    if (const Binary* product = product_of(node->a)) {
+    if (auto product = product_of(node->a)) {
       Expr c = mutate(node->b);
-      return fma(mutate(product->a), mutate(product->b), negate ? -c : c);
+      return fma(product->a, product->b, negate ? -c : c);
     }
     return Mutator::mutate_Binary(e, node);
   }
 
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    auto found = products_.find(node);  // a term next to a product that was contracted instead
+    return found == products_.end() ? e : found->second.a * found->second.b;
+  }
+
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    const Var* variable = node->variable.get();
+    const Binary* product = node->value.as<Binary>();
+    bool folds = product && product->op == BinaryOp::mul && has_fma(product->dtype) && !exact_.count(node->value.get());
+    auto all = uses_.all.find(variable), in_sums = uses_.in_sums.find(variable);
+    folds = folds && all != uses_.all.end() && all->second == 1 && in_sums != uses_.in_sums.end();
+    if (!folds) return Mutator::mutate_Let(s, node);
+    // The factors are bound where the product was: what they load is loaded there.
+    Factors factors{mutate(product->a), mutate(product->b)};
+    VarRef a = Var::make(variable->name + "_a", factors.a->dtype), b = Var::make(variable->name + "_b", factors.b->dtype);
+    products_[variable] = {a, b};
+    Stmt body = mutate(node->body);
+    return Let::make(a, std::move(factors.a), Let::make(b, std::move(factors.b), std::move(body)));
+  }
+
  private:
-  const Binary* product_of(const Expr& e) const {
+  struct Factors {
+    Expr a, b;
+  };
+
+  std::optional<Factors> product_of(const Expr& e) {
+    if (const Var* var = e.as<Var>()) {
+      auto found = products_.find(var);
+      return found == products_.end() ? std::nullopt : std::optional(found->second);
+    }
     const Binary* binary = e.as<Binary>();
-    return binary && binary->op == BinaryOp::mul && !exact_.count(e.get()) ? binary : nullptr;
+    if (!binary || binary->op != BinaryOp::mul || exact_.count(e.get())) return std::nullopt;
+    return Factors{mutate(binary->a), mutate(binary->b)};
   }
 
   const std::unordered_set<const ExprNode*>& exact_;
+  const LetUses& uses_;
+  std::unordered_map<const Var*, Factors> products_;
 };
 
 }  // namespace
@@ -125,7 +187,8 @@ Func contract_fma(const Func& func, const Device& device) {
   if (!device.fused_multiply_add) return func;
   Decisions decisions;
   decisions.visit(func->body);
-  return with_body(func, Contractor(decisions.exact).mutate(func->body));
+  LetUses uses(func->body);
+  return with_body(func, Contractor(decisions.exact, uses).mutate(func->body));
 }
 
 }  // namespace lathe

@@ -6,7 +6,8 @@ namespace lathe {
 
 /// Contracts a float product that feeds a sum or difference into fma, where the device has one.
 ///
-///   C = C + a * b      ->      C = fma(a, b, C)
+///   let r = a * b      ->      C = fma(a, b, C)
+///   C = C + r
 ///
 /// Not for floats that feed an index, a condition, a comparison or a cast to integer, directly or through a Let: those keep
 /// the bits that the program wrote. Runs before lower_math, whose polynomials say fma where they mean it.

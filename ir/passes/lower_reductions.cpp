@@ -115,16 +115,18 @@ class ReductionLowerer : public Mutator {
     for (size_t i = 0; i < f.iters.size(); ++i) {
       if (f.iters[i].kind == IterKind::space) needed.push_back(f.bindings[i]);
     }
+    bool drops_mixed = false;
     for (const Expr& conjunct : conjuncts_of(f.predicate)) {
       bool reduces = uses_any(conjunct, reduce_vars);
       if (!reduces) {
         kept.push_back(conjunct);
         needed.push_back(conjunct);
       } else {
-        // A condition on reduce loops alone says which terms there are; one that mixes both also says which points exist.
-        for (const VarRef& var : used_vars(conjunct)) legal &= reduce_vars.count(var.get()) || !below.count(var.get());
+        // A condition on reduce loops alone says which terms there are. One that mixes both may also say which points exist.
+        for (const VarRef& var : used_vars(conjunct)) drops_mixed |= !reduce_vars.count(var.get()) && below.count(var.get());
       }
     }
+    if (drops_mixed) legal &= points_exist(f, kept);
     PendingInit init;
     for (const Expr& e : needed) {
       for (const VarRef& var : used_vars(e)) {
@@ -140,6 +142,19 @@ class ReductionLowerer : public Mutator {
     init.target = path_[target];
     pending_.push_back(std::move(init));
     return update;
+  }
+
+  /// Does every space binding lie in its domain, given `conditions` alone?
+  bool points_exist(const Block::Fields& f, const std::vector<Expr>& conditions) {
+    BoundsScope scope(bounds_);
+    for (const Expr& condition : conditions) bounds_.assume(condition);
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      const Range& domain = f.iters[i].domain;
+      if (f.iters[i].kind != IterKind::space) continue;
+      if (!proves(bounds_, ge(f.bindings[i], domain.min))) return false;
+      if (!proves(bounds_, lt(f.bindings[i], domain.min + domain.extent))) return false;
+    }
+    return true;
   }
 
   static Stmt without_init(Block::Fields f) {
