@@ -1,0 +1,124 @@
+#include "schedule/record.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <functional>
+#include <map>
+
+#include "ir/error.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace lathe {
+namespace {
+
+/// One line, taken apart: NAME(argument, ..).
+class Line {
+ public:
+  Line(const Schedule& schedule, const std::string& text) : schedule_(schedule), text_(text) {
+    const size_t open = text.find('(');
+    if (open == std::string::npos || text.back() != ')') fail("NAME(argument, ..)");
+    name = text.substr(0, open);
+    size_t start = open + 1;
+    for (size_t i = start; i < text.size(); ++i) {
+      if (text[i] != ',' && i + 1 != text.size()) continue;
+      std::string argument = text.substr(start, i - start);
+      argument.erase(0, argument.find_first_not_of(' '));
+      if (!argument.empty()) arguments_.push_back(std::move(argument));
+      start = i + 1;
+    }
+  }
+
+  size_t size() const { return arguments_.size(); }
+  BlockRef block(size_t i) const { return schedule_.block(at(i, "a block")); }
+  LoopRef loop(size_t i) const {
+    const std::string& place = at(i, "a loop");
+    const size_t dot = place.rfind('.');
+    if (dot == std::string::npos) fail("a loop as BLOCK.DEPTH");
+    return schedule_.loop(place.substr(0, dot), static_cast<size_t>(number(place.substr(dot + 1))));
+  }
+  std::int64_t integer(size_t i) const { return number(at(i, "an integer")); }
+  std::string string(size_t i) const {
+    const std::string& quoted = at(i, "a string");
+    if (quoted.size() < 2 || quoted.front() != '"' || quoted.back() != '"') fail("a string in quotes");
+    return quoted.substr(1, quoted.size() - 2);
+  }
+  std::vector<LoopRef> loops() const {
+    std::vector<LoopRef> found;
+    for (size_t i = 0; i < size(); ++i) found.push_back(loop(i));
+    return found;
+  }
+  [[noreturn]] void fail(const std::string& expected) const {
+    throw InputError(Mistake::syntax, fmt::format("record line '{}': expected {}", text_, expected));
+  }
+
+  std::string name;
+
+ private:
+  const std::string& at(size_t i, const char* what) const {
+    if (i >= arguments_.size()) fail(fmt::format("{} as argument {}", what, i + 1));
+    return arguments_[i];
+  }
+  std::int64_t number(const std::string& digits) const {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size()) fail("an integer");
+    return value;
+  }
+
+  const Schedule& schedule_;
+  const std::string& text_;
+  std::vector<std::string> arguments_;
+};
+
+using Apply = std::function<void(Schedule&, const Line&)>;
+
+const std::map<std::string, Apply>& primitives() {
+  static const std::map<std::string, Apply> table = {
+      {"annotate", [](Schedule& s, const Line& l) { annotate(s, l.loop(0), l.string(1), l.integer(2)); }},
+      {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
+      {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
+      {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
+      {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
+      {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
+      {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
+      {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
+      {"reorder", [](Schedule& s, const Line& l) { reorder(s, l.loops()); }},
+      {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
+      {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
+      {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
+      {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
+      {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
+  };
+  return table;
+}
+
+}  // namespace
+
+void replay(Schedule& schedule, std::span<const std::string> record) {
+  for (const std::string& text : record) {
+    const Line line(schedule, text);
+    const auto found = primitives().find(line.name);
+    if (found == primitives().end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, apply] : primitives()) known.push_back(name);
+      throw InputError(Mistake::syntax, fmt::format("record line '{}': {}", text, unknown_name("primitive", line.name, known)));
+    }
+    found->second(schedule, line);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,279 @@
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+TEST(Split, DividesALoopAndAddsNoPredicateWhereTheFactorDivides) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const auto [outer, inner] = split(s, s.loop("bias", 1), 4);
+  EXPECT_EQ(s.loops({"bias"}).size(), 3u);
+  EXPECT_FALSE(s.node(BlockRef{"bias"}).f.predicate);
+  expect_scheduled(s, before, "split_exact");
+}
+
+TEST(Split, KeepsEveryInstanceInRangeByAPredicateWhenTheFactorDoesNotDivide) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  split(s, s.loop("product", 0), 3);
+  split(s, s.loop("product", 3), 5);
+  const auto [outer, inner] = split(s, s.loop("bias", 1), 16);
+  split(s, inner, 3);
+  expect_scheduled(s, before, "split_inexact");
+}
+
+TEST(Split, TakesAFactorBeyondTheExtent) {
+  const Func before = program("pad");
+  Schedule s(before);
+  split(s, s.loop("pad", 0), 16);
+  expect_scheduled(s, before, "split_beyond");
+}
+
+TEST(Split, RefusesAFactorBelowOne) {
+  Schedule s(program("pad"));
+  expect_refused(s, [&] { split(s, s.loop("pad", 0), 0); }, "split", 1, "split_refused_1");
+}
+
+TEST(Split, RefusesALoopThatIsNotSerial) {
+  Schedule s(program("pad"));
+  unroll(s, s.loop("pad", 0));
+  expect_refused(s, [&] { split(s, s.loop("pad", 0), 2); }, "split", 2, "split_refused_2");
+}
+
+TEST(Split, RefusesStatementsThatNoPredicateCanGuard) {
+  Schedule s(parse_func(R"(func bare(out: f32[10]) stage begin {
+  for i in [0, 10) {
+    out[i] = 1.0f32
+    block b(space v in [0, 10) = i) writes out[v] {
+      out[v] = 2.0f32
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { split(s, s.loop("b", 0), 3); }, "split", 3, "split_refused_3");
+}
+
+TEST(Fuse, MakesOneLoopOfTwo) {
+  const Func before = program("chain");
+  Schedule s(before);
+  const LoopRef fused = fuse(s, s.loop("scale", 0), s.loop("scale", 1));
+  split(s, fused, 7);
+  expect_scheduled(s, before, "fuse");
+}
+
+TEST(Fuse, RefusesLoopsThatDoNotNestDirectly) {
+  Schedule s(program("matmul"));
+  expect_refused(s, [&] { fuse(s, s.loop("product", 0), s.loop("product", 2)); }, "fuse", 1, "fuse_refused_1");
+}
+
+TEST(Fuse, RefusesBoundsThatDependOnTheOuterLoop) {
+  Schedule s(parse_func(R"(func triangle(out: f32[4, 4]) stage begin {
+  for i in [0, 4) {
+    for j in [0, i) {
+      block b(space vi in [0, 4) = i, space vj in [0, 4) = j) writes out[vi, vj] {
+        out[vi, vj] = 2.0f32
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { fuse(s, s.loop("b", 0), s.loop("b", 1)); }, "fuse", 2, "fuse_refused_2");
+  expect_refused(s, [&] { reorder(s, {s.loop("b", 1), s.loop("b", 0)}); }, "reorder", 2, "reorder_refused_2");
+}
+
+TEST(Fuse, RefusesALoopThatIsNotSerial) {
+  Schedule s(program("chain"));
+  unroll(s, s.loop("scale", 1));
+  expect_refused(s, [&] { fuse(s, s.loop("scale", 0), s.loop("scale", 1)); }, "fuse", 3, "fuse_refused_3");
+}
+
+TEST(Reorder, PutsNamedLoopsInOrderAndLeavesOthersInPlace) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  reorder(s, {s.loop("product", 2), s.loop("product", 0)});
+  expect_scheduled(s, before, "reorder");
+}
+
+TEST(Reorder, RefusesLoopsOfDifferentNests) {
+  Schedule s(program("chain"));
+  expect_refused(s, [&] { reorder(s, {s.loop("scale", 1), s.loop("shift", 0)}); }, "reorder", 1, "reorder_refused_1");
+}
+
+TEST(Reorder, RefusesSeveralBlocksBelow) {
+  Schedule s(parse_func(R"(func two(out: f32[4, 4]) stage begin {
+  for i in [0, 4) {
+    for j in [0, 4) {
+      block a(space vi in [0, 4) = i, space vj in [0, 4) = j) writes out[vi, vj] {
+        out[vi, vj] = 2.0f32
+      }
+      block b(space wi in [0, 4) = i, space wj in [0, 4) = j) writes out[wi, wj] {
+        out[wi, wj] = 3.0f32
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { reorder(s, {s.loop("a", 1), s.loop("a", 0)}); }, "reorder", 3, "reorder_refused_3");
+}
+
+TEST(Reorder, RefusesToSwapOrderedIters) {
+  Schedule s(program("scan"));
+  const auto [outer, inner] = split(s, s.loop("scan", 1), 4);
+  expect_refused(s, [&] { reorder(s, {inner, outer}); }, "reorder", 4, "reorder_refused_4");
+}
+
+TEST(Reorder, RefusesToMoveAVectorizedLoop) {
+  Schedule s(program("matmul"));
+  const LoopRef vector = split(s, s.loop("bias", 1), 4).second;
+  vectorize(s, vector);
+  expect_refused(s, [&] { reorder(s, {vector, s.loop("bias", 0)}); }, "reorder", 5, "reorder_refused_5");
+}
+
+TEST(Vectorize, MarksALoop) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  vectorize(s, split(s, s.loop("bias", 1), 16).second);
+  expect_scheduled(s, before, "vectorize");
+}
+
+TEST(Vectorize, RefusesAnExtentThatIsNoConstant) {
+  Schedule s(parse_func(R"(func symbolic(x: f32[n], n: i64, out: f32[n]) stage begin facts {n in [1, 100]} {
+  for i in [0, n) {
+    block b(space v in [0, n) = i) reads x[v] writes out[v] {
+      out[v] = x[v]
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { vectorize(s, s.loop("b", 0)); }, "vectorize", 1, "vectorize_refused_1");
+  expect_refused(s, [&] { unroll(s, s.loop("b", 0)); }, "unroll", 1, "unroll_refused_1");
+}
+
+TEST(Vectorize, RefusesAVectorWithinAVector) {
+  Schedule s(program("chain"));
+  vectorize(s, s.loop("scale", 0));
+  expect_refused(s, [&] { vectorize(s, s.loop("scale", 1)); }, "vectorize", 2, "vectorize_refused_2");
+}
+
+TEST(Vectorize, RefusesAReduceLoopAndNamesRfactor) {
+  Schedule s(program("matmul"));
+  expect_refused(s, [&] { vectorize(s, s.loop("product", 2)); }, "vectorize", 3, "vectorize_refused_3");
+}
+
+TEST(Vectorize, RefusesWhereAnInnerBoundDependsOnTheLoop) {
+  Schedule s(parse_func(R"(func triangle(out: f32[4, 4]) stage begin {
+  for i in [0, 4) {
+    for j in [0, i) {
+      block b(space vi in [0, 4) = i, space vj in [0, 4) = j) writes out[vi, vj] {
+        out[vi, vj] = 2.0f32
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { vectorize(s, s.loop("b", 0)); }, "vectorize", 4, "vectorize_refused_4");
+}
+
+TEST(Unroll, MarksALoopAndAlsoAReduceLoop) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  unroll(s, s.loop("product", 2));
+  annotate(s, s.loop("product", 0), "note", 3);
+  expect_scheduled(s, before, "unroll");
+}
+
+TEST(Unroll, RefusesALoopThatIsNotSerial) {
+  Schedule s(program("pad"));
+  unroll(s, s.loop("pad", 0));
+  expect_refused(s, [&] { unroll(s, s.loop("pad", 0)); }, "unroll", 2, "unroll_refused_2");
+}
+
+TEST(Annotate, RefusesAnEmptyKey) {
+  Schedule s(program("pad"));
+  expect_refused(s, [&] { annotate(s, s.loop("pad", 0), "", 1); }, "annotate", 1, "annotate_refused_1");
+}
+
+TEST(Parallel, MarksALoopWithItsGrain) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  parallel(s, s.loop("product", 0), 2);
+  parallel(s, s.loop("bias", 0), 1);
+  expect_scheduled(s, before, "parallel");
+}
+
+TEST(Parallel, RefusesAGrainBelowOne) {
+  Schedule s(program("pad"));
+  expect_refused(s, [&] { parallel(s, s.loop("pad", 0), 0); }, "parallel", 1, "parallel_refused_1");
+}
+
+TEST(Parallel, RefusesAParallelLoopWithinAnother) {
+  Schedule s(program("chain"));
+  parallel(s, s.loop("scale", 0));
+  expect_refused(s, [&] { parallel(s, s.loop("scale", 1)); }, "parallel", 2, "parallel_refused_2");
+}
+
+TEST(Parallel, RefusesALoopWhoseIterationsDependOnEachOther) {
+  Schedule s(program("scan"));
+  expect_refused(s, [&] { parallel(s, s.loop("scan", 1)); }, "parallel", 3, "parallel_refused_3");
+}
+
+TEST(Parallel, RefusesIterationsThatWriteTheSameElements) {
+  Schedule s(parse_func(R"(func same(out: f32[4], more: f32[4]) stage begin {
+  for i in [0, 4) {
+    for j in [0, 4) {
+      block a(space vj in [0, 4) = j) writes out[vj] {
+        out[vj] = 2.0f32
+      }
+    }
+    block b(space vi in [0, 4) = i) writes more[vi] {
+      more[vi] = 3.0f32
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { parallel(s, s.loop("a", 0)); }, "parallel", 4, "parallel_refused_4");
+}
+
+TEST(Parallel, RefusesToReadWhatAnotherIterationWrites) {
+  Schedule s(parse_func(R"(func across(t: f32[4], out: f32[4]) stage begin {
+  for i in [0, 4) {
+    block a(space vi in [0, 4) = i) writes t[vi] {
+      t[vi] = 2.0f32
+    }
+    block b(space wi in [0, 4) = i) reads t[3 - wi] writes out[wi] {
+      out[wi] = t[3 - wi]
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { parallel(s, s.loop("a", 0)); }, "parallel", 5, "parallel_refused_5");
+}
+
+TEST(Schedule, NamesKnownBlocksWhenAskedForAnother) {
+  const Schedule s(program("chain"));
+  try {
+    s.block("shif");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.message(), "unknown block 'shif'; did you mean 'shift'? known: scale, shift, store");
+  }
+}
+
+TEST(Schedule, SaysThatALoopIsGoneOnceItWasSplit) {
+  Schedule s(program("pad"));
+  const LoopRef loop = s.loop("pad", 0);
+  split(s, loop, 3);
+  EXPECT_THROW(unroll(s, loop), InputError);
+}
+
+}  // namespace
+}  // namespace lathe::testing
