@@ -95,8 +95,17 @@ bool FunctionEmitter::is_pure_index(const Expr& e) {
   if (e->kind == ExprKind::IntImm) return true;
   if (auto* var = e.as<Var>()) return index_vars_.count(var) != 0;
   auto* node = e.as<Binary>();
-  return node && (node->op == BinaryOp::add || node->op == BinaryOp::sub || node->op == BinaryOp::mul) &&
-         is_pure_index(node->a) && is_pure_index(node->b);
+  if (!node) return false;
+  switch (node->op) {
+    case BinaryOp::add:
+    case BinaryOp::sub:
+    case BinaryOp::mul:
+    case BinaryOp::floor_div:
+    case BinaryOp::floor_mod:
+    case BinaryOp::min:
+    case BinaryOp::max: return is_pure_index(node->a) && is_pure_index(node->b);
+    default: return false;
+  }
 }
 
 bool FunctionEmitter::is_non_negative(const Expr& e) {

@@ -138,8 +138,8 @@ std::vector<int> KernelInfo::stored_slots(const Stmt& s) const {
   for_each_stmt(s, [&](const Stmt& stmt) {
     auto* store = stmt.as<Store>();
     if (!store || store->buffer->space != space::registers) return;
-    for (std::int64_t element : *constant_lanes(store->indices[0]))
-      result.push_back(slot_of(store->buffer.get(), element));
+    const auto elements = constant_lanes(store->indices[0]);
+    for (std::int64_t element : *elements) result.push_back(slot_of(store->buffer.get(), element));
   });
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
