@@ -82,8 +82,8 @@ Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callab
     }
     return values;
   };
-  Reducer* given = nullptr;
-  if (nb::try_cast(reducer, given, false)) return reduce_tuple(*given, shape, terms);
+  Reducer* given = as_instance<Reducer>(reducer);
+  if (given) return reduce_tuple(*given, shape, terms);
   // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
   Indices probe;
   for (size_t d = 0; d < shape.size(); ++d) probe.emplace_back(Var::make(fmt::format("r{}", d)));
@@ -97,8 +97,8 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
   Indices probe;
   for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
   const nb::object body = f(*index_arguments(probe));
-  Reduction* reduction = nullptr;
-  if (nb::try_cast(nb::handle(body), reduction, false)) {
+  Reduction* reduction = as_instance<Reduction>(nb::handle(body));
+  if (reduction) {
     const size_t count = reduction->terms.size();
     const std::vector<Tensor> results = compute_tuple(extents, [&](const Indices& indices) {
       return nb::cast<Reduction>(f(*index_arguments(indices)));
@@ -125,8 +125,8 @@ void bind_compute(nb::module_& module) {
   module.def("compute", &compute_python, "shape"_a, "f"_a, "name"_a = "compute",
              "A tensor whose element at (i, ..) is f(i, ..): an expression, or a reduce. Any operator in a line.");
   module.def("select", [](const Expr& condition, nb::handle a, nb::handle b) {
-    Expr* expr = nullptr;
-    const DType like = nb::try_cast(a, expr, false) ? (*expr)->dtype : nb::try_cast(b, expr, false) ? (*expr)->dtype : f32;
+    const Expr *left = as_instance<Expr>(a), *right = as_instance<Expr>(b);
+    const DType like = left ? (*left)->dtype : right ? (*right)->dtype : f32;
     return select(condition, to_expr(a, like), to_expr(b, like));
   }, "condition"_a, "x1"_a, "x2"_a, "In a compute: x1 where the condition holds, else x2; both are evaluated.");
 }

@@ -45,8 +45,8 @@ const char* standard_name(DType dtype) {
 }
 
 Tensor to_tensor(nb::handle object, const char* op) {
-  Tensor* tensor = nullptr;
-  if (nb::try_cast(object, tensor, false)) return *tensor;
+  Tensor* tensor = as_instance<Tensor>(object);
+  if (tensor) return *tensor;
   // NumPy's float64 is a Python float too, and as weak.
   if (const auto number = number_literal(object)) return *number;
   if (is_array_type(Py_TYPE(object.ptr()))) {
@@ -71,8 +71,8 @@ std::optional<Tensor> to_optional_tensor(nb::handle object, const char* op) {
 }
 
 Expr to_expr(nb::handle object, DType like) {
-  Expr* expr = nullptr;
-  if (nb::try_cast(object, expr, false)) return *expr;
+  Expr* expr = as_instance<Expr>(object);
+  if (expr) return *expr;
   if (PyBool_Check(object.ptr())) return constant(like.is_bool() ? like : boolean, std::int64_t{object.ptr() == Py_True});
   if (PyLong_Check(object.ptr())) return constant(like, static_cast<std::int64_t>(nb::cast<long long>(object)));
   if (PyFloat_Check(object.ptr())) {
@@ -85,8 +85,8 @@ Expr to_expr(nb::handle object, DType like) {
 }
 
 DType to_dtype(nb::handle object) {
-  DType* dtype = nullptr;
-  if (nb::try_cast(object, dtype, false)) return *dtype;
+  DType* dtype = as_instance<DType>(object);
+  if (dtype) return *dtype;
   std::string given;
   if (nb::isinstance<nb::str>(object)) {
     given = nb::cast<std::string>(object);
@@ -138,8 +138,8 @@ ops::Axes to_axes(nb::handle object) {
 Shape to_shape(nb::handle object) {
   Shape shape;
   const auto extent = [&](nb::handle item) {
-    Expr* expr = nullptr;
-    if (nb::try_cast(item, expr, false)) {
+    Expr* expr = as_instance<Expr>(item);
+    if (expr) {
       shape.push_back(*expr);
     } else {
       const std::int64_t value = to_ints(item).at(0);
@@ -147,8 +147,7 @@ Shape to_shape(nb::handle object) {
       shape.push_back(index(value));
     }
   };
-  Expr* expr = nullptr;
-  if (PyIndex_Check(object.ptr()) || nb::try_cast(object, expr, false)) {
+  if (PyIndex_Check(object.ptr()) || as_instance<Expr>(object)) {
     extent(object);
   } else if (PySequence_Check(object.ptr())) {
     for (const nb::handle item : nb::borrow<nb::sequence>(object)) extent(item);

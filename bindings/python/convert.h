@@ -9,6 +9,14 @@
 
 namespace lathe::python {
 
+/// The object behind a Python handle when it is a T; null otherwise, for None too.
+template <class T>
+T* as_instance(nanobind::handle object) {
+  T* instance = nullptr;
+  if (object.is_none() || !nanobind::try_cast(object, instance, false)) return nullptr;
+  return instance;
+}
+
 /// An operand as a Tensor: a Tensor, a Python or NumPy number (weak), or a captured array. TypeError for anything else,
 /// naming the operator.
 Tensor to_tensor(nanobind::handle object, const char* op);

@@ -54,15 +54,16 @@ void bind_from_registry(nb::module_& module) {
     const char* name = op.name.data();  // literals: null-terminated
     if (const auto* call = std::get_if<ops::UnaryOperator>(&op.call)) {
       module.def(name, [f = *call, name, scalar = scalar_op(op.name)](nb::handle x) -> nb::object {
-        Expr* expr = nullptr;
-        if (scalar && nb::try_cast(x, expr, false)) return nb::cast(unary(*scalar, *expr));
+        const Expr* expr = scalar ? as_instance<Expr>(x) : nullptr;
+        if (expr) return nb::cast(unary(*scalar, *expr));
         return nb::cast(f(to_tensor(x, name)));
       }, "x"_a);
     } else if (const auto* call2 = std::get_if<ops::BinaryOperator>(&op.call)) {
       module.def(name, [f = *call2, name, scalar = scalar_binary_op(op.name)](nb::handle a, nb::handle b) -> nb::object {
-        Expr *left = nullptr, *right = nullptr;
-        if (scalar && nb::try_cast(a, left, false)) return nb::cast(binary(*scalar, *left, to_expr(b, (*left)->dtype)));
-        if (scalar && nb::try_cast(b, right, false)) return nb::cast(binary(*scalar, to_expr(a, (*right)->dtype), *right));
+        const Expr* left = scalar ? as_instance<Expr>(a) : nullptr;
+        if (left) return nb::cast(binary(*scalar, *left, to_expr(b, (*left)->dtype)));
+        const Expr* right = scalar ? as_instance<Expr>(b) : nullptr;
+        if (right) return nb::cast(binary(*scalar, to_expr(a, (*right)->dtype), *right));
         return nb::cast(f(to_tensor(a, name), to_tensor(b, name)));
       }, "x1"_a, "x2"_a);
     }

@@ -63,8 +63,7 @@ nb::object subscript(const Tensor& tensor, nb::handle key) {
     items.push_back(key);
   }
   bool element = false;
-  Expr* expr = nullptr;
-  for (const nb::handle item : items) element |= nb::try_cast(item, expr, false);
+  for (const nb::handle item : items) element |= as_instance<Expr>(item) != nullptr;
   if (element) {
     if (items.size() != tensor.rank()) {
       throw InputError(Mistake::value, fmt::format("an element of {} takes {} indices, {} given", describe(tensor),
@@ -85,8 +84,8 @@ void bind_dtype(nb::module_& module) {
       .def("__str__", [](DType dtype) { return std::string(standard_name(dtype)); })
       .def("__hash__", [](DType d) { return static_cast<std::int64_t>(d.code) << 8 | d.bits; })
       .def("__eq__", [](DType a, nb::handle b) {
-        DType* other = nullptr;
-        return nb::try_cast(b, other, false) && a == *other;
+        const DType* other = as_instance<DType>(b);
+        return other && a == *other;
       })
       .def_prop_ro("name", [](DType dtype) { return standard_name(dtype); })
       .def_prop_ro("itemsize", [](DType dtype) { return dtype.bytes(); });
