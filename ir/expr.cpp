@@ -35,9 +35,11 @@ constexpr Operand unary_operands[] = {LATHE_UNARY_OPS(LATHE_OPERAND)};
 constexpr Operand binary_operands[] = {LATHE_BINARY_OPS(LATHE_OPERAND)};
 #undef LATHE_OPERAND
 
-void check(bool condition, const std::string& message) {
-  if (!condition) throw InputError(Mistake::type, message);
-}
+/// A macro, so that the message is only made when it is needed: every node passes here.
+#define LATHE_EXPECT(condition, message)                                 \
+  do {                                                                   \
+    if (!(condition)) throw InputError(Mistake::type, message);          \
+  } while (false)
 
 std::int64_t to_int64(double value) {
   if (std::isnan(value)) return 0;
@@ -48,18 +50,18 @@ std::int64_t to_int64(double value) {
 
 /// Checks indices against a buffer and a mask against the lanes; returns the lanes of the access.
 int check_access(const char* what, const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask) {
-  check(static_cast<bool>(buffer), fmt::format("{}: no buffer", what));
-  check(indices.size() == buffer->rank() || indices.size() == 1,
+  LATHE_EXPECT(static_cast<bool>(buffer), fmt::format("{}: no buffer", what));
+  LATHE_EXPECT(indices.size() == buffer->rank() || indices.size() == 1,
         fmt::format("{} of {}: {} indices for rank {}", what, buffer->name, indices.size(), buffer->rank()));
   int lanes = 1;
   for (const Expr& i : indices) {
-    check(i && i->dtype.element() == i64, fmt::format("{} of {}: an index is not i64", what, buffer->name));
-    check(lanes == 1 || i->dtype.lanes == 1 || i->dtype.lanes == lanes,
+    LATHE_EXPECT(i && i->dtype.element() == i64, fmt::format("{} of {}: an index is not i64", what, buffer->name));
+    LATHE_EXPECT(lanes == 1 || i->dtype.lanes == 1 || i->dtype.lanes == lanes,
           fmt::format("{} of {}: indices of {} and {} lanes", what, buffer->name, lanes, i->dtype.lanes));
     lanes = std::max<int>(lanes, i->dtype.lanes);
   }
   if (mask) {
-    check(mask->dtype.is_bool() && (mask->dtype.lanes == lanes || lanes == 1),
+    LATHE_EXPECT(mask->dtype.is_bool() && (mask->dtype.lanes == lanes || lanes == 1),
           fmt::format("{} of {}: mask is {}, expected bool with {} lanes", what, buffer->name, to_string(mask->dtype), lanes));
     lanes = mask->dtype.lanes;
   }
@@ -112,19 +114,19 @@ std::string_view to_string(BinaryOp op) { return binary_names[static_cast<int>(o
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::eq && op <= BinaryOp::ge; }
 
 Expr IntImm::make(DType dtype, std::int64_t value) {
-  check(!dtype.is_float(), fmt::format("an integer constant cannot be {}", to_string(dtype)));
+  LATHE_EXPECT(!dtype.is_float(), fmt::format("an integer constant cannot be {}", to_string(dtype)));
   return Expr(new IntImm(dtype, wrap_integer(dtype, value)));
 }
 
 Expr FloatImm::make(DType dtype, double value) {
-  check(dtype.is_float(), fmt::format("a float constant cannot be {}", to_string(dtype)));
+  LATHE_EXPECT(dtype.is_float(), fmt::format("a float constant cannot be {}", to_string(dtype)));
   return Expr(new FloatImm(dtype, round_to(dtype, value)));
 }
 
 VarRef Var::make(std::string name, DType dtype) { return VarRef(new Var(dtype, std::move(name))); }
 
 Expr Unary::make(UnaryOp op, Expr a) {
-  check(accepts(unary_operands[static_cast<int>(op)], a->dtype),
+  LATHE_EXPECT(accepts(unary_operands[static_cast<int>(op)], a->dtype),
         fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
   const bool tests = op == UnaryOp::is_nan || op == UnaryOp::is_inf || op == UnaryOp::is_finite || op == UnaryOp::signbit;
   const DType dtype = tests ? boolean.with_lanes(a->dtype.lanes) : a->dtype;
@@ -132,18 +134,18 @@ Expr Unary::make(UnaryOp op, Expr a) {
 }
 
 Expr Binary::make(BinaryOp op, Expr a, Expr b) {
-  check(a->dtype == b->dtype,
+  LATHE_EXPECT(a->dtype == b->dtype,
         fmt::format("{} of {} and {}: the operands must have one type", to_string(op), to_string(a->dtype), to_string(b->dtype)));
-  check(accepts(binary_operands[static_cast<int>(op)], a->dtype),
+  LATHE_EXPECT(accepts(binary_operands[static_cast<int>(op)], a->dtype),
         fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
   const DType dtype = is_comparison(op) ? boolean.with_lanes(a->dtype.lanes) : a->dtype;
   return Expr(new Binary(dtype, op, std::move(a), std::move(b)));
 }
 
 Expr Select::make(Expr condition, Expr when_true, Expr when_false) {
-  check(when_true->dtype == when_false->dtype, fmt::format("select between {} and {}: the arms must have one type",
+  LATHE_EXPECT(when_true->dtype == when_false->dtype, fmt::format("select between {} and {}: the arms must have one type",
                                                            to_string(when_true->dtype), to_string(when_false->dtype)));
-  check(condition->dtype == boolean.with_lanes(when_true->dtype.lanes),
+  LATHE_EXPECT(condition->dtype == boolean.with_lanes(when_true->dtype.lanes),
         fmt::format("select: the condition is {}, expected bool with {} lanes", to_string(condition->dtype),
                     when_true->dtype.lanes));
   return Expr(new Select(std::move(condition), std::move(when_true), std::move(when_false)));
@@ -161,28 +163,28 @@ Expr Load::make(Buffer buffer, std::vector<Expr> indices, Expr mask) {
 }
 
 Expr Ramp::make(Expr base, Expr stride, int lanes) {
-  check(base->dtype == stride->dtype && base->dtype.is_integer() && base->dtype.is_scalar() && lanes > 1,
+  LATHE_EXPECT(base->dtype == stride->dtype && base->dtype.is_integer() && base->dtype.is_scalar() && lanes > 1,
         fmt::format("ramp({}, {}, {}): base and stride must be scalars of one integer type, and lanes above 1",
                     to_string(base->dtype), to_string(stride->dtype), lanes));
   return Expr(new Ramp(std::move(base), std::move(stride), lanes));
 }
 
 Expr Broadcast::make(Expr value, int lanes) {
-  check(value->dtype.is_scalar() && lanes >= 1, fmt::format("broadcast of {} to {} lanes", to_string(value->dtype), lanes));
+  LATHE_EXPECT(value->dtype.is_scalar() && lanes >= 1, fmt::format("broadcast of {} to {} lanes", to_string(value->dtype), lanes));
   if (lanes == 1) return value;
   return Expr(new Broadcast(std::move(value), lanes));
 }
 
 Expr Shuffle::make(std::vector<Expr> vectors, std::vector<int> lanes) {
-  check(!vectors.empty() && !lanes.empty(), "shuffle: it needs a vector and a lane");
+  LATHE_EXPECT(!vectors.empty() && !lanes.empty(), "shuffle: it needs a vector and a lane");
   int total = 0;
   for (const Expr& v : vectors) {
-    check(v->dtype.element() == vectors[0]->dtype.element(),
+    LATHE_EXPECT(v->dtype.element() == vectors[0]->dtype.element(),
           fmt::format("shuffle of {} and {}: the operands must have one element type", to_string(vectors[0]->dtype),
                       to_string(v->dtype)));
     total += v->dtype.lanes;
   }
-  for (const int lane : lanes) check(lane >= 0 && lane < total, fmt::format("shuffle: lane {} of {}", lane, total));
+  for (const int lane : lanes) LATHE_EXPECT(lane >= 0 && lane < total, fmt::format("shuffle: lane {} of {}", lane, total));
   const DType dtype = vectors[0]->dtype.with_lanes(static_cast<int>(lanes.size()));
   return Expr(new Shuffle(dtype, std::move(vectors), std::move(lanes)));
 }
@@ -195,17 +197,17 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
       for (const Intrinsic& i : intrinsics()) known.emplace_back(i.name);
       throw InputError(Mistake::value, unknown_name("intrinsic", callee, known));
     }
-    check(static_cast<int>(args.size()) == intrinsic->arity,
+    LATHE_EXPECT(static_cast<int>(args.size()) == intrinsic->arity,
           fmt::format("{} takes {} arguments, given {}", callee, intrinsic->arity, args.size()));
     if (intrinsic->reduces) {
-      check(dtype == args[0]->dtype.element() && (args[0]->dtype.lanes & (args[0]->dtype.lanes - 1)) == 0,
+      LATHE_EXPECT(dtype == args[0]->dtype.element() && (args[0]->dtype.lanes & (args[0]->dtype.lanes - 1)) == 0,
             fmt::format("{} of {} gives its element; lanes must be a power of two", callee, to_string(args[0]->dtype)));
     } else if (callee == "reinterpret") {
-      check(dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,
+      LATHE_EXPECT(dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,
             fmt::format("reinterpret of {} as {}: the widths differ", to_string(args[0]->dtype), to_string(dtype)));
     } else {
       for (const Expr& arg : args) {
-        check(arg->dtype == dtype, fmt::format("{}: an argument is {}, expected {}", callee, to_string(arg->dtype), to_string(dtype)));
+        LATHE_EXPECT(arg->dtype == dtype, fmt::format("{}: an argument is {}, expected {}", callee, to_string(arg->dtype), to_string(dtype)));
       }
     }
   }
@@ -213,7 +215,7 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
 }
 
 Expr AddressOf::make(Buffer buffer, std::vector<Expr> indices) {
-  check(check_access("address", buffer, indices, nullptr) == 1, "address_of takes scalar indices");
+  LATHE_EXPECT(check_access("address", buffer, indices, nullptr) == 1, "address_of takes scalar indices");
   return Expr(new AddressOf(std::move(buffer), std::move(indices)));
 }
 
