@@ -1,5 +1,7 @@
 #pragma once
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/func.h"
@@ -8,13 +10,21 @@ namespace lathe {
 
 /// One thing that is wrong with a Func, or that could not be proved right.
 struct Finding {
-  std::string rule;   ///< stable name, e.g. "block.bindings_in_domain"; ir/analysis/verify.cpp lists all, with the stages they hold for
+  std::string rule;   ///< stable name, e.g. "block.bindings_in_domain"; verify_rules() lists all
   bool proved_wrong;  ///< false: it could only not be proved
   std::string message;
 };
 
+/// What `verify` checks, and the stages that it holds for (both ends inclusive).
+struct Rule {
+  std::string_view name;
+  Stage first, last;
+  std::string_view text;
+};
+std::span<const Rule> verify_rules();
+
 /// Checks every rule that holds at the Func's stage: scoping, types, shapes, and until flatten each promise of each Block
-/// (ir/stmt.h). Empty when all is proved.
+/// (ir/stmt.h). Empty when all is proved. The promises are looked at only when nothing else is found.
 std::vector<Finding> verify(const Func& func);
 
 /// verify, thrown: a Bug naming `after` (the pass that made this Func) when there is a finding that is proved wrong.
