@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/simplify.h"
 #include "ir/passes/buffer_uses.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
@@ -13,7 +14,29 @@ std::span<const LoopRange> below(const BufferUse& access, size_t depth) {
   return std::span(access.loops).subspan(std::min(depth, access.loops.size()));
 }
 
-/// Do different iterations of the loop at `depth` touch different elements, told apart by one dimension?
+/// Do some dimensions, at indices that all accesses share and that vary with the loop at `depth` alone, spell out its variable?
+/// So they do after loops were fused: T[f // 12, f % 12, j].
+bool spells_variable(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
+  const VarRef& variable = accesses[0].loops[depth].variable;
+  Expr spelled = index(0);
+  std::int64_t weight = 1;
+  for (size_t d = accesses[0].indices.size(); d-- > 0;) {
+    const Expr digit = to_expr(accesses[0].indices[d]);
+    bool shared = uses_var(digit, variable.get());
+    for (const BufferUse& access : accesses) {
+      shared = shared && equal(access.indices[d], accesses[0].indices[d]);
+      for (const LoopRange& loop : below(access, depth + 1)) shared = shared && !uses_var(digit, loop.variable.get());
+    }
+    if (!shared) continue;
+    const Interval range = bounds.interval(digit);
+    if (!range.max || *range.max < 0 || *range.max > (std::int64_t{1} << 40)) return false;
+    spelled = spelled + digit * weight;
+    if (__builtin_mul_overflow(weight, *range.max + 1, &weight)) return false;
+  }
+  return proves_equal(bounds, spelled, variable);
+}
+
+/// Do different iterations of the loop at `depth` touch different elements, told apart by one dimension or by several?
 bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
   Expr variable = accesses[0].loops[depth].variable;
   for (size_t d = 0; d < accesses[0].indices.size(); ++d) {
@@ -36,7 +59,7 @@ bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds
     }
     if (apart && greatest - least < std::abs(c)) return true;
   }
-  return false;
+  return spells_variable(accesses, depth, bounds);
 }
 
 /// The box that an unconditional store fills without gaps while `inner` runs, as first and last index of each dimension.
