@@ -73,12 +73,9 @@ void Machine::run() {
     if (code.buffer->space != space::global && code.buffer->space != space::worker) {
       throw Trap(fmt::format("buffer {} in space {} is neither a parameter nor allocated", code.buffer->name, code.buffer->space));
     }
+    // Its offset, which a flat index includes, says where it lies in the workspace.
     Storage* storage = code.buffer->space == space::worker ? worker_workspace_ : shared_workspace_;
-    declare(code, storage, nullptr);
-    // Its offset says where it lies in the workspace, whatever the form of the access.
-    Array& array = arrays_[static_cast<size_t>(code.array)];
-    array.base = storage->begin() + array.offset * array.dtype.bytes();
-    array.offset = 0;
+    declare(code, storage, storage->begin());
   }
   execute(*program_.body);
   if (options_.bounds) report_bounds();

@@ -172,15 +172,18 @@ TEST(InterpreterValues, StridesAndOffsetsCountFromTheBase) {
 TEST(InterpreterValues, WorkspaceBuffersLieAtTheirOffsets) {
   const Buffer out = array("out", i32, {2});
   const Buffer t = BufferNode::make("t", i32, {index(2)}, space::global, {}, index(3));
-  const Stmt body = Seq::make({Store::make(t, {index(0)}, constant(i32, 4)), Store::make(t, {index(1)}, constant(i32, 5)),
-                               Store::make(out, {index(0)}, load(t, {index(1)})), Store::make(out, {index(1)}, load(t, {index(0)}))});
-  Data y(i32, 2);
-  EXPECT_EQ(run(FuncNode::make("f", {out}, body, {}, {{"shared_bytes", std::int64_t{20}}}, Stage::flatten), {&y}), 0);
-  EXPECT_EQ(y.values(), (std::vector<double>{5, 4}));
-  EXPECT_NE(trap_of([&] {
-              run(FuncNode::make("f", {out}, body, {}, {{"shared_bytes", std::int64_t{16}}}, Stage::flatten), {&y});
-            }).find("of the shared workspace is out of range"),
-            std::string::npos);
+  // A flat index counts from the workspace's start, the buffer's offset included.
+  for (const Stage stage : {Stage::before_flatten, Stage::flatten}) {
+    const std::int64_t first = stage == Stage::flatten ? 3 : 0;
+    const Stmt body = Seq::make({Store::make(t, {index(first)}, constant(i32, 4)), Store::make(t, {index(first + 1)}, constant(i32, 5)),
+                                 Store::make(out, {index(0)}, load(t, {index(first + 1)})),
+                                 Store::make(out, {index(1)}, load(t, {index(first)}))});
+    const auto func = [&](std::int64_t bytes) { return FuncNode::make("f", {out}, body, {}, {{"shared_bytes", bytes}}, stage); };
+    Data y(i32, 2);
+    EXPECT_EQ(run(func(20), {&y}), 0);
+    EXPECT_EQ(y.values(), (std::vector<double>{5, 4}));
+    EXPECT_NE(trap_of([&] { run(func(16), {&y}); }).find("of the shared workspace is out of range"), std::string::npos);
+  }
 }
 
 TEST(InterpreterValues, ScalarsOfOtherTypesAreBits) {

@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu.h"
+#include "ir/structural.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "tests/fuzz/compare.h"
+#include "tests/fuzz/coverage.h"
+#include "tests/fuzz/seeds.h"
+#include "tests/fuzz/stages.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Every form of the program computes what the traced one does, and comes back from its text. Empty, or what failed.
+std::string check_forms(const GeneratedProgram& program, const Device& device, bool schedule, Coverage* coverage) {
+  std::string failure;
+  try {
+    const Outcome reference = run_interpreted(program, program.func, true);
+    const Func end = for_each_form(program, device, schedule, [&](const std::string& form, const Func& func) {
+      if (!failure.empty()) return;
+      if (coverage) coverage->add(func);
+      std::string what;
+      try {
+        if (!equal(parse_func(print(func)), func)) what = "its text gives another program";
+        if (what.empty()) what = compare(program, reference, run_interpreted(program, func));
+      } catch (const Error& error) {
+        what = error.what();
+      }
+      if (!what.empty()) failure = report(program, form, what, func);
+    });
+  } catch (const Error& error) {
+    if (failure.empty()) failure = report(program, "on its way", error.what(), program.func);
+  }
+  return failure;
+}
+
+/// Runs the seeds and fails with the first few reports; one would do, but a summary of several finds causes faster.
+void check_seeds(std::uint64_t count, bool schedule, Coverage* coverage) {
+  const Device device = host_device();
+  const Seeds range = seeds(count);
+  int failures = 0;
+  for (std::uint64_t seed = range.first; seed < range.last; ++seed) {
+    const std::string failure = check_forms(generate(seed), device, schedule, coverage);
+    if (failure.empty()) continue;
+    if (++failures <= 3) ADD_FAILURE() << failure;
+    if (failures > 3) ADD_FAILURE() << failure.substr(0, failure.find("\ntraced:"));
+  }
+}
+
+TEST(Fuzz, EveryPassKeepsTheMeaningOfTracedPrograms) { check_seeds(300, false, nullptr); }
+
+TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) { check_seeds(600, true, nullptr); }
+
+}  // namespace
+}  // namespace lathe::testing

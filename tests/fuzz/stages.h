@@ -1,0 +1,18 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "ir/device.h"
+#include "tests/fuzz/generator.h"
+
+namespace lathe::testing {
+
+/// Calls `f` on the program as scheduled for `device` and after each pass of its lowering that changed it, with a name for
+/// messages. Returns the Func at stage end.
+Func for_each_form(const GeneratedProgram& program, const Device& device, bool schedule,
+                   const std::function<void(const std::string& form, const Func& func)>& f);
+
+/// Everything of a failure that is needed to see it again: the seed, the form, the bounds, the text before and after.
+std::string report(const GeneratedProgram& program, const std::string& form, const std::string& what, const Func& func);
+
+}  // namespace lathe::testing
