@@ -16,7 +16,7 @@ constexpr Rule rules[] = {
      "a buffer is a parameter, an allocation of an enclosing block, a constant, or lies in a planned workspace"},
     {"types.consistent", Stage::begin, Stage::end, "a node has the type that its operands give it"},
     {"access.index_count", Stage::begin, Stage::end, "one index a dimension before flatten, exactly one from then on"},
-    {"access.register_index", Stage::flatten, Stage::end, "an index into registers is a constant, or a ramp from a constant"},
+    {"access.register_index", Stage::before_emit, Stage::end, "an index into registers is a constant, or a ramp from a constant"},
     {"access.register_address", Stage::begin, Stage::end, "registers have no address"},
     {"loop.constant_extent", Stage::begin, Stage::end, "vectorized and unrolled loops have constant extents"},
     {"stage.blocks_lowered", Stage::flatten, Stage::end, "blocks are bare scopes of allocations"},

@@ -263,7 +263,7 @@ class AccessChecker : public Visitor {
       report_.wrong("access.index_count", fmt::format("{} of {} has {} indices, expected {} at {}", what, buffer->name,
                                                       indices.size(), flat_ ? 1 : buffer->rank(), to_string(report_.stage())));
     }
-    if (!flat_ || buffer->space != space::registers) return;
+    if (report_.stage() < Stage::before_emit || buffer->space != space::registers) return;
     for (const Expr& index : indices) {
       const Ramp* ramp = index.as<Ramp>();
       const bool constant = as_int(index) || (ramp && as_int(ramp->base) && as_int(ramp->stride));

@@ -105,7 +105,8 @@ const Break breaks[] = {
     {elementwise, "reads x[vi, vj] writes t", "writes t", "block.reads_cover", true},
     {elementwise, "reads x[..] writes", "reads x[0:+8, ..] writes", "block.reads_cover", true},
     {elementwise, "writes t[vi, vj] {", "writes t[vi, vj] {\n y[vi, vj] = 0.0f32", "block.writes_cover", true},
-    {reduction, "reads x[vi, vk], y[vi] writes", "reads x[vi, vk] writes", "block.reads_cover", true},
+    {reduction, "reads x[vi, vk], y[vi] writes", "reads x[vi, vk] writes", "", false},
+    {reduction, "reads x[vi, vk], y[vi] writes", "reads y[vi] writes", "block.reads_cover", true},
     {scan, "writes y[vi, vk + 1]", "writes y[vi, vk]", "block.writes_cover", true},
     {scan, "reads x[vi, vk], y[vi, vk]", "reads x[vi, vk], y[vi, vk // 2]", "block.reads_cover", true},
     // Promise 3.
@@ -295,11 +296,11 @@ TEST(Verify, RegistersTakeConstantIndicesAndHaveNoAddress) {
   const auto text = [](const std::string& body, const std::string& stage) {
     return fmt::format("func f(n: i64) stage {} {{\n block() {{\n alloc r: f32[8] @register\n {}\n }}\n}}", stage, body);
   };
-  EXPECT_EQ(describe(verify(parse_func(text("r[3] = r[4]", "flatten")))), "");
-  EXPECT_EQ(verify(parse_func(text("r[ramp(0, 1, 8)] = 0.0f32x8", "flatten"))).size(), 0u);
-  EXPECT_EQ(verify(parse_func(text("r[n] = 0.0f32", "flatten")))[0].rule, "access.register_index");
+  EXPECT_EQ(describe(verify(parse_func(text("r[3] = r[4]", "end")))), "");
+  EXPECT_EQ(verify(parse_func(text("r[ramp(0, 1, 8)] = 0.0f32x8", "end"))).size(), 0u);
+  EXPECT_EQ(verify(parse_func(text("r[n] = 0.0f32", "end")))[0].rule, "access.register_index");
   EXPECT_EQ(verify(parse_func(text("r[n] = 0.0f32", "tiling"))).size(), 0u);
-  EXPECT_EQ(verify(parse_func(text("eval extern<u64> \"touch\"(&r[0])", "flatten")))[0].rule, "access.register_address");
+  EXPECT_EQ(verify(parse_func(text("eval extern<u64> \"touch\"(&r[0])", "end")))[0].rule, "access.register_address");
 }
 
 TEST(Verify, CheckVerifiedThrowsABugThatNamesThePass) {
