@@ -69,7 +69,7 @@ Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t 
   return generate(shape, dtype, [=](const Indices& i) { return eq(i[1], i[0] + k); }, "eye");
 }
 
-Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
+Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
   if (step == 0) fail_value("arange", "the step is 0; expected another");
   const std::int64_t span = step > 0 ? stop - start : start - stop;
   const std::int64_t stride = step > 0 ? step : -step;
@@ -77,7 +77,7 @@ Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dt
   return generate({index(count)}, dtype, [=](const Indices& i) { return index(start) + i[0] * step; }, "arange");
 }
 
-Tensor arange_float(double start, double stop, double step, DType dtype) {
+Tensor arange(double start, double stop, double step, DType dtype) {
   if (!(step != 0)) fail_value("arange", fmt::format("the step is {}; expected a number other than 0", step));
   const double count = std::ceil((stop - start) / step);
   if (!std::isfinite(count)) fail_value("arange", fmt::format("has no end: from {} to {} by {}", start, stop, step));

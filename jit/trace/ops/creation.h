@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <optional>
 
 #include "jit/trace/tensor.h"
@@ -17,8 +18,12 @@ Tensor ones_like(const Tensor& x, std::optional<DType> dtype = std::nullopt);
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, std::int64_t k = 0,
            DType dtype = f32);
 /// start, start + step, .. before stop.
-Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, DType dtype = i64);
-Tensor arange_float(double start, double stop, double step, DType dtype = f32);
+Tensor arange_integers(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype);
+template <std::integral A, std::integral B, std::integral C = int>
+Tensor arange(A start, B stop, C step = 1, DType dtype = i64) {
+  return arange_integers(start, stop, step, dtype);
+}
+Tensor arange(double start, double stop, double step, DType dtype = f32);
 /// `count` evenly spaced numbers from start to stop, which is the last one when `endpoint`.
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype = f32, bool endpoint = true);
 
