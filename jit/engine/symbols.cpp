@@ -5,13 +5,16 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "ir/passes/math/vector_library.h"
+
 namespace lathe {
 namespace {
 
 std::mutex mutex;
 
 std::unordered_map<std::string, void*>& table() {
-  static auto* symbols = new std::unordered_map<std::string, void*>;
+  static auto* symbols = new std::unordered_map<std::string, void*>{
+      {"lathe_exact_remainder", reinterpret_cast<void*>(&lathe_exact_remainder)}};
   return *symbols;
 }
 

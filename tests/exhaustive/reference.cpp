@@ -10,16 +10,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr mpfr_prec_t precision = 120;
 
-/// An MPFR number for the length of a scope.
-struct Number {
-  Number() { mpfr_init2(value, precision); }
-  explicit Number(float x) : Number() { mpfr_set_flt(value, x, MPFR_RNDN); }
-  Number(const Number&) = delete;
-  Number& operator=(const Number&) = delete;
-  ~Number() { mpfr_clear(value); }
-  mpfr_t value;
-};
-
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 void exact_sigmoid(mpfr_ptr result, mpfr_srcptr x) {
@@ -30,7 +20,7 @@ void exact_sigmoid(mpfr_ptr result, mpfr_srcptr x) {
 }
 
 /// Cases that no distance describes: 0 for a match, infinite for a miss, negative when the distance must be taken.
-double special_error(float got, bool truth_is_nan, bool truth_is_infinite, bool truth_is_zero, bool truth_is_negative) {
+double special_error(double got, bool truth_is_nan, bool truth_is_infinite, bool truth_is_zero, bool truth_is_negative) {
   if (truth_is_nan || std::isnan(got)) return truth_is_nan && std::isnan(got) ? 0 : infinity;
   if (std::signbit(got) != truth_is_negative) return infinity;
   if (truth_is_infinite) return std::isinf(got) ? 0 : infinity;
@@ -39,6 +29,21 @@ double special_error(float got, bool truth_is_nan, bool truth_is_infinite, bool 
 }
 
 double widened(float got) { return std::isinf(got) ? std::copysign(0x1p128, got) : got; }
+
+/// Of a format with `digits` bits of significand, whose numbers lie below 2^limit.
+double error_in_format(double got, mpfr_srcptr truth, long digits, long limit) {
+  const double special =
+      special_error(got, mpfr_nan_p(truth), mpfr_inf_p(truth), mpfr_zero_p(truth), mpfr_signbit(truth));
+  if (special >= 0) return special;
+  const long exponent = mpfr_get_exp(truth);  // |truth| is in [2^(exponent-1), 2^exponent)
+  if (std::isinf(got) && exponent > limit) return 0;
+  const long spacing = std::min(std::max(exponent, 3 - limit) - digits, limit - digits);
+  Number value(got), difference;
+  if (std::isinf(got)) mpfr_set_si_2exp(value.value, got > 0 ? 1 : -1, limit, MPFR_RNDN);
+  mpfr_sub(difference.value, truth, value.value, MPFR_RNDN);
+  mpfr_mul_2si(difference.value, difference.value, -spacing, MPFR_RNDN);
+  return std::abs(mpfr_get_d(difference.value, MPFR_RNDN));
+}
 
 }  // namespace
 
@@ -65,18 +70,12 @@ double error_in_ulps(float got, double truth) {
   return std::abs(overflowing - truth) * inverse;
 }
 
-double error_in_ulps(float got, mpfr_srcptr truth) {
-  const double special =
-      special_error(got, mpfr_nan_p(truth), mpfr_inf_p(truth), mpfr_zero_p(truth), mpfr_signbit(truth));
-  if (special >= 0) return special;
-  const long exponent = mpfr_get_exp(truth);  // |truth| is in [2^(exponent-1), 2^exponent)
-  if (std::isinf(got) && exponent > 128) return 0;
-  const long spacing = std::min(std::max(exponent - 24, -149L), 104L);
-  Number difference;
-  mpfr_sub_d(difference.value, truth, widened(got), MPFR_RNDN);
-  mpfr_mul_2si(difference.value, difference.value, -spacing, MPFR_RNDN);
-  return std::abs(mpfr_get_d(difference.value, MPFR_RNDN));
-}
+double error_in_ulps(float got, mpfr_srcptr truth) { return error_in_format(got, truth, 24, 128); }
+double error_in_ulps_f64(double got, mpfr_srcptr truth) { return error_in_format(got, truth, 53, 1024); }
+
+Number::Number() { mpfr_init2(value, precision); }
+Number::Number(double x) : Number() { mpfr_set_d(value, x, MPFR_RNDN); }
+Number::~Number() { mpfr_clear(value); }
 
 double exact_error(const Function& function, float x, float got) {
   const Number argument(x);

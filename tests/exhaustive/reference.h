@@ -25,6 +25,19 @@ const std::vector<Function>& own_functions();
 double error_in_ulps(float got, double truth);
 double error_in_ulps(float got, mpfr_srcptr truth);
 
+/// The same in f64, where infinity counts as 2^1024 and denormals are 2^-1074 apart.
+double error_in_ulps_f64(double got, mpfr_srcptr truth);
+
+/// A number with enough bits that its rounding does not show in the errors above.
+struct Number {
+  Number();
+  explicit Number(double x);
+  Number(const Number&) = delete;
+  Number& operator=(const Number&) = delete;
+  ~Number();
+  mpfr_t value;
+};
+
 /// The same against MPFR's value of the function.
 double exact_error(const Function& function, float x, float got);
 double exact_error_of_pow(float x, float y, float got);

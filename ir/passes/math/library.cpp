@@ -33,9 +33,25 @@ Expr sigmoid(Builder& b, const Expr& x) {
   return div(select(lt(x, constant(x->dtype, 0.0)), e, one), one + e);
 }
 
-}  // namespace
+/// Is f(x) = x to the last bit where |x| is tiny? There SLEEF may flush to a zero, of either sign.
+bool is_identity_at_zero(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::expm1:
+    case UnaryOp::log1p:
+    case UnaryOp::sin:
+    case UnaryOp::tan:
+    case UnaryOp::asin:
+    case UnaryOp::atan:
+    case UnaryOp::sinh:
+    case UnaryOp::tanh:
+    case UnaryOp::asinh:
+    case UnaryOp::atanh: return true;
+    default: return false;
+  }
+}
 
-Expr library_unary(Builder& b, UnaryOp op, const Expr& x) {
+/// The whole domain but the neighbourhood of zero.
+Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
   const Expr hyperbolic_limit = constant(type, single ? 88.0 : 709.0);
@@ -56,6 +72,14 @@ Expr library_unary(Builder& b, UnaryOp op, const Expr& x) {
     }
     default: return call(b, std::string(to_string(op)).c_str(), x);
   }
+}
+
+}  // namespace
+
+Expr library_unary(Builder& b, UnaryOp op, const Expr& x) {
+  const Expr y = away_from_zero(b, op, x);
+  if (!is_identity_at_zero(op)) return y;
+  return select(lt(absolute(x), constant(x->dtype, x->dtype.bits == 32 ? 0x1p-26 : 0x1p-55)), x, y);
 }
 
 Expr library_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y) {

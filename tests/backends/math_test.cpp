@@ -1,0 +1,220 @@
+/// Functions that go to SLEEF or to exact arithmetic, compiled: against MPFR within 4 ULP, and against the interpreter bit for
+/// bit. Our own f32 functions are checked by tests/exhaustive.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "backends/cpu/cpu.h"
+#include "ir/interpreter/interpreter.h"
+#include "tests/exhaustive/kernel.h"
+#include "tests/exhaustive/reference.h"
+
+namespace lathe {
+namespace {
+
+using exhaustive::ElementwiseKernel;
+using exhaustive::Number;
+
+constexpr int count = 240;  // a multiple of every lane count below
+
+struct Case {
+  std::string level;
+  Device device;
+  int lanes;
+};
+
+/// Each level with its vector, one lane, a width that must be split and one that must be padded.
+std::vector<Case> cases(int bits) {
+  std::vector<Case> result;
+  for (const char* level : {"native", "avx2", "baseline"}) {
+    const Device device = host_device(level);
+    for (const int lanes : {1, 3, device.lanes(bits), 2 * device.lanes(bits) + 1}) {
+      if (count % lanes == 0 || lanes > 4) result.push_back({level, device, lanes});
+    }
+  }
+  return result;
+}
+
+/// Special values, magnitudes of every exponent, and the neighbourhoods of thresholds.
+template <class T>
+std::vector<T> samples(std::uint64_t seed, int size) {
+  constexpr T infinity = std::numeric_limits<T>::infinity(), largest = std::numeric_limits<T>::max();
+  std::vector<T> result = {T(0), -T(0), 1, -1, 2, T(0.5), infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), largest,
+                           -largest, std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(),
+                           -std::numeric_limits<T>::denorm_min(), T(88.5), T(-89.2), T(709.5), T(-710.2), T(-745), T(1e19),
+                           T(-1e25), T(1e38), T(3e38), T(1e-20), T(-3), T(7), T(1e10), T(-1e5)};
+  std::mt19937_64 random(seed);
+  while (static_cast<int>(result.size()) < size) {
+    const std::uint64_t bits = random();
+    if (bits % 3 == 0) {
+      if constexpr (sizeof(T) == 4) {
+        result.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32)));
+      } else {
+        result.push_back(std::bit_cast<double>(random()));
+      }
+    } else {
+      const T unit = static_cast<T>(static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63);
+      result.push_back(bits % 3 == 1 ? unit : unit * T(100));
+    }
+  }
+  return result;
+}
+
+int padded(int lanes) { return (count + lanes - 1) / lanes * lanes; }
+
+using Exact1 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
+using Exact2 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_srcptr, mpfr_rnd_t);
+
+double error(float got, mpfr_srcptr truth) { return exhaustive::error_in_ulps(got, truth); }
+double error(double got, mpfr_srcptr truth) { return exhaustive::error_in_ulps_f64(got, truth); }
+
+template <class T>
+constexpr DType dtype_of = sizeof(T) == 4 ? f32 : f64;
+
+template <class T>
+void check_unary(UnaryOp op, Exact1 exact) {
+  for (const Case& c : cases(sizeof(T) * 8)) {
+    const ElementwiseKernel kernel(op, dtype_of<T>, c.device, c.lanes);
+    const std::vector<T> in = samples<T>(static_cast<std::uint64_t>(op), padded(c.lanes));
+    std::vector<T> out(in.size());
+    kernel(out.data(), {in.data()}, static_cast<std::int64_t>(in.size()));
+    for (size_t i = 0; i < in.size(); ++i) {
+      const Number x(in[i]);
+      Number truth;
+      exact(truth.value, x.value, MPFR_RNDN);
+      ASSERT_LE(error(out[i], truth.value), 4) << to_string(op) << "(" << in[i] << ") = " << out[i] << ", " << c.level << ", "
+                                               << c.lanes << " lanes of " << to_string(dtype_of<T>);
+    }
+  }
+}
+
+int rsqrt(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {
+  mpfr_rec_sqrt(result, x, rounding);
+  return mpfr_zero_p(x) ? mpfr_setsign(result, result, mpfr_signbit(x), rounding) : 0;  // 1 / sqrt(-0) is 1 / -0
+}
+int sigmoid(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {
+  mpfr_neg(result, x, rounding);
+  mpfr_exp(result, result, rounding);
+  mpfr_add_ui(result, result, 1, rounding);
+  return mpfr_ui_div(result, 1, result, rounding);
+}
+
+TEST(Math, EveryFunctionOfOneArgumentIsWithinFourUlps) {
+  const std::pair<UnaryOp, Exact1> functions[] = {
+      {UnaryOp::rsqrt, rsqrt},      {UnaryOp::exp, mpfr_exp},     {UnaryOp::exp2, mpfr_exp2},   {UnaryOp::expm1, mpfr_expm1},
+      {UnaryOp::log, mpfr_log},     {UnaryOp::log2, mpfr_log2},   {UnaryOp::log10, mpfr_log10}, {UnaryOp::log1p, mpfr_log1p},
+      {UnaryOp::sin, mpfr_sin},     {UnaryOp::cos, mpfr_cos},     {UnaryOp::tan, mpfr_tan},     {UnaryOp::asin, mpfr_asin},
+      {UnaryOp::acos, mpfr_acos},   {UnaryOp::atan, mpfr_atan},   {UnaryOp::sinh, mpfr_sinh},   {UnaryOp::cosh, mpfr_cosh},
+      {UnaryOp::tanh, mpfr_tanh},   {UnaryOp::asinh, mpfr_asinh}, {UnaryOp::acosh, mpfr_acosh}, {UnaryOp::atanh, mpfr_atanh},
+      {UnaryOp::erf, mpfr_erf},     {UnaryOp::sigmoid, sigmoid}};
+  for (const auto& [op, exact] : functions) {
+    check_unary<float>(op, exact);
+    check_unary<double>(op, exact);
+  }
+}
+
+template <class T>
+void check_binary(BinaryOp op, Exact2 exact) {
+  for (const Case& c : cases(sizeof(T) * 8)) {
+    const ElementwiseKernel kernel(op, dtype_of<T>, c.device, c.lanes);
+    const std::vector<T> x = samples<T>(1, 60), y = samples<T>(2, padded(c.lanes));
+    for (const T first : x) {
+      const std::vector<T> left(y.size(), first);
+      std::vector<T> out(y.size());
+      kernel(out.data(), {left.data(), y.data()}, static_cast<std::int64_t>(y.size()));
+      for (size_t i = 0; i < y.size(); ++i) {
+        const Number a(first), b(y[i]);
+        Number truth;
+        exact(truth.value, a.value, b.value, MPFR_RNDN);
+        ASSERT_LE(error(out[i], truth.value), 4) << to_string(op) << "(" << first << ", " << y[i] << ") = " << out[i] << ", "
+                                                 << c.level << ", " << c.lanes << " lanes of " << to_string(dtype_of<T>);
+      }
+    }
+  }
+}
+
+TEST(Math, PowAtan2AndHypotAreWithinFourUlps) {
+  check_binary<double>(BinaryOp::pow, mpfr_pow);
+  check_binary<float>(BinaryOp::pow, mpfr_pow);
+  check_binary<double>(BinaryOp::atan2, mpfr_atan2);
+  check_binary<float>(BinaryOp::atan2, mpfr_atan2);
+  check_binary<double>(BinaryOp::hypot, mpfr_hypot);
+  check_binary<float>(BinaryOp::hypot, mpfr_hypot);
+}
+
+/// What the interpreter makes of op(x, y), element by element.
+template <class T>
+std::vector<T> interpreted(BinaryOp op, DType dtype, std::vector<T> x, std::vector<T> y) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  std::vector<T> out(x.size());
+  const VarRef i = Var::make("i");
+  const Buffer a = BufferNode::make("a", dtype, {index(n)}), b = BufferNode::make("b", dtype, {index(n)});
+  const Buffer c = BufferNode::make("c", dtype, {index(n)});
+  const Stmt body = For::make(i, index(0), index(n), ForKind::serial, Store::make(c, {i}, binary(op, load(a, {i}), load(b, {i}))));
+  const Func func = FuncNode::make("oracle", {c, a, b}, body, {}, {}, Stage::flatten);
+  const auto host = [](std::vector<T>& v) {
+    auto* begin = reinterpret_cast<std::byte*>(v.data());
+    return HostBuffer{begin, begin, begin + v.size() * sizeof(T)};
+  };
+  const std::vector<HostBuffer> buffers = {host(out), host(x), host(y)};
+  EXPECT_EQ(interpret(func, buffers, {}), 0);
+  return out;
+}
+
+template <class T>
+bool same(T a, T b) {
+  if (a != a && b != b) return true;  // NaNs are alike
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+template <class T>
+void check_exact(BinaryOp op, DType dtype, const std::vector<T>& xs, std::vector<T> y) {
+  for (const Case& c : cases(static_cast<int>(sizeof(T)) * 8)) {
+    const ElementwiseKernel kernel(op, dtype, c.device, c.lanes);
+    while (y.size() % static_cast<size_t>(c.lanes) != 0) y.push_back(y[y.size() / 2]);
+    for (const T first : xs) {
+      const std::vector<T> x(y.size(), first);
+      std::vector<T> out(y.size());
+      kernel(out.data(), {x.data(), y.data()}, static_cast<std::int64_t>(y.size()));
+      const std::vector<T> expected = interpreted(op, dtype, x, y);
+      for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_TRUE(same(out[i], expected[i])) << to_string(op) << "(" << +first << ", " << +y[i] << ") = " << +out[i]
+                                               << ", expected " << +expected[i] << ", " << c.level << ", " << c.lanes
+                                               << " lanes of " << to_string(dtype);
+      }
+    }
+  }
+}
+
+TEST(Math, FloatDivisionCopysignAndNextafterAreExact) {
+  for (const BinaryOp op : {BinaryOp::floor_mod, BinaryOp::floor_div, BinaryOp::copysign, BinaryOp::nextafter}) {
+    check_exact<float>(op, f32, samples<float>(5, 70), samples<float>(6, 90));
+    check_exact<double>(op, f64, samples<double>(7, 70), samples<double>(8, 90));
+  }
+}
+
+template <class T>
+std::vector<T> integers(std::uint64_t seed, int size) {
+  std::vector<T> result = {0, 1, static_cast<T>(-1), 2, 3, 7, 10, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  std::mt19937_64 random(seed);
+  while (static_cast<int>(result.size()) < size) result.push_back(static_cast<T>(random() >> (random() % 64)));
+  return result;
+}
+
+TEST(Math, IntegerPowersAreExactModuloTheWidth) {
+  check_exact<std::int8_t>(BinaryOp::pow, i8, integers<std::int8_t>(1, 40), integers<std::int8_t>(2, 40));
+  check_exact<std::uint8_t>(BinaryOp::pow, u8, integers<std::uint8_t>(1, 40), integers<std::uint8_t>(2, 40));
+  check_exact<std::int16_t>(BinaryOp::pow, i16, integers<std::int16_t>(1, 40), integers<std::int16_t>(2, 40));
+  check_exact<std::uint16_t>(BinaryOp::pow, u16, integers<std::uint16_t>(1, 40), integers<std::uint16_t>(2, 40));
+  check_exact<std::int32_t>(BinaryOp::pow, i32, integers<std::int32_t>(1, 40), integers<std::int32_t>(2, 40));
+  check_exact<std::uint32_t>(BinaryOp::pow, u32, integers<std::uint32_t>(1, 40), integers<std::uint32_t>(2, 40));
+  check_exact<std::int64_t>(BinaryOp::pow, i64, integers<std::int64_t>(1, 40), integers<std::int64_t>(2, 40));
+  check_exact<std::uint64_t>(BinaryOp::pow, u64, integers<std::uint64_t>(1, 40), integers<std::uint64_t>(2, 40));
+}
+
+}  // namespace
+}  // namespace lathe
