@@ -177,8 +177,9 @@ void check_covers(const PlacedBlock& placed, Report& report) {
     bool covered = false;
     std::vector<Decision> refusals;
     std::vector<Region> regions = access.writes ? f.writes : f.reads;
-    // What blocks inside read of the instance's own results, as a reduction does, is covered by its writes.
-    if (!access.writes && access.region) regions.insert(regions.end(), f.writes.begin(), f.writes.end());
+    // What blocks inside read of the instance's own results is covered by its writes, and so are the outputs that a
+    // reduction updates: that it reads them is promise 5.
+    if (!access.writes && (access.region || f.reducer)) regions.insert(regions.end(), f.writes.begin(), f.writes.end());
     for (const Region& region : regions) {
       if (region.buffer != access.buffer) {
         // All of the memory that a view shows covers the view.

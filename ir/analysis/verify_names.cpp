@@ -239,10 +239,12 @@ class AccessChecker : public Visitor {
     Visitor::visit_AddressOf(node);
   }
   void visit_For(const For* node) override {
-    const bool unrolls = node->for_kind == ForKind::vectorized || node->for_kind == ForKind::unrolled;
-    if (unrolls && !as_int(node->extent)) {
-      report_.wrong("loop.constant_extent", fmt::format("{} loop {} has the extent {}", to_string(node->for_kind),
-                                                        node->variable->name, print(node->extent)));
+    if (!as_int(node->extent)) {
+      const std::string message =
+          fmt::format("{} loop {} has the extent {}", to_string(node->for_kind), node->variable->name, print(node->extent));
+      if (node->for_kind == ForKind::vectorized) report_.wrong("loop.constant_extent", message);
+      // Such a loop can still run, one iteration after another.
+      if (node->for_kind == ForKind::unrolled) report_.unproved("loop.constant_extent", message);
     }
     Visitor::visit_For(node);
   }

@@ -194,6 +194,11 @@ class ReductionLowerer : public Mutator {
     }
     f.body = Seq::make({at_start ? If::make(at_start, f.init) : f.init, f.body});
     f.init = nullptr;
+    // A reducer implies that the outputs are read; without one the reads must say so.
+    for (const Region& write : f.writes) {
+      const bool listed = std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
+      if (!listed) f.reads.push_back(write);
+    }
     f.reducer.reset();
     return Block::make(std::move(f));
   }

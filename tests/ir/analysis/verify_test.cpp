@@ -132,7 +132,8 @@ const Break breaks[] = {
     {reduction, "y[vi] = 0.0f32", "y[vi] = 1.0f32", "block.init_per_space_point", false},
     // Scoping, accesses, loops, stages.
     {elementwise, "facts {n in [1, 4096]} {", "stage flatten {", "stage.blocks_lowered", true},
-    {scan, "for kk in [0, 4)", "unrolled for kk in [0, 4 + 0 * k)", "loop.constant_extent", true},
+    {elementwise, "for j in [0, n)", "vectorized for j in [0, n)", "loop.constant_extent", true},
+    {elementwise, "for j in [0, n)", "unrolled for j in [0, n)", "loop.constant_extent", false},
     {elementwise, "writes t[vi, vj] {", "writes t[vi, 0:+1, vj] {", "block.region_rank", true},
 };
 
