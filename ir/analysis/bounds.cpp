@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/analysis/float_interval.h"
 #include "ir/analysis/interval.h"
 
 namespace lathe {
@@ -114,7 +115,8 @@ class IntervalQuery {
       }
       case ExprKind::Cast: {
         auto* c = e.as<Cast>();
-        if (dtype.is_bool() || c->value->dtype.is_float()) return Interval::of(dtype);
+        if (dtype.is_bool()) return Interval::of(dtype);
+        if (c->value->dtype.is_float()) return integer_interval(*c, bounds_);
         Interval x = of(c->value);
         if (dtype == i64 && c->value->dtype.bits == 64 && c->value->dtype.is_unsigned() && !x.is_bounded())
           return Interval::everything();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/float_interval.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/visitor.h"
 
@@ -118,6 +119,12 @@ std::optional<Affine> Relaxation::with_arms(const Affine& rest, const Expr& a, c
 std::optional<Affine> Relaxation::atom_end(const Expr& atom, int lanes, bool greatest) {
   if (atom == lane_variable()) return Affine::of(greatest ? lanes - 1 : 0);
   auto known = constant_end(bounds_.interval(atom), greatest);
+  if (auto* c = atom.as<Cast>(); c && c->value->dtype.is_float()) {
+    auto forms = integer_forms(*c, bounds_);
+    if (!forms) return known;
+    auto bound = end(greatest ? forms->high : forms->low, greatest);
+    return bound ? bound : known;
+  }
   auto* b = atom.as<Binary>();
   if (!b) return known;
   if (b->op == BinaryOp::mul && atom->dtype == i64) {

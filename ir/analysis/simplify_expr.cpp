@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/analysis/float_interval.h"
 #include "ir/analysis/fold.h"
 #include "ir/analysis/simplify.h"
 
@@ -24,7 +25,7 @@ void append_conjuncts(const Expr& e, BinaryOp op, std::vector<Expr>& out) {
   if (b && b->op == op) {
     append_conjuncts(b->a, op, out);
     append_conjuncts(b->b, op, out);
-  } else if (std::none_of(out.begin(), out.end(), [&](const Expr& seen) { return same(seen, e); })) {
+  } else if (std::none_of(out.begin(), out.end(), [&](const Expr& seen) { return identical(seen, e); })) {
     out.push_back(e);
   }
 }
@@ -75,7 +76,7 @@ Expr ExprSimplifier::simplify(const Expr& e) {
     if (found != memo_.end()) return found->second;
   }
   Expr result = is_i64(e) ? to_expr(simplify_affine(e)) : simplify_new(e);
-  if (same(result, e)) result = e;
+  if (identical(result, e)) result = e;
   if (shared) memo_.emplace(e, result);
   return result;
 }
@@ -99,7 +100,7 @@ Affine ExprSimplifier::leaf(const Expr& e) {
     case ExprKind::Select:
     case ExprKind::Cast:
     case ExprKind::Call:
-    case ExprKind::Shuffle: return Affine::atom(same(simple, e) ? e : simple);
+    case ExprKind::Shuffle: return Affine::atom(identical(simple, e) ? e : simple);
     default: return to_affine(simple);
   }
 }
@@ -115,7 +116,7 @@ Affine ExprSimplifier::leaf_binary(const Expr& e, const Binary* b) {
       scalar.lanes = e->dtype.lanes;
       return scalar;
     }
-    if (same(left, b->a) && same(right, b->b)) return Affine::atom(e);
+    if (identical(left, b->a) && identical(right, b->b)) return Affine::atom(e);
     return Affine::atom(Binary::make(b->op, left, right));
   };
   switch (b->op) {
@@ -293,7 +294,7 @@ Expr ExprSimplifier::float_identity(BinaryOp op, const Expr& a, const Expr& b) {
       return nullptr;
     }
     case BinaryOp::min:
-    case BinaryOp::max: return same(a, b) ? a : nullptr;
+    case BinaryOp::max: return identical(a, b) ? a : nullptr;
     default: return nullptr;
   }
 }
@@ -301,7 +302,7 @@ Expr ExprSimplifier::float_identity(BinaryOp op, const Expr& a, const Expr& b) {
 Expr ExprSimplifier::integer_identity(BinaryOp op, const Expr& a, const Expr& b) {
   switch (op) {
     case BinaryOp::add: return is_int(b, 0) ? a : is_int(a, 0) ? b : nullptr;
-    case BinaryOp::sub: return is_int(b, 0) ? a : same(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::sub: return is_int(b, 0) ? a : identical(a, b) ? zero(a->dtype) : nullptr;
     case BinaryOp::mul:
       if (is_int(b, 0) || is_int(a, 1)) return b;
       if (is_int(a, 0) || is_int(b, 1)) return a;
@@ -309,18 +310,18 @@ Expr ExprSimplifier::integer_identity(BinaryOp op, const Expr& a, const Expr& b)
     case BinaryOp::floor_div: return is_int(b, 1) ? a : is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
     case BinaryOp::floor_mod: return is_int(b, 1) || is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
     case BinaryOp::min:
-    case BinaryOp::max: return same(a, b) ? a : nullptr;
-    case BinaryOp::bit_and: return is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : same(a, b) ? a : nullptr;
-    case BinaryOp::bit_or: return is_int(b, 0) || same(a, b) ? a : is_int(a, 0) ? b : nullptr;
-    case BinaryOp::bit_xor: return is_int(b, 0) ? a : is_int(a, 0) ? b : same(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::max: return identical(a, b) ? a : nullptr;
+    case BinaryOp::bit_and: return is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : identical(a, b) ? a : nullptr;
+    case BinaryOp::bit_or: return is_int(b, 0) || identical(a, b) ? a : is_int(a, 0) ? b : nullptr;
+    case BinaryOp::bit_xor: return is_int(b, 0) ? a : is_int(a, 0) ? b : identical(a, b) ? zero(a->dtype) : nullptr;
     case BinaryOp::shl:
     case BinaryOp::shr: return is_int(b, 0) || is_int(a, 0) ? a : nullptr;
     case BinaryOp::eq:
     case BinaryOp::le:
-    case BinaryOp::ge: return same(a, b) ? truth(true, a->dtype.lanes) : nullptr;
+    case BinaryOp::ge: return identical(a, b) ? truth(true, a->dtype.lanes) : nullptr;
     case BinaryOp::ne:
     case BinaryOp::lt:
-    case BinaryOp::gt: return same(a, b) ? truth(false, a->dtype.lanes) : nullptr;
+    case BinaryOp::gt: return identical(a, b) ? truth(false, a->dtype.lanes) : nullptr;
     default: return nullptr;
   }
 }
@@ -357,7 +358,7 @@ Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
     if (Expr known = integer_identity(b->op, left, right)) return known;
     if (Expr p = scalar_of(left), q = scalar_of(right); p && q && lanes > 1)
       return Broadcast::make(Binary::make(b->op, p, q), lanes);
-    return same(left, b->a) && same(right, b->b) ? e : Binary::make(b->op, left, right);
+    return identical(left, b->a) && identical(right, b->b) ? e : Binary::make(b->op, left, right);
   }
   BinaryOp op = b->op;
   if (op == BinaryOp::gt || op == BinaryOp::ge) {
@@ -410,7 +411,7 @@ Expr ExprSimplifier::select(const Expr& e, const Select* s) {
   if (is_true(condition)) return simplify(s->when_true);
   if (is_false(condition)) return simplify(s->when_false);
   Expr x = simplify(s->when_true), y = simplify(s->when_false);
-  if (same(x, y)) return x;
+  if (identical(x, y)) return x;
   if (auto* u = condition.as<Unary>(); u && u->op == UnaryOp::logical_not) return Select::make(u->a, y, x);
   if (is_true(x) && is_false(y)) return condition;
   if (is_false(x) && is_true(y)) return simplify(Unary::make(UnaryOp::logical_not, condition));
@@ -423,6 +424,10 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
   Expr value = simplify(c->value);
   if (Expr folded = fold_cast(e->dtype, value)) return folded;
   if (value->dtype == e->dtype) return value;
+  if (e->dtype == i64 && value->dtype.is_float() && value->kind != ExprKind::Load) {
+    Expr given = value == c->value ? e : Cast::make(i64, value);
+    if (auto forms = integer_forms(*given.as<Cast>(), bounds_); forms && forms->exact) return to_expr(forms->low);
+  }
   if (auto* b = value.as<Broadcast>())
     return Broadcast::make(simplify(Cast::make(e->dtype.element(), b->value)), e->dtype.lanes);
   if (auto* inner = value.as<Cast>()) {
@@ -464,7 +469,7 @@ Expr ExprSimplifier::shuffle(const Expr& e, const Shuffle* s) {
   bool changed = false;
   std::vector<Expr> vectors = simplify_all(s->vectors, &changed);
   const Expr& first = vectors[0];
-  bool all_same = std::all_of(vectors.begin(), vectors.end(), [&](const Expr& v) { return same(v, first); });
+  bool all_same = std::all_of(vectors.begin(), vectors.end(), [&](const Expr& v) { return identical(v, first); });
   if (all_same) {
     if (Expr scalar = scalar_of(first)) return widen(scalar, e->dtype.lanes);
     if (first->dtype.is_scalar()) return widen(first, e->dtype.lanes);
