@@ -311,6 +311,13 @@ bool Bounds::bound_since(const Mark& mark, const Var* variable) const {
   return false;
 }
 
+std::vector<Bounds::Entry> Bounds::entries_since(const Mark& mark) const {
+  std::vector<Entry> result;
+  for (size_t i = mark.entries; i < entries_.size(); ++i)
+    if (!entries_[i].narrowed) result.push_back(entries_[i]);
+  return result;
+}
+
 const Range* Bounds::domain(const Var* variable) const {
   const Entry* entry = find(variable);
   return entry && entry->has_domain() ? &entry->domain : nullptr;

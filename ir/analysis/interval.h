@@ -83,6 +83,8 @@ class Bounds {
   };
   /// Was the variable bound, not only narrowed, after `mark`?
   bool bound_since(const Mark& mark, const Var* variable) const;
+  /// Everything bound after `mark`, narrowings left out.
+  std::vector<Entry> entries_since(const Mark& mark) const;
   Mark mark() const { return {entries_.size(), assumptions_.size(), inequalities_.size()}; }
   void rollback(const Mark& mark);
 

@@ -21,8 +21,8 @@ class Executor {
  public:
   Executor(Point point, std::function<void(const Touch&, const Point&)> touched) : point_(std::move(point)), touched_(std::move(touched)) {}
 
-  /// The innermost block entered so far, for each touch.
-  const Block* block = nullptr;
+  /// The outermost block that is being run, or null.
+  const Block* outermost = nullptr;
 
   void run(const Stmt& s) {
     if (!s) return;
@@ -40,10 +40,10 @@ class Executor {
         const Block::Fields& f = s.as<Block>()->f;
         if (f.predicate && !value(f.predicate)) return;
         for (size_t i = 0; i < f.iters.size(); ++i) point_[f.iters[i].variable.get()] = value(f.bindings[i]);
-        const Block* outer = std::exchange(block, s.as<Block>());
+        const Block* outer = std::exchange(outermost, outermost ? outermost : s.as<Block>());
         run(f.init);
         run(f.body);
-        block = outer;
+        outermost = outer;
         return;
       }
       case StmtKind::Store: {

@@ -1,0 +1,197 @@
+#include "ir/analysis/dependence.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ir/reduction.h"
+#include "ir/text/print.h"
+#include "programs.h"
+
+namespace lathe {
+namespace {
+
+using testing::Executor;
+using testing::Point;
+using testing::RandomPrograms;
+using testing::Touch;
+
+TEST(RandomPrograms, CarryDependencesWhereverTwoIterationsMeet) {
+  RandomPrograms programs(21);
+  int independent = 0, found_independent = 0;
+  for (int round = 0; round < 2000; ++round) {
+    Stmt body = programs.program();
+    Stmt loop = For::make(programs.o, index(0), index(4), ForKind::serial, body);
+    Bounds outer;
+    outer.bind(programs.n, Interval{1, {}, 1, 0});
+    bool proved = carried_dependences(loop, outer).empty();
+    bool meet = false;
+    for (std::int64_t n : {1, 3, 4, 9}) {
+      std::map<Touch, std::int64_t> writer, reader;
+      Point point;
+      point[programs.n.get()] = n;
+      Executor run(point, [&](const Touch& t, const Point& at) {
+        std::int64_t iteration = at.at(programs.o.get());
+        Touch write = t;
+        write.is_write = true;
+        if (t.is_write) {
+          auto r = reader.find(write);
+          meet |= r != reader.end() && r->second != iteration;
+        }
+        auto w = writer.find(write);
+        meet |= w != writer.end() && w->second != iteration;
+        auto [known, fresh] = (t.is_write ? writer : reader).emplace(write, iteration);
+        if (!fresh && known->second != iteration) known->second = -1;
+      });
+      run.run(loop);
+    }
+    ASSERT_FALSE(proved && meet) << print(loop);
+    independent += !meet;
+    found_independent += proved;
+  }
+  // The programs mix indices wildly: about half of the independent ones are recognized.
+  EXPECT_GT(independent, 100);
+  EXPECT_GT(found_independent * 3, independent) << found_independent << " of " << independent;
+}
+
+TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
+  RandomPrograms programs(22);
+  programs.stores_in_blocks = true;
+  int pairs = 0;
+  for (int round = 0; round < 600; ++round) {
+    Stmt first = programs.program();
+    Stmt scope = Seq::make({first, programs.program()});
+    std::set<std::pair<const Node*, const Node*>> known;
+    for (const Dependence& d : dependences(scope, programs.bounds)) {
+      known.insert({d.source.get(), d.sink.get()});
+      EXPECT_FALSE(d.source == d.sink);
+    }
+    programs.each_point([&](const Point& point) {
+      std::map<Touch, std::vector<std::pair<const Block*, bool>>> touched;
+      Executor run(point, nullptr);
+      Executor* current = &run;
+      run = Executor(point, [&](const Touch& t, const Point&) {
+        Touch key = t;
+        key.is_write = true;
+        auto& earlier = touched[key];
+        for (auto& [block, wrote] : earlier) {
+          if (block == current->outermost || !(wrote || t.is_write)) continue;
+          bool ordered = known.count({block, current->outermost}) || known.count({current->outermost, block});
+          ASSERT_TRUE(ordered) << print(scope) << "\nat " << point.text();
+          ++pairs;
+        }
+        earlier.push_back({current->outermost, t.is_write});
+      });
+      run.run(scope);
+    });
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(pairs, 1000);
+}
+
+struct Loops : ::testing::Test {
+  VarRef n = Var::make("n"), m = Var::make("m"), i = Var::make("i"), j = Var::make("j"), k = Var::make("k");
+  Bounds bounds;
+
+  void SetUp() override {
+    bounds.bind(n, Interval{1, {}, 1, 0});
+    bounds.bind(m, Interval{1, {}, 1, 0});
+  }
+  Buffer buffer(const char* name, std::vector<Expr> shape) { return BufferNode::make(name, f32, std::move(shape)); }
+  Stmt loop(const VarRef& v, Expr extent, Stmt body) {
+    return For::make(v, index(0), std::move(extent), ForKind::serial, std::move(body));
+  }
+  bool independent(const Stmt& loop) { return carried_dependences(loop, bounds).empty(); }
+};
+
+TEST_F(Loops, ElementwiseIsIndependent) {
+  Buffer a = buffer("A", {n}), c = buffer("C", {n});
+  EXPECT_TRUE(independent(loop(i, n, Store::make(c, {i}, load(a, {i})))));
+  EXPECT_TRUE(independent(loop(i, n, Store::make(c, {i}, load(c, {i}) + load(c, {i})))));
+}
+
+TEST_F(Loops, FlatDynamicRowsAreIndependent) {
+  Buffer c = buffer("C", {n * m});
+  Stmt nest = loop(i, m, loop(j, n, Store::make(c, {i * n + j}, constant(f32, 0.0))));
+  EXPECT_TRUE(independent(nest));
+  EXPECT_FALSE(independent(loop(i, m, loop(j, n + 1, Store::make(c, {i * n + j}, constant(f32, 0.0))))));
+}
+
+TEST_F(Loops, FusedIndexSplitOverTwoDimensionsIsIndependent) {
+  Buffer c = buffer("C", {m, n}), d = buffer("D", {index(8), index(5), index(7)});
+  EXPECT_TRUE(independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), floor_mod(Expr(i), n)}, constant(f32, 0.0)))));
+  EXPECT_TRUE(independent(loop(
+      i, index(280),
+      Store::make(d, {floor_div(Expr(i), 35), floor_mod(floor_div(Expr(i), 7), 5), floor_mod(Expr(i), 7)}, constant(f32, 0.0)))));
+  EXPECT_FALSE(independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), index(0)}, constant(f32, 0.0)))));
+}
+
+TEST_F(Loops, SplitWithPredicateIsIndependent) {
+  Buffer c = buffer("C", {n});
+  Block::Fields f;
+  VarRef v = Var::make("v");
+  f.name = "b";
+  f.iters = {{v, {index(0), n}, IterKind::space}};
+  f.bindings = {i * 8 + j};
+  f.predicate = lt(i * 8 + j, Expr(n));
+  f.body = Store::make(c, {v}, constant(f32, 0.0));
+  Stmt inner = loop(j, index(8), Block::make(f));
+  EXPECT_TRUE(independent(loop(i, floor_div(n + 7, 8), inner)));
+  Bounds around = bounds;
+  around.bind(i, Range{index(0), floor_div(n + 7, 8)});
+  EXPECT_TRUE(carried_dependences(inner, around).empty());
+}
+
+TEST_F(Loops, EvenAndOddNeverMeet) {
+  Buffer c = buffer("C", {n * 2 + 2});
+  EXPECT_TRUE(independent(loop(i, n, Store::make(c, {i * 2}, load(c, {i * 2 + 1})))));
+  EXPECT_FALSE(independent(loop(i, n, Store::make(c, {i * 2}, load(c, {i * 2 + 2})))));
+}
+
+TEST_F(Loops, ShiftedReadIsCarried) {
+  Buffer c = buffer("C", {n + 1});
+  auto found = carried_dependences(loop(i, n, Store::make(c, {i + 1}, load(c, {i}))), bounds);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, DependenceKind::flow);
+  EXPECT_EQ(print(found[0].first.region), "C[i + 1]");
+  EXPECT_EQ(print(found[0].second.region), "C[i]");
+  auto anti = carried_dependences(loop(i, n, Store::make(c, {i}, load(c, {i + 1}))), bounds);
+  ASSERT_EQ(anti.size(), 1u);
+  EXPECT_EQ(anti[0].kind, DependenceKind::anti);
+}
+
+TEST_F(Loops, ReductionIsCarriedAndSaysSo) {
+  Buffer a = buffer("A", {n, m}), c = buffer("C", {n});
+  VarRef vi = Var::make("vi"), vk = Var::make("vk");
+  Block::Fields f;
+  f.name = "sum";
+  f.iters = {{vi, {index(0), n}, IterKind::space}, {vk, {index(0), m}, IterKind::reduce}};
+  f.bindings = {i, k};
+  f.reducer = simple_reducer(BinaryOp::add, f32);
+  f.init = make_init(*f.reducer, {{c, {vi}}});
+  f.body = make_update(*f.reducer, {{c, {vi}}}, {load(a, {vi, vk})});
+  f.writes = {point_region(c, {vi})};
+  Stmt reduce = loop(k, m, Block::make(f));
+  EXPECT_TRUE(independent(loop(i, n, reduce)));
+  auto found = carried_dependences(reduce, bounds, 10);
+  ASSERT_FALSE(found.empty());
+  for (const auto& d : found) EXPECT_TRUE(d.is_reduction);
+}
+
+TEST_F(Loops, DataDependentStoresAreCarried) {
+  Buffer table = BufferNode::make("T", i64, {n}), c = buffer("C", {n});
+  EXPECT_FALSE(independent(loop(i, n, Store::make(c, {load(table, {i})}, constant(f32, 0.0)))));
+}
+
+TEST_F(Loops, WhatAnIterationAllocatesIsItsOwn) {
+  Buffer t = buffer("t", {index(4)}), a = buffer("A", {n}), c = buffer("C", {n});
+  Block::Fields f;
+  f.name = "scope";
+  f.allocs = {t};
+  f.iters = {};
+  f.body = Seq::make({Store::make(t, {index(0)}, load(a, {i})), Store::make(c, {i}, load(t, {index(0)}))});
+  EXPECT_TRUE(independent(loop(i, n, Block::make(f))));
+}
+
+}  // namespace
+}  // namespace lathe
