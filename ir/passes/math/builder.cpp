@@ -6,7 +6,10 @@
 namespace lathe::math {
 namespace {
 
-bool is_atom(const Expr& e) { return e.as<Var>() || e.as<IntImm>() || e.as<FloatImm>(); }
+bool is_atom(const Expr& e) {
+  if (const Broadcast* broadcast = e.as<Broadcast>()) return is_atom(broadcast->value);
+  return e.as<Var>() || e.as<IntImm>() || e.as<FloatImm>();
+}
 
 /// A vector of any lane count folded by `or`: padded with its own first lane to a power of two.
 Expr any_lane(Expr v) {

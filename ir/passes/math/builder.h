@@ -20,7 +20,7 @@ class Builder {
   const Device& device() const { return device_; }
   bool binds() const { return binds_; }
 
-  /// A variable that holds `value`; constants and variables are returned themselves.
+  /// A variable that holds `value`; constants, variables and broadcasts of them are returned themselves.
   Expr bind(const char* name, Expr value);
   /// a*b + c: with one rounding where the device has the instruction, else with two.
   Expr multiply_add(const Expr& a, const Expr& b, const Expr& c) const;
