@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <set>
 
 #include "ir/error.h"
@@ -302,6 +303,39 @@ TEST(Verify, RegistersTakeConstantIndicesAndHaveNoAddress) {
   EXPECT_EQ(verify(parse_func(text("r[n] = 0.0f32", "end")))[0].rule, "access.register_index");
   EXPECT_EQ(verify(parse_func(text("r[n] = 0.0f32", "tiling"))).size(), 0u);
   EXPECT_EQ(verify(parse_func(text("eval extern<u64> \"touch\"(&r[0])", "end")))[0].rule, "access.register_address");
+}
+
+/// Whatever parses can be verified: findings, but no crash and no other exception.
+TEST(Verify, DamagedProgramsAreVerifiedWithoutHarm) {
+  std::mt19937_64 random(5);
+  std::vector<std::string> texts = {elementwise, reduction, scan};
+  for (const auto& entry : std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tests/ir/text")) {
+    if (entry.path().extension() == ".tir") texts.push_back(testing::read_file(entry.path()));
+  }
+  std::sort(texts.begin(), texts.end());
+  constexpr const char* numbers[] = {"0", "1", "-1", "3", "n", "9223372036854775807", "-9223372036854775808", "4611686018427387904"};
+  int verified = 0, clean = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = texts[random() % texts.size()];
+    for (int edit = 0; edit < 2; ++edit) {
+      // A number becomes another.
+      const size_t at = text.find_first_of("0123456789", random() % text.size());
+      if (at == std::string::npos) continue;
+      const size_t end = text.find_first_not_of("0123456789", at);
+      text.replace(at, end - at, numbers[random() % std::size(numbers)]);
+    }
+    Func func;
+    try {
+      func = parse_func(text);
+    } catch (const InputError&) {
+      continue;
+    }
+    ++verified;
+    ASSERT_NO_THROW(clean += verify(func).empty()) << text;
+  }
+  EXPECT_GT(verified, 1000);
+  EXPECT_GT(clean, 10);
+  EXPECT_LT(clean, verified);
 }
 
 TEST(Verify, CheckVerifiedThrowsABugThatNamesThePass) {
