@@ -71,9 +71,7 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
     std::optional<Span> span = touched_span(found.uses, d, bounds);
     if (!span) continue;
     const std::int64_t* old = as_int(shape[d]);
-    // A dimension of extent 1 still gets the constant index 0.
-    bool single = old && *old == 1 && span->extent == 1 && !(span->low.is_constant() && span->low.constant == 0);
-    if (span->extent < 0 || (old && span->extent >= *old && !single)) continue;
+    if (span->extent < 0 || (old && span->extent >= *old)) continue;
     shape[d] = index(span->extent);
     if (!(span->low.is_constant() && span->low.constant == 0)) origin[d] = to_expr(span->low);
     shrinks = true;
@@ -139,6 +137,10 @@ class Compactor : public Mutator {
     std::vector<Expr> result;
     for (size_t d = 0; d < indices.size(); ++d) {
       Expr i = mutate(indices[d]);
+      if (is_int(compacted.buffer->shape[d], 1)) {  // whatever the index was, only one is valid
+        result.push_back(Broadcast::make(index(0), i->dtype.lanes));
+        continue;
+      }
       const Expr& origin = compacted.origin[d];
       result.push_back(origin ? i - Broadcast::make(origin, i->dtype.lanes) : i);
     }

@@ -1,5 +1,5 @@
 // Every file in cases/ is one test: the pass that it names turns the Func above `# after` into the one below, and both do
-// the same. LATHE_REWRITE_GOLDEN=1 writes what the passes give now.
+// the same. LATHE_UPDATE_GOLDEN=1 writes what the passes give now.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "ir/passes/contract_fma.h"
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_math.h"
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
@@ -32,6 +33,12 @@ Func contract_with_fma(const Func& func) {
   return contract_fma(func, device);
 }
 
+Func lower_math_with_fma(const Func& func) {
+  Device device;
+  device.fused_multiply_add = true;
+  return lower_math(func, device);
+}
+
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
       {"lower_reductions", lower_reductions}, {"lower_blocks", lower_blocks},
@@ -39,7 +46,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"partition_loops", partition_loops}, {"vectorize_loops", vectorize_loops},
       {"unroll_loops", unroll_loops}, {"plan_storage", plan_storage},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
-      {"contract_fma", contract_with_fma}};
+      {"contract_fma", contract_with_fma}, {"lower_math", lower_math_with_fma}};
   return all;
 }
 
@@ -62,7 +69,7 @@ TEST_P(Golden, TransformsAsWrittenAndKeepsTheMeaning) {
 
   Func after = passes().at(c.pass)(before);
   std::string text = print(after);
-  if (std::getenv("LATHE_REWRITE_GOLDEN")) {
+  if (std::getenv("LATHE_UPDATE_GOLDEN")) {
     write_case(c, text);
   } else {
     EXPECT_EQ(text, c.after);
