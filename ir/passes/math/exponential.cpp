@@ -25,8 +25,12 @@ Expr scale(Builder& b, const Expr& p, const Expr& image) {
 }
 
 /// Comparisons with NaN being false, NaN passes.
-Expr clamp_low(const Expr& x, double low) { return select(lt(x, constant(x->dtype, low)), constant(x->dtype, low), x); }
-Expr clamp_high(const Expr& x, double high) { return select(gt(x, constant(x->dtype, high)), constant(x->dtype, high), x); }
+Expr clamp_low(Builder& b, const Expr& x, double low) {
+  return b.bind("above", select(lt(x, constant(x->dtype, low)), constant(x->dtype, low), x));
+}
+Expr clamp_high(Builder& b, const Expr& x, double high) {
+  return b.bind("below", select(gt(x, constant(x->dtype, high)), constant(x->dtype, high), x));
+}
 
 /// e^x for x in -104 .. 89, or NaN.
 Expr exp_clamped(Builder& b, const Expr& x) {
@@ -44,11 +48,11 @@ Expr exp_clamped(Builder& b, const Expr& x) {
 
 }  // namespace
 
-Expr exp_f32(Builder& b, const Expr& x) { return exp_clamped(b, b.bind("x", clamp_high(clamp_low(x, -104), 89))); }
+Expr exp_f32(Builder& b, const Expr& x) { return exp_clamped(b, clamp_high(b, clamp_low(b, x, -104), 89)); }
 
 Expr exp2_f32(Builder& b, const Expr& argument) {
   const DType type = argument->dtype;
-  const Expr x = b.bind("x", clamp_high(clamp_low(argument, -151), 129));
+  const Expr x = clamp_high(b, clamp_low(b, argument, -151), 129);
   const Expr shifted = b.bind("shifted", x + constant(type, round_f32));
   const Expr r = b.bind("r", x - (shifted - constant(type, round_f32)));
   const Expr p = b.multiply_add(b.polynomial(coefficients::exp2, r), r, constant(type, 1.0));
@@ -59,7 +63,7 @@ Expr exp2_f32(Builder& b, const Expr& argument) {
 /// small n is 0. Beyond 9.1 the nearest float is 1.
 Expr tanh_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  const Expr half = b.bind("a", clamp_high(unary(UnaryOp::abs, x), 9.1));
+  const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.1);
   const Expr a = b.bind("twice", half + half);
   const Expr shifted = b.bind("shifted", b.multiply_add(a, constant(type, log2_e), constant(type, round_f32)));
   const Expr n = b.bind("n", shifted - constant(type, round_f32));
@@ -80,7 +84,7 @@ Expr tanh_f32(Builder& b, const Expr& x) {
 /// e / (1 + e) left of zero and 1 / (1 + e) right of it, with e = e^-|x|, which never overflows.
 Expr sigmoid_f32(Builder& b, const Expr& x) {
   const Expr one = constant(x->dtype, 1.0);
-  const Expr a = b.bind("a", clamp_low(-unary(UnaryOp::abs, x), -104));
+  const Expr a = clamp_low(b, b.bind("negative", -unary(UnaryOp::abs, x)), -104);
   const Expr e = b.bind("e", exp_clamped(b, a));
   const Expr left = b.bind("left", lt(x, constant(x->dtype, 0.0)));
   const Expr sum = b.bind("sum", one + e);

@@ -32,7 +32,7 @@ Expr log2_f64(Builder& b, const Expr& a) {
 Expr exp2_f64(Builder& b, const Expr& argument) {
   const DType type = argument->dtype, image_type = u64.with_lanes(type.lanes);
   const Expr limit = constant(type, 200.0), round = constant(type, 0x1.8p52);
-  const Expr above = select(lt(argument, -limit), -limit, argument);
+  const Expr above = b.bind("above", select(lt(argument, -limit), -limit, argument));
   const Expr z = b.bind("z", select(gt(above, limit), limit, above));
   const Expr shifted = b.bind("shifted", z + round);
   const Expr r = b.bind("r", z - (shifted - round));
@@ -57,8 +57,8 @@ Expr pow_f32(Builder& b, const Expr& x, const Expr& y) {
 
   const Expr log = log2_f64(b, b.bind("magnitude", cast(f64, unary(UnaryOp::abs, x))));
   // An infinite exponent acts as the largest finite one, but that 0 * infinity does not arise for |x| = 1.
-  const Expr wide_y = cast(f64, y);
-  const Expr above = select(lt(wide_y, constant(wide, -largest)), constant(wide, -largest), wide_y);
+  const Expr wide_y = b.bind("wide", cast(f64, y));
+  const Expr above = b.bind("above", select(lt(wide_y, constant(wide, -largest)), constant(wide, -largest), wide_y));
   const Expr exponent = select(gt(above, constant(wide, largest)), constant(wide, largest), above);
   const Expr magnitude = exp2_f64(b, b.bind("product", exponent * log));
 
