@@ -24,6 +24,9 @@ namespace {
 
 /// Results of a tile along the reduce iter, a side: loads grow with the sides, multiplications with their product.
 constexpr std::int64_t square_tile_wide = 4, square_tile_narrow = 2;
+/// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it would take
+/// longer to compile than all the rest.
+constexpr double costly_epilogue = 8;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first cache.
 constexpr std::int64_t folded_vectors = 4;
 
@@ -82,7 +85,7 @@ class Tiler {
     find_reader();
     const Block& reduction = schedule_.node(block_);
     lanes_ = vector_lanes(reduction, context_.device);
-    for (const auto& [iter, loop] : matched_loops(reduction, schedule_.node(reader_))) loops_.emplace_back(iter, loop);
+    if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
     if (shape_.vector_space) {
       along_space();
     } else {
@@ -105,7 +108,13 @@ class Tiler {
       if (element_wise(reader) && matched_loops(reduction, reader).size() == wanted &&
           reader.f.iters.size() == shape_.space.size() && stores_along(reader)) {
         reader_ = readers[0];
-        set_space(schedule_, block_, shape_.vector_space ? space::registers : space::global);
+        if (!shape_.vector_space) return;
+        if (body_cost(reader.f.body) > costly_epilogue) {
+          loops_ = matched_loops(reduction, reader);
+          copy_ = cache_write(schedule_, block_, space::registers);
+        } else {
+          set_space(schedule_, block_, space::registers);
+        }
         return;
       }
     }
@@ -172,6 +181,7 @@ class Tiler {
     reorder(schedule_, order);
     reader_row_ = inner_row;
     reader_column_ = inner_column;
+    if (copy_) compute_at(schedule_, *copy_, tile_loop_);
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
   }
@@ -186,6 +196,13 @@ class Tiler {
     const auto [vectors, lane] = split(schedule_, loop, lanes_);
     unroll(schedule_, vectors);
     vectorize(schedule_, lane);
+  }
+
+  /// A loop of one vector of the reader's lanes, split off where the loop is longer.
+  LoopRef narrow(const LoopRef& loop) {
+    const std::int64_t* extent = as_int(schedule_.node(loop).extent);
+    const std::int64_t lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
+    return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
   }
 
   void along_space() {
@@ -209,8 +226,18 @@ class Tiler {
     if (row) unroll(schedule_, *row);
     if (column) vectorize_columns(*column);
     if (first) decompose_reduction(schedule_, block_, *first);
-    if (reader_row_) unroll(schedule_, *reader_row_);
-    if (reader_column_) vectorize_columns(*reader_column_);
+    if (copy_) {
+      std::vector<LoopRef> copied = schedule_.loops(*copy_);
+      copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
+      if (!copied.empty() && column) {
+        for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
+        vectorize_columns(copied.back());
+      }
+      if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
+    } else {
+      if (reader_row_) unroll(schedule_, *reader_row_);
+      if (reader_column_) vectorize_columns(*reader_column_);
+    }
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
   }
 
@@ -253,21 +280,14 @@ class Tiler {
     set_space(schedule_, partial, space::registers);
     vectorize(schedule_, schedule_.loops(partial).back());
     fold_lanes(schedule_, block_, lanes_);
-    if (reader_column_) {
-      const std::int64_t extent = *as_int(schedule_.node(*reader_column_).extent);
-      const std::int64_t lanes = vector_lanes(schedule_.node(reader_), context_.device);
-      if (extent <= lanes) {
-        vectorize(schedule_, *reader_column_);
-      } else {
-        vectorize(schedule_, split(schedule_, *reader_column_, lanes).second);
-      }
-    }
+    if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
     context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
   }
 
   RuleContext& context_;
   Schedule& schedule_;
   BlockRef block_, reader_;
+  std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
   ReductionShape shape_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them

@@ -19,8 +19,8 @@ namespace {
 
 /// Vectors in flight: enough to hide the latency of a load or a multiplication chain, few enough for small bodies.
 constexpr std::int64_t vectors_in_flight = 4;
-/// Beyond this cost an instance has enough independent work of its own.
-constexpr double costly_body = 40;
+/// Beyond this cost the core's own window already overlaps iterations, and every copy costs compile time.
+constexpr double costly_body = 12;
 
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
@@ -107,9 +107,9 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     const Expr extent = schedule.node(vector).extent;
     const std::int64_t* constant_extent = as_int(extent);
     if (constant_extent && *constant_extent < 2) return;
-    std::int64_t width = lanes, copies = cost > costly_body ? 2 : vectors_in_flight;
+    std::int64_t width = lanes, copies = cost > costly_body ? 1 : vectors_in_flight;
     if (constant_extent) {
-      while (copies > 1 && width * copies > *constant_extent) copies /= 2;
+      while (copies > 1 && width * copies * 2 > *constant_extent) copies /= 2;
       if (*constant_extent < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*constant_extent)));
     }
     if (width < 2) return;

@@ -49,7 +49,7 @@ void vectorize_reductions(RuleContext& context) {
     if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
     std::int64_t lanes = vector_lanes(block, context.device), vectors = chains;
     if (const std::int64_t* extent = as_int(schedule.node(*loop).extent)) {
-      while (vectors > 1 && lanes * vectors > *extent) vectors /= 2;
+      while (vectors > 1 && lanes * vectors * 2 > *extent) vectors /= 2;
       while (lanes > 1 && lanes / 2 >= *extent) lanes /= 2;
     }
     if (lanes < 2) continue;
