@@ -15,6 +15,12 @@ std::optional<std::int64_t> clamp(Wide value) {
 }
 
 std::int64_t modulo(Wide value, std::int64_t by) {
+  // 128-bit division is slow, and hardly ever needed.
+  auto narrow = static_cast<std::int64_t>(value);
+  if (narrow == value) {
+    narrow %= by;
+    return narrow < 0 ? narrow + by : narrow;
+  }
   Wide r = value % by;
   return static_cast<std::int64_t>(r < 0 ? r + by : r);
 }
@@ -27,6 +33,11 @@ std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
 
 /// Sets value = remainder mod multiple_of and pulls the ends onto such values.
 Interval aligned(Interval i, Wide multiple_of, Wide remainder) {
+  if (multiple_of == 1) {
+    i.multiple_of = 1;
+    i.remainder = 0;
+    return i.is_point() ? Interval::point(*i.min) : i;
+  }
   if (multiple_of < 0) multiple_of = -multiple_of;
   if (multiple_of > limit) multiple_of = 1;
   if (multiple_of == 0) {
@@ -43,7 +54,7 @@ Interval aligned(Interval i, Wide multiple_of, Wide remainder) {
   return i;
 }
 
-std::int64_t greatest_divisor(std::int64_t a, std::int64_t b) { return std::gcd(a, b); }
+std::int64_t greatest_divisor(std::int64_t a, std::int64_t b) { return a == 1 || b == 1 ? 1 : std::gcd(a, b); }
 
 }  // namespace
 

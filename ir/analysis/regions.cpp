@@ -12,6 +12,13 @@ bool at_most(const Bounds& bounds, const Expr& a, const Expr& b) {
   return add_scaled(d, to_affine(a), -1) && prove_nonnegative(bounds, d, full_effort);
 }
 
+/// The element at a variable whose domain is the dimension itself: what most accesses of a traced program are.
+bool is_whole_domain_point(const Bounds& bounds, const Range& r, const Expr& shape) {
+  auto* v = r.min.as<Var>();
+  const Range* domain = v && is_int(r.extent, 1) ? bounds.domain(v) : nullptr;
+  return domain && is_int(domain->min, 0) && identical(domain->extent, shape);
+}
+
 Expr smaller(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(min(a, b)); }
 Expr larger(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(max(a, b)); }
 Expr end_of(const Range& r) { return r.min + r.extent; }
@@ -29,6 +36,7 @@ Region clip(const Region& region, const Bounds& bounds) {
   for (size_t d = 0; d < result.ranges.size() && d < region.buffer->rank(); ++d) {
     Range& r = result.ranges[d];
     const Expr& shape = region.buffer->shape[d];
+    if (is_whole_domain_point(bounds, r, shape)) continue;
     bool starts_inside = at_most(bounds, index(0), r.min), ends_inside = at_most(bounds, end_of(r), shape);
     Expr extent = s.simplify(r.extent);
     if (starts_inside && ends_inside && proper(bounds, extent)) {

@@ -70,7 +70,9 @@ Expr canonical_comparison(BinaryOp op, Affine d) {
 
 Expr ExprSimplifier::simplify(const Expr& e) {
   if (!e || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return e;
-  bool shared = e->references.load(std::memory_order_relaxed) > 1 && e->kind != ExprKind::Var;
+  // Small trees, nearly all there are, never pay for the memo; shared graphs must not be walked once per path.
+  constexpr int free_visits = 24;
+  bool shared = e->kind != ExprKind::Var && ++visited_ > free_visits && e->references.load(std::memory_order_relaxed) > 1;
   if (shared) {
     auto found = memo_.find(e);
     if (found != memo_.end()) return found->second;

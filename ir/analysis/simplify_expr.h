@@ -13,6 +13,7 @@ class ExprSimplifier : public AffineBuilder {
   Affine simplify_affine(const Expr& e);
   void forget() {
     reset();
+    visited_ = 0;
     memo_.clear();
   }
 
@@ -37,6 +38,7 @@ class ExprSimplifier : public AffineBuilder {
 
   const Bounds& bounds_;
   int effort_;
+  int visited_ = 0;
   std::unordered_map<Expr, Expr> memo_;
 };
 

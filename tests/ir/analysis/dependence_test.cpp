@@ -19,7 +19,7 @@ using testing::Touch;
 TEST(RandomPrograms, CarryDependencesWhereverTwoIterationsMeet) {
   RandomPrograms programs(21);
   int independent = 0, found_independent = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 500; ++round) {
     Stmt body = programs.program();
     Stmt loop = For::make(programs.o, index(0), index(4), ForKind::serial, body);
     Bounds outer;
@@ -50,7 +50,7 @@ TEST(RandomPrograms, CarryDependencesWhereverTwoIterationsMeet) {
     found_independent += proved;
   }
   // The programs mix indices wildly: about half of the independent ones are recognized.
-  EXPECT_GT(independent, 100);
+  EXPECT_GT(independent, 30);
   EXPECT_GT(found_independent * 3, independent) << found_independent << " of " << independent;
 }
 
@@ -58,7 +58,7 @@ TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
   RandomPrograms programs(22);
   programs.stores_in_blocks = true;
   int pairs = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < 120; ++round) {
     Stmt first = programs.program();
     Stmt scope = Seq::make({first, programs.program()});
     std::set<std::pair<const Node*, const Node*>> known;
@@ -86,7 +86,7 @@ TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
     });
     if (::testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_GT(pairs, 1000);
+  EXPECT_GT(pairs, 300);
 }
 
 struct Loops : ::testing::Test {
