@@ -22,7 +22,7 @@ constexpr Infix infix_ops[] = {
     {BinaryOp::floor_mod, "%", 9},
 };
 
-constexpr std::string_view keywords[] = {
+constexpr std::string_view words[] = {
     "func",   "program", "stage",  "facts",    "attrs",    "memory",  "for",    "in",      "parallel", "vectorized",
     "unrolled", "bound", "block",  "space",    "reduce",   "ordered", "opaque", "where",   "reads",    "writes",
     "alloc",  "reducer", "identity", "init",   "let",      "if",      "else",   "while",   "eval",     "assert",
@@ -89,9 +89,9 @@ std::optional<BinaryOp> parse_binary_op(std::string_view name) {
   return static_cast<BinaryOp>(found - std::begin(binary_names));
 }
 
-bool is_keyword(std::string_view word) {
-  return std::find(std::begin(keywords), std::end(keywords), word) != std::end(keywords);
-}
+std::span<const std::string_view> keywords() { return words; }
+
+bool is_keyword(std::string_view word) { return std::find(std::begin(words), std::end(words), word) != std::end(words); }
 
 std::string quote_name(std::string_view name) {
   return is_identifier(name) && !is_keyword(name) ? std::string(name) : escape(name, '`');

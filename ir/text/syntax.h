@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,7 @@ std::optional<UnaryOp> parse_unary_op(std::string_view name);
 std::optional<BinaryOp> parse_binary_op(std::string_view name);
 
 /// Words that are no name unless they are quoted.
+std::span<const std::string_view> keywords();
 bool is_keyword(std::string_view word);
 
 /// `name` itself, or between backquotes when it is a keyword or no identifier.

@@ -9,6 +9,7 @@
 #include "ir/structural.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
+#include "ir/text/syntax.h"
 #include "ir/visitor.h"
 #include "tests/golden.h"
 
@@ -218,6 +219,17 @@ TEST(Print, ParenthesesAreOnlyWhereTheTreeNeedsThem) {
   EXPECT_EQ(print(logical_and(lt(a, b), eq(a + 1, b))), "a < b && a + 1 == b");
   EXPECT_EQ(print(-(a + b)), "-(a + b)");
   EXPECT_EQ(print(floor_div(a, b) * b), "a // b * b");
+}
+
+TEST(Grammar, TheReadmeShowsEveryWordAndOperator) {
+  const std::string readme = testing::read_file(LATHE_SOURCE_DIR "/ir/README.md");
+  for (const std::string_view word : text::keywords()) EXPECT_NE(readme.find(word), std::string::npos) << word;
+  for (const std::string& stage : stage_names()) EXPECT_NE(readme.find(stage), std::string::npos) << stage;
+  for (const DType dtype : all_dtypes) EXPECT_NE(readme.find(to_string(dtype)), std::string::npos) << to_string(dtype);
+#define LATHE_OPERATOR(name, ...) \
+  if (const text::Infix* infix = text::find_infix(BinaryOp::name)) EXPECT_NE(readme.find(infix->token), std::string::npos) << #name;
+  LATHE_BINARY_OPS(LATHE_OPERATOR)
+#undef LATHE_OPERATOR
 }
 
 TEST(Print, AMarkedStatementCarriesItsNoteOnItsFirstLine) {
