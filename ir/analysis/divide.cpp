@@ -189,7 +189,7 @@ std::optional<Division> divide_symbolic(const Bounds& bounds, const Affine& x, c
     append_factors(t.atom, factors);
     bool divisible = true;
     for (const Expr& d : divisor) {
-      auto found = std::find_if(factors.begin(), factors.end(), [&](const Expr& f) { return same(f, d); });
+      auto found = std::find_if(factors.begin(), factors.end(), [&](const Expr& f) { return identical(f, d); });
       if (found == factors.end()) {
         divisible = false;
         break;

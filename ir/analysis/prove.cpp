@@ -149,7 +149,7 @@ class Prover {
           return nonnegative(std::move(result), subtractions);
         }
         bool scaled = factors.size() == 2;
-        if (scaled && !same(factors[1 - i], b->b)) continue;
+        if (scaled && !identical(factors[1 - i], b->b)) continue;
         if (!scaled && (!multiply(result, n) || !add_scaled(result, last, 1))) continue;
         if (!add_scaled(result, to_affine(b->a), t.coefficient)) continue;
         if (positive && !add_scaled(result, last, -t.coefficient)) continue;

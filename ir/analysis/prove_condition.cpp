@@ -10,7 +10,7 @@ Expr simplify(const Expr& e, const Bounds& bounds) { return ExprSimplifier(bound
 bool proves(const Bounds& bounds, const Expr& condition) {
   if (!condition) return true;
   for (const Expr& known : bounds.assumptions())
-    if (same(known, condition)) return true;
+    if (identical(known, condition)) return true;
   if (auto* b = condition.as<Binary>(); b && b->op == BinaryOp::logical_and)
     return proves(bounds, b->a) && proves(bounds, b->b);
   ExprSimplifier simplifier(bounds, full_effort);
@@ -20,11 +20,11 @@ bool proves(const Bounds& bounds, const Expr& condition) {
   if (auto* b = simple.as<Binary>(); b && b->op == BinaryOp::logical_or)
     return proves(bounds, b->a) || proves(bounds, b->b);
   return std::any_of(bounds.assumptions().begin(), bounds.assumptions().end(),
-                     [&](const Expr& known) { return same(simplifier.simplify(known), simple); });
+                     [&](const Expr& known) { return identical(simplifier.simplify(known), simple); });
 }
 
 bool proves_equal(const Bounds& bounds, const Expr& a, const Expr& b) {
-  if (same(a, b)) return true;
+  if (identical(a, b)) return true;
   if (!(a->dtype == b->dtype) || a->dtype.element() != i64) return proves(bounds, eq(a, b));
   ExprSimplifier simplifier(bounds, full_effort);
   Affine x = simplifier.simplify_affine(a), y = simplifier.simplify_affine(b);

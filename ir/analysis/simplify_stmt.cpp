@@ -74,7 +74,7 @@ class StmtSimplifier {
 
   Stmt simplify_for(const Stmt& s, const For* loop) {
     Expr min = expr(loop->min), extent = expr(loop->extent);
-    if (proves(bounds_, le(extent, index(0)))) return nothing();
+    if (proves(bounds_, le(extent, index(0)))) return drives_init(*loop) ? s : nothing();
     if (is_int(extent, 1) && loop->for_kind != ForKind::bound) {
       if (as_int(min)) {
         Scope scope(*this);
@@ -91,6 +91,19 @@ class StmtSimplifier {
     if (is_nothing(body)) return body;
     if (min == loop->min && extent == loop->extent && body == loop->body) return s;
     return For::make(loop->variable, min, extent, loop->for_kind, body, loop->annotations, loop->thread_axis);
+  }
+
+  /// Is it the reduce loop of a block whose init runs also without reduce instances?
+  static bool drives_init(const For& loop) {
+    bool drives = false;
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      const Block* block = s.as<Block>();
+      if (!block || !block->f.init) return;
+      for (size_t i = 0; i < block->f.iters.size(); ++i) {
+        drives |= block->f.iters[i].kind == IterKind::reduce && uses_var(block->f.bindings[i], loop.variable.get());
+      }
+    });
+    return drives;
   }
 
   Region simplify_region(const Region& region, bool* changed) {
