@@ -10,7 +10,8 @@
 
 #include "bindings/python/owned.h"
 #include "ir/error.h"
-#include "nanobind/nanobind.h"
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 namespace nb = nanobind;
 

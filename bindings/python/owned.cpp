@@ -1,6 +1,7 @@
 #include "bindings/python/owned.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 #include <cstdlib>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "bindings/python/variant.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 #include <set>
 

@@ -1,0 +1,88 @@
+"""Bad input: the documented type, the whole text, nothing cached, and the next call works."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def f32(*shape):
+    return np.ones(shape, np.float32)
+
+
+@lathe.jit
+def add(x, y):
+    return x + y
+
+
+@lathe.jit
+def exp(x):
+    return lathe.exp(x)
+
+
+@lathe.jit
+def gather(x, i):
+    return lathe.take(x, i, axis=0)
+
+
+@lathe.jit
+def branch(x):
+    return x if x > 0 else -x
+
+
+@lathe.jit
+def misspelt(x):
+    return lathe.astype(x, "flot32")
+
+
+def read_only():
+    array = f32(2)
+    array.flags.writeable = False
+    return array
+
+
+CASES = {
+    "shapes_that_do_not_broadcast": (lambda: add(f32(3, 4), f32(5)), ValueError),
+    "dtype_not_taken": (lambda: exp(np.ones(3, np.int32)), TypeError),
+    "mixed_kinds_of_numbers": (lambda: add(f32(3), np.ones(3, np.int64)), TypeError),
+    "not_an_array": (lambda: add(f32(3), [1, 2, 3]), TypeError),
+    "a_string_for_an_array": (lambda: add(f32(3), "three"), TypeError),
+    "a_dtype_without_kernels": (lambda: add(np.ones(3, np.complex64), f32(3)), TypeError),
+    "out_of_the_wrong_shape": (lambda: add(f32(3), f32(3), out=f32(4)), ValueError),
+    "out_of_the_wrong_dtype": (lambda: add(f32(3), f32(3), out=np.ones(3)), TypeError),
+    "out_overlapping_itself": (
+        lambda: add(f32(2, 3), f32(2, 3), out=np.lib.stride_tricks.as_strided(f32(4), (2, 3), (4, 4))),
+        ValueError,
+    ),
+    "out_read_only": (lambda: add(f32(2), f32(2), out=read_only()), ValueError),
+    "out_not_an_array": (lambda: add(f32(2), f32(2), out=3), TypeError),
+    "index_out_of_range": (lambda: gather(f32(5, 2), np.array([0, 5, 1])), IndexError),
+    "negative_index_out_of_range": (lambda: gather(f32(5, 2), np.array([-6])), IndexError),
+    "control_flow_on_a_traced_value": (lambda: branch(f32(3)), TypeError),
+    "an_unknown_dtype": (lambda: misspelt(f32(3)), TypeError),
+    "too_few_arguments": (lambda: add(f32(3)), TypeError),
+    "an_unknown_stage": (lambda: add.lower(f32(3), f32(3)).text("scheduld"), ValueError),
+    "tir_with_a_syntax_error": (lambda: lathe.ir.parse("func f(x: f32[4]) stage begin {\n  x[0 = 1.0f32\n}\n"), SyntaxError),
+    "an_operator_outside_of_a_trace": (lambda: lathe.exp(f32(3)), TypeError),
+}
+
+
+# Mistakes in the values or the memory of a right signature: its kernel is compiled, and good.
+CAUGHT_BY_A_KERNEL = {"out_overlapping_itself", "index_out_of_range", "negative_index_out_of_range"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error(name, golden):
+    call, kind = CASES[name]
+    add(f32(3), f32(3))
+    gather(f32(5, 2), np.array([4, -5]))
+    before = lathe.cache_info()
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    golden(f"errors/{name}.txt", str(caught.value) + "\n")
+    after = lathe.cache_info()
+    if name not in CAUGHT_BY_A_KERNEL:
+        assert (after.compiles, after.kernels) == (before.compiles, before.kernels)
+    np.testing.assert_array_equal(add(f32(3), f32(3)), 2 * f32(3))
+    np.testing.assert_array_equal(gather(f32(5, 2), np.array([4, -5])), f32(2, 2))

@@ -1,0 +1,295 @@
+"""What a call of a traced function does: kinds of arrays, out=, static values, captures, layouts, caching, threads."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+@lathe.jit
+def affine(x, y):
+    return lathe.gelu(x * y + 1)
+
+
+def f32(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_result_is_an_array_of_the_same_kind():
+    result = affine(f32(3, 5), f32(3, 5))
+    assert type(result) is np.ndarray and result.dtype == np.float32 and result.shape == (3, 5)
+
+
+def test_out_is_filled_and_returned():
+    x, y, out = f32(3, 5), f32(3, 5, seed=1), np.empty((3, 5), np.float32)
+    assert affine(x, y, out=out) is out
+    np.testing.assert_array_equal(out, affine(x, y))
+
+
+def test_several_results():
+    @lathe.jit
+    def both(x):
+        return lathe.min(x, axis=0), lathe.max(x, axis=0)
+
+    x = f32(7, 9)
+    low, high = both(x)
+    np.testing.assert_array_equal(low, x.min(0))
+    np.testing.assert_array_equal(high, x.max(0))
+    outs = (np.empty(9, np.float32), np.empty(9, np.float32))
+    assert both(x, out=outs) is outs
+    np.testing.assert_array_equal(outs[1], high)
+
+
+def test_defaults_keywords_and_static_values():
+    @lathe.jit
+    def total(x, axis=0, keepdims=False):
+        return lathe.sum(x, axis=axis, keepdims=keepdims)
+
+    x = f32(4, 6)
+    np.testing.assert_allclose(total(x), x.sum(0), rtol=1e-5)
+    np.testing.assert_allclose(total(x, 1), x.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(total(x, keepdims=True, axis=1), x.sum(1, keepdims=True), rtol=1e-5)
+    with pytest.raises(TypeError, match="axes"):
+        total(x, axes=1)
+
+
+def test_python_floats_are_run_time_scalars():
+    @lathe.jit
+    def scaled(x, factor):
+        return x * factor
+
+    x = f32(10)
+    scaled(x, 1.0)
+    compiles = lathe.cache_info().compiles
+    for factor in (0.5, -3.25, float("inf")):
+        np.testing.assert_array_equal(scaled(x, factor), x * np.float32(factor))
+    assert lathe.cache_info().compiles == compiles
+
+
+def test_equal_static_values_of_other_types_are_other_kernels():
+    @lathe.jit
+    def tagged(x, tag):
+        return x + (1 if tag is True else 2)
+
+    x = f32(3)
+    np.testing.assert_array_equal(tagged(x, True), x + 1)
+    np.testing.assert_array_equal(tagged(x, 1), x + 2)
+
+
+def test_captured_arrays_become_inputs():
+    weight = f32(5)
+
+    @lathe.jit
+    def weighted(x):
+        return x * weight
+
+    x = f32(3, 5)
+    np.testing.assert_array_equal(weighted(x), x * weight)
+    weight[:] = 2  # the memory is read at each call
+    np.testing.assert_array_equal(weighted(x), x * 2)
+    compiles = lathe.cache_info().compiles
+    weight = f32(5, seed=3)  # the cell holds another array now
+    np.testing.assert_array_equal(weighted(x), x * weight)
+    assert lathe.cache_info().compiles == compiles
+
+
+factor = 2.0
+
+
+@lathe.jit
+def by_global(x):
+    return helper(x) * factor
+
+
+def helper(x):
+    return x + offset
+
+
+offset = 1.0
+
+
+def test_a_changed_global_is_a_miss():
+    global factor, offset
+    x = f32(4)
+    np.testing.assert_array_equal(by_global(x), (x + 1) * 2)
+    factor = 3.0
+    np.testing.assert_array_equal(by_global(x), (x + 1) * 3)
+    offset = 5.0  # of a function that the traced one calls
+    np.testing.assert_array_equal(by_global(x), (x + 5) * 3)
+
+
+def test_methods_can_be_traced():
+    class Scaler:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @lathe.jit
+        def scale(self, x):
+            return x * self.factor
+
+    x = f32(3)
+    np.testing.assert_array_equal(Scaler(2.0).scale(x), x * 2)
+    np.testing.assert_array_equal(Scaler(3.0).scale(x), x * 3)
+
+
+LAYOUTS = {
+    "dense": lambda: f32(6, 8),
+    "transposed": lambda: f32(8, 6).T,
+    "sliced": lambda: f32(12, 24)[::2, ::3],
+    "reversed": lambda: f32(6, 8)[::-1, ::-1],
+    "broadcast": lambda: np.broadcast_to(f32(8), (6, 8)),
+    "column": lambda: np.broadcast_to(f32(6, 1), (6, 8)),
+    "misaligned": lambda: np.frombuffer(b"x" + f32(6, 8).tobytes(), np.uint8)[1:].view(np.float32).reshape(6, 8),
+    "read-only": lambda: np.frombuffer(f32(6, 8).tobytes(), np.float32).reshape(6, 8),
+}
+
+
+@pytest.mark.parametrize("x_layout", LAYOUTS)
+@pytest.mark.parametrize("y_layout", LAYOUTS)
+def test_any_layout(x_layout, y_layout):
+    @lathe.jit(name="layouts")
+    def combined(x, y):
+        return x * y + 1, lathe.sum(x, axis=1), x @ y.T
+
+    x, y = LAYOUTS[x_layout](), LAYOUTS[y_layout]()
+    a, b, c = combined(x, y)
+    np.testing.assert_allclose(a, x * y + 1, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(b, x.sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(c, x @ y.T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "sliced", "reversed"])
+def test_any_output_layout(layout):
+    out = LAYOUTS[layout]()
+    base = out.base.copy() if out.base is not None else None
+    x, y = f32(6, 8, seed=5), f32(6, 8, seed=6)
+    affine(x, y, out=out)
+    np.testing.assert_array_equal(out, affine(x, y))
+    if layout == "sliced":  # nothing in the gaps was touched
+        untouched = np.ones(out.base.shape, bool)
+        untouched[::2, ::3] = False
+        np.testing.assert_array_equal(out.base[untouched], base[untouched])
+
+
+def test_an_output_may_overlap_its_inputs():
+    x = f32(100)
+    expected = affine(x[:-1], x[1:])
+    np.testing.assert_array_equal(affine(x[:-1].copy(), x[1:].copy(), out=np.empty(99, np.float32)), expected)
+    affine(x[:-1], x[1:], out=x[1:])
+    np.testing.assert_array_equal(x[1:], expected)
+    y = f32(50)
+    expected = affine(y, y)
+    affine(y, y, out=y)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_empty_and_zero_dimensional_arrays():
+    assert affine(f32(0, 3), f32(0, 3)).shape == (0, 3)
+    assert affine(np.float32(2).reshape(()), np.float32(3).reshape(())).shape == ()
+    total = lathe.jit(lambda x: lathe.sum(x, axis=0))
+    np.testing.assert_array_equal(total(f32(0, 3)), np.zeros(3, np.float32))
+
+
+def test_the_same_shapes_hit_and_others_miss():
+    @lathe.jit
+    def double(x):
+        return x * 2
+
+    double(f32(11, 3))
+    before = lathe.cache_info()
+    double(f32(11, 3, seed=1))
+    assert lathe.cache_info() == before._replace(hits=before.hits + 1)
+    double(f32(11, 4))
+    after = lathe.cache_info()
+    assert (after.misses, after.compiles) == (before.misses + 1, before.compiles + 1)
+
+
+def test_the_same_operator_elsewhere_compiles_nothing():
+    x = f32(13, 3)
+    lathe.jit(lambda x: x * 2 + 1, name="twin")(x)
+    compiles = lathe.cache_info().compiles
+    lathe.jit(lambda x: x * 2 + 1, name="twin")(x)
+    assert lathe.cache_info().compiles == compiles
+
+
+def test_eviction_and_clearing():
+    @lathe.jit
+    def triple(x):
+        return x * 3
+
+    x = f32(17)
+    triple(x)
+    before = lathe.cache_info()
+    lathe.cache_clear()
+    info = lathe.cache_info()
+    assert info.kernels == 0 and info.evictions == before.evictions + before.kernels
+    np.testing.assert_array_equal(triple(x), x * 3)
+    assert lathe.cache_info().compiles == before.compiles + 1
+
+
+def test_one_compile_per_signature_however_many_threads_ask():
+    @lathe.jit
+    def quad(x):
+        return x * 4 + 0.5
+
+    shapes, threads = range(300, 340), 8
+    barrier = threading.Barrier(threads)
+    errors = []
+
+    def work():
+        barrier.wait()
+        for n in shapes:
+            x = f32(n)
+            try:
+                np.testing.assert_array_equal(quad(x), x * 4 + np.float32(0.5))
+            except BaseException as error:  # noqa: BLE001
+                errors.append(error)
+
+    compiles = lathe.cache_info().compiles
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert errors == []
+    assert lathe.cache_info().compiles == compiles + len(shapes)
+
+
+def test_every_stage_can_be_read():
+    lowered = affine.lower(f32(4, 4), f32(4, 4))
+    for stage in lathe.stages:
+        assert lowered.text(stage).strip()
+    assert "func affine" in lowered.text("traced")
+    assert str(lathe.ir.parse(lowered.text("scheduled"))) == lowered.text("scheduled")
+    for field in ("program", "input", "output", "device", "abi", "lathe", "llvm"):
+        assert field in lowered.signature
+
+
+def test_compute_defines_an_operator_in_a_line():
+    @lathe.jit
+    def banded(x, band: int):
+        n = x.shape[0]
+        return lathe.compute(
+            (n - band + 1,), lambda i: lathe.reduce("sum", band, lambda r: x[i + r] * x[i + r]), name="banded_energy"
+        )
+
+    x = f32(20)
+    expected = np.convolve(x * x, np.ones(4, np.float32), "valid")
+    np.testing.assert_allclose(banded(x, 4), expected, rtol=1e-5)
+
+
+def test_compute_with_a_reducer_of_tuples():
+    @lathe.jit
+    def extremes(x):
+        both = lathe.Reducer(
+            lambda l, r: (lathe.minimum(l[0], r[0]), lathe.maximum(l[1], r[1])),
+            identity=(float("inf"), float("-inf")), dtype=(lathe.float32, lathe.float32),
+        )  # fmt: skip
+        return lathe.compute((x.shape[0],), lambda i: lathe.reduce(both, x.shape[1], lambda r: (x[i, r], x[i, r])))
+
+    x = f32(6, 21)
+    low, high = extremes(x)
+    np.testing.assert_array_equal(low, x.min(1))
+    np.testing.assert_array_equal(high, x.max(1))
