@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/analysis/verify.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+Device wide() {
+  Device device;
+  device.name = "wide";
+  device.vector_bits = 512;
+  device.vector_registers = 32;
+  device.mask_registers = 8;
+  device.fused_multiply_add = true;
+  device.cores = 4;
+  return device;
+}
+
+Device narrow() {
+  Device device;
+  device.name = "narrow";
+  device.vector_bits = 128;
+  device.vector_registers = 16;
+  return device;
+}
+
+/// out = relu(a · b + c); `transposed` lays b out with k contiguous.
+Func matmul(int m, int n, int k, bool transposed) {
+  return parse_func(fmt::format(
+      R"(func matmul(a: f32[{0}, {2}], b: f32[{3}], c: f32[{1}], out: f32[{0}, {1}]) stage begin {{
+  block root() reads a[..], b[..], c[..] writes out[..] {{
+    alloc product: f32[{0}, {1}]
+    for i in [0, {0}) {{
+      for j in [0, {1}) {{
+        for k in [0, {2}) {{
+          block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+              reads product[vi, vj], a[vi, vk], b[{4}]
+              writes product[vi, vj]
+          {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{
+              product[vi, vj] = 0.0f32
+            }}
+            let l: f32 = product[vi, vj]
+            let r: f32 = a[vi, vk] * b[{4}]
+            product[vi, vj] = l + r
+          }}
+        }}
+      }}
+    }}
+    for i1 in [0, {0}) {{
+      for j1 in [0, {1}) {{
+        block bias(space vi1 in [0, {0}) = i1, space vj1 in [0, {1}) = j1)
+            reads product[vi1, vj1], c[vj1]
+            writes out[vi1, vj1]
+        {{
+          out[vi1, vj1] = max(product[vi1, vj1] + c[vj1], 0.0f32)
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+      m, n, k, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), transposed ? "vj, vk" : "vk, vj"));
+}
+
+/// A row's sum taken off each element, and the sum of squares of that divided out: three stages over rows.
+Func rows(const std::string& outer, const std::string& inner, const std::string& params = "", const std::string& facts = "") {
+  std::string text = R"(func rows(x: f32[@M, @N]@P, out: f32[@M, @N]) stage begin@F {
+  block root() reads x[..] writes out[..] {
+    alloc total: f32[@M]
+    alloc shifted: f32[@M, @N]
+    for i in [0, @M) {
+      for k in [0, @N) {
+        block total(space vi in [0, @M) = i, reduce vk in [0, @N) = k) reads total[vi], x[vi, vk] writes total[vi] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init {
+            total[vi] = 0.0f32
+          }
+          let l: f32 = total[vi]
+          let r: f32 = x[vi, vk]
+          total[vi] = l + r
+        }
+      }
+    }
+    for i1 in [0, @M) {
+      for j1 in [0, @N) {
+        block shift(space vi1 in [0, @M) = i1, space vj1 in [0, @N) = j1)
+            reads x[vi1, vj1], total[vi1]
+            writes shifted[vi1, vj1]
+        {
+          shifted[vi1, vj1] = exp(x[vi1, vj1] - total[vi1])
+        }
+      }
+    }
+    for i2 in [0, @M) {
+      for j2 in [0, @N) {
+        block store(space vi2 in [0, @M) = i2, space vj2 in [0, @N) = j2)
+            reads shifted[vi2, vj2], total[vi2]
+            writes out[vi2, vj2]
+        {
+          out[vi2, vj2] = shifted[vi2, vj2] * shifted[vi2, vj2] + total[vi2]
+        }
+      }
+    }
+  }
+}
+)";
+  const auto put = [&](const std::string& mark, const std::string& value) {
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark)) text.replace(at, mark.size(), value);
+  };
+  put("@M", outer);
+  put("@N", inner);
+  put("@P", params);
+  put("@F", facts);
+  return parse_func(text);
+}
+
+void expect_scheduled_well(const Func& func) {
+  for (const Device& device : {wide(), narrow()}) {
+    ScheduleLog log;
+    expect_same(func, auto_schedule(func, device, &log));
+  }
+}
+
+TEST(AutoSchedule, ComputesTheSameForContractionsOfAnyShape) {
+  for (const bool transposed : {false, true}) {
+    for (const int m : {1, 2, 9}) {
+      for (const int n : {1, 5, 33}) {
+        for (const int k : {0, 1, 3, 16, 19}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {}{}", m, n, k, transposed ? " transposed" : ""));
+          expect_scheduled_well(matmul(m, n, k, transposed));
+        }
+      }
+    }
+  }
+}
+
+TEST(AutoSchedule, ComputesTheSameForRowsOfAnyLength) {
+  for (const int m : {0, 1, 3}) {
+    for (const int n : {0, 1, 2, 7, 16, 67, 130}) {
+      SCOPED_TRACE(fmt::format("{} x {}", m, n));
+      expect_scheduled_well(rows(std::to_string(m), std::to_string(n)));
+    }
+  }
+}
+
+TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
+  for (const char* name : {"scan", "gather", "pad", "chain"}) {
+    SCOPED_TRACE(name);
+    expect_scheduled_well(program(name));
+  }
+}
+
+TEST(AutoSchedule, TilesAContractionAndAppliesTheEpilogueToTheTile) {
+  ScheduleLog log;
+  const Func scheduled = auto_schedule(matmul(64, 96, 128, false), wide(), &log);
+  expect_golden(print(scheduled), "auto_matmul.tir");
+  EXPECT_EQ(log.decisions, (std::vector<std::string>{"tile product: 8 rows x 3 vectors of 16 lanes", "tile the reduction product",
+                                                     "parallel over j1o, about 95 us"}));
+}
+
+TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {
+  expect_golden(print(auto_schedule(matmul(64, 96, 128, true), wide())), "auto_matmul_transposed.tir");
+}
+
+TEST(AutoSchedule, FusesRowsAndKeepsOneRowBetweenTheStages) {
+  expect_golden(print(auto_schedule(rows("64", "256"), wide())), "auto_rows.tir");
+}
+
+TEST(AutoSchedule, TakesSymbolicExtents) {
+  const Func func = rows("m", "n", ", m: i64, n: i64", " facts {m in [2, 1000], n in [2, 1000]}");
+  for (const Device& device : {wide(), narrow()}) {
+    const Func scheduled = auto_schedule(func, device);
+    for (const Finding& finding : verify(scheduled)) ADD_FAILURE() << finding.rule << ": " << finding.message;
+  }
+  expect_golden(print(auto_schedule(func, wide())), "auto_symbolic.tir");
+}
+
+}  // namespace
+}  // namespace lathe::testing
