@@ -9,14 +9,24 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include "backends/cpu/cpu.h"
 #include "tests/exhaustive/kernel.h"
 #include "tests/exhaustive/reference.h"
+
+// The compiler makes vectors of a loop only when asked, and only of the baseline's width.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LATHE_EVERY_VECTOR_WIDTH __attribute__((optimize("O3"), target_clones("arch=skylake-avx512", "avx2", "default")))
+#else
+#define LATHE_EVERY_VECTOR_WIDTH
+#endif
 
 namespace lathe::exhaustive {
 namespace {
@@ -47,12 +57,41 @@ Worst over_blocks(std::int64_t blocks, const std::function<void(std::int64_t, Wo
   return worst;
 }
 
-/// Takes MPFR's word wherever the quick error could be the greatest yet: the C library's f64 is closer than 2^-20 ULP of f32.
+/// What a block of results is measured against first: the same function in f64, which SLEEF computes, an f64 ULP being 2^-29 of
+/// an f32's. MPFR has the word wherever that could be the greatest error yet, and on one input in `sampled` anyway, which
+/// keeps the f64 function honest.
+constexpr double doubt = 0x1p-20;
+constexpr std::int64_t sampled = 4096;
+
+/// The errors of `got` against `truth` in units of the f32 spacing at the truth; 0 where got is the truth rounded. Not below
+/// anything (infinite or NaN) where no distance describes the difference.
+LATHE_EVERY_VECTOR_WIDTH
+void measure(const float* got, const double* truth, double* error) {
+  for (std::int64_t i = 0; i < block; ++i) {
+    const auto rounded = static_cast<float>(truth[i]);
+    const auto image = static_cast<std::int64_t>(std::bit_cast<std::uint64_t>(truth[i]));
+    std::int64_t spacing = (image >> 52 & 0x7ff) - 1046;
+    spacing = spacing < -149 ? -149 : spacing;
+    spacing = spacing > 104 ? 104 : spacing;
+    const double inverse = std::bit_cast<double>((1023 - spacing) << 52);
+    const double difference = std::abs(static_cast<double>(got[i]) - truth[i]) * inverse;
+    const bool same = (std::bit_cast<std::uint32_t>(rounded) == std::bit_cast<std::uint32_t>(got[i])) |
+                      ((rounded != rounded) & (got[i] != got[i]));
+    error[i] = same ? 0 : truth[i] == 0 ? std::numeric_limits<double>::infinity() : difference;
+  }
+}
+
+/// The greatest error of a block, by MPFR: exact(i) gives it for one input.
 template <class Exact>
-void take(Worst& worst, double quick, float x, float y, float got, const Exact& exact) {
-  if (quick <= worst.error - 0x1p-20) return;
-  const double error = exact();
-  if (error > worst.error) worst = {error, x, y, got};
+void take(Worst& worst, const float* got, const double* truth, std::int64_t number, const Exact& exact) {
+  std::vector<double> error(block);
+  measure(got, truth, error.data());
+  for (std::int64_t i = 0; i < block; ++i) {
+    const bool sample = (number * block + i) % sampled == 0;
+    if (error[i] <= worst.error - doubt && !sample) continue;
+    const Worst found = exact(i);
+    if (found.error > worst.error) worst = found;
+  }
 }
 
 /// Arguments that a stride would miss.
@@ -63,17 +102,20 @@ const std::vector<float> special = {0.0f,     -0.0f,     1.0f,      -1.0f,  2.0f
                                     0x1.fffffep-1f, 0x1.000002p0f, 0x1.fffffcp-127f, -0x1.fffffcp-127f};
 
 Worst check_function(const Function& function, const Device& device, std::int64_t stride) {
+  const Device host = host_device();
   const ElementwiseKernel kernel(function.op, f32, device, device.lanes(32));
+  const ElementwiseKernel reference(function.op, f64, host, host.lanes(64));
   const std::int64_t inputs = (std::int64_t{1} << 32) / stride;
   return over_blocks((inputs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
     std::vector<float> in(block), out(block);
+    std::vector<double> wide(block), truth(block);
     for (std::int64_t i = 0; i < block; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>((number * block + i) * stride));
     if (stride > 1 && number == 0) std::copy(special.begin(), special.end(), in.begin());
     kernel(out.data(), {in.data()}, block);
-    for (std::int64_t i = 0; i < block; ++i) {
-      take(worst, error_in_ulps(out[i], function.quick(in[i])), in[i], 0, out[i],
-           [&] { return exact_error(function, in[i], out[i]); });
-    }
+    std::copy(in.begin(), in.end(), wide.begin());
+    reference(truth.data(), {wide.data()}, block);
+    take(worst, out.data(), truth.data(), number,
+         [&](std::int64_t i) { return Worst{exact_error(function, in[i], out[i]), in[i], 0, out[i]}; });
   });
 }
 
@@ -99,16 +141,19 @@ std::pair<float, float> pow_arguments(std::mt19937_64& random) {
 }
 
 Worst check_pow(const Device& device, std::int64_t pairs) {
+  const Device host = host_device();
   const ElementwiseKernel kernel(BinaryOp::pow, f32, device, device.lanes(32));
+  const ElementwiseKernel reference(BinaryOp::pow, f64, host, host.lanes(64));
   return over_blocks((pairs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
     std::mt19937_64 random(20240601 + static_cast<std::uint64_t>(number));
     std::vector<float> x(block), y(block), out(block);
+    std::vector<double> truth(block);
     for (std::int64_t i = 0; i < block; ++i) std::tie(x[i], y[i]) = pow_arguments(random);
     kernel(out.data(), {x.data(), y.data()}, block);
-    for (std::int64_t i = 0; i < block; ++i) {
-      take(worst, error_in_ulps(out[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]))), x[i], y[i], out[i],
-           [&] { return exact_error_of_pow(x[i], y[i], out[i]); });
-    }
+    const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
+    reference(truth.data(), {wide_x.data(), wide_y.data()}, block);
+    take(worst, out.data(), truth.data(), number,
+         [&](std::int64_t i) { return Worst{exact_error_of_pow(x[i], y[i], out[i]), x[i], y[i], out[i]}; });
   });
 }
 
