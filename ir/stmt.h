@@ -8,7 +8,8 @@
 ///   4. space iters run in any order: no instance reads or overwrites what another writes;
 ///   5. reduce iters run in any order, but not at once: the body is the canonical update of `reducer`;
 ///   6. ordered iters run in order; opaque ones promise nothing.
-/// `init` runs once per space point, before that point's reduce instances, and also when there are none.
+/// `init` runs once per space point, before that point's reduce instances, and also when there are none: for every value
+/// of the space iters that the loops reach within the domains, whatever the predicate says of the instances.
 /// `allocs` live for one instance of the block; their contents are undefined at its start.
 ///
 /// The canonical update of a reducer, for outputs C_0 .. C_n (the helpers of ir/reduction.h build and match it):

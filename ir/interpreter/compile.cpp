@@ -24,15 +24,6 @@ bool is_flat(const Func& func) {
   return flat;
 }
 
-void split_conjuncts(const Expr& e, std::vector<Expr>* conjuncts) {
-  if (const Binary* both = e.as<Binary>(); both && both->op == BinaryOp::logical_and) {
-    split_conjuncts(both->a, conjuncts);
-    split_conjuncts(both->b, conjuncts);
-  } else {
-    conjuncts->push_back(e);
-  }
-}
-
 class StatementCompiler {
  public:
   StatementCompiler(Compiled& program, const InterpreterOptions& options, const Func& func)
@@ -205,16 +196,7 @@ class StatementCompiler {
 
     std::vector<int> bindings;
     for (const Expr& binding : f.bindings) bindings.push_back(exprs_.compile(binding));
-    std::vector<Expr> conjuncts;
-    if (f.predicate) split_conjuncts(f.predicate, &conjuncts);
-    for (const Expr& conjunct : conjuncts) {
-      std::vector<const Var*> vars;
-      iterating_vars(conjunct, &vars);
-      const bool of_reduction = std::any_of(vars.begin(), vars.end(), [&](const Var* var) {
-        return std::find(reduce_vars.begin(), reduce_vars.end(), var) != reduce_vars.end();
-      });
-      code.predicate.push_back({exprs_.compile(conjunct), of_reduction});
-    }
+    if (f.predicate) code.predicate = exprs_.compile(f.predicate);
     out.code = exprs_.finish();
 
     for (size_t i = 0; i < f.iters.size(); ++i) {

@@ -180,13 +180,19 @@ void Machine::without_iterations(const Statement& s) {
   init_only_ = before;
 }
 
+bool Machine::enter_domain(const IterCode& iter) {
+  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min), extent = integer(iter.domain_extent);
+  at(iter.variable.min_slot)->i = min;
+  if (iter.kind == IterKind::reduce) {
+    at(iter.variable.slot)->i = min;
+    return true;
+  }
+  return value >= min && value < min + extent;
+}
+
 void Machine::check_domain(const IterCode& iter) {
   const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min), extent = integer(iter.domain_extent);
   at(iter.variable.min_slot)->i = min;
-  if (init_only_ && iter.kind == IterKind::reduce) {
-    at(iter.variable.slot)->i = min;
-    return;
-  }
   if (value < min || value >= min + extent) {
     trap(fmt::format("iter {} is bound to {}, outside its domain [{}, {})", iter.variable.var->name, value, min, min + extent));
   }
@@ -196,11 +202,7 @@ void Machine::block(const Statement& s) {
   const BlockCode& block = *s.block;
   evaluate(s.code);
   bool body_runs = !init_only_, init_runs = block.init != nullptr;
-  for (const Conjunct& conjunct : block.predicate) {
-    if (integer(conjunct.slot) != 0) continue;
-    body_runs = false;
-    if (!conjunct.of_reduction) init_runs = false;
-  }
+  if (block.predicate != none && integer(block.predicate) == 0) body_runs = false;
   for (const Variable& variable : block.reduce_variables) {
     init_runs = init_runs && integer(variable.slot) == integer(variable.min_slot);
   }
@@ -213,15 +215,21 @@ void Machine::block(const Statement& s) {
     scope_.push_back(&iter.variable);
   }
   evaluate(block.domains);
-  // Where only init runs, the reduce iters have no value in their domain.
-  const bool before = init_only_;
-  if (!body_runs) init_only_ = true;
-  for (const IterCode& iter : block.iters) check_domain(iter);
-  init_only_ = before;
+  bool exists = true;
+  if (body_runs) {
+    for (const IterCode& iter : block.iters) check_domain(iter);
+  } else {
+    // Where only inits run, the reduce iters have no value, and space iters out of their domains are no point.
+    for (const IterCode& iter : block.iters) exists = enter_domain(iter) && exists;
+    if (!exists) {
+      scope_.resize(depth);
+      return;
+    }
+  }
   evaluate(block.buffers_code);
   for (const BufferCode& alloc : block.allocs) allocate(alloc);
   if (init_runs) {
-    init_only_ = false;
+    const bool before = std::exchange(init_only_, false);
     execute(*block.init);
     init_only_ = before;
   }

@@ -54,6 +54,8 @@ class Machine {
   void loop(const Statement& s);
   void block(const Statement& s);
   void check_domain(const IterCode& iter);
+  /// For an iter of a block that runs no instance: reduce iters go to their start. False: no point of a space iter.
+  bool enter_domain(const IterCode& iter);
   void store(const Statement& s);
   void assertion(const Statement& s);
   /// Runs the inits of the reductions below that the loop around has no iteration for.

@@ -100,17 +100,12 @@ struct IterCode {
   int binding, domain_min, domain_extent;
 };
 
-struct Conjunct {
-  int slot;
-  bool of_reduction;  ///< it speaks of reduce loops, so init does not ask it
-};
-
 struct Statement;
 using StatementRef = std::unique_ptr<Statement>;
 
 struct BlockCode {
   std::vector<IterCode> iters;
-  std::vector<Conjunct> predicate;
+  int predicate = none;
   Code domains;
   Code buffers_code;
   std::vector<BufferCode> allocs;

@@ -6,20 +6,12 @@
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
 
 using VarSet = std::unordered_set<const Var*>;
-
-bool uses_any(const Expr& e, const VarSet& vars) {
-  for (const VarRef& var : used_vars(e)) {
-    if (vars.count(var.get())) return true;
-  }
-  return false;
-}
 
 /// An init on its way up to the loop in front of which it belongs, gathering the loops that it needs.
 struct PendingInit {
@@ -110,33 +102,17 @@ class ReductionLowerer : public Mutator {
       bool is_loop = std::any_of(path_.begin(), path_.end(), [&](const For* loop) { return loop && loop->variable.get() == var; });
       legal &= is_loop;
     }
-    std::vector<Expr> kept;
-    std::vector<Expr> needed;
-    for (size_t i = 0; i < f.iters.size(); ++i) {
-      if (f.iters[i].kind == IterKind::space) needed.push_back(f.bindings[i]);
-    }
-    bool drops_mixed = false;
-    for (const Expr& conjunct : conjuncts_of(f.predicate)) {
-      bool reduces = uses_any(conjunct, reduce_vars);
-      if (!reduces) {
-        kept.push_back(conjunct);
-        needed.push_back(conjunct);
-      } else {
-        // A condition on reduce loops alone says which terms there are. One that mixes both may also say which points exist.
-        for (const VarRef& var : used_vars(conjunct)) drops_mixed |= !reduce_vars.count(var.get()) && below.count(var.get());
-      }
-    }
-    if (drops_mixed) legal &= points_exist(f, kept);
     PendingInit init;
-    for (const Expr& e : needed) {
-      for (const VarRef& var : used_vars(e)) {
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      if (f.iters[i].kind != IterKind::space) continue;
+      for (const VarRef& var : used_vars(f.bindings[i])) {
         legal &= !reduce_vars.count(var.get());
         if (below.count(var.get())) init.loops.insert(var.get());
       }
     }
     if (!legal) return guard(block);
 
-    init.nest = init_block(f, conjunction(kept));
+    init.nest = init_block(f, point_exists(f));
     Stmt update = without_init(f);
     if (target == path_.size()) return Seq::make({init.nest, update});
     init.target = path_[target];
@@ -144,17 +120,18 @@ class ReductionLowerer : public Mutator {
     return update;
   }
 
-  /// Does every space binding lie in its domain, given `conditions` alone?
-  bool points_exist(const Block::Fields& f, const std::vector<Expr>& conditions) {
-    BoundsScope scope(bounds_);
-    for (const Expr& condition : conditions) bounds_.assume(condition);
+  /// That every space binding lies in its domain; null when that is so anyway. The predicate has no say: it tells which
+  /// instances there are, and a point has its init without any.
+  Expr point_exists(const Block::Fields& f) {
+    Expr exists;
     for (size_t i = 0; i < f.iters.size(); ++i) {
-      const Range& domain = f.iters[i].domain;
       if (f.iters[i].kind != IterKind::space) continue;
-      if (!proves(bounds_, ge(f.bindings[i], domain.min))) return false;
-      if (!proves(bounds_, lt(f.bindings[i], domain.min + domain.extent))) return false;
+      const Range& domain = f.iters[i].domain;
+      for (const Expr& condition : {ge(f.bindings[i], domain.min), lt(f.bindings[i], domain.min + domain.extent)}) {
+        if (!proves(bounds_, condition)) exists = logical_and(exists, condition);
+      }
     }
-    return true;
+    return exists;
   }
 
   static Stmt without_init(Block::Fields f) {

@@ -250,7 +250,7 @@ bool eye(Builder& b) {
 
 bool arange(Builder& b) {
   if (b.random.chance(30)) {
-    b.add("arange", ops::arange_float(0.5, 4.0, 0.25, f32), true);
+    b.add("arange", ops::arange(0.5, 4.0, 0.25, f32), true);
   } else {
     b.add("arange", ops::arange(b.random.between(-5, 5), b.random.between(0, 20), b.random.pick(Extents{1, 2, 3, -1}), b.random.chance(50) ? i64 : i32), true);
   }

@@ -1,0 +1,26 @@
+#pragma once
+#include <memory>
+
+#include "ir/device.h"
+#include "tests/fuzz/compare.h"
+
+namespace lathe {
+class LoadedKernel;
+}
+
+namespace lathe::testing {
+
+/// A program's machine code.
+struct CompiledProgram {
+  std::shared_ptr<LoadedKernel> code;
+  std::int64_t shared_bytes = 0, worker_bytes = 0;
+};
+
+/// `end`: the program lowered to stage end.
+CompiledProgram compile_program(const Func& end, const Device& device, bool address_sanitizer = false);
+
+/// Runs it once on arrays and workspaces that lie against guard pages. Parallel loops run in pieces of their grain, last
+/// piece first, dealt out to a few workers. A fault is told in the outcome's message, with status -1.
+Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& compiled, Against against);
+
+}  // namespace lathe::testing
