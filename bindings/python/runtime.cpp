@@ -2,7 +2,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "backends/cpu/cpu.h"
+#include "bindings/cli/cli.h"
 #include "bindings/python/bind.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
@@ -75,6 +75,12 @@ void bind_runtime(nb::module_& module) {
   module.def("thread_count", &thread_count, "Worker threads of later calls.");
   module.def("set_thread_count", &set_thread_count, "count"_a, "0 brings the default back: what affinity and cgroup allow.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
+
+  module.def("_cli", [](const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv;
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    return cli_main(static_cast<int>(argv.size()), argv.data());
+  });
 
   nb::module_ ir = module.def_submodule("ir", "Programs as text.");
   nb::class_<Func>(ir, "Func", "A program in Lathe's intermediate representation.")

@@ -1,6 +1,7 @@
 #include "jit/cache/signature.h"
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace lathe {
