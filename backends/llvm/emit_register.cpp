@@ -14,9 +14,11 @@ struct Piece {
   std::vector<std::pair<int, int>> lanes;
 };
 
-std::vector<Piece> pieces_of(const KernelInfo& info, const BufferNode* buffer, const Expr& index) {
+/// A scalar index under a vector mask applies to each of the access's lanes.
+std::vector<Piece> pieces_of(const KernelInfo& info, const BufferNode* buffer, const Expr& index, int access_lanes) {
   std::vector<Piece> pieces;
-  const std::vector<std::int64_t> elements = *constant_lanes(index);
+  std::vector<std::int64_t> elements = *constant_lanes(index);
+  if (elements.size() == 1) elements.resize(static_cast<size_t>(access_lanes), elements[0]);
   for (size_t lane = 0; lane < elements.size(); ++lane) {
     const int slot = info.slot_of(buffer, elements[lane]);
     auto found = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.slot == slot; });
@@ -39,7 +41,7 @@ llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
   const int lanes = node->dtype.lanes;
   llvm::Type* type = value_type(context, node->dtype);
   llvm::Value* result = llvm::PoisonValue::get(type);
-  for (const Piece& piece : pieces_of(kernel.info, node->buffer.get(), node->indices[0])) {
+  for (const Piece& piece : pieces_of(kernel.info, node->buffer.get(), node->indices[0], lanes)) {
     const int slot_lanes = kernel.info.slots()[piece.slot].lanes;
     llvm::Value* slot = slots_[piece.slot];
     if (!slot)
@@ -63,7 +65,7 @@ llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
 
 void FunctionEmitter::emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask) {
   const int lanes = node->value->dtype.lanes;
-  for (const Piece& piece : pieces_of(kernel.info, node->buffer.get(), node->indices[0])) {
+  for (const Piece& piece : pieces_of(kernel.info, node->buffer.get(), node->indices[0], lanes)) {
     const int slot_lanes = kernel.info.slots()[piece.slot].lanes;
     llvm::Value*& slot = slots_[piece.slot];
     if (!slot)
