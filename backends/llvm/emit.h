@@ -23,8 +23,16 @@ struct ObjectCode {
   std::int64_t worker_bytes = 0;       ///< workspace of each worker
 };
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool host_address_sanitizer = true;
+#else
+inline constexpr bool host_address_sanitizer = false;
+#endif
+
 struct CodegenOptions {
-  bool address_sanitizer = false;  ///< instrument the kernel's memory accesses
+  /// Instrument the kernel's memory accesses. Needs a host that was itself built with the sanitizer, whose kernels are then
+  /// instrumented unless told otherwise.
+  bool address_sanitizer = host_address_sanitizer;
   bool name_values = false;        ///< keep TIR's names in the LLVM IR, for reading
 };
 

@@ -226,6 +226,8 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   llvm::SmallVector<llvm::Value*, 4> args;
   for (const Expr& arg : node->args) args.push_back(emit(arg));
   if (node->call_kind == CallKind::extern_scalar) {
+    if (node->callee.starts_with("llvm."))
+      throw InputError(Mistake::value, "extern callee '" + node->callee + "': LLVM keeps names that start with llvm. to itself");
     llvm::SmallVector<llvm::Type*, 4> types;
     for (llvm::Value* arg : args) types.push_back(arg->getType());
     auto* type = llvm::FunctionType::get(value_type(context, node->dtype), types, false);

@@ -13,7 +13,8 @@ std::int32_t interpret(const Func& func, std::span<const HostBuffer> buffers, st
   } catch (const interpreter::AssertFailed& failed) {
     if (error_message) *error_message = failed.message;
     if (error_index) *error_index = failed.index;
-    return LATHE_INDEX_OUT_OF_RANGE;
+    const bool is_index = failed.message.find("index") != std::string::npos;
+    return is_index ? LATHE_INDEX_OUT_OF_RANGE : LATHE_ASSERTION_FAILED;
   }
   return LATHE_OK;
 }

@@ -1,7 +1,6 @@
-#include <numeric>
-
 #include "tests/backends/harness.h"
 
+/// Control flow, register buffers, assertions and parallel loops against the interpreter.
 namespace lathe {
 namespace {
 
@@ -13,15 +12,282 @@ std::vector<float> floats(int count) {
   return result;
 }
 
-TEST(Statements, AnElementwiseVectorLoopWithAMaskedTail) {
+TEST(Statements, LoopsOfAnyBounds) {
   const Func func = parse_func(R"(
-func add(x: f32[n], y: f32[n], out: f32[n], n: i64) stage end facts {n in [0, ]} {
-  for i in [0, n // 16) {
-    out[ramp(i * 16, 1, 16)] = x[ramp(i * 16, 1, 16)] * y[ramp(i * 16, 1, 16)] + broadcast(1.0f32, 16)
+func loops(x: i64[64], n: i64, m: i64) stage end {
+  for i in [0, n) {
+    x[i] = x[i] + i
+  }
+  for i in [m, +n - m) {
+    for j in [0, 1) {
+      x[i + j] = x[i] * 3
+    }
+    for j in [0, 0) {
+      x[0] = 99
+    }
+    for j in [0, m - n) {
+      x[0] = 98
+    }
+  }
+  for i in [-3, +4) {
+    x[i + 10] = i
   }
 }
 )");
-  expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64)), bytes_of(floats(64))}, {64});
+  std::vector<std::int64_t> x(64, 5);
+  for (auto [n, m] : std::vector<std::pair<int, int>>{{0, 0}, {1, 0}, {40, 7}, {3, 9}}) expect_same(func, {bytes_of(x)}, {n, m});
+}
+
+TEST(Statements, BranchesAndWhileLoops) {
+  const Func func = parse_func(R"(
+func control(x: i64[16], n: i64) stage end {
+  if n < 3 {
+    x[0] = 1
+  } else if n < 7 {
+    x[0] = 2
+  } else {
+    let t = x[1] + 1
+    x[0] = t * t
+  }
+  while x[2] < n && x[3] >= 0 {
+    x[2] = x[2] + 1
+    x[3] = x[3] - 2
+  }
+  if n == 4 {
+    x[4] = x[0]
+  }
+}
+)");
+  for (int n : {0, 2, 4, 5, 9}) expect_same(func, {bytes_of(std::vector<std::int64_t>(16, 6))}, {n});
+}
+
+TEST(Statements, ALetBindsTheValueOfItsMoment) {
+  const Func func = parse_func(R"(
+func lets(x: i64[4], n: i64) stage end {
+  let before = x[0]
+  x[0] = before + 1
+  let after = x[0]
+  x[1] = before * 100 + after
+  for i in [0, n) {
+    let now = x[2]
+    x[2] = now + after
+    x[3] = now + x[2]
+  }
+}
+)");
+  expect_same(func, {bytes_of(std::vector<std::int64_t>{7, 8, 9, 10})}, {3});
+}
+
+TEST(Statements, ALoadIsReadAgainBehindAStore) {
+  // One Load node, shared by several statements, with stores between.
+  const Buffer x = BufferNode::make("x", i64, {index(4)});
+  const Expr zero = load(x, {index(0)});
+  const Expr sum = zero + load(x, {index(1)});
+  const Stmt body = Seq::make({Store::make(x, {index(1)}, sum), Store::make(x, {index(0)}, sum), Store::make(x, {index(2)}, sum)});
+  expect_same(FuncNode::make("shared", {x}, body, {}, {}, Stage::end), {bytes_of(std::vector<std::int64_t>{3, 5, 0, 0})});
+}
+
+TEST(Registers, AccumulateThroughLoopsBranchesAndMasks) {
+  const Func func = parse_func(R"(
+func registers(x: f32[256], out: f32[64], n: i64) stage end {
+  block() {
+    alloc acc: f32[32] @register
+    alloc one: f32[1] @register
+    acc[ramp(0, 1, 16)] = 0.0f32x16
+    acc[ramp(16, 1, 16)] = 1.0f32x16
+    one[0] = 5.0f32
+    for k in [0, n) {
+      acc[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)] + x[ramp(k * 16, 1, 16)]
+      if k % 2 == 0 {
+        acc[ramp(16, 1, 16)] = acc[ramp(16, 1, 16)] * x[ramp(k * 16, 1, 16)]
+        one[0] = one[0] + 1.0f32
+      } else {
+        acc[ramp(16, 1, 16) if x[ramp(k * 16, 1, 16)] > 0.0f32x16] = acc[ramp(0, 1, 16)]
+      }
+      for j in [0, 2) {
+        one[0] = one[0] * 0.5f32
+      }
+    }
+    while one[0] > 0.01f32 {
+      one[0] = one[0] * 0.25f32
+    }
+    out[ramp(0, 1, 16)] = acc[ramp(0, 1, 16)]
+    out[ramp(16, 1, 16)] = acc[ramp(16, 1, 16)]
+    out[32] = one[0]
+  }
+}
+)");
+  for (int n : {0, 1, 2, 7, 16}) expect_same(func, {bytes_of(floats(256)), bytes_of(floats(64))}, {n});
+}
+
+TEST(Registers, MixElementsAndVectorsOfOneBuffer) {
+  const Func func = parse_func(R"(
+func mixed(x: f32[64], out: f32[64]) stage end {
+  block() {
+    alloc r: f32[16] @register
+    alloc b: bool[8] @register
+    alloc h: f16[4] @register
+    r[ramp(0, 1, 8)] = x[ramp(0, 1, 8)]
+    r[ramp(8, 1, 8)] = x[ramp(8, 1, 8)]
+    r[3] = 42.0f32
+    r[ramp(1, 2, 4)] = x[ramp(20, 1, 4)]
+    out[ramp(0, 1, 8)] = r[ramp(0, 1, 8)]
+    out[ramp(8, 1, 8)] = r[ramp(4, 1, 8)]
+    out[16] = r[15]
+    out[ramp(17, 1, 4)] = r[ramp(14, -4, 4)]
+    out[ramp(32, 1, 4)] = r[broadcast(2, 4)]
+    b[ramp(0, 1, 8)] = x[ramp(0, 1, 8)] < x[ramp(8, 1, 8)]
+    b[2] = !b[3]
+    out[ramp(40, 1, 8)] = select(b[ramp(0, 1, 8)], x[ramp(0, 1, 8)], x[ramp(8, 1, 8)])
+    h[ramp(0, 1, 4)] = cast<f16>(x[ramp(0, 1, 4)])
+    out[ramp(50, 1, 4)] = cast<f32>(h[ramp(0, 1, 4)])
+    r[0 if x[0] > 100.0f32] = 1.0f32
+    out[60] = r[0]
+  }
+}
+)");
+  expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))});
+}
+
+TEST(Registers, NeverTouchTheStack) {
+  std::string text = R"(
+func tile(a: f32[n * 8], b: f32[n * 64], c: f32[384], n: i64) stage end facts {n in [0, ]} {
+  block() {
+    alloc acc: f32[384] @register
+)";
+  const Device device = host_device("native");
+  // 8 by 3 vectors fill an AVX-512 register file, 2 by 2 fit everywhere.
+  const int lanes = device.lanes(32), rows = device.vector_registers >= 32 ? 8 : 2, columns = device.vector_registers >= 32 ? 3 : 2;
+  auto slot = [&](int r, int c) { return fmt::format("acc[ramp({}, 1, {})]", (r * columns + c) * lanes, lanes); };
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) text += fmt::format("{} = 0.0f32x{}\n", slot(r, c), lanes);
+  text += "for k in [0, n) {\n";
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c)
+      text += fmt::format("{0} = broadcast(a[k * {1} + {2}], {3}) * b[ramp(k * {4} + {5}, 1, {3})] + {0}\n", slot(r, c), rows, r, lanes,
+                          columns * lanes, c * lanes);
+  text += "}\n";
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c)
+      text += fmt::format("c[ramp({}, 1, {})] = {}\n", (r * columns + c) * lanes, lanes, slot(r, c));
+  const Func func = parse_func(text + "}\n}\n");
+  const std::string ir = llvm_ir_text(func, device);
+  EXPECT_EQ(ir.find("alloca"), std::string::npos) << ir;
+#if defined(__x86_64__)
+  const std::string assembly = assembly_text(func, device);
+  EXPECT_EQ(assembly.find("rsp"), std::string::npos) << assembly;
+  EXPECT_EQ(assembly.find("rbp"), std::string::npos) << assembly;
+#endif
+}
+
+TEST(Registers, RefuseAnIndexThatIsNotConstant) {
+  const Func func = parse_func(R"(
+func moving(out: f32[4]) stage end {
+  block() {
+    alloc r: f32[4] @register
+    for i in [0, 4) {
+      r[i] = 1.0f32
+    }
+    out[0] = r[0]
+  }
+}
+)");
+  try {
+    compile_to_object(func, host_device("native"));
+    FAIL() << "the index was taken";
+  } catch (const Refusal& refusal) {
+    EXPECT_EQ(refusal.message(),
+              "register buffer r needs constant indices, got [i]; unroll the loops that index it, or give the buffer another space");
+  }
+}
+
+TEST(Asserts, ReportTheFirstFailingLane) {
+  const Func func = parse_func(R"(
+func take(x: f32[8], k: i64[16], out: f32[16]) stage end {
+  for i in [0, 2) {
+    assert k[ramp(i * 8, 1, 8)] >= broadcast(0, 8) && k[ramp(i * 8, 1, 8)] < broadcast(8, 8), "take|0|index", k[ramp(i * 8, 1, 8)]
+    out[ramp(i * 8, 1, 8)] = x[k[ramp(i * 8, 1, 8)]]
+  }
+}
+)");
+  std::vector<std::int64_t> k = {0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0};
+  expect_same(func, {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
+  k[11] = -5;
+  k[13] = 100;
+  expect_same(func, {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
+  const Outcome outcome = run_compiled(func, host_device("native"), {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
+  EXPECT_EQ(outcome.status, LATHE_INDEX_OUT_OF_RANGE);
+  EXPECT_EQ(outcome.index, -5);
+}
+
+TEST(Asserts, WithoutAnIndexAreFailedAssertions) {
+  const Func func = parse_func(R"(
+func check(out: i64[1], n: i64) stage end {
+  assert n % 4 == 0, "op|1|a multiple of 4"
+  out[0] = n
+}
+)");
+  expect_same(func, {Bytes(8)}, {8});
+  expect_same(func, {Bytes(8)}, {9});
+  EXPECT_EQ(run_compiled(func, host_device("native"), {Bytes(8)}, {9}).status, LATHE_ASSERTION_FAILED);
+}
+
+TEST(ParallelLoops, CaptureWhatTheyUse) {
+  const Func func = parse_func(R"(
+func spread(x: f32[64], out: f32[64], n: i64, s: f32) stage end {
+  let scale = s * 2.0f32
+  let wide = broadcast(scale, 4)
+  let positive = n > 2
+  for outer in [0, 2) {
+    parallel for i in [1, +n) @{parallel_grain: 2} {
+      out[ramp(i * 4, 1, 4)] = select(broadcast(positive, 4), x[ramp(i * 4 + outer, 1, 4)] * wide, 0.0f32x4)
+      parallel for j in [0, 2) {
+        out[i * 4 + j] = out[i * 4 + j] + cast<f32>(outer)
+      }
+    }
+  }
+}
+)");
+  std::int64_t s = 0;
+  const float value = 1.5f;
+  std::memcpy(&s, &value, 4);
+  for (int n : {0, 1, 2, 3, 8, 14}) expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))}, {n, s});
+}
+
+TEST(ParallelLoops, StopAtAFailedAssertion) {
+  const Func func = parse_func(R"(
+func spread(x: i64[8], out: i64[8]) stage end {
+  parallel for i in [0, 8) {
+    assert x[i] < 10, "spread|0|index", x[i]
+    out[i] = x[i]
+  }
+  out[0] = 77
+}
+)");
+  for (int threads : {1, 2}) {
+    const Outcome outcome = run_compiled(
+        func, host_device("native"), {bytes_of(std::vector<std::int64_t>{1, 2, 3, 44, 5, 6, 7, 8}), Bytes(64)}, {}, threads);
+    EXPECT_EQ(outcome.status, LATHE_INDEX_OUT_OF_RANGE);
+    EXPECT_EQ(outcome.index, 44);
+    EXPECT_EQ(outcome.message, "spread|0|index");
+    EXPECT_NE(values_of<std::int64_t>(outcome.buffers[1])[0], 77);
+  }
+}
+
+TEST(Emission, RefusesWhatTheDeviceCannotDo) {
+  const Device device = host_device("native");
+  EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage end { bound(\"x\") for i in [0, 4) { x[i] = 0.0f32 } }"), device),
+               Refusal);
+  EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage end { x[0] = exp(x[1]) }"), device), Bug);
+  EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage begin { x[0] = x[1] }"), device), Bug);
+}
+
+TEST(Emission, NamesItsSymbolAfterTheFuncAndItsHash) {
+  const Device device = host_device("native");
+  const Func one = parse_func("func f(x: f32[4]) stage end { x[0] = 1.0f32 }");
+  const Func two = parse_func("func f(x: f32[4]) stage end { x[0] = 2.0f32 }");
+  EXPECT_NE(compile_to_object(one, device).symbol, compile_to_object(two, device).symbol);
+  EXPECT_EQ(compile_to_object(one, device).bytes, compile_to_object(one, device).bytes);
 }
 
 }  // namespace

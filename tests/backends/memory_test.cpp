@@ -1,0 +1,168 @@
+#include <numeric>
+
+#include "tests/backends/harness.h"
+
+/// Loads and stores of every shape of index, with and without masks, against the interpreter.
+namespace lathe {
+namespace {
+
+using namespace testing;
+
+std::vector<float> floats(int count) {
+  std::vector<float> result(count);
+  for (int i = 0; i < count; ++i) result[i] = 0.37f * static_cast<float>(i % 29) - 3.1f;
+  return result;
+}
+
+std::vector<std::int64_t> shuffled(int count) {
+  std::vector<std::int64_t> result(count);
+  for (int i = 0; i < count; ++i) result[i] = (i * 37 + 11) % count;
+  return result;
+}
+
+TEST(Memory, RampsOfEveryStride) {
+  for (const char* stride : {"0", "1", "-1", "2", "3", "4", "5", "-2", "-7", "s"}) {
+    for (int lanes : {2, 4, 8, 16}) {
+      // Base 120 leaves room for 16 lanes at strides from -7 to 8.
+      const Func func = parse_func(fmt::format(R"(
+func strided(x: f32[256], out: f32[256], s: i64) stage end {{
+  out[ramp(0, 1, {0})] = x[ramp(120, {1}, {0})]
+  out[ramp(120, {1}, {0})] = x[ramp(0, 1, {0})] + 1.0f32x{0}
+}}
+)",
+                                               lanes, stride));
+      expect_same(func, {bytes_of(floats(256)), bytes_of(floats(256))}, {8});
+    }
+  }
+}
+
+TEST(Memory, MaskedAccessesTouchNoOtherLane) {
+  for (const char* stride : {"0", "1", "-1", "2", "-3", "s"}) {
+    for (const char* element : {"f32", "f64", "i8", "bf16", "bool", "i64"}) {
+      const std::string text = fmt::format(R"(
+func masked(x: {1}[32], m: bool[8], out: {1}[32], back: {1}[32], s: i64) stage end {{
+  out[ramp(0, 1, 8)] = x[ramp(24, {0}, 8) if m[ramp(0, 1, 8)]]
+  back[ramp(24, {0}, 8) if m[ramp(0, 1, 8)]] = x[ramp(0, 1, 8)]
+}}
+)",
+                                           stride, element);
+      const Func func = parse_func(text);
+      const size_t size = buffer_params(func)[0]->dtype.bytes();
+      Bytes x(32 * size), out(32 * size);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = std::byte(std::string(element) == "bool" ? i % 3 == 0 : i % 120);
+      // The lanes that are on stay inside 32 elements for every stride; those that are off would not.
+      const std::vector<std::uint8_t> mask =
+          std::string(stride) == "1" || std::string(stride) == "2" || std::string(stride) == "s"
+              ? std::vector<std::uint8_t>{1, 0, 1, 1, 0, 0, 0, 0}
+              : std::vector<std::uint8_t>{1, 0, 1, 1, 0, 0, 1, 1};
+      expect_same(func, {x, bytes_of(mask), out, out}, {2});
+    }
+  }
+}
+
+TEST(Memory, AMaskedTailMayEndAtTheBuffersLastElement) {
+  const Func func = parse_func(R"(
+func tail(x: f32[n], out: f32[n], n: i64) stage end facts {n in [0, ]} {
+  for i in [0, (n + 15) // 16) {
+    out[ramp(i * 16, 1, 16) if ramp(i * 16, 1, 16) < broadcast(n, 16)] = x[ramp(i * 16, 1, 16) if ramp(i * 16, 1, 16) < broadcast(n, 16)] * 2.0f32x16
+  }
+}
+)");
+  for (int n : {0, 1, 15, 16, 17, 31, 40}) expect_same(func, {bytes_of(floats(n)), bytes_of(floats(n))}, {n});
+}
+
+TEST(Memory, GathersAndScatters) {
+  for (const char* element : {"f32", "f64", "i8", "u16", "bool", "f16", "i64"}) {
+    const Func func = parse_func(fmt::format(R"(
+func gather(x: {0}[64], k: i64[64], m: bool[64], out: {0}[64], back: {0}[64], small: i32[64]) stage end {{
+  for i in [0, 8) {{
+    out[ramp(i * 8, 1, 8)] = x[k[ramp(i * 8, 1, 8)] if m[ramp(i * 8, 1, 8)]]
+    back[k[ramp(i * 8, 1, 8)] if m[ramp(i * 8, 1, 8)]] = x[ramp(i * 8, 1, 8)]
+    out[k[i]] = x[k[i + 1]]
+    out[ramp(0, 1, 4)] = x[cast<i64>(small[ramp(0, 1, 4)])]
+  }}
+}}
+)",
+                                             element));
+    const size_t size = buffer_params(func)[0]->dtype.bytes();
+    Bytes x(64 * size), out(64 * size);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::byte(std::string(element) == "bool" ? i % 3 == 0 : i * 7 % 120);
+    std::vector<std::uint8_t> mask(64);
+    for (int i = 0; i < 64; ++i) mask[i] = i % 5 != 2;
+    std::vector<std::int32_t> small(64);
+    for (int i = 0; i < 64; ++i) small[i] = 63 - i;
+    expect_same(func, {x, bytes_of(shuffled(64)), bytes_of(mask), out, out, bytes_of(small)});
+  }
+}
+
+TEST(Memory, ScatteredLanesThatMeetKeepTheirOrder) {
+  const Func func = parse_func(R"(
+func meet(k: i64[8], out: i32[8]) stage end {
+  out[k[ramp(0, 1, 8)]] = cast<i32>(ramp(0, 1, 8))
+  out[ramp(6, 0, 8)] = cast<i32>(ramp(10, 1, 8))
+}
+)");
+  expect_same(func, {bytes_of(std::vector<std::int64_t>{0, 1, 0, 3, 3, 0, 5, 5}), Bytes(32)});
+}
+
+TEST(Memory, WorkspacesOfTheCallAndOfTheWorker) {
+  const Func func = parse_func(R"(
+func spaces(x: f32[64], out: f32[64]) stage end attrs {shared_bytes: 256, worker_bytes: 128}
+    memory {
+      t: f32[64] @global align 64
+      w: f32[32] @worker align 64
+    }
+{
+  for i in [0, 64) {
+    t[i] = x[i] * 2.0f32
+  }
+  parallel for j in [0, 2) @{parallel_grain: 1} {
+    for i in [0, 32) {
+      w[i] = t[j * 32 + i] + 1.0f32
+    }
+    for i in [0, 32) {
+      out[j * 32 + i] = w[31 - i]
+    }
+  }
+}
+)");
+  expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))});
+}
+
+TEST(Memory, ShufflesTakeOperandsOfAnyWidths) {
+  const Func func = parse_func(R"(
+func shuffled(x: f32[16], out: f32[64]) stage end {
+  out[ramp(0, 1, 8)] = shuffle([x[ramp(0, 1, 4)], x[ramp(8, 1, 4)]], [0, 4, 1, 5, 2, 6, 3, 7])
+  out[ramp(8, 1, 4)] = shuffle([x[ramp(0, 1, 8)], x[ramp(8, 1, 2)]], [9, 8, 1, 0])
+  out[ramp(16, 1, 4)] = shuffle([x[0], x[1], x[2], x[3]], [3, 2, 1, 0])
+  out[ramp(24, 1, 8)] = shuffle([x[ramp(0, 1, 4)], x[9], x[ramp(4, 1, 2)]], [6, 5, 4, 3, 2, 1, 0, 4])
+  out[32] = shuffle([x[ramp(0, 1, 8)], x[12]], [8])
+  out[33] = shuffle([x[ramp(0, 1, 8)], x[ramp(8, 1, 4)]], [10])
+}
+)");
+  expect_same(func, {bytes_of(floats(16)), Bytes(256)});
+}
+
+TEST(Memory, ScalarParametersOfEveryDType) {
+  const Func func = parse_func(R"(
+func scalars(out: f64[8], a: f32, b: f64, c: i8, d: u8, e: bool, f: f16, g: bf16, h: u64) stage end {
+  out[0] = cast<f64>(a)
+  out[1] = b
+  out[2] = cast<f64>(c)
+  out[3] = cast<f64>(d)
+  out[4] = cast<f64>(e)
+  out[5] = cast<f64>(f)
+  out[6] = cast<f64>(g)
+  out[7] = cast<f64>(h)
+}
+)");
+  auto bits = [](auto value) {
+    std::int64_t word = 0;
+    std::memcpy(&word, &value, sizeof value);
+    return word;
+  };
+  expect_same(func, {Bytes(64)}, {bits(1.5f), bits(-2.5), -3, 250, 1, 0x3e00, 0x4040, -1});
+}
+
+}  // namespace
+}  // namespace lathe
