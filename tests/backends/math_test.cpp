@@ -1,5 +1,5 @@
-/// Functions that go to SLEEF or to exact arithmetic, compiled: against MPFR within 4 ULP, and against the interpreter bit for
-/// bit. Our own f32 functions are checked by tests/exhaustive.
+/// Functions that go to SLEEF or to exact arithmetic, compiled: against MPFR within 4 ULP, and against the interpreter
+/// bit for bit. Our own f32 functions are checked by tests/exhaustive.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -43,10 +43,34 @@ std::vector<Case> cases(int bits) {
 template <class T>
 std::vector<T> samples(std::uint64_t seed, int size) {
   constexpr T infinity = std::numeric_limits<T>::infinity(), largest = std::numeric_limits<T>::max();
-  std::vector<T> result = {T(0), -T(0), 1, -1, 2, T(0.5), infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), largest,
-                           -largest, std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(),
-                           -std::numeric_limits<T>::denorm_min(), T(88.5), T(-89.2), T(709.5), T(-710.2), T(-745), T(1e19),
-                           T(-1e25), T(1e38), T(3e38), T(1e-20), T(-3), T(7), T(1e10), T(-1e5)};
+  std::vector<T> result = {T(0),
+                           -T(0),
+                           1,
+                           -1,
+                           2,
+                           T(0.5),
+                           infinity,
+                           -infinity,
+                           std::numeric_limits<T>::quiet_NaN(),
+                           largest,
+                           -largest,
+                           std::numeric_limits<T>::min(),
+                           std::numeric_limits<T>::denorm_min(),
+                           -std::numeric_limits<T>::denorm_min(),
+                           T(88.5),
+                           T(-89.2),
+                           T(709.5),
+                           T(-710.2),
+                           T(-745),
+                           T(1e19),
+                           T(-1e25),
+                           T(1e38),
+                           T(3e38),
+                           T(1e-20),
+                           T(-3),
+                           T(7),
+                           T(1e10),
+                           T(-1e5)};
   std::mt19937_64 random(seed);
   while (static_cast<int>(result.size()) < size) {
     const std::uint64_t bits = random();
@@ -64,13 +88,19 @@ std::vector<T> samples(std::uint64_t seed, int size) {
   return result;
 }
 
-int padded(int lanes) { return (count + lanes - 1) / lanes * lanes; }
+int padded(int lanes) {
+  return (count + lanes - 1) / lanes * lanes;
+}
 
 using Exact1 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 using Exact2 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_srcptr, mpfr_rnd_t);
 
-double error(float got, mpfr_srcptr truth) { return exhaustive::error_in_ulps(got, truth); }
-double error(double got, mpfr_srcptr truth) { return exhaustive::error_in_ulps_f64(got, truth); }
+double error(float got, mpfr_srcptr truth) {
+  return exhaustive::error_in_ulps(got, truth);
+}
+double error(double got, mpfr_srcptr truth) {
+  return exhaustive::error_in_ulps_f64(got, truth);
+}
 
 template <class T>
 constexpr DType dtype_of = sizeof(T) == 4 ? f32 : f64;
@@ -86,8 +116,8 @@ void check_unary(UnaryOp op, Exact1 exact) {
       const Number x(in[i]);
       Number truth;
       exact(truth.value, x.value, MPFR_RNDN);
-      ASSERT_LE(error(out[i], truth.value), 4) << to_string(op) << "(" << in[i] << ") = " << out[i] << ", " << c.level << ", "
-                                               << c.lanes << " lanes of " << to_string(dtype_of<T>);
+      ASSERT_LE(error(out[i], truth.value), 4) << to_string(op) << "(" << in[i] << ") = " << out[i] << ", " << c.level
+                                               << ", " << c.lanes << " lanes of " << to_string(dtype_of<T>);
     }
   }
 }
@@ -105,12 +135,14 @@ int sigmoid(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {
 
 TEST(Math, EveryFunctionOfOneArgumentIsWithinFourUlps) {
   const std::pair<UnaryOp, Exact1> functions[] = {
-      {UnaryOp::rsqrt, rsqrt},      {UnaryOp::exp, mpfr_exp},     {UnaryOp::exp2, mpfr_exp2},   {UnaryOp::expm1, mpfr_expm1},
-      {UnaryOp::log, mpfr_log},     {UnaryOp::log2, mpfr_log2},   {UnaryOp::log10, mpfr_log10}, {UnaryOp::log1p, mpfr_log1p},
-      {UnaryOp::sin, mpfr_sin},     {UnaryOp::cos, mpfr_cos},     {UnaryOp::tan, mpfr_tan},     {UnaryOp::asin, mpfr_asin},
-      {UnaryOp::acos, mpfr_acos},   {UnaryOp::atan, mpfr_atan},   {UnaryOp::sinh, mpfr_sinh},   {UnaryOp::cosh, mpfr_cosh},
-      {UnaryOp::tanh, mpfr_tanh},   {UnaryOp::asinh, mpfr_asinh}, {UnaryOp::acosh, mpfr_acosh}, {UnaryOp::atanh, mpfr_atanh},
-      {UnaryOp::erf, mpfr_erf},     {UnaryOp::sigmoid, sigmoid}};
+      {UnaryOp::rsqrt, rsqrt},      {UnaryOp::exp, mpfr_exp},     {UnaryOp::exp2, mpfr_exp2},
+      {UnaryOp::expm1, mpfr_expm1}, {UnaryOp::log, mpfr_log},     {UnaryOp::log2, mpfr_log2},
+      {UnaryOp::log10, mpfr_log10}, {UnaryOp::log1p, mpfr_log1p}, {UnaryOp::sin, mpfr_sin},
+      {UnaryOp::cos, mpfr_cos},     {UnaryOp::tan, mpfr_tan},     {UnaryOp::asin, mpfr_asin},
+      {UnaryOp::acos, mpfr_acos},   {UnaryOp::atan, mpfr_atan},   {UnaryOp::sinh, mpfr_sinh},
+      {UnaryOp::cosh, mpfr_cosh},   {UnaryOp::tanh, mpfr_tanh},   {UnaryOp::asinh, mpfr_asinh},
+      {UnaryOp::acosh, mpfr_acosh}, {UnaryOp::atanh, mpfr_atanh}, {UnaryOp::erf, mpfr_erf},
+      {UnaryOp::sigmoid, sigmoid}};
   for (const auto& [op, exact] : functions) {
     check_unary<float>(op, exact);
     check_unary<double>(op, exact);
@@ -130,8 +162,9 @@ void check_binary(BinaryOp op, Exact2 exact) {
         const Number a(first), b(y[i]);
         Number truth;
         exact(truth.value, a.value, b.value, MPFR_RNDN);
-        ASSERT_LE(error(out[i], truth.value), 4) << to_string(op) << "(" << first << ", " << y[i] << ") = " << out[i] << ", "
-                                                 << c.level << ", " << c.lanes << " lanes of " << to_string(dtype_of<T>);
+        ASSERT_LE(error(out[i], truth.value), 4)
+            << to_string(op) << "(" << first << ", " << y[i] << ") = " << out[i] << ", " << c.level << ", " << c.lanes
+            << " lanes of " << to_string(dtype_of<T>);
       }
     }
   }
@@ -154,7 +187,8 @@ std::vector<T> interpreted(BinaryOp op, DType dtype, std::vector<T> x, std::vect
   const VarRef i = Var::make("i");
   const Buffer a = BufferNode::make("a", dtype, {index(n)}), b = BufferNode::make("b", dtype, {index(n)});
   const Buffer c = BufferNode::make("c", dtype, {index(n)});
-  const Stmt body = For::make(i, index(0), index(n), ForKind::serial, Store::make(c, {i}, binary(op, load(a, {i}), load(b, {i}))));
+  const Stmt body =
+      For::make(i, index(0), index(n), ForKind::serial, Store::make(c, {i}, binary(op, load(a, {i}), load(b, {i}))));
   const Func func = FuncNode::make("oracle", {c, a, b}, body, {}, {}, Stage::flatten);
   const auto host = [](std::vector<T>& v) {
     auto* begin = reinterpret_cast<std::byte*>(v.data());
@@ -182,9 +216,9 @@ void check_exact(BinaryOp op, DType dtype, const std::vector<T>& xs, std::vector
       kernel(out.data(), {x.data(), y.data()}, static_cast<std::int64_t>(y.size()));
       const std::vector<T> expected = interpreted(op, dtype, x, y);
       for (size_t i = 0; i < y.size(); ++i) {
-        ASSERT_TRUE(same(out[i], expected[i])) << to_string(op) << "(" << +first << ", " << +y[i] << ") = " << +out[i]
-                                               << ", expected " << +expected[i] << ", " << c.level << ", " << c.lanes
-                                               << " lanes of " << to_string(dtype);
+        ASSERT_TRUE(same(out[i], expected[i]))
+            << to_string(op) << "(" << +first << ", " << +y[i] << ") = " << +out[i] << ", expected " << +expected[i]
+            << ", " << c.level << ", " << c.lanes << " lanes of " << to_string(dtype);
       }
     }
   }
@@ -199,7 +233,8 @@ TEST(Math, FloatDivisionCopysignAndNextafterAreExact) {
 
 template <class T>
 std::vector<T> integers(std::uint64_t seed, int size) {
-  std::vector<T> result = {0, 1, static_cast<T>(-1), 2, 3, 7, 10, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  std::vector<T> result = {
+      0, 1, static_cast<T>(-1), 2, 3, 7, 10, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
   std::mt19937_64 random(seed);
   while (static_cast<int>(result.size()) < size) result.push_back(static_cast<T>(random() >> (random() % 64)));
   return result;

@@ -24,7 +24,8 @@ std::shared_ptr<LoadedKernel> compile(int arguments, DType dtype, const Device& 
     operands.push_back(load(in, {place}));
   }
   params.push_back(count);
-  const Stmt body = For::make(i, index(0), floor_div(count, lanes), ForKind::serial, Store::make(out, {place}, value(operands)));
+  const Stmt body =
+      For::make(i, index(0), floor_div(count, lanes), ForKind::serial, Store::make(out, {place}, value(operands)));
   register_cpu();
   const Func func = FuncNode::make("elementwise", std::move(params), body, {}, {}, Stage::flatten);
   return Engine::instance().link(compile_to_object(lower(func, device, find_pipeline("cpu")), device));

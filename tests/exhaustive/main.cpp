@@ -1,6 +1,6 @@
-/// Checks the vector math against MPFR: every f32 input of each one-argument function, and seeded pairs for pow. Prints the
-/// largest error of each with its argument, and fails above 2 ULP. With --stride only every N-th input (a prime is best), and
-/// as many times fewer pairs.
+/// Checks the vector math against MPFR: every f32 input of each one-argument function, and seeded pairs for pow. Prints
+/// the largest error of each with its argument, and fails above 2 ULP. With --stride only every N-th input (a prime is
+/// best), and as many times fewer pairs.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -23,7 +23,8 @@
 
 // The compiler makes vectors of a loop only when asked, and only of the baseline's width.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LATHE_EVERY_VECTOR_WIDTH __attribute__((optimize("O3"), target_clones("arch=skylake-avx512", "avx2", "default")))
+#define LATHE_EVERY_VECTOR_WIDTH \
+  __attribute__((optimize("O3"), target_clones("arch=skylake-avx512", "avx2", "default")))
 #else
 #define LATHE_EVERY_VECTOR_WIDTH
 #endif
@@ -57,14 +58,14 @@ Worst over_blocks(std::int64_t blocks, const std::function<void(std::int64_t, Wo
   return worst;
 }
 
-/// What a block of results is measured against first: the same function in f64, which SLEEF computes, an f64 ULP being 2^-29 of
-/// an f32's. MPFR has the word wherever that could be the greatest error yet, and on one input in `sampled` anyway, which
-/// keeps the f64 function honest.
+/// What a block of results is measured against first: the same function in f64, which SLEEF computes, an f64 ULP being
+/// 2^-29 of an f32's. MPFR has the word wherever that could be the greatest error yet, and on one input in `sampled`
+/// anyway, which keeps the f64 function honest.
 constexpr double doubt = 0x1p-20;
 constexpr std::int64_t sampled = 4096;
 
-/// The errors of `got` against `truth` in units of the f32 spacing at the truth; 0 where got is the truth rounded. Not below
-/// anything (infinite or NaN) where no distance describes the difference.
+/// The errors of `got` against `truth` in units of the f32 spacing at the truth; 0 where got is the truth rounded. Not
+/// below anything (infinite or NaN) where no distance describes the difference.
 LATHE_EVERY_VECTOR_WIDTH
 void measure(const float* got, const double* truth, double* error) {
   for (std::int64_t i = 0; i < block; ++i) {
@@ -95,11 +96,49 @@ void take(Worst& worst, const float* got, const double* truth, std::int64_t numb
 }
 
 /// Arguments that a stride would miss.
-const std::vector<float> special = {0.0f,     -0.0f,     1.0f,      -1.0f,  2.0f,   -2.0f, 0.5f,  3.0f,   -3.0f,  1e-45f, -1e-45f,
-                                    INFINITY, -INFINITY, NAN,       2.5f,   -2.5f,  1e10f, -1e5f, 100001, 88.72f, 88.73f, -87.4f,
-                                    -103.9f,  -104,      128,       -149,   -150,   -151,  9.02f, 16,     -16,    3.9f,   -5,
-                                    0x1p24f,  0x1p23f,   0x1p-126f, 0x1.fffffep23f, 0x1.fffffep127f, -0x1.fffffep127f,
-                                    0x1.fffffep-1f, 0x1.000002p0f, 0x1.fffffcp-127f, -0x1.fffffcp-127f};
+const std::vector<float> special = {0.0f,
+                                    -0.0f,
+                                    1.0f,
+                                    -1.0f,
+                                    2.0f,
+                                    -2.0f,
+                                    0.5f,
+                                    3.0f,
+                                    -3.0f,
+                                    1e-45f,
+                                    -1e-45f,
+                                    INFINITY,
+                                    -INFINITY,
+                                    NAN,
+                                    2.5f,
+                                    -2.5f,
+                                    1e10f,
+                                    -1e5f,
+                                    100001,
+                                    88.72f,
+                                    88.73f,
+                                    -87.4f,
+                                    -103.9f,
+                                    -104,
+                                    128,
+                                    -149,
+                                    -150,
+                                    -151,
+                                    9.02f,
+                                    16,
+                                    -16,
+                                    3.9f,
+                                    -5,
+                                    0x1p24f,
+                                    0x1p23f,
+                                    0x1p-126f,
+                                    0x1.fffffep23f,
+                                    0x1.fffffep127f,
+                                    -0x1.fffffep127f,
+                                    0x1.fffffep-1f,
+                                    0x1.000002p0f,
+                                    0x1.fffffcp-127f,
+                                    -0x1.fffffcp-127f};
 
 Worst check_function(const Function& function, const Device& device, std::int64_t stride) {
   const Device host = host_device();
@@ -109,7 +148,8 @@ Worst check_function(const Function& function, const Device& device, std::int64_
   return over_blocks((inputs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
     std::vector<float> in(block), out(block);
     std::vector<double> wide(block), truth(block);
-    for (std::int64_t i = 0; i < block; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>((number * block + i) * stride));
+    for (std::int64_t i = 0; i < block; ++i)
+      in[i] = std::bit_cast<float>(static_cast<std::uint32_t>((number * block + i) * stride));
     if (stride > 1 && number == 0) std::copy(special.begin(), special.end(), in.begin());
     kernel(out.data(), {in.data()}, block);
     std::copy(in.begin(), in.end(), wide.begin());
@@ -126,12 +166,19 @@ std::pair<float, float> pow_arguments(std::mt19937_64& random) {
   const auto pick = [&](std::uint64_t b) { return special[b % special.size()]; };
   const float uniform = static_cast<float>(static_cast<std::int32_t>(bits >> 32)) * 0x1p-31f;  // in [-1, 1)
   switch (bits % 8) {
-    case 0: return {any(bits >> 32), any(random())};
-    case 1: return {pick(bits >> 8), pick(bits >> 32)};
-    case 2: return {pick(bits >> 8), any(random())};
-    case 3: return {any(bits >> 32), pick(bits >> 8)};
-    case 4: return {any(bits >> 32), std::round(static_cast<float>(random() % 64) - 32)};
-    case 5: return {1.0f + uniform * 0x1p-8f, std::ldexp(static_cast<float>(random() % 65536) - 32768, static_cast<int>(random() % 8))};
+    case 0:
+      return {any(bits >> 32), any(random())};
+    case 1:
+      return {pick(bits >> 8), pick(bits >> 32)};
+    case 2:
+      return {pick(bits >> 8), any(random())};
+    case 3:
+      return {any(bits >> 32), pick(bits >> 8)};
+    case 4:
+      return {any(bits >> 32), std::round(static_cast<float>(random() % 64) - 32)};
+    case 5:
+      return {1.0f + uniform * 0x1p-8f,
+              std::ldexp(static_cast<float>(random() % 65536) - 32768, static_cast<int>(random() % 8))};
     default: {
       // A result spread evenly over the exponents, denormals and both overflows included.
       const float x = std::bit_cast<float>(static_cast<std::uint32_t>(random() & 0x7fffffff));
@@ -173,9 +220,9 @@ int run(std::int64_t stride, const std::string& only) {
       const Worst worst = check();
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       failed |= !(worst.error <= allowed);
-      fmt::print("{:9} {:8} {:2} lanes  largest error {:.4f} ULP at {}{} = {:a}  {:.0f} s{}\n", level, name, device.lanes(32),
-                 worst.error, fmt::format("{:a}", worst.x), two ? fmt::format(", {:a}", worst.y) : "", worst.got, seconds,
-                 worst.error <= allowed ? "" : "  FAILED");
+      fmt::print("{:9} {:8} {:2} lanes  largest error {:.4f} ULP at {}{} = {:a}  {:.0f} s{}\n", level, name,
+                 device.lanes(32), worst.error, fmt::format("{:a}", worst.x), two ? fmt::format(", {:a}", worst.y) : "",
+                 worst.got, seconds, worst.error <= allowed ? "" : "  FAILED");
       std::fflush(stdout);
     };
     for (const Function& function : own_functions()) {

@@ -18,7 +18,8 @@ void exact_sigmoid(mpfr_ptr result, mpfr_srcptr x) {
 }
 
 /// Cases that no distance describes: 0 for a match, infinite for a miss, negative when the distance must be taken.
-double special_error(double got, bool truth_is_nan, bool truth_is_infinite, bool truth_is_zero, bool truth_is_negative) {
+double special_error(double got, bool truth_is_nan, bool truth_is_infinite, bool truth_is_zero,
+                     bool truth_is_negative) {
   if (truth_is_nan || std::isnan(got)) return truth_is_nan && std::isnan(got) ? 0 : infinity;
   if (std::signbit(got) != truth_is_negative) return infinity;
   if (truth_is_infinite) return std::isinf(got) ? 0 : infinity;
@@ -53,12 +54,22 @@ const std::vector<Function>& own_functions() {
   return functions;
 }
 
-double error_in_ulps(float got, mpfr_srcptr truth) { return error_in_format(got, truth, 24, 128); }
-double error_in_ulps_f64(double got, mpfr_srcptr truth) { return error_in_format(got, truth, 53, 1024); }
+double error_in_ulps(float got, mpfr_srcptr truth) {
+  return error_in_format(got, truth, 24, 128);
+}
+double error_in_ulps_f64(double got, mpfr_srcptr truth) {
+  return error_in_format(got, truth, 53, 1024);
+}
 
-Number::Number() { mpfr_init2(value, precision); }
-Number::Number(double x) : Number() { mpfr_set_d(value, x, MPFR_RNDN); }
-Number::~Number() { mpfr_clear(value); }
+Number::Number() {
+  mpfr_init2(value, precision);
+}
+Number::Number(double x) : Number() {
+  mpfr_set_d(value, x, MPFR_RNDN);
+}
+Number::~Number() {
+  mpfr_clear(value);
+}
 
 double exact_error(const Function& function, float x, float got) {
   const Number argument(x);

@@ -19,8 +19,8 @@ struct Function {
 const std::vector<Function>& own_functions();
 
 /// The distance of `got` from the true value, in units of the f32 spacing at the true value (2^-149 among denormals).
-/// Infinity counts as 2^128, so that an overflow where the true value rounds to infinity costs nothing. Infinite where one
-/// is NaN and the other not, where an exact zero or infinity is missed, and where the sign is wrong.
+/// Infinity counts as 2^128, so that an overflow where the true value rounds to infinity costs nothing. Infinite where
+/// one is NaN and the other not, where an exact zero or infinity is missed, and where the sign is wrong.
 double error_in_ulps(float got, mpfr_srcptr truth);
 
 /// The same in f64, where infinity counts as 2^1024 and denormals are 2^-1074 apart.

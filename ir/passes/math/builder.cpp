@@ -52,7 +52,8 @@ Expr Builder::unless(const Expr& rare, const Expr& usual, const Expr& replacemen
   if (!binds_) return select(rare, replacement, usual);
   const Register result("result", usual->dtype);
   const Stmt fallback = result.set(select(rare, replacement, usual));
-  steps_.push_back({nullptr, nullptr, {result.buffer}, Seq::make({result.set(usual), If::make(any_lane(rare), fallback)})});
+  steps_.push_back(
+      {nullptr, nullptr, {result.buffer}, Seq::make({result.set(usual), If::make(any_lane(rare), fallback)})});
   return bind("value", result.get());
 }
 
@@ -106,11 +107,14 @@ Expr bits(const Expr& x) {
   return reinterpret({TypeCode::integer, x->dtype.bits, 1}, x);
 }
 
-Expr pattern(DType dtype, std::uint64_t pattern) { return constant(dtype, static_cast<std::int64_t>(pattern)); }
+Expr pattern(DType dtype, std::uint64_t pattern) {
+  return constant(dtype, static_cast<std::int64_t>(pattern));
+}
 
 Expr with_sign_of(const Expr& magnitude, const Expr& sign) {
   const Expr image = bits(sign);
-  const Expr sign_bit = binary(BinaryOp::bit_and, image, pattern(image->dtype, std::uint64_t{1} << (image->dtype.bits - 1)));
+  const Expr sign_bit =
+      binary(BinaryOp::bit_and, image, pattern(image->dtype, std::uint64_t{1} << (image->dtype.bits - 1)));
   return reinterpret(magnitude->dtype, binary(BinaryOp::bit_or, bits(magnitude), sign_bit));
 }
 

@@ -8,11 +8,11 @@
 
 namespace lathe::math {
 
-/// Collects the values that a lowered function computes, so that one used twice is computed once: `bind` names a value, and
-/// `wrap` puts the names around the statement that uses them.
+/// Collects the values that a lowered function computes, so that one used twice is computed once: `bind` names a value,
+/// and `wrap` puts the names around the statement that uses them.
 ///
-/// Where nothing can stand before the user (the condition of a While) a Builder is made with `binds` false, and values stay
-/// shared expressions.
+/// Where nothing can stand before the user (the condition of a While) a Builder is made with `binds` false, and values
+/// stay shared expressions.
 class Builder {
  public:
   explicit Builder(const Device& device, bool binds = true) : device_(device), binds_(binds) {}
@@ -41,8 +41,10 @@ class Builder {
     Expr runs;
     std::vector<Expr> next;
   };
-  /// The state after the loop that turns while `runs` holds in any lane. The step must leave a lane alone where it does not.
-  std::vector<Expr> loop(const std::vector<Expr>& initial, const std::function<Iteration(const std::vector<Expr>&)>& step);
+  /// The state after the loop that turns while `runs` holds in any lane. The step must leave a lane alone where it does
+  /// not.
+  std::vector<Expr> loop(const std::vector<Expr>& initial,
+                         const std::function<Iteration(const std::vector<Expr>&)>& step);
 
   /// The statement under the names collected so far, which are then forgotten.
   Stmt wrap(Stmt stmt);

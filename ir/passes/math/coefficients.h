@@ -1,5 +1,6 @@
 #pragma once
 /// Written by minimax.py beside this file, which says how; lowest degree first.
+// clang-format off
 
 namespace lathe::math::coefficients {
 

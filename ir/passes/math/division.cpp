@@ -7,7 +7,8 @@
 namespace lathe::math {
 namespace {
 
-/// x - trunc(x/y)*y, exact. SLEEF's function gives up where the quotient is huge: far below that, one lane at a time takes over.
+/// x - trunc(x/y)*y, exact. SLEEF's function gives up where the quotient is huge: far below that, one lane at a time
+/// takes over.
 Expr remainder(Builder& b, const Expr& x, const Expr& y) {
   const Expr reach = constant(x->dtype, x->dtype.bits == 32 ? 0x1p60 : 0x1p300);
   const Expr usual = b.bind("remainder", library_call(b, "fmod", {x, y}));

@@ -4,8 +4,8 @@
 
 namespace lathe::math {
 
-/// x + x*P(x^2) where |x| is small. Beyond, 1 - h(|x|)^8 with h a polynomial near erfc^(1/8): the eighth root of erfc is so
-/// nearly straight that a low degree serves, and no exponential is needed. From 4 on the nearest float is 1.
+/// x + x*P(x^2) where |x| is small. Beyond, 1 - h(|x|)^8 with h a polynomial near erfc^(1/8): the eighth root of erfc
+/// is so nearly straight that a low degree serves, and no exponential is needed. From 4 on the nearest float is 1.
 Expr erf_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   const Expr split = constant(type, 1.1875), four = constant(type, 4.0);

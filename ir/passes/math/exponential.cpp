@@ -5,8 +5,8 @@
 namespace lathe::math {
 namespace {
 
-/// Added to and taken from a small float, it leaves the nearest integer; before it is taken away, the low bits of the sum's
-/// mantissa are that integer in two's complement, above an even multiple of 2^10.
+/// Added to and taken from a small float, it leaves the nearest integer; before it is taken away, the low bits of the
+/// sum's mantissa are that integer in two's complement, above an even multiple of 2^10.
 constexpr double round_f32 = 0x1.8p23;
 constexpr double log2_e = 0x1.715476p+0;
 /// ln(2) in two parts; the first has 15 bits, so that its product with an integer of 9 bits is exact.
@@ -14,11 +14,12 @@ constexpr double ln2_high = 0x1.62e4p-1, ln2_low = 0x1.7f7d1cp-20;
 
 /// 2^n as a float, n being the low bits of `image` and between -126 and 127.
 Expr power_of_two(const Expr& image) {
-  return reinterpret(f32, binary(BinaryOp::shl, image, constant(image->dtype, 23)) + constant(image->dtype, 0x3f800000));
+  return reinterpret(f32,
+                     binary(BinaryOp::shl, image, constant(image->dtype, 23)) + constant(image->dtype, 0x3f800000));
 }
 
-/// p * 2^n for n in -252 .. 254, n being the low bits of `image`: in two steps, of which at most the second rounds, so that
-/// results run over into infinity and under into denormals as they should.
+/// p * 2^n for n in -252 .. 254, n being the low bits of `image`: in two steps, of which at most the second rounds, so
+/// that results run over into infinity and under into denormals as they should.
 Expr scale(Builder& b, const Expr& p, const Expr& image) {
   const Expr half = b.bind("half", binary(BinaryOp::shr, image, constant(image->dtype, 1)));
   return p * power_of_two(half) * power_of_two(image - half);
@@ -42,13 +43,16 @@ Expr exp_clamped(Builder& b, const Expr& x) {
   const Expr r = b.bind("r", b.multiply_add(n, constant(type, -ln2_low), high));
   const Expr tail = b.polynomial(coefficients::exp, r);
   // Each form is the more accurate where it is used: 0.87 ULP with the instruction, 0.97 without.
-  const Expr p = b.device().fused_multiply_add ? b.multiply_add(b.multiply_add(tail, r, one), r, one) : one + (r * r * tail + r);
+  const Expr p =
+      b.device().fused_multiply_add ? b.multiply_add(b.multiply_add(tail, r, one), r, one) : one + (r * r * tail + r);
   return scale(b, p, b.bind("image", bits(shifted)));
 }
 
 }  // namespace
 
-Expr exp_f32(Builder& b, const Expr& x) { return exp_clamped(b, clamp_high(b, clamp_low(b, x, -104), 89)); }
+Expr exp_f32(Builder& b, const Expr& x) {
+  return exp_clamped(b, clamp_high(b, clamp_low(b, x, -104), 89));
+}
 
 Expr exp2_f32(Builder& b, const Expr& argument) {
   const DType type = argument->dtype;
@@ -59,8 +63,8 @@ Expr exp2_f32(Builder& b, const Expr& argument) {
   return scale(b, p, b.bind("image", bits(shifted)));
 }
 
-/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x| is
-/// small n is 0. Beyond 9.1 the nearest float is 1.
+/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
+/// is small n is 0. Beyond 9.1 the nearest float is 1.
 Expr tanh_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.1);

@@ -7,10 +7,15 @@
 namespace lathe::math {
 namespace {
 
-Expr absolute(const Expr& x) { return unary(UnaryOp::abs, x); }
-Expr call(Builder& b, const char* name, const Expr& x) { return library_call(b, name, {x}); }
+Expr absolute(const Expr& x) {
+  return unary(UnaryOp::abs, x);
+}
+Expr call(Builder& b, const char* name, const Expr& x) {
+  return library_call(b, name, {x});
+}
 
-/// SLEEF's function where it is right, and `replacement` beyond `limit`, where its intermediates overflow before the result.
+/// SLEEF's function where it is right, and `replacement` beyond `limit`, where its intermediates overflow before the
+/// result.
 Expr up_to(Builder& b, const char* name, const Expr& x, const Expr& limit, const Expr& replacement) {
   return b.unless(b.bind("beyond", gt(absolute(x), limit)), b.bind("usual", call(b, name, x)), replacement);
 }
@@ -45,8 +50,10 @@ bool is_identity_at_zero(UnaryOp op) {
     case UnaryOp::sinh:
     case UnaryOp::tanh:
     case UnaryOp::asinh:
-    case UnaryOp::atanh: return true;
-    default: return false;
+    case UnaryOp::atanh:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -57,11 +64,16 @@ Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
   const Expr hyperbolic_limit = constant(type, single ? 88.0 : 709.0);
   const Expr inverse_limit = constant(type, single ? 0x1p60 : 0x1p500);
   switch (op) {
-    case UnaryOp::rsqrt: return div(constant(type, 1.0), unary(UnaryOp::sqrt, x));
-    case UnaryOp::sigmoid: return sigmoid(b, x);
-    case UnaryOp::sinh: return up_to(b, "sinh", x, hyperbolic_limit, with_sign_of(half_exp(b, x), x));
-    case UnaryOp::cosh: return up_to(b, "cosh", x, hyperbolic_limit, half_exp(b, x));
-    case UnaryOp::asinh: return up_to(b, "asinh", x, inverse_limit, with_sign_of(log_twice(b, x), x));
+    case UnaryOp::rsqrt:
+      return div(constant(type, 1.0), unary(UnaryOp::sqrt, x));
+    case UnaryOp::sigmoid:
+      return sigmoid(b, x);
+    case UnaryOp::sinh:
+      return up_to(b, "sinh", x, hyperbolic_limit, with_sign_of(half_exp(b, x), x));
+    case UnaryOp::cosh:
+      return up_to(b, "cosh", x, hyperbolic_limit, half_exp(b, x));
+    case UnaryOp::asinh:
+      return up_to(b, "asinh", x, inverse_limit, with_sign_of(log_twice(b, x), x));
     case UnaryOp::acosh: {
       const Expr beyond = b.bind("beyond", gt(x, inverse_limit));
       return b.unless(beyond, b.bind("usual", call(b, "acosh", x)), log_twice(b, x));
@@ -70,7 +82,8 @@ Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
       const Expr beyond = b.bind("beyond", gt(x, constant(type, single ? 0x1p100 : 0x1p1000)));
       return b.unless(beyond, b.bind("usual", call(b, "log1p", x)), call(b, "log", x));
     }
-    default: return call(b, std::string(to_string(op)).c_str(), x);
+    default:
+      return call(b, std::string(to_string(op)).c_str(), x);
   }
 }
 

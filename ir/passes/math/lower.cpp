@@ -5,20 +5,33 @@
 namespace lathe::math {
 namespace {
 
-bool is_half(DType dtype) { return dtype.is_float() && dtype.bits == 16; }
-bool is_f32(DType dtype) { return dtype.element() == f32; }
+bool is_half(DType dtype) {
+  return dtype.is_float() && dtype.bits == 16;
+}
+bool is_f32(DType dtype) {
+  return dtype.element() == f32;
+}
 
 Expr own_f32(Builder& b, UnaryOp op, const Expr& x) {
   switch (op) {
-    case UnaryOp::exp: return exp_f32(b, x);
-    case UnaryOp::exp2: return exp2_f32(b, x);
-    case UnaryOp::log: return log_f32(b, x);
-    case UnaryOp::tanh: return tanh_f32(b, x);
-    case UnaryOp::sigmoid: return sigmoid_f32(b, x);
-    case UnaryOp::erf: return erf_f32(b, x);
-    case UnaryOp::sin: return sin_f32(b, x);
-    case UnaryOp::cos: return cos_f32(b, x);
-    default: return nullptr;
+    case UnaryOp::exp:
+      return exp_f32(b, x);
+    case UnaryOp::exp2:
+      return exp2_f32(b, x);
+    case UnaryOp::log:
+      return log_f32(b, x);
+    case UnaryOp::tanh:
+      return tanh_f32(b, x);
+    case UnaryOp::sigmoid:
+      return sigmoid_f32(b, x);
+    case UnaryOp::erf:
+      return erf_f32(b, x);
+    case UnaryOp::sin:
+      return sin_f32(b, x);
+    case UnaryOp::cos:
+      return cos_f32(b, x);
+    default:
+      return nullptr;
   }
 }
 
@@ -37,8 +50,10 @@ bool is_native(UnaryOp op) {
     case UnaryOp::is_nan:
     case UnaryOp::is_inf:
     case UnaryOp::is_finite:
-    case UnaryOp::signbit: return true;
-    default: return false;
+    case UnaryOp::signbit:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -79,24 +94,32 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
   const DType type = left->dtype;
   const bool is_float = type.is_float();
   switch (op) {
-    case BinaryOp::copysign: return copysign_bits(left, right);
-    case BinaryOp::nextafter: return b.bind("value", nextafter_bits(b, b.bind("x", left), b.bind("y", right)));
-    case BinaryOp::pow: break;
+    case BinaryOp::copysign:
+      return copysign_bits(left, right);
+    case BinaryOp::nextafter:
+      return b.bind("value", nextafter_bits(b, b.bind("x", left), b.bind("y", right)));
+    case BinaryOp::pow:
+      break;
     case BinaryOp::floor_div:
     case BinaryOp::floor_mod:
     case BinaryOp::atan2:
     case BinaryOp::hypot:
       if (!is_float) return nullptr;
       break;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
   if (is_half(type)) return cast(type, lower_binary(b, op, cast(f32, left), cast(f32, right)));
   const Expr x = b.bind("x", left), y = b.bind("y", right);
   switch (op) {
-    case BinaryOp::floor_div: return b.bind("value", floor_div_float(b, x, y));
-    case BinaryOp::floor_mod: return b.bind("value", floor_mod_float(b, x, y));
-    case BinaryOp::pow: return b.bind("value", is_float ? pow_float(b, x, y) : pow_integer(b, x, y));
-    default: return b.bind("value", library_binary(b, op, x, y));
+    case BinaryOp::floor_div:
+      return b.bind("value", floor_div_float(b, x, y));
+    case BinaryOp::floor_mod:
+      return b.bind("value", floor_mod_float(b, x, y));
+    case BinaryOp::pow:
+      return b.bind("value", is_float ? pow_float(b, x, y) : pow_integer(b, x, y));
+    default:
+      return b.bind("value", library_binary(b, op, x, y));
   }
 }
 

@@ -7,6 +7,7 @@ Each polynomial is a minimax fit by the exchange algorithm of Remez in 40 digits
 final result uniform. Coefficients are then rounded to the precision they are evaluated in one at a time, lowest degree first,
 the rest being fitted again after each, so that rounding a coefficient costs little.
 """
+
 import pathlib
 import struct
 import sys
@@ -43,8 +44,10 @@ def remez(target, weights, points, basis):
         solution = mp.lu_solve(rows, right)
         coefficients = [solution[k] for k in range(n)]
         level = abs(solution[n])
-        error = [w * (t - sum(c * x**k for c, k in zip(coefficients, basis)))
-                 for w, t, x in zip(weights, target, points)]
+        error = [
+            w * (t - sum(c * x**k for c, k in zip(coefficients, basis, strict=True)))
+            for w, t, x in zip(weights, target, points, strict=True)
+        ]
         # One extremum for each run of equal sign. Too many: the least pair of neighbours goes, or the lesser end.
         runs = []
         for i, e in enumerate(error):
@@ -58,7 +61,7 @@ def remez(target, weights, points, basis):
                 runs.pop(0 if abs(error[runs[0]]) < abs(error[runs[-1]]) else -1)
             else:
                 pair = min(range(len(runs) - 1), key=lambda i: max(abs(error[runs[i]]), abs(error[runs[i + 1]])))
-                del runs[pair:pair + 2]
+                del runs[pair : pair + 2]
         greatest = max(abs(e) for e in error)
         if len(runs) < n + 1 or runs == chosen or greatest <= level * (1 + mpf(10) ** -6):
             return coefficients
@@ -79,14 +82,14 @@ def fit(function, weight, low, high, powers, rounding):
     while powers:
         # Divided by the lowest power that is left, the rest is a Haar system again also where the interval spans zero.
         low_power = powers[0]
-        rest = [(v - f) / x**low_power for v, f, x in zip(values, fixed, points)]
-        scaled = [w * abs(x) ** low_power for w, x in zip(weights, points)]
+        rest = [(v - f) / x**low_power for v, f, x in zip(values, fixed, points, strict=True)]
+        scaled = [w * abs(x) ** low_power for w, x in zip(weights, points, strict=True)]
         coefficients = remez(rest, scaled, points, [p - low_power for p in powers])
         c = rounding(coefficients[0])
         done.append(c)
         power = powers.pop(0)
-        fixed = [f + c * x**power for f, x in zip(fixed, points)]
-    error = max(w * abs(v - f) for v, f, w in zip(values, fixed, weights))
+        fixed = [f + c * x**power for f, x in zip(fixed, points, strict=True)]
+    error = max(w * abs(v - f) for v, f, w in zip(values, fixed, weights, strict=True))
     return done, error
 
 
@@ -97,39 +100,117 @@ ERF_SPLIT = mpf("1.1875")
 
 def tables():
     """(name, comment, type, coefficients, error) of each polynomial."""
-    yield ("exp", "(e^r - 1 - r) / r^2 for |r| <= ln(2)/2; relative to e^r", "float",
-           *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, range(5), round_f32))
-    yield ("expm1", "the same, relative to e^r - 1", "float",
-           *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -HALF_LN2, HALF_LN2, range(6), round_f32))
+    yield (
+        "exp",
+        "(e^r - 1 - r) / r^2 for |r| <= ln(2)/2; relative to e^r",
+        "float",
+        *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, range(5), round_f32),
+    )
+    yield (
+        "expm1",
+        "the same, relative to e^r - 1",
+        "float",
+        *fit(
+            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -HALF_LN2, HALF_LN2, range(6), round_f32
+        ),
+    )
     half = mpf(1) / 2 * (1 + mpf(2) ** -8)
-    yield ("exp2", "(2^r - 1) / r for |r| <= 1/2; relative to 2^r", "float",
-           *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -half, half, range(6), round_f32))
+    yield (
+        "exp2",
+        "(2^r - 1) / r for |r| <= 1/2; relative to 2^r",
+        "float",
+        *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -half, half, range(6), round_f32),
+    )
     third = mpf(1) / 3
-    yield ("log", "(log(1+f) - f) / f^2 for |f| <= 1/3; relative to log(1+f)", "float",
-           *fit(lambda f: (mp.log1p(f) - f) / f**2, lambda f: f**2 / mp.log1p(f), -third, third, range(9), round_f32))
-    yield ("erf_small", "erf(x)/x - 1 in u = x^2 for x <= 1.1875; relative to erf(x)/x", "float",
-           *fit(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1, lambda u: mp.sqrt(u) / mp.erf(mp.sqrt(u)),
-                0, ERF_SPLIT**2, range(8), round_f32))
-    yield ("erf_large", "erfc(t)^(1/8) in t - 2 for 1.1875 <= t <= 4; its 8th power relative to erf(t)", "float",
-           *fit(lambda s: mp.erfc(s + 2) ** (mpf(1) / 8), lambda s: 8 * mp.erfc(s + 2) ** (mpf(7) / 8) / mp.erf(s + 2),
-                ERF_SPLIT - 2, 2, range(8), round_f32))
-    yield ("sin", "(sin(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to sin(r)", "float",
-           *fit(lambda u: (mp.sin(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3, lambda u: mp.sqrt(u) ** 3 / mp.sin(mp.sqrt(u)),
-                0, QUARTER_PI**2, range(3), round_f32))
-    yield ("cos", "(cos(r) - 1 + r^2/2) / r^4 in u = r^2 for |r| <= pi/4; relative to cos(r)", "float",
-           *fit(lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2, lambda u: u**2 / mp.cos(mp.sqrt(u)),
-                0, QUARTER_PI**2, range(3), round_f32))
+    yield (
+        "log",
+        "(log(1+f) - f) / f^2 for |f| <= 1/3; relative to log(1+f)",
+        "float",
+        *fit(lambda f: (mp.log1p(f) - f) / f**2, lambda f: f**2 / mp.log1p(f), -third, third, range(9), round_f32),
+    )
+    yield (
+        "erf_small",
+        "erf(x)/x - 1 in u = x^2 for x <= 1.1875; relative to erf(x)/x",
+        "float",
+        *fit(
+            lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1,
+            lambda u: mp.sqrt(u) / mp.erf(mp.sqrt(u)),
+            0,
+            ERF_SPLIT**2,
+            range(8),
+            round_f32,
+        ),
+    )
+    yield (
+        "erf_large",
+        "erfc(t)^(1/8) in t - 2 for 1.1875 <= t <= 4; its 8th power relative to erf(t)",
+        "float",
+        *fit(
+            lambda s: mp.erfc(s + 2) ** (mpf(1) / 8),
+            lambda s: 8 * mp.erfc(s + 2) ** (mpf(7) / 8) / mp.erf(s + 2),
+            ERF_SPLIT - 2,
+            2,
+            range(8),
+            round_f32,
+        ),
+    )
+    yield (
+        "sin",
+        "(sin(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to sin(r)",
+        "float",
+        *fit(
+            lambda u: (mp.sin(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
+            lambda u: mp.sqrt(u) ** 3 / mp.sin(mp.sqrt(u)),
+            0,
+            QUARTER_PI**2,
+            range(3),
+            round_f32,
+        ),
+    )
+    yield (
+        "cos",
+        "(cos(r) - 1 + r^2/2) / r^4 in u = r^2 for |r| <= pi/4; relative to cos(r)",
+        "float",
+        *fit(
+            lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2,
+            lambda u: u**2 / mp.cos(mp.sqrt(u)),
+            0,
+            QUARTER_PI**2,
+            range(3),
+            round_f32,
+        ),
+    )
     root = mp.sqrt(2) * (1 + mpf(2) ** -10)
-    yield ("pow_log2", "log2(1+f) / f for 1+f in [sqrt(1/2), sqrt(2)], in f64; relative", "double",
-           *fit(lambda f: mp.log1p(f) / mp.log(2) / f, lambda f: f * mp.log(2) / mp.log1p(f), 1 / root - 1, root - 1,
-                range(14), round_f64))
-    yield ("pow_exp2", "2^r for |r| <= 1/2, in f64; relative", "double",
-           *fit(lambda r: mp.power(2, r), lambda r: mp.power(2, -r), -half, half, range(8), round_f64))
+    yield (
+        "pow_log2",
+        "log2(1+f) / f for 1+f in [sqrt(1/2), sqrt(2)], in f64; relative",
+        "double",
+        *fit(
+            lambda f: mp.log1p(f) / mp.log(2) / f,
+            lambda f: f * mp.log(2) / mp.log1p(f),
+            1 / root - 1,
+            root - 1,
+            range(14),
+            round_f64,
+        ),
+    )
+    yield (
+        "pow_exp2",
+        "2^r for |r| <= 1/2, in f64; relative",
+        "double",
+        *fit(lambda r: mp.power(2, r), lambda r: mp.power(2, -r), -half, half, range(8), round_f64),
+    )
 
 
 def header():
-    lines = ["#pragma once", "/// Written by minimax.py beside this file, which says how; lowest degree first.", "",
-             "namespace lathe::math::coefficients {", ""]
+    lines = [
+        "#pragma once",
+        "/// Written by minimax.py beside this file, which says how; lowest degree first.",
+        "// clang-format off",
+        "",
+        "namespace lathe::math::coefficients {",
+        "",
+    ]
     for name, comment, kind, coefficients, error in tables():
         lines.append(f"/// {comment}; error 2^{float(mp.log(error, 2)):.1f}.")
         body = ", ".join(float(c).hex() + ("f" if kind == "float" else "") for c in coefficients)

@@ -36,7 +36,8 @@ Expr exp2_f64(Builder& b, const Expr& argument) {
   const Expr z = b.bind("z", select(gt(above, limit), limit, above));
   const Expr shifted = b.bind("shifted", z + round);
   const Expr r = b.bind("r", z - (shifted - round));
-  const Expr power = binary(BinaryOp::shl, reinterpret(u64, shifted), constant(image_type, 52)) + pattern(image_type, one_f64);
+  const Expr power =
+      binary(BinaryOp::shl, reinterpret(u64, shifted), constant(image_type, 52)) + pattern(image_type, one_f64);
   return cast(f32, b.polynomial(coefficients::pow_exp2, r) * reinterpret(f64, power));
 }
 

@@ -62,6 +62,8 @@ Expr sin_shifted(Builder& b, const Expr& x, int quarter_turns, const char* libra
 Expr sin_f32(Builder& b, const Expr& x) {
   return select(eq(x, constant(x->dtype, 0.0)), x, sin_shifted(b, x, 0, "sin"));
 }
-Expr cos_f32(Builder& b, const Expr& x) { return sin_shifted(b, x, 1, "cos"); }
+Expr cos_f32(Builder& b, const Expr& x) {
+  return sin_shifted(b, x, 1, "cos");
+}
 
 }  // namespace lathe::math

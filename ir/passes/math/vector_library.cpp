@@ -47,11 +47,13 @@ std::string bound_of(const std::string& name) {
 
 std::string symbol(const std::string& name, DType dtype, const InstructionSet& set) {
   const bool single = dtype.bits == 32;
-  return fmt::format("Sleef_{}{}{}_{}{}", name, single ? 'f' : 'd', single ? set.f32_lanes : set.f64_lanes, bound_of(name),
-                     set.name);
+  return fmt::format("Sleef_{}{}{}_{}{}", name, single ? 'f' : 'd', single ? set.f32_lanes : set.f64_lanes,
+                     bound_of(name), set.name);
 }
 
-int lanes_of(const InstructionSet& set, DType dtype) { return dtype.bits == 32 ? set.f32_lanes : set.f64_lanes; }
+int lanes_of(const InstructionSet& set, DType dtype) {
+  return dtype.bits == 32 ? set.f32_lanes : set.f64_lanes;
+}
 
 /// `count` lanes of v from `first`; lanes past the end repeat the first one.
 Expr slice(const Expr& v, int first, int count) {
@@ -84,7 +86,8 @@ Expr library_call(const Builder& b, const std::string& name, const std::vector<E
     const int lanes = lanes_of(*set, dtype);
     std::vector<Expr> parts;
     for (const Expr& arg : args) parts.push_back(slice(arg, done, lanes));
-    pieces.push_back(Call::make(dtype.with_lanes(lanes), CallKind::extern_scalar, symbol(name, dtype, *set), std::move(parts)));
+    pieces.push_back(
+        Call::make(dtype.with_lanes(lanes), CallKind::extern_scalar, symbol(name, dtype, *set), std::move(parts)));
     done += lanes;
   }
   return join(std::move(pieces), dtype.lanes);
@@ -93,7 +96,8 @@ Expr library_call(const Builder& b, const std::string& name, const std::vector<E
 Expr exact_remainder(const Expr& x, const Expr& y) {
   std::vector<Expr> pieces;
   for (int i = 0; i < x->dtype.lanes; ++i) {
-    pieces.push_back(Call::make(f64, CallKind::extern_scalar, "lathe_exact_remainder", {slice(x, i, 1), slice(y, i, 1)}));
+    pieces.push_back(
+        Call::make(f64, CallKind::extern_scalar, "lathe_exact_remainder", {slice(x, i, 1), slice(y, i, 1)}));
   }
   return join(std::move(pieces), x->dtype.lanes);
 }

@@ -27,14 +27,16 @@ Device device(const std::string& triple, bool fused, std::vector<std::string> fe
 
 std::vector<Device> devices() {
   return {device("x86_64-pc-linux-gnu", true, {"avx2", "avx512f", "fma", "sse4.1"}, 512),
-          device("x86_64-pc-linux-gnu", true, {"avx2", "fma", "sse4.1"}, 256), device("x86_64-pc-linux-gnu", false, {}, 128),
-          device("aarch64-linux-gnu", true, {"neon"}, 128), device("riscv64-linux-gnu", true, {}, 128)};
+          device("x86_64-pc-linux-gnu", true, {"avx2", "fma", "sse4.1"}, 256),
+          device("x86_64-pc-linux-gnu", false, {}, 128), device("aarch64-linux-gnu", true, {"neon"}, 128),
+          device("riscv64-linux-gnu", true, {}, 128)};
 }
 
 constexpr int elements = 48;
 
 /// out[i] = value(in0[i], in1[i]) over 48 elements, `lanes` at a time; in1 is there when the arity is 2.
-Func elementwise(DType in, DType out, int arity, int lanes, const std::function<Expr(const std::vector<Expr>&)>& value) {
+Func elementwise(DType in, DType out, int arity, int lanes,
+                 const std::function<Expr(const std::vector<Expr>&)>& value) {
   const VarRef i = Var::make("i");
   const Expr first = i * lanes;
   const Expr place = lanes == 1 ? first : Ramp::make(first, index(1), lanes);
@@ -46,7 +48,8 @@ Func elementwise(DType in, DType out, int arity, int lanes, const std::function<
     params.push_back(operand);
     operands.push_back(load(operand, {place}));
   }
-  const Stmt body = For::make(i, index(0), index(elements / lanes), ForKind::serial, Store::make(result, {place}, value(operands)));
+  const Stmt body =
+      For::make(i, index(0), index(elements / lanes), ForKind::serial, Store::make(result, {place}, value(operands)));
   return FuncNode::make("elementwise", std::move(params), body, {}, {}, Stage::flatten);
 }
 
@@ -69,7 +72,8 @@ std::vector<float> run(const Func& func, std::vector<std::vector<float>> in) {
 }
 
 std::vector<float> inputs(std::uint64_t seed) {
-  std::vector<float> result = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, 3.4e38f, 88.8f, -103.5f, 1e6f, -3e30f};
+  std::vector<float> result = {0.0f,   -0.0f,   1.0f,  -1.0f,   INFINITY, -INFINITY, NAN,
+                               1e-45f, 3.4e38f, 88.8f, -103.5f, 1e6f,     -3e30f};
   std::mt19937_64 random(seed);
   while (result.size() < elements) {
     result.push_back(random() % 2 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
@@ -88,12 +92,12 @@ bool near(float a, float b) {
   return std::abs(ordered(a) - ordered(b)) <= 2;
 }
 
-const UnaryOp lowered_unary[] = {
-    UnaryOp::rsqrt, UnaryOp::exp,  UnaryOp::exp2, UnaryOp::expm1, UnaryOp::log,   UnaryOp::log2,  UnaryOp::log10,
-    UnaryOp::log1p, UnaryOp::sin,  UnaryOp::cos,  UnaryOp::tan,   UnaryOp::asin,  UnaryOp::acos,  UnaryOp::atan,
-    UnaryOp::sinh,  UnaryOp::cosh, UnaryOp::tanh, UnaryOp::asinh, UnaryOp::acosh, UnaryOp::atanh, UnaryOp::erf,
-    UnaryOp::sigmoid};
-const BinaryOp lowered_binary[] = {BinaryOp::pow,      BinaryOp::atan2,     BinaryOp::hypot,    BinaryOp::floor_div,
+const UnaryOp lowered_unary[] = {UnaryOp::rsqrt, UnaryOp::exp,    UnaryOp::exp2,  UnaryOp::expm1, UnaryOp::log,
+                                 UnaryOp::log2,  UnaryOp::log10,  UnaryOp::log1p, UnaryOp::sin,   UnaryOp::cos,
+                                 UnaryOp::tan,   UnaryOp::asin,   UnaryOp::acos,  UnaryOp::atan,  UnaryOp::sinh,
+                                 UnaryOp::cosh,  UnaryOp::tanh,   UnaryOp::asinh, UnaryOp::acosh, UnaryOp::atanh,
+                                 UnaryOp::erf,   UnaryOp::sigmoid};
+const BinaryOp lowered_binary[] = {BinaryOp::pow,       BinaryOp::atan2,     BinaryOp::hypot,   BinaryOp::floor_div,
                                    BinaryOp::floor_mod, BinaryOp::nextafter, BinaryOp::copysign};
 
 bool is_lowered(const Expr& e) {
@@ -134,7 +138,8 @@ TEST(LowerMath, TheInterpreterRunsWhatItMakes) {
       const Func func = elementwise(f32, f32, 1, 16, [&](const auto& v) { return unary(op, v[0]); });
       const std::vector<float> expected = run(func, {x}), got = run(lower_math(func, d), {x});
       for (size_t i = 0; i < x.size(); ++i) {
-        EXPECT_TRUE(near(got[i], expected[i])) << to_string(op) << "(" << x[i] << ") = " << got[i] << ", expected " << expected[i];
+        EXPECT_TRUE(near(got[i], expected[i]))
+            << to_string(op) << "(" << x[i] << ") = " << got[i] << ", expected " << expected[i];
       }
     }
     for (const BinaryOp op : lowered_binary) {
@@ -198,9 +203,12 @@ TEST(LowerMath, ConstantPowersAreProducts) {
 
 TEST(ExactRemainder, IsFmod) {
   std::mt19937_64 random(7);
-  const double special[] = {0.0, -0.0, 1.0, -3.5, INFINITY, NAN, 0x1p-1074, 0x1.fffffffffffffp+1023, -0x1p-1022, 0x1.8p-1060};
+  const double special[] = {0.0,        -0.0,       1.0, -3.5, INFINITY, NAN, 0x1p-1074, 0x1.fffffffffffffp+1023,
+                            -0x1p-1022, 0x1.8p-1060};
   for (int i = 0; i < 20000; ++i) {
-    const auto draw = [&] { return random() % 4 ? std::bit_cast<double>(random()) : special[random() % std::size(special)]; };
+    const auto draw = [&] {
+      return random() % 4 ? std::bit_cast<double>(random()) : special[random() % std::size(special)];
+    };
     const double x = draw(), y = draw(), got = lathe_exact_remainder(x, y), expected = std::fmod(x, y);
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(got)) << x << " by " << y;
