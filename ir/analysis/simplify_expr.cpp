@@ -223,7 +223,8 @@ Expr ExprSimplifier::unary(const Expr& e, const Unary* u) {
     bool twice = u->op == inner->op;
     if (twice && (u->op == UnaryOp::neg || u->op == UnaryOp::bit_not || u->op == UnaryOp::logical_not)) return inner->a;
     if (twice && u->op == UnaryOp::abs && a->dtype.is_float()) return a;
-    if (u->op == UnaryOp::abs && inner->op == UnaryOp::neg) return simplify(Unary::make(UnaryOp::abs, inner->a));
+    const bool magnitude_of_negative = u->op == UnaryOp::abs && inner->op == UnaryOp::neg;
+    if (magnitude_of_negative && !a->dtype.is_unsigned()) return simplify(Unary::make(UnaryOp::abs, inner->a));
     auto rounds = [](UnaryOp op) {
       return op == UnaryOp::floor || op == UnaryOp::ceil || op == UnaryOp::trunc || op == UnaryOp::round;
     };

@@ -6,21 +6,20 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "tests/fuzz/compare.h"
-#include "tests/fuzz/coverage.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/stages.h"
+#include "tests/fuzz/tir_generator.h"
 
 namespace lathe::testing {
 namespace {
 
 /// Every form of the program computes what the traced one does, and comes back from its text. Empty, or what failed.
-std::string check_forms(const GeneratedProgram& program, const Device& device, bool schedule, Coverage* coverage) {
+std::string check_forms(const GeneratedProgram& program, const Device& device, bool schedule) {
   std::string failure;
   try {
     const Outcome reference = run_interpreted(program, program.func, true);
     const Func end = for_each_form(program, device, schedule, [&](const std::string& form, const Func& func) {
       if (!failure.empty()) return;
-      if (coverage) coverage->add(func);
       std::string what;
       try {
         if (!equal(parse_func(print(func)), func)) what = "its text gives another program";
@@ -37,21 +36,25 @@ std::string check_forms(const GeneratedProgram& program, const Device& device, b
 }
 
 /// Runs the seeds and fails with the first few reports; one would do, but a summary of several finds causes faster.
-void check_seeds(std::uint64_t count, bool schedule, Coverage* coverage) {
+void check_seeds(std::uint64_t count, bool schedule, GeneratedProgram (*source)(std::uint64_t)) {
   const Device device = host_device();
   const Seeds range = seeds(count);
   int failures = 0;
   for (std::uint64_t seed = range.first; seed < range.last; ++seed) {
-    const std::string failure = check_forms(generate(seed), device, schedule, coverage);
+    const std::string failure = check_forms(source(seed), device, schedule);
     if (failure.empty()) continue;
     if (++failures <= 3) ADD_FAILURE() << failure;
     if (failures > 3) ADD_FAILURE() << failure.substr(0, failure.find("\ntraced:"));
   }
 }
 
-TEST(Fuzz, EveryPassKeepsTheMeaningOfTracedPrograms) { check_seeds(300, false, nullptr); }
+GeneratedProgram traced(std::uint64_t seed) { return generate(seed); }
 
-TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) { check_seeds(600, true, nullptr); }
+TEST(Fuzz, EveryPassKeepsTheMeaningOfTracedPrograms) { check_seeds(300, false, traced); }
+
+TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) { check_seeds(600, true, traced); }
+
+TEST(Fuzz, EveryPassKeepsTheMeaningOfTir) { check_seeds(300, false, generate_tir); }
 
 }  // namespace
 }  // namespace lathe::testing
