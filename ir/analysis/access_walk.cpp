@@ -46,9 +46,9 @@ void AccessWalk::walk(const Expr& e) {
     case ExprKind::Cast: return walk(e.as<Cast>()->value);
     case ExprKind::Load: {
       auto* l = e.as<Load>();
+      report(l->buffer, l->indices, false, l->mask);
       all(l->indices);
-      walk(l->mask);
-      return report(l->buffer, l->indices, false, l->mask);
+      return walk(l->mask);
     }
     case ExprKind::Ramp: walk(e.as<Ramp>()->base); return walk(e.as<Ramp>()->stride);
     case ExprKind::Broadcast: return walk(e.as<Broadcast>()->value);

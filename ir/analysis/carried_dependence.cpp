@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "ir/analysis/access_walk.h"
 #include "ir/analysis/dependence.h"
@@ -75,51 +76,45 @@ class SiteCollector : public AccessWalk {
 
 Expr renamed(const Expr& e, const Substitution& names) { return e && !names.empty() ? substitute(e, names) : e; }
 
-/// Binds what a site's scope binds, under fresh names, and assumes its guards; returns the names.
+/// Binds the loops of a site's scope under fresh names, puts in the values of its iters and Lets, and assumes its guards;
+/// returns what each variable became.
 Substitution enter_scope(Bounds& bounds, const Site& site, Substitution names) {
-  std::unordered_map<const Var*, VarRef> own;
   for (const Bounds::Entry& entry : site.inner) {
-    // An iter is bound twice: to its domain, then to its binding.
-    auto known = own.find(entry.variable.get());
-    VarRef fresh = known != own.end() ? known->second : Var::make(entry.variable->name, entry.variable->dtype);
-    own[entry.variable.get()] = fresh;
+    if (entry.value) {
+      names[entry.variable.get()] = renamed(entry.value, names);
+      continue;
+    }
+    VarRef fresh = Var::make(entry.variable->name, entry.variable->dtype);
     if (entry.has_domain())
       bounds.bind(fresh, Range{renamed(entry.domain.min, names), renamed(entry.domain.extent, names)});
-    else if (!entry.value)
+    else
       bounds.bind(fresh, entry.interval);
-    if (entry.value) bounds.bind_value(fresh, renamed(entry.value, names));
     names[entry.variable.get()] = fresh;
   }
   for (const Expr& guard : site.guards) bounds.assume(renamed(guard, names));
   return names;
 }
 
-/// The index forms of a site under its names. What follows a divisor of one index over several dimensions, x // c in one
-/// and x % c in another, is put together again: equal in both dimensions means equal in c * (x // c) + x % c.
-class Forms {
- public:
-  Forms(const Bounds& bounds, const Site& site, const Substitution& names) : simplifier_(bounds) {
-    for (const Range& r : site.region.ranges) {
-      begins.push_back(form(renamed(r.min, names)));
-      ends.push_back(form(renamed(r.min + r.extent, names)));
-      points &= is_int(r.extent, 1) && r.min->dtype.is_scalar();
-    }
-  }
-
+/// The index forms of a site under its names, of points; the ends too, of boxes.
+struct Forms {
   std::vector<Affine> begins, ends;
   bool points = true;
 
-  /// weight * begins[d] + begins[d + 1].
-  std::optional<Affine> merged(size_t d, const Expr& weight) {
-    Affine sum = begins[d];
-    if (!multiply(sum, to_affine(weight)) || !add_scaled(sum, begins[d + 1], 1)) return std::nullopt;
-    return simplifier_.simplify_affine(to_expr(sum));
+  Forms(ExprSimplifier& simplifier, const Site& site, const Substitution& names) {
+    for (const Range& r : site.region.ranges) points &= is_int(r.extent, 1) && r.min->dtype.is_scalar();
+    for (const Range& r : site.region.ranges) {
+      begins.push_back(simplifier.simplify_affine(renamed(r.min, names)));
+      if (!points) ends.push_back(simplifier.simplify_affine(renamed(r.min + r.extent, names)));
+    }
   }
-
- private:
-  Affine form(const Expr& e) { return simplifier_.simplify_affine(e); }
-  ExprSimplifier simplifier_;
 };
+
+/// A function of the element's place, evaluated at two sites: where they differ, the elements do.
+struct Witness {
+  Affine first, second;
+};
+
+bool identical_witness(const Witness& a, const Witness& b) { return equal(a.first, b.first) && equal(a.second, b.second); }
 
 class Tester {
  public:
@@ -133,54 +128,115 @@ class Tester {
 
   /// Do `first` in one iteration and `second` in a later one never touch the same element?
   bool apart(const Site& first, const Site& second) {
-    if (!(first.region.buffer == second.region.buffer)) return storage(first.region.buffer) != storage(second.region.buffer);
+    if (!(first.region.buffer == second.region.buffer)) return false;  // views of one memory
     Bounds bounds = base_;
     Substitution a = enter_scope(bounds, first, {}), b = enter_scope(bounds, second, later_);
-    Forms x(bounds, first, a), y(bounds, second, b);
+    ExprSimplifier simplifier(bounds);
+    Forms x(simplifier, first, a), y(simplifier, second, b);
+    std::vector<Witness> witnesses;
     for (size_t d = 0; d < x.begins.size(); ++d) {
-      if (wild(bounds, x.begins[d]) || wild(bounds, y.begins[d])) continue;
-      if (x.points && y.points) {
-        if (decide_equal(bounds, x.begins[d], y.begins[d]) == Truth::no) return true;
-      } else if (before(bounds, x.ends[d], y.begins[d]) || before(bounds, y.ends[d], x.begins[d])) {
+      if (may_wrap(bounds, x.begins[d]) || may_wrap(bounds, y.begins[d])) continue;
+      if (x.points && y.points)
+        witnesses.push_back({x.begins[d], y.begins[d]});
+      else if (before(bounds, x, y, d) || before(bounds, y, x, d))
         return true;
+    }
+    // New witnesses join the list as it is walked: first quotients and remainders, then what two of them make.
+    constexpr size_t most_witnesses = 16;
+    const size_t dimensions = witnesses.size();
+    for (size_t i = 0; i < witnesses.size(); ++i) {
+      if (unequal(bounds, witnesses[i])) return true;
+      if (i < dimensions) append_parts(bounds, witnesses[i], witnesses);
+      for (size_t j = 0; j < i && witnesses.size() < most_witnesses; ++j) {
+        append_joined(bounds, witnesses[i], witnesses[j], witnesses);
+        append_joined(bounds, witnesses[j], witnesses[i], witnesses);
       }
     }
-    if (!x.points || !y.points) return false;
-    for (size_t d = 0; d + 1 < x.begins.size(); ++d)
-      for (const Expr& weight : weights(first.region.buffer, x.begins[d + 1], d)) {
-        auto p = x.merged(d, weight), q = y.merged(d, weight);
-        if (p && q && !wild(bounds, *p) && !wild(bounds, *q) && decide_equal(bounds, *p, *q) == Truth::no) return true;
-      }
-    // All dimensions at once, by the buffer's own shape: what fuses three or more loops.
-    auto flat = [&](Forms& f) {
-      Affine sum = f.begins[0];
-      for (size_t d = 1; d < f.begins.size(); ++d)
-        if (!multiply(sum, to_affine(first.region.buffer->shape[d])) || !add_scaled(sum, f.begins[d], 1)) return std::optional<Affine>();
-      ExprSimplifier s(bounds);
-      return std::optional(s.simplify_affine(to_expr(sum)));
-    };
-    if (x.begins.size() < 3) return false;
-    auto p = flat(x), q = flat(y);
-    return p && q && !wild(bounds, *p) && !wild(bounds, *q) && decide_equal(bounds, *p, *q) == Truth::no;
+    return false;
   }
 
  private:
-  static bool wild(const Bounds& bounds, const Affine& a) { return may_wrap(bounds, a); }
-
-  static bool before(const Bounds& bounds, const Affine& end, const Affine& begin) {
-    if (end.lanes > 1 || begin.lanes > 1) return false;
-    Affine gap = begin;
+  static bool before(const Bounds& bounds, const Forms& x, const Forms& y, size_t d) {
+    const Affine& end = x.points ? x.begins[d] : x.ends[d];
+    if (end.lanes > 1 || y.begins[d].lanes > 1) return false;
+    Affine gap = y.begins[d];
+    if (x.points) gap.constant -= 1;
     return add_scaled(gap, end, -1) && prove_nonnegative(bounds, gap);
   }
 
-  /// Factors by which dimension d may join the next: the shape, and divisors that the next index's remainders show.
-  static std::vector<Expr> weights(const Buffer& buffer, const Affine& next, size_t d) {
-    std::vector<Expr> result{buffer->shape[d + 1]};
-    for (const AffineTerm& t : next.terms) {
-      auto* b = t.atom.as<Binary>();
-      if (b && b->op == BinaryOp::floor_mod && b->b->dtype.is_scalar()) result.push_back(b->b * t.coefficient);
+  bool unequal(const Bounds& bounds, const Witness& w) const {
+    Affine d = w.second;
+    if (!add_scaled(d, w.first, -1)) return false;
+    if (d.is_constant()) return d.constant != 0;
+    if (!bounds.interval(d).contains(0)) return true;
+    std::int64_t g = 0;
+    for (const AffineTerm& t : d.terms) g = t.coefficient == INT64_MIN ? 1 : std::gcd(g, t.coefficient);
+    if (g > 1 && d.constant % g != 0) return true;
+    // Only a difference that grows with the distance can be told from 0 by more than that.
+    bool grows = std::any_of(d.terms.begin(), d.terms.end(), [&](const AffineTerm& t) {
+      std::vector<Expr> factors;
+      append_factors(t.atom, factors);
+      return std::find(factors.begin(), factors.end(), Expr(distance_)) != factors.end();
+    });
+    constexpr int effort = 150;
+    if (!grows) return false;
+    Affine above = d, below = Affine::of(0);
+    above.constant -= 1;
+    if (prove_nonnegative(bounds, above, effort)) return true;
+    if (!add_scaled(below, d, -1)) return false;
+    below.constant -= 1;
+    return prove_nonnegative(bounds, below, effort);
+  }
+
+  /// w // g and w % g, for the divisors that w's coefficients suggest: equal places have equal ones.
+  static void append_parts(const Bounds& bounds, Witness w, std::vector<Witness>& out) {
+    std::vector<std::int64_t> divisors;
+    for (const AffineTerm& t : w.first.terms) {
+      std::int64_t g = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+      if (g > 1 && std::find(divisors.begin(), divisors.end(), g) == divisors.end()) divisors.push_back(g);
     }
-    return result;
+    for (std::int64_t g : divisors) {
+      Affine p = divide(bounds, w.first, g, quick_effort), q = divide(bounds, w.second, g, quick_effort);
+      // A part that keeps the division as a whole says nothing new.
+      if (p.terms.size() < w.first.terms.size()) out.push_back({p, q});
+      Affine r = remainder(bounds, w.first, g, quick_effort), s = remainder(bounds, w.second, g, quick_effort);
+      if (r.terms.size() < w.first.terms.size()) out.push_back({r, s});
+    }
+  }
+
+  /// Of `whole` = x // c and `rest` = x % c the form x, as c * whole + rest.
+  static void append_joined(const Bounds& bounds, const Witness& whole, const Witness& rest, std::vector<Witness>& out) {
+    if (rest.first.terms.size() != 1 || !divides(whole.first)) return;
+    const AffineTerm& t = rest.first.terms[0];
+    auto* m = t.atom.as<Binary>();
+    if (!m || m->op != BinaryOp::floor_mod || m->b->dtype.lanes > 1) return;
+    Affine weight = to_affine(m->b);
+    auto join = [&](const Affine& a, const Affine& b) -> std::optional<Affine> {
+      Affine sum = a;
+      if (!multiply(sum, weight)) return std::nullopt;
+      Affine scaled = b;
+      if (!add_scaled(scaled, sum, t.coefficient)) return std::nullopt;
+      recombine(bounds, scaled, quick_effort);
+      return scaled;
+    };
+    auto p = join(whole.first, rest.first);
+    if (!p || p->terms.size() >= whole.first.terms.size() + rest.first.terms.size()) return;
+    auto q = join(whole.second, rest.second);
+    if (!q) return;
+    Witness joined{*p, *q};
+    if (std::none_of(out.begin(), out.end(), [&](const Witness& w) { return identical_witness(w, joined); }))
+      out.push_back(std::move(joined));
+  }
+
+  static bool divides(const Affine& a) {
+    return std::any_of(a.terms.begin(), a.terms.end(), [](const AffineTerm& t) {
+      std::vector<Expr> factors;
+      append_factors(t.atom, factors);
+      return std::any_of(factors.begin(), factors.end(), [](const Expr& f) {
+        auto* b = f.as<Binary>();
+        return b && (b->op == BinaryOp::floor_div || b->op == BinaryOp::floor_mod);
+      });
+    });
   }
 
   Bounds base_;

@@ -139,6 +139,12 @@ Stmt infer_regions(const Stmt& block, const Bounds& outer) {
   };
   std::vector<Region> reads = with_hints(f.reads, own(std::move(collector.reads)));
   std::vector<Region> writes = with_hints(f.writes, own(std::move(collector.writes)));
+  // What a reduction accumulates in stands last, behind its terms.
+  if (f.reducer) {
+    std::stable_partition(reads.begin(), reads.end(), [&](const Region& r) {
+      return std::none_of(writes.begin(), writes.end(), [&](const Region& w) { return w.buffer == r.buffer; });
+    });
+  }
   if (identical_regions(reads, f.reads) && identical_regions(writes, f.writes)) return block;
   Block::Fields result = f;
   result.reads = std::move(reads);

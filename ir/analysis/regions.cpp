@@ -30,41 +30,49 @@ bool proper(const Bounds& bounds, const Expr& extent) {
 
 }  // namespace
 
+namespace {
+
+Range clip(ExprSimplifier& s, const Bounds& bounds, const Range& r, const Expr& shape) {
+  if (is_whole_domain_point(bounds, r, shape)) return r;
+  bool starts_inside = at_most(bounds, index(0), r.min), ends_inside = at_most(bounds, end_of(r), shape);
+  Expr extent = s.simplify(r.extent);
+  if (starts_inside && ends_inside && proper(bounds, extent)) return {s.simplify(r.min), extent};
+  Expr begin = s.simplify(starts_inside ? r.min : max(r.min, index(0)));
+  if (!at_most(bounds, begin, shape)) begin = s.simplify(min(begin, shape));
+  Expr end = s.simplify(ends_inside ? end_of(r) : min(end_of(r), shape));
+  extent = s.simplify(end - begin);
+  return {begin, proper(bounds, extent) ? extent : s.simplify(max(extent, index(0)))};
+}
+
+}  // namespace
+
 Region clip(const Region& region, const Bounds& bounds) {
   ExprSimplifier s(bounds);
   Region result = region;
-  for (size_t d = 0; d < result.ranges.size() && d < region.buffer->rank(); ++d) {
-    Range& r = result.ranges[d];
-    const Expr& shape = region.buffer->shape[d];
-    if (is_whole_domain_point(bounds, r, shape)) continue;
-    bool starts_inside = at_most(bounds, index(0), r.min), ends_inside = at_most(bounds, end_of(r), shape);
-    Expr extent = s.simplify(r.extent);
-    if (starts_inside && ends_inside && proper(bounds, extent)) {
-      r = {s.simplify(r.min), extent};
-      continue;
-    }
-    Expr begin = s.simplify(starts_inside ? r.min : max(r.min, index(0)));
-    if (!at_most(bounds, begin, shape)) begin = s.simplify(min(begin, shape));
-    Expr end = s.simplify(ends_inside ? end_of(r) : min(end_of(r), shape));
-    extent = s.simplify(end - begin);
-    r = {begin, proper(bounds, extent) ? extent : s.simplify(max(extent, index(0)))};
-  }
+  for (size_t d = 0; d < result.ranges.size() && d < region.buffer->rank(); ++d)
+    result.ranges[d] = clip(s, bounds, region.ranges[d], region.buffer->shape[d]);
   return result;
 }
 
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer, const Bounds& around) {
   Relaxation relaxation(bounds, outer);
+  ExprSimplifier s(around);
   Region result = region;
   for (size_t d = 0; d < region.ranges.size(); ++d) {
     const Range& r = region.ranges[d];
     bool point = is_int(r.extent, 1);
     SymbolicRange first = relaxation.range(r.min);
+    // A single element is touched only where it exists: cutting it would say nothing, and hide that it is one.
+    if (point && first.low && first.low == first.high && r.min->dtype.is_scalar()) {
+      result.ranges[d] = {s.simplify(first.low), r.extent};
+      continue;
+    }
     Expr low = first.low, high = point ? first.high : relaxation.range(r.min + r.extent - 1).high;
     if (!low) low = index(0);
     if (!high) high = region.buffer->shape[d] - 1;
-    result.ranges[d] = {low, low == high ? index(1) : high - low + 1};
+    result.ranges[d] = clip(s, around, {low, high - low + 1}, region.buffer->shape[d]);
   }
-  return clip(result, around);
+  return result;
 }
 
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer) {

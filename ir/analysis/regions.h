@@ -7,7 +7,8 @@
 namespace lathe {
 
 /// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within are
-/// relaxed away. May regions: every access lies in one, and they are clipped to the buffer. One region a buffer and
+/// relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single element is
+/// not, for it is touched only where it exists (masks, Ifs). One region a buffer and
 /// provenance, in order of first access; a hint on an inner block replaces what would be inferred there. Buffers that are
 /// allocated within do not appear.
 std::vector<Region> read_regions(const Stmt& body, const Bounds& outer = {});
@@ -24,7 +25,7 @@ Stmt infer_regions(const Stmt& block, const Bounds& outer);
 /// What holds at `place`, a statement of `func`: facts, the loops, iters, Lets, predicates and Ifs around it.
 Bounds bounds_at(const Func& func, const Stmt& place);
 
-/// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer.
+/// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer where that widened it.
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer);
 /// As above; `around` is `bounds` as it was at the mark, kept by whoever relaxes many.
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer, const Bounds& around);
