@@ -185,6 +185,10 @@ bool add_scaled(Affine& into, const Affine& other, std::int64_t factor) {
          !__builtin_add_overflow(into.constant, c, &into.constant);
 }
 
+bool add_constant(Affine& into, std::int64_t value) {
+  return !__builtin_add_overflow(into.constant, value, &into.constant);
+}
+
 bool multiply(Affine& into, const Affine& other) {
   constexpr size_t most_terms = 16;
   Affine result = Affine::of(0, std::max(into.lanes, other.lanes));

@@ -34,6 +34,7 @@ struct Affine {
 /// of few terms).
 bool add_term(Affine& into, const Expr& atom, std::int64_t coefficient);
 bool add_scaled(Affine& into, const Affine& other, std::int64_t factor);
+bool add_constant(Affine& into, std::int64_t value);
 bool multiply(Affine& into, const Affine& other);
 
 /// The stand-in for the lane number in vector forms.

@@ -74,7 +74,7 @@ class Prover {
         if (scale > 4096) continue;
         Affine rest = Affine::of(0, d.lanes);
         if (!add_scaled(rest, d, scale) || !add_scaled(rest, a, -times)) continue;
-        rest.constant += scale - 1;  // scale * d > -scale says d >= 0, as d is an integer
+        if (!add_constant(rest, scale - 1)) continue;  // scale * d > -scale says d >= 0, as d is an integer
         if (nonnegative(std::move(rest), subtractions - 1)) return true;
         break;
       }
@@ -119,10 +119,12 @@ class Prover {
       if (!c || *c <= 0 || *c > (1 << 30) || t.coefficient == INT64_MIN) continue;
       std::int64_t g = std::gcd(t.coefficient, *c), scale = *c / g, times = t.coefficient / g;
       Affine result = Affine::of(0, d.lanes);
-      if (!add_scaled(result, d, scale) || !add_term(result, t.atom, -t.coefficient * scale)) continue;
+      std::int64_t removed, rounding = 0;
+      if (__builtin_mul_overflow(-t.coefficient, scale, &removed)) continue;
+      if (times > 0 && __builtin_mul_overflow(-times, *c - 1, &rounding)) continue;
+      if (!add_scaled(result, d, scale) || !add_term(result, t.atom, removed)) continue;
       if (!add_scaled(result, to_affine(division->a), times)) continue;
-      result.constant += scale - 1;
-      if (times > 0) result.constant -= times * (*c - 1);
+      if (!add_constant(result, scale - 1) || !add_constant(result, rounding)) continue;
       if (nonnegative(std::move(result), subtractions)) return true;
       return false;
     }

@@ -11,7 +11,7 @@ namespace lathe::text {
 namespace {
 
 /// Nodes are destroyed and visited recursively, so their depth is limited, chains of one operator included.
-constexpr int max_depth = 4000;
+constexpr int max_depth = 2000;
 constexpr int max_lanes = std::numeric_limits<std::uint16_t>::max();
 
 std::vector<std::string> function_names() {

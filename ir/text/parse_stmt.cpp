@@ -8,7 +8,7 @@
 namespace lathe::text {
 namespace {
 
-constexpr int max_depth = 4000;
+constexpr int max_depth = 2000;
 
 std::optional<ForKind> for_kind(std::string_view word) {
   for (const ForKind kind : {ForKind::parallel, ForKind::vectorized, ForKind::unrolled, ForKind::bound}) {
@@ -40,7 +40,7 @@ Stmt Parser::braced() {
 }
 
 Stmt Parser::list() {
-  const Level level(*this);
+  const Level level(*this, 4);
   struct OpenLet {
     Token at;
     VarRef variable;

@@ -107,15 +107,16 @@ class Parser {
   std::vector<int> value_list(const std::unordered_map<std::string, int>& numbers);
   int value(const std::unordered_map<std::string, int>& numbers);
 
-  /// Counts one level of the parser's own recursion while it lives.
+  /// Counts one turn of the parser's own recursion while it lives.
   class Level {
    public:
-    explicit Level(Parser& parser);
-    ~Level() { --parser_.level_; }
+    explicit Level(Parser& parser, int weight = 1);
+    ~Level() { parser_.level_ -= weight_; }
     Level(const Level&) = delete;
 
    private:
     Parser& parser_;
+    const int weight_;
   };
 
   Source source_;

@@ -122,7 +122,7 @@ TEST(ParseError, DeepNestingIsAnErrorAndNoCrash) {
            open + "x[0] = x[0]" + repeat(" + x[0]", n) + "}", open + repeat("if p[0] {", n), open + repeat("if p[0] {} else ", n) + "{} }",
            open + repeat("let a = n {", n), open + repeat("block() {", n), open + repeat("while p[0] {", n),
            open + "x[" + repeat("n + (", n), open + "p[0] = " + repeat("p[0] || p[0] && n < n + n * (n | ", n),
-           open + "x[0] = " + repeat("x[0] + (", 900) + repeat("x[0]" + repeat(" + x[0]", 3500) + ")", 900) + "}"}) {
+           open + "x[0] = " + repeat("x[0] + (", 900) + repeat("x[0]" + repeat(" + x[0]", 1700) + ")", 900) + "}"}) {
     EXPECT_THROW(parse_func(text), InputError) << text.substr(0, 80);
   }
   std::string lets = open;
@@ -131,9 +131,9 @@ TEST(ParseError, DeepNestingIsAnErrorAndNoCrash) {
 }
 
 TEST(ParseError, LimitedNestingParsesAndPrints) {
-  const std::string text = "func f(x: f32[4]) {\n  x[0] = " + repeat("(x[0] + ", 400) + "x[0]" + repeat(")", 400) + "\n}";
+  const std::string text = "func f(x: f32[4]) {\n  x[0] = " + repeat("(x[0] + ", 300) + "x[0]" + repeat(")", 300) + "\n}";
   EXPECT_NO_THROW(print(parse_func(text)));
-  EXPECT_NO_THROW(print(parse_func("func f(x: f32[4]) {\n  x[0] = x[0]" + repeat(" + x[0]", 3500) + "\n}")));
+  EXPECT_NO_THROW(print(parse_func("func f(x: f32[4]) {\n  x[0] = x[0]" + repeat(" + x[0]", 1800) + "\n}")));
 }
 
 /// Whatever stands in a file, parsing ends with a Func or an InputError.
