@@ -79,28 +79,29 @@ nb::object to_capsule(const Owned& owned, const nb::kwargs& options) {
   return make_capsule(make_managed<dlpack::ManagedTensor>(owned.storage), "dltensor");
 }
 
-/// The from_dlpack of the library that `type` comes from: its array namespace's, or its top-level module's.
+/// The from_dlpack of the library that `type` or one of its bases comes from: the type's own, or that of a module above it.
 nb::object find_from_dlpack(PyTypeObject* type) {
   const nb::handle handle(reinterpret_cast<PyObject*>(type));
   const nb::object own = nb::getattr(handle, "from_dlpack", nb::none());
   if (!own.is_none()) return own;
   const nb::object modules = nb::module_::import_("sys").attr("modules");
-  std::string module = nb::cast<std::string>(handle.attr("__module__"));
-  for (;;) {
-    const nb::object found = modules.attr("get")(module);
-    if (!found.is_none()) {
-      const nb::object function = nb::getattr(found, "from_dlpack", nb::none());
+  for (const nb::handle base : nb::borrow<nb::tuple>(handle.attr("__mro__"))) {
+    std::string module = nb::cast<std::string>(base.attr("__module__"));
+    // jaxlib's arrays are jax's.
+    if (module.rfind("jaxlib", 0) == 0) return nb::module_::import_("jax").attr("dlpack").attr("from_dlpack");
+    for (;;) {
+      const nb::object found = modules.attr("get")(module);
+      const nb::object function = found.is_none() ? nb::object(nb::none()) : nb::getattr(found, "from_dlpack", nb::none());
       if (!function.is_none()) return function;
+      const size_t dot = module.rfind('.');
+      if (dot == std::string::npos) break;
+      module.resize(dot);
     }
-    const size_t dot = module.rfind('.');
-    if (dot == std::string::npos) break;
-    module.resize(dot);
   }
-  // jaxlib's arrays are jax's.
-  if (module == "jaxlib") return nb::module_::import_("jax").attr("dlpack").attr("from_dlpack");
-  throw InputError(Mistake::type, fmt::format("{} can be read through __dlpack__, but its library has no from_dlpack to "
-                                              "make a result with: pass out=",
-                                              module));
+  throw InputError(Mistake::type,
+                   fmt::format("{}.{} can be read through __dlpack__, but its library has no from_dlpack to make a result "
+                               "with: pass out=",
+                               nb::cast<std::string>(handle.attr("__module__")), type->tp_name));
 }
 
 }  // namespace
