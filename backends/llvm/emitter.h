@@ -34,6 +34,7 @@ struct KernelModule {
   int outlined = 0;
 
  private:
+  void refuse_large_register_buffers() const;
   std::unordered_map<std::string, AliasScopes> scopes_;
 };
 

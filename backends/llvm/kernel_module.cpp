@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Verifier.h>
 
@@ -32,6 +33,7 @@ KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device&
       for (const Buffer& buffer : buffer_params(func))
         if (buffer->name == one) may_alias.insert(buffer.get());
   }
+  refuse_large_register_buffers();
   llvm::MDBuilder metadata(context);
   llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain();
   std::vector<std::pair<std::string, llvm::MDNode*>> classes;
@@ -48,6 +50,17 @@ KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device&
       if (other != alias) others.push_back(other_scope);
     scopes_[alias] = {llvm::MDNode::get(context, {scope}), others.empty() ? nullptr : llvm::MDNode::get(context, others)};
   }
+}
+
+/// Each alone: how many are live together is the register allocator's to see.
+void KernelModule::refuse_large_register_buffers() const {
+  const std::int64_t capacity = std::int64_t{device.vector_registers} * device.vector_bits;
+  std::unordered_map<const BufferNode*, std::int64_t> bits;
+  for (const Slot& slot : info.slots()) bits[slot.buffer] += std::int64_t{slot.lanes} * slot.buffer->dtype.bits;
+  for (auto& [buffer, used] : bits)
+    if (used > capacity)
+      throw Refusal("emit", 5, fmt::format("register buffer {} takes {} bits, and the register file of {} holds {} ({} of {} bits)",
+                                           buffer->name, used, device.cpu, capacity, device.vector_registers, device.vector_bits));
 }
 
 KernelModule::AliasScopes KernelModule::alias_scopes(const BufferNode* buffer) const {

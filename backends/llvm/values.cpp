@@ -2,6 +2,7 @@
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "ir/error.h"
 
@@ -158,7 +159,8 @@ llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
   return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
 }
 
-// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest.
+// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest. Where the operands are equal
+// or unordered the hardware's maximum is y, so it stands in for y: the bits are then merged into it in place.
 llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y)) {
@@ -166,12 +168,26 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
     // Adding +0 turns a -0 that met +0 into +0, and changes nothing else.
     return c->isZero() && !c->isNegative() ? b.CreateFAdd(larger, y) : larger;
   }
-  llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOGT(x, y), x, y);
-  llvm::Value *xs = to_bits(x), *ys = to_bits(y);
-  const unsigned bits = xs->getType()->getScalarSizeInBits();
-  llvm::Value* not_sign = llvm::ConstantInt::get(xs->getType(), llvm::APInt::getSignedMaxValue(bits));
-  llvm::Value* merged = b.CreateOr(b.CreateAnd(xs, ys), b.CreateAnd(b.CreateOr(xs, ys), not_sign));
-  return b.CreateSelect(b.CreateFCmpUEQ(x, y), from_bits(merged, x->getType()), ordered);
+  llvm::Value* ordered = to_bits(b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
+  llvm::Value* bits = to_bits(x);
+  const unsigned width = bits->getType()->getScalarSizeInBits();
+  llvm::Value* not_sign = llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width));
+  llvm::Value* merged = majority(ordered, bits, not_sign);
+  return from_bits(b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered), x->getType());
+}
+
+/// (x & y) | ((x | y) & z): one instruction where there is ternary logic, which LLVM does not find by itself.
+llvm::Value* FloatEmitter::majority(llvm::Value* x, llvm::Value* y, llvm::Value* z) {
+  using namespace llvm::Intrinsic;
+  const unsigned width = x->getType()->getScalarSizeInBits();
+  const auto bits = x->getType()->isVectorTy() ? x->getType()->getPrimitiveSizeInBits().getFixedValue() : 0;
+  const bool words = width == 32;
+  const ID id = bits == 512   ? (words ? x86_avx512_pternlog_d_512 : x86_avx512_pternlog_q_512)
+                : bits == 256 ? (words ? x86_avx512_pternlog_d_256 : x86_avx512_pternlog_q_256)
+                : bits == 128 ? (words ? x86_avx512_pternlog_d_128 : x86_avx512_pternlog_q_128)
+                              : not_intrinsic;
+  if (traits.ternary_logic && id != not_intrinsic) return b.CreateIntrinsic(id, {}, {x, y, z, b.getInt32(0xe8)});
+  return b.CreateOr(b.CreateAnd(x, y), b.CreateAnd(b.CreateOr(x, y), z));
 }
 
 // ---- rounding ----

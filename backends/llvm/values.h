@@ -16,6 +16,7 @@ struct TargetTraits {
   bool half_conversion = false;     ///< f16 <-> f32 instructions
   bool rounding = false;            ///< floor, ceil, trunc and round to even as instructions
   bool fused_multiply_add = false;
+  bool ternary_logic = false;  ///< AVX-512's, on vectors of every width
 };
 
 llvm::Type* element_value_type(llvm::LLVMContext& context, DType dtype);
@@ -56,6 +57,7 @@ class FloatEmitter {
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
 
  private:
+  llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value);

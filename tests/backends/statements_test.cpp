@@ -201,6 +201,12 @@ func moving(out: f32[4]) stage end {
   }
 }
 
+TEST(Registers, RefuseABufferLargerThanTheRegisterFile) {
+  std::string text = "func large(out: f32[8]) stage end { block() { alloc r: f32[4096] @register\n";
+  for (int i = 0; i < 512; ++i) text += fmt::format("r[ramp({}, 1, 8)] = out[ramp(0, 1, 8)]\n", i * 8);
+  EXPECT_THROW(compile_to_object(parse_func(text + "out[ramp(0, 1, 8)] = r[ramp(8, 1, 8)] } }"), host_device("native")), Refusal);
+}
+
 TEST(Asserts, ReportTheFirstFailingLane) {
   const Func func = parse_func(R"(
 func take(x: f32[8], k: i64[16], out: f32[16]) stage end {
