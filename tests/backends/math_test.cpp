@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -179,23 +180,27 @@ TEST(Math, PowAtan2AndHypotAreWithinFourUlps) {
   check_binary<float>(BinaryOp::hypot, mpfr_hypot);
 }
 
-/// What the interpreter makes of op(x, y), element by element.
+/// What the interpreter makes of value(in0[i], in1[i], ..), element by element.
 template <class T>
-std::vector<T> interpreted(BinaryOp op, DType dtype, std::vector<T> x, std::vector<T> y) {
-  const auto n = static_cast<std::int64_t>(x.size());
-  std::vector<T> out(x.size());
+std::vector<T> interpreted(DType dtype, std::vector<std::vector<T>> in,
+                           const std::function<Expr(const std::vector<Expr>&)>& value) {
+  const auto n = static_cast<std::int64_t>(in[0].size());
   const VarRef i = Var::make("i");
-  const Buffer a = BufferNode::make("a", dtype, {index(n)}), b = BufferNode::make("b", dtype, {index(n)});
-  const Buffer c = BufferNode::make("c", dtype, {index(n)});
-  const Stmt body =
-      For::make(i, index(0), index(n), ForKind::serial, Store::make(c, {i}, binary(op, load(a, {i}), load(b, {i}))));
-  const Func func = FuncNode::make("oracle", {c, a, b}, body, {}, {}, Stage::flatten);
-  const auto host = [](std::vector<T>& v) {
+  std::vector<T> out(in[0].size());
+  std::vector<HostBuffer> buffers;
+  std::vector<Param> params;
+  std::vector<Expr> operands;
+  const auto add = [&](std::vector<T>& v) {
     auto* begin = reinterpret_cast<std::byte*>(v.data());
-    return HostBuffer{begin, begin, begin + v.size() * sizeof(T)};
+    buffers.push_back({begin, begin, begin + v.size() * sizeof(T)});
+    const Buffer buffer = BufferNode::make("b" + std::to_string(params.size()), dtype, {index(n)});
+    params.push_back(buffer);
+    return buffer;
   };
-  const std::vector<HostBuffer> buffers = {host(out), host(x), host(y)};
-  EXPECT_EQ(interpret(func, buffers, {}), 0);
+  const Buffer result = add(out);
+  for (std::vector<T>& v : in) operands.push_back(load(add(v), {i}));
+  const Stmt body = For::make(i, index(0), index(n), ForKind::serial, Store::make(result, {i}, value(operands)));
+  EXPECT_EQ(interpret(FuncNode::make("oracle", params, body, {}, {}, Stage::flatten), buffers, {}), 0);
   return out;
 }
 
@@ -214,7 +219,8 @@ void check_exact(BinaryOp op, DType dtype, const std::vector<T>& xs, std::vector
       const std::vector<T> x(y.size(), first);
       std::vector<T> out(y.size());
       kernel(out.data(), {x.data(), y.data()}, static_cast<std::int64_t>(y.size()));
-      const std::vector<T> expected = interpreted(op, dtype, x, y);
+      const std::vector<T> expected =
+          interpreted<T>(dtype, {x, y}, [&](const std::vector<Expr>& v) { return binary(op, v[0], v[1]); });
       for (size_t i = 0; i < y.size(); ++i) {
         ASSERT_TRUE(same(out[i], expected[i]))
             << to_string(op) << "(" << +first << ", " << +y[i] << ") = " << +out[i] << ", expected " << +expected[i]
@@ -249,6 +255,41 @@ TEST(Math, IntegerPowersAreExactModuloTheWidth) {
   check_exact<std::uint32_t>(BinaryOp::pow, u32, integers<std::uint32_t>(1, 40), integers<std::uint32_t>(2, 40));
   check_exact<std::int64_t>(BinaryOp::pow, i64, integers<std::int64_t>(1, 40), integers<std::int64_t>(2, 40));
   check_exact<std::uint64_t>(BinaryOp::pow, u64, integers<std::uint64_t>(1, 40), integers<std::uint64_t>(2, 40));
+}
+
+/// Units in the last place between two 16-bit floats, by their bits; 0 for two NaNs.
+int short_distance(std::uint16_t a, std::uint16_t b, int mantissa_bits) {
+  const auto is_nan = [&](std::uint16_t x) { return (x & 0x7fff) > ((0x7fff >> mantissa_bits) << mantissa_bits); };
+  if (is_nan(a) || is_nan(b)) return is_nan(a) && is_nan(b) ? 0 : 0x10000;
+  const auto ordered = [](std::uint16_t x) { return x & 0x8000 ? 0x8000 - x : static_cast<int>(x); };
+  return std::abs(ordered(a) - ordered(b));
+}
+
+TEST(Math, HalvesAreComputedInF32AndRoundedOnce) {
+  const UnaryOp functions[] = {UnaryOp::exp,   UnaryOp::exp2, UnaryOp::expm1,   UnaryOp::log,
+                               UnaryOp::log1p, UnaryOp::sin,  UnaryOp::cosh,    UnaryOp::tanh,
+                               UnaryOp::erf,   UnaryOp::sqrt, UnaryOp::atanh,   UnaryOp::rsqrt,
+                               UnaryOp::asinh, UnaryOp::sinh, UnaryOp::sigmoid, UnaryOp::floor};
+  std::vector<std::uint16_t> in;
+  for (int bits = 0; bits < 0x10000; bits += 13) in.push_back(static_cast<std::uint16_t>(bits));
+  while (in.size() % 64 != 0) in.push_back(0x8000);
+  for (const DType type : {f16, bf16}) {
+    for (const char* level : {"native", "avx2", "baseline"}) {
+      const Device device = host_device(level);
+      for (const UnaryOp op : functions) {
+        std::vector<std::uint16_t> out(in.size());
+        const ElementwiseKernel kernel(op, type, device, device.lanes(32));
+        kernel(out.data(), {in.data()}, static_cast<std::int64_t>(in.size()));
+        const std::vector<std::uint16_t> expected =
+            interpreted<std::uint16_t>(type, {in}, [&](const std::vector<Expr>& x) { return unary(op, x[0]); });
+        for (size_t i = 0; i < in.size(); ++i) {
+          ASSERT_LE(short_distance(out[i], expected[i], type == f16 ? 10 : 7), 1)
+              << to_string(op) << " of " << to_string(type) << " with bits " << in[i] << ": " << out[i] << ", expected "
+              << expected[i] << ", " << level;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
