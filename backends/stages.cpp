@@ -83,7 +83,9 @@ void Pipeline::remove(const std::string& name) {
   passes.erase(passes.begin() + static_cast<std::ptrdiff_t>(place->index));
 }
 
-const std::vector<Pass>& Pipeline::passes(Stage stage) const { return stages_[static_cast<int>(stage)]; }
+const std::vector<Pass>& Pipeline::passes(Stage stage) const {
+  return stages_[static_cast<int>(stage)];
+}
 
 std::vector<std::string> Pipeline::pass_names() const {
   std::vector<std::string> names;

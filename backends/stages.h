@@ -15,8 +15,8 @@ struct Pass {
   std::function<Func(const Func&, const Device&)> run;
 };
 
-/// The passes of each stage, in order, for one family of devices. Adding a name twice, or an anchor that does not exist,
-/// is an InputError that lists the known names.
+/// The passes of each stage, in order, for one family of devices. Adding a name twice, or an anchor that does not
+/// exist, is an InputError that lists the known names.
 class Pipeline {
  public:
   void append(Stage stage, Pass pass);
@@ -50,8 +50,8 @@ struct LowerOptions {
   std::vector<PassTiming>* timings = nullptr;
 };
 
-/// Runs the stages that lie after func->stage, in order; the result's stage is the last one run to its end. The passes of
-/// `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there.
+/// Runs the stages that lie after func->stage, in order; the result's stage is the last one run to its end. The passes
+/// of `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there.
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options = {});
 
 }  // namespace lathe

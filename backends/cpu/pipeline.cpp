@@ -20,9 +20,13 @@ Pass pass(std::string name, Func (*run)(const Func&)) {
   return {std::move(name), [run](const Func& func, const Device&) { return run(func); }};
 }
 
-Pass pass(std::string name, Func (*run)(const Func&, const Device&)) { return {std::move(name), run}; }
+Pass pass(std::string name, Func (*run)(const Func&, const Device&)) {
+  return {std::move(name), run};
+}
 
-Func simplify_func(const Func& func) { return with_body(func, simplify(func->body, Bounds(func))); }
+Func simplify_func(const Func& func) {
+  return with_body(func, simplify(func->body, Bounds(func)));
+}
 
 Pipeline cpu_pipeline() {
   Pipeline p;

@@ -79,7 +79,6 @@ class Finder : public Visitor {
     for (const Expr& i : indices) {
       Affine a = without_lets(to_affine(i));
       if (a.lanes > 1) {
-        access.conditional = true;
         if (access.loops.empty() || access.loops.back().variable != lane_variable()) {
           access.loops.push_back({lane_variable(), Affine::of(0), Affine::of(a.lanes - 1)});
           access.loop_nodes.push_back(nullptr);
@@ -116,7 +115,7 @@ class Finder : public Visitor {
 }  // namespace
 
 std::unordered_map<const BufferNode*, BufferUses> find_uses(const Stmt& s, const std::vector<Buffer>& wanted,
-                                                                    Bounds& bounds) {
+                                                            Bounds& bounds) {
   std::unordered_map<const BufferNode*, BufferUses> found;
   for (const Buffer& buffer : wanted) found[buffer.get()];
   Finder(found, bounds).visit(s);

@@ -1,8 +1,8 @@
 #include "ir/passes/compact_buffers.h"
 
 #include "ir/analysis/simplify.h"
-#include "ir/passes/buffer_uses.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/buffer_uses.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -79,8 +79,9 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
   std::string space = buffer->space;
   if (is_value(shape, found.uses)) space = space::registers;
   if (!shrinks && space == buffer->space) return std::nullopt;
-  return Compacted{BufferNode::make(buffer->name, buffer->dtype, std::move(shape), space, {}, nullptr, buffer->alignment),
-                   std::move(origin)};
+  return Compacted{
+      BufferNode::make(buffer->name, buffer->dtype, std::move(shape), space, {}, nullptr, buffer->alignment),
+      std::move(origin)};
 }
 
 class Compactor : public Mutator {

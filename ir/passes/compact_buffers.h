@@ -8,10 +8,10 @@ namespace lathe {
 ///   for i: alloc T[64, 8]              for i: alloc T[1, 8]
 ///     for j: T[i, j] = ..        ->      for j: T[0, j] = ..
 ///
-/// A dimension shrinks where the least and the greatest index over the loops inside the scope are affine in what is outside,
-/// and lie a constant apart. What comes down to one element, and is not shared by a parallel loop, moves to registers.
-/// Runs after allocations have moved to their innermost scope, and before flatten, which fixes strides. An allocation with
-/// strides of its own, or one that a view looks at, keeps its shape.
+/// A dimension shrinks where the least and the greatest index over the loops inside the scope are affine in what is
+/// outside, and lie a constant apart. What comes down to one element, and is not shared by a parallel loop, moves to
+/// registers. Runs after allocations have moved to their innermost scope, and before flatten, which fixes strides. An
+/// allocation with strides of its own, or one that a view looks at, keeps its shape.
 Func compact_buffers(const Func& func);
 
 }  // namespace lathe

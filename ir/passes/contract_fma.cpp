@@ -95,7 +95,9 @@ bool is_sum(const Expr& e) {
   return binary && (binary->op == BinaryOp::add || binary->op == BinaryOp::sub);
 }
 
-bool has_fma(DType dtype) { return dtype.code == TypeCode::floating && dtype.bits >= 32; }
+bool has_fma(DType dtype) {
+  return dtype.code == TypeCode::floating && dtype.bits >= 32;
+}
 
 /// How often each Let-bound variable is used, and how often as a term of a sum.
 struct LetUses {
@@ -155,7 +157,8 @@ class Contractor : public Mutator {
     if (!folds) return Mutator::mutate_Let(s, node);
     // The factors are bound where the product was: what they load is loaded there.
     Factors factors{mutate(product->a), mutate(product->b)};
-    VarRef a = Var::make(variable->name + "_a", factors.a->dtype), b = Var::make(variable->name + "_b", factors.b->dtype);
+    VarRef a = Var::make(variable->name + "_a", factors.a->dtype),
+           b = Var::make(variable->name + "_b", factors.b->dtype);
     products_[variable] = {a, b};
     Stmt body = mutate(node->body);
     return Let::make(a, std::move(factors.a), Let::make(b, std::move(factors.b), std::move(body)));

@@ -22,7 +22,7 @@ struct PendingInit {
 
 class ReductionLowerer : public Mutator {
  public:
-  explicit ReductionLowerer(const Func& func) : bounds_(func) {}
+  explicit ReductionLowerer(const Func& func) : bounds_(func), facts_(func) {}
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
@@ -38,8 +38,9 @@ class ReductionLowerer : public Mutator {
     for (PendingInit& init : pending_) {
       if (init.loops.count(node->variable.get())) {
         VarRef copy = Var::make(node->variable->name + "_init");
-        init.nest = For::make(copy, node->min, node->extent, node->for_kind,
-                              substitute(init.nest, {{node->variable.get(), copy}}), node->annotations, node->thread_axis);
+        init.nest =
+            For::make(copy, node->min, node->extent, node->for_kind,
+                      substitute(init.nest, {{node->variable.get(), copy}}), node->annotations, node->thread_axis);
       }
       if (init.target == node) before.push_back(init.nest);
     }
@@ -49,7 +50,9 @@ class ReductionLowerer : public Mutator {
     return Seq::make(std::move(before));
   }
 
-  Stmt mutate_If(const Stmt& s, const If* node) override { return behind_barrier([&] { return Mutator::mutate_If(s, node); }); }
+  Stmt mutate_If(const Stmt& s, const If* node) override {
+    return behind_barrier([&] { return Mutator::mutate_If(s, node); });
+  }
   Stmt mutate_While(const Stmt& s, const While* node) override {
     return behind_barrier([&] { return Mutator::mutate_While(s, node); });
   }
@@ -99,7 +102,8 @@ class ReductionLowerer : public Mutator {
     }
     for (const Var* var : reduce_vars) {
       // An iter of an outer block drives the reduction as well: only the guard sees its start.
-      bool is_loop = std::any_of(path_.begin(), path_.end(), [&](const For* loop) { return loop && loop->variable.get() == var; });
+      bool is_loop =
+          std::any_of(path_.begin(), path_.end(), [&](const For* loop) { return loop && loop->variable.get() == var; });
       legal &= is_loop;
     }
     PendingInit init;
@@ -161,10 +165,13 @@ class ReductionLowerer : public Mutator {
     Expr at_start;
     for (Iter& iter : f.iters) {
       if (iter.kind == IterKind::space) continue;
-      if (!proves(bounds_, ge(iter.domain.extent, index(1)))) {
-        throw Refusal("lower_reductions", 1,
-                      "lower_reductions refused: condition 1, a reduction whose loops drive both space and reduce iters has a "
-                      "reduce domain that is never empty: block " + f.name + ", iter " + iter.variable->name);
+      // Not by what holds inside the loops: those are what may be empty.
+      if (!proves(facts_, ge(iter.domain.extent, index(1)))) {
+        throw Refusal(
+            "lower_reductions", 1,
+            "lower_reductions refused: condition 1, a reduction whose loops drive both space and reduce iters has a "
+            "reduce domain that is never empty: block " +
+                f.name + ", iter " + iter.variable->name);
       }
       iter.kind = IterKind::ordered;
       at_start = logical_and(at_start, eq(iter.variable, iter.domain.min));
@@ -173,7 +180,8 @@ class ReductionLowerer : public Mutator {
     f.init = nullptr;
     // A reducer implies that the outputs are read; without one the reads must say so.
     for (const Region& write : f.writes) {
-      const bool listed = std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
+      const bool listed =
+          std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
       if (!listed) f.reads.push_back(write);
     }
     f.reducer.reset();
@@ -181,12 +189,15 @@ class ReductionLowerer : public Mutator {
   }
 
   Bounds bounds_;
+  const Bounds facts_;
   std::vector<const For*> path_;  ///< loops between the enclosing block and here; null for a barrier
   std::vector<PendingInit> pending_;
 };
 
 }  // namespace
 
-Func lower_reductions(const Func& func) { return with_body(func, ReductionLowerer(func).mutate(func->body)); }
+Func lower_reductions(const Func& func) {
+  return with_body(func, ReductionLowerer(func).mutate(func->body));
+}
 
 }  // namespace lathe

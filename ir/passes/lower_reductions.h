@@ -10,9 +10,9 @@ namespace lathe {
 ///       init: C[vi] = 0               ->       for k:
 ///       C[vi] = C[vi] + A[vi, vk]                block C(vi = i, vk = k): C[vi] = C[vi] + A[vi, vk]
 ///
-/// The init stands before the outermost loop that drives a reduce iter, in a copy of the loops below it that drive space
-/// iters: so it also runs when the reduce domain is empty. Where one loop drives both kinds, the block is guarded instead,
-/// by its reduce iters being at their start. Runs at `tiling`, when all loops have their final order.
+/// The init stands before the outermost loop that drives a reduce iter, in a copy of the loops below it that drive
+/// space iters: so it also runs when the reduce domain is empty. Where one loop drives both kinds, the block is guarded
+/// instead, by its reduce iters being at their start. Runs at `tiling`, when all loops have their final order.
 Func lower_reductions(const Func& func);
 
 }  // namespace lathe

@@ -26,9 +26,12 @@ std::int64_t weight(const Stmt& s) {
       if (loop->for_kind == ForKind::unrolled && extent) return inner * std::max<std::int64_t>(*extent, 1);
       return inner + (is_point_loop(*loop) ? 0 : 1);
     }
-    case StmtKind::Block: return weight(s.as<Block>()->f.body);
-    case StmtKind::Let: return weight(s.as<Let>()->body);
-    case StmtKind::While: return 1 + weight(s.as<While>()->body);
+    case StmtKind::Block:
+      return weight(s.as<Block>()->f.body);
+    case StmtKind::Let:
+      return weight(s.as<Let>()->body);
+    case StmtKind::While:
+      return 1 + weight(s.as<While>()->body);
     case StmtKind::If: {
       const If* branch = s.as<If>();
       return weight(branch->then_case) + (branch->else_case ? weight(branch->else_case) : 0);
@@ -38,7 +41,8 @@ std::int64_t weight(const Stmt& s) {
       for (const Stmt& below : s.as<Seq>()->stmts) sum += weight(below);
       return sum;
     }
-    default: return 1;
+    default:
+      return 1;
   }
 }
 
@@ -110,10 +114,15 @@ class CutFinder : public Visitor {
     bool fits = true;
     switch (b->op) {
       case BinaryOp::lt:
-      case BinaryOp::le: distance = to_affine(b->b), fits = add_scaled(distance, to_affine(b->a), -1); break;
+      case BinaryOp::le:
+        distance = to_affine(b->b), fits = add_scaled(distance, to_affine(b->a), -1);
+        break;
       case BinaryOp::gt:
-      case BinaryOp::ge: distance = to_affine(b->a), fits = add_scaled(distance, to_affine(b->b), -1); break;
-      default: return std::nullopt;
+      case BinaryOp::ge:
+        distance = to_affine(b->a), fits = add_scaled(distance, to_affine(b->b), -1);
+        break;
+      default:
+        return std::nullopt;
     }
     if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) distance.constant -= 1;
     std::int64_t c = fits ? distance.coefficient(variable_) : 0;
@@ -245,8 +254,8 @@ class Partitioner : public Mutator {
     return For::make(variable, from, extent, loop.for_kind, mutate(renamed), loop.annotations);
   }
 
-  /// The least statement that holds every conditional one, then outwards as long as that adds little: a branch further out
-  /// runs less often.
+  /// The least statement that holds every conditional one, then outwards as long as that adds little: a branch further
+  /// out runs less often.
   static void narrow(const CutFinder& finder, Stmt* part, bool* direct) {
     std::vector<Stmt> chain{*part};
     while (Stmt inner = only_holder(finder, chain.back())) chain.push_back(inner);

@@ -11,12 +11,12 @@ namespace lathe {
 ///                                            for j in 0..8 vectorized:
 ///                                              if 24 + j < 29: B[..] = ..
 ///
-/// Affine conditions of Ifs and masks count, each at the innermost serial or parallel loop that it depends on; loops below it
-/// (unrolled, vectorized) are taken over their whole range. A serial loop directly around what is conditional is cut into
-/// pieces; a parallel one, or one that does more than that, gets a branch on its variable around the least part that covers
-/// the conditions. Symbolic extents are cut the same way. Nested tiles get up to four bodies (main, two edges, corner); past a
-/// budget of code nothing is split.
-/// Runs before loops are vectorized, whose bodies would otherwise carry masks everywhere.
+/// Affine conditions of Ifs and masks count, each at the innermost serial or parallel loop that it depends on; loops
+/// below it (unrolled, vectorized) are taken over their whole range. A serial loop directly around what is conditional
+/// is cut into pieces; a parallel one, or one that does more than that, gets a branch on its variable around the least
+/// part that covers the conditions. Symbolic extents are cut the same way. Nested tiles get up to four bodies (main,
+/// two edges, corner); past a budget of code nothing is split. Runs before loops are vectorized, whose bodies would
+/// otherwise carry masks everywhere.
 Func partition_loops(const Func& func);
 
 }  // namespace lathe

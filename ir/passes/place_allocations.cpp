@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/analysis/simplify.h"
-#include "ir/passes/buffer_uses.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/buffer_uses.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -14,8 +14,8 @@ std::span<const LoopRange> below(const BufferUse& access, size_t depth) {
   return std::span(access.loops).subspan(std::min(depth, access.loops.size()));
 }
 
-/// Do some dimensions, at indices that all accesses share and that vary with the loop at `depth` alone, spell out its variable?
-/// So they do after loops were fused: T[f // 12, f % 12, j].
+/// Do some dimensions, at indices that all accesses share and that vary with the loop at `depth` alone, spell out its
+/// variable? So they do after loops were fused: T[f // 12, f % 12, j].
 bool spells_variable(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
   const VarRef& variable = accesses[0].loops[depth].variable;
   Expr spelled = index(0);
@@ -47,13 +47,25 @@ bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds
     bool apart = true;
     for (const BufferUse& access : accesses) {
       Affine rest = access.indices[d];
-      if (rest.coefficient(variable) != c || !add_term(rest, variable, -c)) { apart = false; break; }
+      if (rest.coefficient(variable) != c || !add_term(rest, variable, -c)) {
+        apart = false;
+        break;
+      }
       std::optional<Affine> low = extreme(rest, below(access, depth + 1), false, bounds);
       std::optional<Affine> high = extreme(rest, below(access, depth + 1), true, bounds);
-      if (!low || !high) { apart = false; break; }
+      if (!low || !high) {
+        apart = false;
+        break;
+      }
       if (!origin) origin = low;
-      if (!add_scaled(*low, *origin, -1) || !add_scaled(*high, *origin, -1)) { apart = false; break; }
-      if (!low->is_constant() || !high->is_constant()) { apart = false; break; }
+      if (!add_scaled(*low, *origin, -1) || !add_scaled(*high, *origin, -1)) {
+        apart = false;
+        break;
+      }
+      if (!low->is_constant() || !high->is_constant()) {
+        apart = false;
+        break;
+      }
       least = std::min(least, low->constant);
       greatest = std::max(greatest, high->constant);
     }
@@ -62,7 +74,8 @@ bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds
   return spells_variable(accesses, depth, bounds);
 }
 
-/// The box that an unconditional store fills without gaps while `inner` runs, as first and last index of each dimension.
+/// The box that an unconditional store fills without gaps while `inner` runs, as first and last index of each
+/// dimension.
 struct Box {
   std::vector<Affine> low, high;
 };
@@ -94,7 +107,8 @@ std::optional<Box> filled_box(const BufferUse& store, std::span<const LoopRange>
     if (!low || !high) return std::nullopt;
     // Anything but the digits would make the ends more than the span apart.
     Affine distance = *high;
-    if (!add_scaled(distance, *low, -1) || !distance.is_constant() || distance.constant != span - 1) return std::nullopt;
+    if (!add_scaled(distance, *low, -1) || !distance.is_constant() || distance.constant != span - 1)
+      return std::nullopt;
     box.low.push_back(*low);
     box.high.push_back(*high);
   }
@@ -126,9 +140,8 @@ bool covers(const BufferUse& store, const BufferUse& read, const Bounds& bounds)
 bool every_read_covered(const std::vector<BufferUse>& accesses, const Bounds& bounds) {
   for (const BufferUse& read : accesses) {
     if (!read.reads) continue;
-    bool covered = std::any_of(accesses.begin(), accesses.end(), [&](const BufferUse& store) {
-      return store.writes && covers(store, read, bounds);
-    });
+    bool covered = std::any_of(accesses.begin(), accesses.end(),
+                               [&](const BufferUse& store) { return store.writes && covers(store, read, bounds); });
     if (!covered) return false;
   }
   return true;
@@ -141,7 +154,8 @@ const For* find_home(const BufferUses& found, const Bounds& bounds) {
   size_t common = all[0].loop_nodes.size();
   for (const BufferUse& access : all) {
     size_t same = 0;
-    while (same < std::min(common, access.loop_nodes.size()) && access.loop_nodes[same] == all[0].loop_nodes[same]) ++same;
+    while (same < std::min(common, access.loop_nodes.size()) && access.loop_nodes[same] == all[0].loop_nodes[same])
+      ++same;
     common = same;
   }
   const For* home = nullptr;
@@ -206,6 +220,8 @@ class Placer : public Mutator {
 
 }  // namespace
 
-Func place_allocations(const Func& func) { return with_body(func, Placer(func).mutate(func->body)); }
+Func place_allocations(const Func& func) {
+  return with_body(func, Placer(func).mutate(func->body));
+}
 
 }  // namespace lathe

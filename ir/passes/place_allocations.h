@@ -10,10 +10,10 @@ namespace lathe {
 ///       for j: T[i, j] = ..                     for j: T[i, j] = ..
 ///       for j: B[i, j] = f(T[i, j])             for j: B[i, j] = f(T[i, j])
 ///
-/// Never into a loop that carries values of the buffer from one iteration to another, and never into a vectorized or unrolled
-/// loop, whose iterations share registers. Runs behind lower_blocks and before compact_buffers, which then shrinks the buffer
-/// to what one iteration touches; a buffer that lands in a parallel loop becomes private to a worker. An allocation without
-/// uses goes.
+/// Never into a loop that carries values of the buffer from one iteration to another, and never into a vectorized or
+/// unrolled loop, whose iterations share registers. Runs behind lower_blocks and before compact_buffers, which then
+/// shrinks the buffer to what one iteration touches; a buffer that lands in a parallel loop becomes private to a
+/// worker. An allocation without uses goes.
 Func place_allocations(const Func& func);
 
 }  // namespace lathe

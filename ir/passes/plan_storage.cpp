@@ -116,16 +116,17 @@ class Liveness : public Visitor {
 
   Bounds bounds_;
   std::unordered_map<const BufferNode*, size_t> of_;
-  std::vector<size_t> depth_;                  ///< loops around each allocation
-  std::vector<int> loops_;                     ///< when each loop around here began
-  std::vector<std::vector<size_t>> touched_;   ///< allocations used in each loop around here
+  std::vector<size_t> depth_;                 ///< loops around each allocation
+  std::vector<int> loops_;                    ///< when each loop around here began
+  std::vector<std::vector<size_t>> touched_;  ///< allocations used in each loop around here
   bool in_parallel_ = false;
   int clock_ = 0;
 };
 
 /// First fit, the largest first: each goes to the lowest place that nothing alive with it holds. Returns the total.
 std::int64_t lay_out(std::vector<Allocation*> all) {
-  std::stable_sort(all.begin(), all.end(), [](const Allocation* a, const Allocation* b) { return a->bytes > b->bytes; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Allocation* a, const Allocation* b) { return a->bytes > b->bytes; });
   std::vector<Allocation*> placed;
   std::int64_t total = 0;
   for (Allocation* a : all) {
@@ -193,8 +194,9 @@ Func plan_storage(const Func& func) {
   BufferMap planned;
   for (const Allocation& a : liveness.allocations) {
     const Buffer& b = a.buffer;
-    planned[b.get()] = BufferNode::make(b->name, b->dtype, b->shape, a.worker ? space::worker : space::global, b->strides,
-                                        index(a.offset / b->dtype.bytes()), static_cast<int>(workspace_alignment));
+    planned[b.get()] =
+        BufferNode::make(b->name, b->dtype, b->shape, a.worker ? space::worker : space::global, b->strides,
+                         index(a.offset / b->dtype.bytes()), static_cast<int>(workspace_alignment));
   }
   Annotations attrs = func->attrs;
   attrs["shared_bytes"] = shared_bytes;

@@ -15,8 +15,8 @@ const std::int64_t* unrolled_count(const For& loop) {
   return loop.for_kind == ForKind::unrolled ? as_int(loop.extent) : nullptr;
 }
 
-/// Builds each copy of each statement once, from the original, whatever the depth of unrolled loops around it. What does not
-/// depend on an unrolled loop or on a name bound inside one is shared by all copies.
+/// Builds each copy of each statement once, from the original, whatever the depth of unrolled loops around it. What
+/// does not depend on an unrolled loop or on a name bound inside one is shared by all copies.
 class Unroller : public Mutator {
  public:
   explicit Unroller(const Func& func) : bounds_(func) {}
@@ -36,11 +36,16 @@ class Unroller : public Mutator {
     Expr a = mutate(node->a), b = mutate(node->b);
     if (a == node->a && b == node->b) return e;
     switch (node->op) {  // the folding builders
-      case BinaryOp::floor_div: return floor_div(a, b);
-      case BinaryOp::floor_mod: return floor_mod(a, b);
-      case BinaryOp::min: return min(a, b);
-      case BinaryOp::max: return max(a, b);
-      default: return Binary::make(node->op, std::move(a), std::move(b));
+      case BinaryOp::floor_div:
+        return floor_div(a, b);
+      case BinaryOp::floor_mod:
+        return floor_mod(a, b);
+      case BinaryOp::min:
+        return min(a, b);
+      case BinaryOp::max:
+        return max(a, b);
+      default:
+        return Binary::make(node->op, std::move(a), std::move(b));
     }
   }
 
@@ -101,8 +106,8 @@ class Unroller : public Mutator {
     if (depth_ == 0) return Mutator::mutate_Block(s, node);
     Block::Fields f = node->f;
     for (Buffer& alloc : f.allocs) {
-      Buffer copy = BufferNode::make(alloc->name, alloc->dtype, alloc->shape, alloc->space, alloc->strides, alloc->offset,
-                                     alloc->alignment, alloc->view_of);
+      Buffer copy = BufferNode::make(alloc->name, alloc->dtype, alloc->shape, alloc->space, alloc->strides,
+                                     alloc->offset, alloc->alignment, alloc->view_of);
       buffers_[alloc.get()] = copy;
       alloc = copy;
     }
@@ -168,7 +173,8 @@ class Unroller : public Mutator {
   Expr rebuilt(const Expr& e) {
     switch (e->kind) {
 #define LATHE_CASE(name) \
-  case ExprKind::name: return mutate_##name(e, static_cast<const name*>(e.get()));
+  case ExprKind::name:   \
+    return mutate_##name(e, static_cast<const name*>(e.get()));
       LATHE_EXPR_NODES(LATHE_CASE)
 #undef LATHE_CASE
     }
@@ -210,24 +216,32 @@ class Unroller : public Mutator {
       return std::any_of(all.begin(), all.end(), [&](const Expr& sub) { return varies(sub); });
     };
     switch (e->kind) {
-      case ExprKind::Unary: return varies(e.as<Unary>()->a);
-      case ExprKind::Binary: return varies(e.as<Binary>()->a) || varies(e.as<Binary>()->b);
+      case ExprKind::Unary:
+        return varies(e.as<Unary>()->a);
+      case ExprKind::Binary:
+        return varies(e.as<Binary>()->a) || varies(e.as<Binary>()->b);
       case ExprKind::Select: {
         const Select* select = e.as<Select>();
         return varies(select->condition) || varies(select->when_true) || varies(select->when_false);
       }
-      case ExprKind::Cast: return varies(e.as<Cast>()->value);
+      case ExprKind::Cast:
+        return varies(e.as<Cast>()->value);
       case ExprKind::Load: {
         const Load* load = e.as<Load>();
         return varying_buffers_.count(load->buffer.get()) || any(load->indices) || (load->mask && varies(load->mask));
       }
-      case ExprKind::Ramp: return varies(e.as<Ramp>()->base) || varies(e.as<Ramp>()->stride);
-      case ExprKind::Broadcast: return varies(e.as<Broadcast>()->value);
-      case ExprKind::Shuffle: return any(e.as<Shuffle>()->vectors);
-      case ExprKind::Call: return any(e.as<Call>()->args);
+      case ExprKind::Ramp:
+        return varies(e.as<Ramp>()->base) || varies(e.as<Ramp>()->stride);
+      case ExprKind::Broadcast:
+        return varies(e.as<Broadcast>()->value);
+      case ExprKind::Shuffle:
+        return any(e.as<Shuffle>()->vectors);
+      case ExprKind::Call:
+        return any(e.as<Call>()->args);
       case ExprKind::AddressOf:
         return varying_buffers_.count(e.as<AddressOf>()->buffer.get()) || any(e.as<AddressOf>()->indices);
-      default: return false;
+      default:
+        return false;
     }
   }
 

@@ -9,11 +9,11 @@ namespace lathe {
 ///     if io*8 + j < n:            ->   B[ramp(io*8, 1, 8)] = A[ramp(io*8, 1, 8), mask], mask
 ///       B[io*8 + j] = A[io*8 + j]
 ///
-/// What does not depend on the loop variable stays scalar, and is broadcast where a vector needs it. Conditions that vary
-/// become masks, computed once; a scalar load under a mask happens only when some lane wants it. What has no vector form
-/// (inner loops of varying extent, While, extern calls, stores to one place) runs lane by lane in a serial loop, and so does a
-/// vectorized loop around vectors, or one of unknown extent.
-/// Runs before unroll_loops, so that each body is vectorized once.
+/// What does not depend on the loop variable stays scalar, and is broadcast where a vector needs it. Conditions that
+/// vary become masks, computed once; a scalar load under a mask happens only when some lane wants it. What has no
+/// vector form (inner loops of varying extent, While, extern calls, stores to one place) runs lane by lane in a serial
+/// loop, and so does a vectorized loop around vectors, or one of unknown extent. Runs before unroll_loops, so that each
+/// body is vectorized once.
 Func vectorize_loops(const Func& func);
 
 }  // namespace lathe

@@ -35,7 +35,8 @@ class Vectorizer : public Mutator {
   }
 
   Expr mutate_Select(const Expr& e, const Select* node) override {
-    Expr condition = mutate(node->condition), when_true = mutate(node->when_true), when_false = mutate(node->when_false);
+    Expr condition = mutate(node->condition), when_true = mutate(node->when_true),
+         when_false = mutate(node->when_false);
     if (condition == node->condition && when_true == node->when_true && when_false == node->when_false) return e;
     return Select::make(widen(condition), widen(when_true), widen(when_false));
   }
@@ -193,12 +194,15 @@ class Vectorizer : public Mutator {
     Expr zero = index(0);
     Expr a_step = x ? x->stride : zero, b_step = y ? y->stride : zero;
     switch (op) {
-      case BinaryOp::add: return ramp(a_base + b_base, a_step + b_step);
-      case BinaryOp::sub: return ramp(a_base - b_base, a_step - b_step);
+      case BinaryOp::add:
+        return ramp(a_base + b_base, a_step + b_step);
+      case BinaryOp::sub:
+        return ramp(a_base - b_base, a_step - b_step);
       case BinaryOp::mul:
         if (x && y) return nullptr;
         return x ? ramp(a_base * b, a_step * b) : ramp(a * b_base, a * b_step);
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
   Expr ramp(const Expr& base, const Expr& step) const {
@@ -294,10 +298,10 @@ class Vectorizer : public Mutator {
   const For& loop_;
   const int lanes_;
   Bounds bounds_;
-  Substitution wide_;  ///< varying variables to their vectors
-  BufferMap private_;  ///< what iterations allocate, with a dimension of lanes behind
-  Expr mask_;          ///< lanes that are active; null means all
-  bool some_lane_runs_ = true;  ///< mask_ always has its first lane
+  Substitution wide_;             ///< varying variables to their vectors
+  BufferMap private_;             ///< what iterations allocate, with a dimension of lanes behind
+  Expr mask_;                     ///< lanes that are active; null means all
+  bool some_lane_runs_ = true;    ///< mask_ always has its first lane
   std::vector<Expr> conditions_;  ///< the scalar conditions that mask_ was made of
   std::vector<VarRef> any_uses_;
 };

@@ -4,8 +4,8 @@
 
 namespace lathe {
 
-/// The body of `loop` with its variable widened to `lanes` lanes, or null when some statement has no vector form and cannot
-/// be run lane by lane on its own. `bounds` knows what holds around the loop. The body holds no vectors yet.
+/// The body of `loop` with its variable widened to `lanes` lanes, or null when some statement has no vector form and
+/// cannot be run lane by lane on its own. `bounds` knows what holds around the loop. The body holds no vectors yet.
 Stmt vectorize(const For& loop, int lanes, const Bounds& bounds);
 
 }  // namespace lathe

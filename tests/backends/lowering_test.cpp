@@ -1,9 +1,10 @@
-// Whole operators through schedule and lowering: after every pass the Func verifies, prints and parses back to itself, and
-// computes what the traced Func computes; so does the compiled kernel.
+// Whole operators through schedule and lowering: after every pass the Func verifies, prints and parses back to itself,
+// and computes what the traced Func computes; so does the compiled kernel.
 #include <cmath>
 #include <random>
 
 #include "backends/stages.h"
+#include "ir/analysis/simplify.h"
 #include "ir/analysis/verify.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -58,7 +59,8 @@ std::vector<Program> programs() {
   product("empty_sum", 4, 0, 20);
   product("empty", 0, 4, 20);
   {
-    Tensor q = in("q", {2, 2, 5, 16}), k = in("k", {2, 2, 5, 16}), v = in("v", {2, 2, 5, 16}), mask = in("mask", {2, 1, 1, 5});
+    Tensor q = in("q", {2, 2, 5, 16}), k = in("k", {2, 2, 5, 16}), v = in("v", {2, 2, 5, 16}),
+           mask = in("mask", {2, 1, 1, 5});
     Tensor scores = add(multiply(matmul(q, permute_dims(k, {0, 1, 3, 2})), literal(f32, 0.25)), mask);
     add_program("attention", {q, k, v, mask}, {matmul(softmax(scores), v)});
   }
@@ -83,9 +85,14 @@ std::vector<Program> programs() {
   return all;
 }
 
-Bytes random_bytes(const Buffer& buffer, std::mt19937& random) {
+std::int64_t value_of(const Expr& extent, const Substitution& scalars) {
+  Expr value = simplify(substitute(extent, scalars));
+  return *as_int(value);
+}
+
+Bytes random_bytes(const Buffer& buffer, std::mt19937& random, const Substitution& scalars = {}) {
   std::int64_t count = 1;
-  for (const Expr& extent : buffer->shape) count *= *as_int(extent);
+  for (const Expr& extent : buffer->shape) count *= value_of(extent, scalars);
   Bytes bytes(static_cast<size_t>(count * buffer->dtype.bytes()));
   for (std::int64_t i = 0; i < count; ++i) {
     std::byte* at = bytes.data() + i * buffer->dtype.bytes();
@@ -122,11 +129,11 @@ Bytes random_bytes(const Buffer& buffer, std::mt19937& random) {
 }
 
 /// As run_interpreted, but a read of what was never written traps.
-Outcome run_strictly(const Func& func, std::vector<Bytes> buffers) {
+Outcome run_strictly(const Func& func, std::vector<Bytes> buffers, const std::vector<std::int64_t>& scalars = {}) {
   std::vector<HostBuffer> host;
   for (Bytes& bytes : buffers) host.push_back({bytes.data(), bytes.data(), bytes.data() + bytes.size()});
   Outcome outcome;
-  outcome.status = interpret(func, host, {}, {}, &outcome.message, &outcome.index);
+  outcome.status = interpret(func, host, scalars, {}, &outcome.message, &outcome.index);
   outcome.buffers = std::move(buffers);
   return outcome;
 }
@@ -160,7 +167,9 @@ TEST_P(Lowering, KeepsTheMeaningAfterEveryPass) {
       std::string text = print(func);
       ASSERT_TRUE(equal(parse_func(text), func)) << "after " << pass << "\n" << text;
       for (const Finding& finding : verify(func)) {
-        ASSERT_FALSE(finding.proved_wrong) << "after " << pass << ": " << finding.rule << ": " << finding.message << "\n" << text;
+        ASSERT_FALSE(finding.proved_wrong)
+            << "after " << pass << ": " << finding.rule << ": " << finding.message << "\n"
+            << text;
       }
       if (calls_extern(func)) return;
       ASSERT_TRUE(agree(traced, expected, run_strictly(func, arguments))) << "after " << pass << "\n" << text;
@@ -172,6 +181,70 @@ TEST_P(Lowering, KeepsTheMeaningAfterEveryPass) {
     }
   }
 }
+
+/// `n` is a scalar parameter: one kernel for every length.
+struct SymbolicProgram {
+  std::string name;
+  std::function<Func(const VarRef& n)> trace;
+};
+
+std::vector<SymbolicProgram> symbolic_programs() {
+  auto one = [](Tensor x, Tensor result) { return make_func("f", {x}, {result}); };
+  return {{"gelu",
+           [=](const VarRef& n) {
+             Tensor x = input("x", f32, {index(3), n});
+             return one(x, gelu(x));
+           }},
+          {"softmax",
+           [=](const VarRef& n) {
+             Tensor x = input("x", f32, {n, index(19)});
+             return one(x, softmax(x));
+           }},
+          {"sum_of_rows",
+           [=](const VarRef& n) {
+             Tensor x = input("x", f32, {index(5), n});
+             return one(x, sum(x, std::vector<std::int64_t>{1}));
+           }},
+          {"sum_of_columns",
+           [=](const VarRef& n) {
+             Tensor x = input("x", f32, {index(5), n});
+             return one(x, sum(x, std::vector<std::int64_t>{0}));
+           }},
+          {"matmul",
+           [](const VarRef& n) {
+             Tensor x = input("x", f32, {n, index(24)}), y = input("y", f32, {index(24), index(37)});
+             return make_func("f", {x, y}, {matmul(x, y)});
+           }},
+          {"matmul_of_any_depth", [](const VarRef& n) {
+             Tensor x = input("x", f32, {index(9), n}), y = input("y", f32, {n, index(20)});
+             return make_func("f", {x, y}, {matmul(x, y)});
+           }}};
+}
+
+class SymbolicLowering : public ::testing::TestWithParam<SymbolicProgram> {};
+
+TEST_P(SymbolicLowering, OneKernelServesEveryLength) {
+  register_cpu();
+  Func traced = GetParam().trace(Var::make("n"));
+  for (auto& [name, device] : devices()) {
+    SCOPED_TRACE(name);
+    Func lowered = lower(auto_schedule(traced, device), device, find_pipeline("cpu"));
+    for (std::int64_t n : {0, 1, 7, 16, 40, 129}) {
+      Substitution scalars{{scalar_params(traced)[0].get(), index(n)}};
+      std::mt19937 random(7);
+      std::vector<Bytes> arguments;
+      for (const Buffer& buffer : buffer_params(traced)) arguments.push_back(random_bytes(buffer, random, scalars));
+      const Outcome expected = run_strictly(traced, arguments, {n});
+      ASSERT_TRUE(agree(traced, expected, run_strictly(lowered, arguments, {n}))) << "n " << n << "\n"
+                                                                                  << print(lowered);
+      EXPECT_TRUE(agree(traced, expected, run_compiled(lowered, device, arguments, {n}))) << "n " << n << "\n"
+                                                                                          << print(lowered);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, SymbolicLowering, ::testing::ValuesIn(symbolic_programs()),
+                         [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Operators, Lowering, ::testing::ValuesIn(programs()),
                          [](const auto& info) { return info.param.name; });

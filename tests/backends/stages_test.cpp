@@ -88,7 +88,8 @@ TEST(Lower, StopsAfterAStageAndResumesFromItsText) {
   Pipeline p = find_pipeline("cpu");
   Device device = host_device();
   Func whole = lower(copy_func(), device, p);
-  for (Stage stage : {Stage::begin, Stage::tuning, Stage::tiling, Stage::before_flatten, Stage::flatten, Stage::before_emit}) {
+  for (Stage stage :
+       {Stage::begin, Stage::tuning, Stage::tiling, Stage::before_flatten, Stage::flatten, Stage::before_emit}) {
     LowerOptions options;
     options.stop_after = stage;
     Func part = lower(copy_func(), device, p, options);
@@ -115,7 +116,9 @@ TEST(Lower, ReportsEachPassItsTimeAndWhetherItChangedAnything) {
   std::vector<PassTiming> timings;
   std::vector<std::pair<std::string, bool>> seen;
   options.timings = &timings;
-  options.after_pass = [&](Stage, const std::string& pass, const Func&, bool changed) { seen.emplace_back(pass, changed); };
+  options.after_pass = [&](Stage, const std::string& pass, const Func&, bool changed) {
+    seen.emplace_back(pass, changed);
+  };
   Pipeline p = find_pipeline("cpu");
   lower(copy_func(), host_device(), p, options);
   std::vector<std::string> names;

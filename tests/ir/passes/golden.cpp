@@ -89,9 +89,11 @@ Outcome run(const Func& func, const std::vector<std::int64_t>& scalars, int seed
     count = empty ? 0 : count + 1;
     auto size = static_cast<size_t>(buffer->dtype.bytes());
     outcome.buffers.emplace_back(static_cast<size_t>(count) * size);
-    for (std::int64_t i = 0; i < count; ++i) fill(buffer->dtype, outcome.buffers.back().data() + size * static_cast<size_t>(i), random);
+    for (std::int64_t i = 0; i < count; ++i)
+      fill(buffer->dtype, outcome.buffers.back().data() + size * static_cast<size_t>(i), random);
   }
-  for (std::vector<std::byte>& bytes : outcome.buffers) host.push_back({bytes.data(), bytes.data(), bytes.data() + bytes.size()});
+  for (std::vector<std::byte>& bytes : outcome.buffers)
+    host.push_back({bytes.data(), bytes.data(), bytes.data() + bytes.size()});
   outcome.status = interpret(func, host, scalars, {}, &outcome.message, &outcome.index);
   if (outcome.status != 0) outcome.buffers.clear();  // outputs are unspecified then
   return outcome;

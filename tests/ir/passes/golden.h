@@ -23,8 +23,8 @@ struct GoldenCase {
 GoldenCase read_case(const std::string& path);
 void write_case(const GoldenCase& c, const std::string& after);
 
-/// Output buffers' bytes after interpreting `func` on seeded inputs whose float values are small integers, so that sums of
-/// products are exact in any order; and the status.
+/// Output buffers' bytes after interpreting `func` on seeded inputs whose float values are small integers, so that sums
+/// of products are exact in any order; and the status.
 struct Outcome {
   std::int32_t status = 0;
   std::string message;

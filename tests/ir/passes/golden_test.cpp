@@ -1,5 +1,5 @@
-// Every file in cases/ is one test: the pass that it names turns the Func above `# after` into the one below, and both do
-// the same. LATHE_UPDATE_GOLDEN=1 writes what the passes give now.
+// Every file in cases/ is one test: the pass that it names turns the Func above `# after` into the one below, and both
+// do the same. LATHE_UPDATE_GOLDEN=1 writes what the passes give now.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,12 +41,17 @@ Func lower_math_with_fma(const Func& func) {
 
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
-      {"lower_reductions", lower_reductions}, {"lower_blocks", lower_blocks},
-      {"place_allocations", place_allocations}, {"compact_buffers", compact_buffers},
-      {"partition_loops", partition_loops}, {"vectorize_loops", vectorize_loops},
-      {"unroll_loops", unroll_loops}, {"plan_storage", plan_storage},
+      {"lower_reductions", lower_reductions},
+      {"lower_blocks", lower_blocks},
+      {"place_allocations", place_allocations},
+      {"compact_buffers", compact_buffers},
+      {"partition_loops", partition_loops},
+      {"vectorize_loops", vectorize_loops},
+      {"unroll_loops", unroll_loops},
+      {"plan_storage", plan_storage},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
-      {"contract_fma", contract_with_fma}, {"lower_math", lower_math_with_fma}};
+      {"contract_fma", contract_with_fma},
+      {"lower_math", lower_math_with_fma}};
   return all;
 }
 
@@ -75,7 +80,8 @@ TEST_P(Golden, TransformsAsWrittenAndKeepsTheMeaning) {
     EXPECT_EQ(text, c.after);
   }
   EXPECT_TRUE(equal(parse_func(text), after)) << text;
-  for (const Finding& finding : verify(after)) EXPECT_FALSE(finding.proved_wrong) << "after: " << finding.message << "\n" << text;
+  for (const Finding& finding : verify(after))
+    EXPECT_FALSE(finding.proved_wrong) << "after: " << finding.message << "\n" << text;
   for (const std::vector<std::int64_t>& scalars : c.runs) {
     EXPECT_EQ(run(before, scalars, 1), run(after, scalars, 1)) << text;
   }
