@@ -22,11 +22,13 @@ if [ ! -x "$root/usr/bin/apt-get" ]; then
 fi
 
 # The host's way to its mirrors: certificates, apt's and pip's settings, name resolution.
-bundle=/etc/ssl/certs/ca-certificates.crt
-mkdir -p "$root/etc/ssl/certs" "$root/etc/apt/sources.list.d" "$root/etc/apt/apt.conf.d"
-[ -f $bundle ] && cp $bundle "$root$bundle"
-for file in /etc/pip.conf /etc/resolv.conf /etc/apt/sources.list.d/debian.sources; do
-  [ -f "$file" ] && cp "$file" "$root$file"
+# The bundle gets a place of its own, which no package overwrites.
+bundle=/etc/host-certificates.crt
+mkdir -p "$root/etc/apt/sources.list.d" "$root/etc/apt/apt.conf.d"
+cp /etc/ssl/certs/ca-certificates.crt "$root$bundle"
+[ ! -f "$root/etc/apt/sources.list" ] || : >"$root/etc/apt/sources.list"
+for file in /etc/resolv.conf /etc/apt/sources.list.d/debian.sources; do
+  [ ! -f "$file" ] || cp "$file" "$root$file"
 done
 grep -lisE 'proxy|cainfo' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$root/etc/apt/apt.conf.d" || true
 
