@@ -266,7 +266,8 @@ bool is_reduction_output(const Site& a, const Site& b) {
 
 }  // namespace
 
-std::vector<CarriedDependence> carried_dependences(const Stmt& loop_stmt, const Bounds& outer, size_t most) {
+std::vector<CarriedDependence> carried_dependences(const Stmt& loop_stmt, const Bounds& outer, size_t most,
+                                                   const std::function<bool(const Buffer&)>& considered) {
   std::vector<CarriedDependence> result;
   auto* loop = loop_stmt.as<For>();
   LATHE_CHECK(loop, "carried_dependences takes a loop");
@@ -279,6 +280,7 @@ std::vector<CarriedDependence> carried_dependences(const Stmt& loop_stmt, const 
   std::vector<const BufferNode*> written;
   for (const Site& site : collector.sites)
     if (site.writes) written.push_back(storage(site.region.buffer));
+  if (considered) std::erase_if(collector.sites, [&](const Site& site) { return !considered(site.region.buffer); });
   std::optional<Tester> tester;
   for (const Site& first : collector.sites)
     for (const Site& second : collector.sites) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "ir/analysis/regions.h"
@@ -40,7 +41,9 @@ struct CarriedDependence {
 
 /// What keeps the iterations of `loop` (a For) from running in any order, or at once: at most `most` findings, none only if
 /// all accesses are proved disjoint. Decided by affine tests on the difference of two iterations: bounds, divisibility, and
-/// injectivity of index maps, also of those that split one index over several dimensions.
-std::vector<CarriedDependence> carried_dependences(const Stmt& loop, const Bounds& outer = {}, size_t most = 1);
+/// injectivity of index maps, also of those that split one index over several dimensions. Only buffers of which `considered`
+/// (null: all) is true are looked at: what each iteration is to have for itself need not be told apart.
+std::vector<CarriedDependence> carried_dependences(const Stmt& loop, const Bounds& outer = {}, size_t most = 1,
+                                                   const std::function<bool(const Buffer&)>& considered = nullptr);
 
 }  // namespace lathe

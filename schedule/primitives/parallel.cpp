@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "ir/analysis/dependence.h"
 #include "schedule/access.h"
 #include "schedule/primitives/loop_kind.h"
 
@@ -14,25 +17,14 @@ struct Use {
   Region region;
 };
 
-void collect(const Stmt& s, const Block* skip, bool writes, std::vector<Use>& uses) {
+void collect_writes(const Stmt& s, std::vector<Use>& uses) {
   for_each_stmt(s, [&](const Stmt& at) {
     const Block* block = at.as<Block>();
-    if (!block || block == skip || block->f.iters.empty()) return;
+    if (!block || block->f.iters.empty()) return;
     Substitution map;
     for (size_t i = 0; i < block->f.iters.size(); ++i) map[block->f.iters[i].variable.get()] = block->f.bindings[i];
-    for (const Region& region : writes ? block->f.writes : block->f.reads) uses.push_back({at, substitute(region, map)});
+    for (const Region& region : block->f.writes) uses.push_back({at, substitute(region, map)});
   });
-}
-
-/// The dimensions' minima that use the loop, as text independent of inner loops: equal for two uses means that an iteration
-/// of the loop reads what it wrote itself.
-bool same_slice(const Region& a, const Region& b, const VarRef& loop) {
-  for (size_t d = 0; d < a.ranges.size(); ++d) {
-    const auto left = split_linear(a.ranges[d].min, loop), right = split_linear(b.ranges[d].min, loop);
-    if (left && right && left->first != 0 && left->first == right->first && a.ranges[d].min == b.ranges[d].min) return true;
-    if (left && right && left->first != 0 && constant_difference(a.ranges[d].min, b.ranges[d].min) == 0) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -55,9 +47,8 @@ void parallel(Schedule& schedule, const LoopRef& loop, std::int64_t grain) {
   for_each_stmt(node.body, check_other);
   require_space_iters(schedule, application, 3, at);
 
-  std::vector<Use> written, read;
-  collect(node.body, nullptr, true, written);
-  collect(node.body, nullptr, false, read);
+  std::vector<Use> written;
+  collect_writes(node.body, written);
   const auto used_outside = [&](const Buffer& buffer) {
     for (const Buffer& param : buffer_params(schedule.func())) {
       if (param == buffer) return true;
@@ -80,14 +71,15 @@ void parallel(Schedule& schedule, const LoopRef& loop, std::int64_t grain) {
              "a block below that does not use loop writes only buffers that nothing outside of loop reads or writes",
              use.block, fmt::format("writes the same elements of {} in every iteration", use.region.buffer->name));
     }
-    for (const Use& other : read) {
-      if (other.region.buffer != use.region.buffer || other.block == use.block) continue;
-      if (is_int(node.extent, 1) || same_slice(use.region, other.region, loop.variable)) continue;
-      if (used_outside(use.region.buffer)) {
-        refuse(schedule, application, 5, "what a block below reads of another block below comes from the same iteration",
-               other.block, fmt::format("may read what another iteration writes to {}", use.region.buffer->name));
-      }
-    }
+  }
+  // Instances of one block are told apart by its space iters; different blocks by what they touch.
+  constexpr size_t all = std::numeric_limits<size_t>::max();
+  for (const CarriedDependence& d : carried_dependences(at, bounds_at(schedule.func(), at), all, used_outside)) {
+    if (d.first.block == d.second.block) continue;
+    refuse(schedule, application, 5, "what a block below reads of another block below comes from the same iteration",
+           d.kind == DependenceKind::anti ? d.first.block : d.second.block,
+           fmt::format("may {} what another iteration writes to {}",
+                       d.kind == DependenceKind::output ? "overwrite" : "read", d.first.region.buffer->name));
   }
   Annotations annotations = node.annotations;
   annotations["parallel_grain"] = grain;
