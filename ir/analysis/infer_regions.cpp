@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ir/analysis/access_walk.h"
+#include "ir/analysis/prove.h"
 #include "ir/analysis/regions.h"
 
 namespace lathe {
@@ -18,15 +19,55 @@ class RegionCollector : public AccessWalk {
     if (!(access.is_write ? want_writes_ : want_reads_)) return;
     Region region = relax(access.region, bounds_, outer_, around_);
     // Regions of different provenance are never unioned: a block keeps a list.
-    for (Region& known : access.is_write ? writes : reads)
-      if (known.buffer == region.buffer && known.provenance == region.provenance && known.block == region.block) {
-        known = unite(known, region, around_);
+    auto& list = access.is_write ? writes : reads;
+    Region* last = nullptr;
+    size_t boxes = 0;
+    for (Region& known : list) {
+      if (!(known.buffer == region.buffer) || known.provenance != region.provenance || known.block != region.block) continue;
+      if (auto box = decided_box(known, region)) {
+        known = std::move(*box);
         return;
       }
-    (access.is_write ? writes : reads).push_back(std::move(region));
+      last = &known;
+      ++boxes;
+    }
+    constexpr size_t most_boxes = 4;
+    if (boxes < most_boxes)
+      list.push_back(std::move(region));
+    else
+      *last = unite(*last, region, around_);
   }
 
  private:
+  /// The bounding box, where it is known which of the two begins first, and which ends last, in every dimension: x[i] and
+  /// x[n - i] stay two elements rather than become what lies between them.
+  std::optional<Region> decided_box(const Region& a, const Region& b) const {
+    Region box = a;
+    for (size_t d = 0; d < a.ranges.size(); ++d) {
+      const Range &x = a.ranges[d], &y = b.ranges[d];
+      if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
+      Affine begin = to_affine(x.min), end = to_affine(x.min + x.extent), other_begin = to_affine(y.min);
+      Affine other_end = to_affine(y.min + y.extent);
+      auto first = earlier(begin, other_begin);
+      auto last = earlier(other_end, end);
+      if (!first || !last) return std::nullopt;
+      const Affine& low = *first ? begin : other_begin;
+      Affine extent = *last ? end : other_end;
+      if (!add_scaled(extent, low, -1)) return std::nullopt;
+      box.ranges[d] = {to_expr(low), to_expr(extent)};
+    }
+    return box;
+  }
+
+  /// a <= b, or b <= a; nothing when neither is proved.
+  std::optional<bool> earlier(const Affine& a, const Affine& b) const {
+    Affine d = b, reverse = a;
+    if (!add_scaled(d, a, -1) || !add_scaled(reverse, b, -1)) return std::nullopt;
+    if (prove_nonnegative(around_, d, quick_effort)) return true;
+    if (prove_nonnegative(around_, reverse, quick_effort)) return false;
+    return std::nullopt;
+  }
+
   const Bounds around_;
   bool want_reads_, want_writes_;
 };

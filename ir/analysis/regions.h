@@ -8,9 +8,9 @@ namespace lathe {
 
 /// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within are
 /// relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single element is
-/// not, for it is touched only where it exists (masks, Ifs). One region a buffer and
-/// provenance, in order of first access; a hint on an inner block replaces what would be inferred there. Buffers that are
-/// allocated within do not appear.
+/// not, for it is touched only where it exists (masks, Ifs). In order of first access; regions of one buffer and provenance
+/// become one where it is decided which begins first and which ends last, and at most four stay apart. A hint on an inner
+/// block replaces what would be inferred there. Buffers that are allocated within do not appear.
 std::vector<Region> read_regions(const Stmt& body, const Bounds& outer = {});
 std::vector<Region> write_regions(const Stmt& body, const Bounds& outer = {});
 /// Regions whose every element `body` writes for sure, whatever masks, predicates and Ifs say: subsets, always inferred;

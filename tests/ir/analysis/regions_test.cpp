@@ -126,6 +126,12 @@ TEST_F(Regions, StencilReadsItsHaloWithinTheBuffer) {
   EXPECT_EQ(texts(read_regions(s, bounds)), "A[i - 1:+3, 5]; ");
 }
 
+TEST_F(Regions, ElementsOfUnknownOrderStayApart) {
+  bounds.bind(i, Range{index(0), n});
+  Stmt s = Store::make(c, {i}, load(c, {i}) + load(c, {n - 1 - i}) + load(c, {i + 1}));
+  EXPECT_EQ(texts(read_regions(s, bounds)), "C[i:+2]; C[n - i - 1]; ");
+}
+
 TEST_F(Regions, DataDependentIndexReadsTheWholeDimension) {
   Buffer table = BufferNode::make("T", i64, {n});
   bounds.bind(i, Range{index(0), n});
