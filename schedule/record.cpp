@@ -8,10 +8,12 @@
 
 #include "ir/error.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
@@ -89,10 +91,12 @@ using Apply = std::function<void(Schedule&, const Line&)>;
 const std::map<std::string, Apply>& primitives() {
   static const std::map<std::string, Apply> table = {
       {"annotate", [](Schedule& s, const Line& l) { annotate(s, l.loop(0), l.string(1), l.integer(2)); }},
+      {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
+      {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},

@@ -7,9 +7,11 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
@@ -27,6 +29,9 @@ constexpr std::int64_t square_tile_wide = 4, square_tile_narrow = 2;
 /// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it would take
 /// longer to compile than all the rest.
 constexpr double costly_epilogue = 8;
+/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it lies so far
+/// apart (rows times the distance between them, in bytes) that pages and cache sets run short.
+constexpr std::int64_t packing_reuse = 12, packing_footprint = 512 * 1024;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first cache.
 constexpr std::int64_t folded_vectors = 4;
 
@@ -176,6 +181,7 @@ class Tiler {
     }
     LATHE_CHECK(!order.empty(), "a tile has a loop around it");
     tile_loop_ = order.back();
+    if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
     if (inner_row) order.push_back(*inner_row);
     if (inner_column) order.push_back(*inner_column);
     reorder(schedule_, order);
@@ -205,13 +211,43 @@ class Tiler {
     return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
   }
 
+  /// The operand that the vectors walk, when its panels are worth a copy.
+  std::optional<std::string> operand_to_pack(std::optional<std::int64_t> rows, std::int64_t tile_rows) const {
+    if (!shape_.rows || !rows || *rows / tile_rows < packing_reuse || shape_.reduce.empty()) return std::nullopt;
+    const Block& reduction = schedule_.node(block_);
+    for (const Access& access : block_accesses(reduction)) {
+      if (access.store || access.masked || access.strides[*shape_.vector_space] != 1 || access.strides[*shape_.rows] != 0) continue;
+      std::int64_t distance = 0, steps = 1;
+      bool known = true;
+      for (const size_t i : shape_.reduce) {
+        known &= access.strides[i].has_value();
+        distance = std::max(distance, access.strides[i].value_or(0));
+        steps *= extent_estimate(reduction.f.iters[i].domain.extent);
+      }
+      if (known && steps * distance * access.buffer->dtype.bytes() >= packing_footprint) return access.buffer->name;
+    }
+    return std::nullopt;
+  }
+
+  /// Copies the operand's panel where the loop over panels has just moved on.
+  void pack(const std::string& operand) {
+    const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
+    compute_at(schedule_, copy, *panel_loop_);
+    const std::vector<LoopRef> loops = own_loops(schedule_, copy);
+    vectorize_columns(loops.back());
+    context_.scheduled.insert(copy.name);
+    context_.note(fmt::format("pack panels of {}", operand));
+  }
+
   void along_space() {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, *shape_.vector_space);
     while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
     const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
+    const std::optional<std::string> packed = operand_to_pack(rows, tile.rows);
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space);
+    if (packed && panel_loop_) pack(*packed);
 
     std::vector<LoopRef> order;
     for (const size_t i : shape_.reduce) {
@@ -239,6 +275,18 @@ class Tiler {
       if (reader_column_) vectorize_columns(*reader_column_);
     }
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
+  }
+
+  /// Folds the columns of a tile together where whole groups of them make up the dimension.
+  void fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
+    const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
+    const bool power = column_tile >= 2 && column_tile <= lanes_ && (column_tile & (column_tile - 1)) == 0;
+    if (extent && power && *extent % column_tile == 0) {
+      const std::vector<LoopRef> loops = schedule_.loops(block_);
+      fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
+    } else {
+      fold_lanes(schedule_, block_, lanes_);
+    }
   }
 
   void along_reduction() {
@@ -279,7 +327,7 @@ class Tiler {
     const BlockRef partial = rfactor(schedule_, block_, lane);
     set_space(schedule_, partial, space::registers);
     vectorize(schedule_, schedule_.loops(partial).back());
-    fold_lanes(schedule_, block_, lanes_);
+    fold(columns, column_tile);
     if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
     context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
   }
@@ -291,7 +339,8 @@ class Tiler {
   ReductionShape shape_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
-  LoopRef tile_loop_;
+  LoopRef tile_loop_;                  ///< the innermost loop outside of a tile
+  std::optional<LoopRef> panel_loop_;  ///< the loop around it: the tiles below it share the operand that vectors walk
   std::optional<LoopRef> reader_row_, reader_column_;
   size_t outside_ = 0;  ///< loops around the tile
 };

@@ -1,10 +1,12 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
@@ -270,6 +272,29 @@ TEST(CacheWrite, RefusesASecondWriter) {
   expect_refused(two, [&] { cache_write(two, {"b"}, space::registers); }, "cache_write", 2, "cache_write_refused_2");
 }
 
+TEST(CacheRead, PacksAPanelUnderALoop) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const auto [jo, ji] = split(s, s.loop("bias", 1), 8);
+  reorder(s, {jo, s.loop("bias", 0)});
+  compute_at(s, {"product"}, s.loop("bias", 1));
+  const BlockRef copy = cache_read(s, {"product"}, "b", space::global);
+  EXPECT_EQ(copy.name, "b_copy");
+  compute_at(s, copy, jo);
+  expect_scheduled(s, before, "cache_read");
+}
+
+TEST(CacheRead, RefusesABufferThatIsNotRead) {
+  Schedule s(program("matmul"));
+  expect_refused(s, [&] { cache_read(s, {"product"}, "c", space::global); }, "cache_read", 1, "cache_read_refused_1");
+}
+
+TEST(CacheRead, RefusesABufferThatItsNestWrites) {
+  Schedule s(program("rows"));
+  compute_at(s, {"shift"}, s.loop("store", 0));
+  expect_refused(s, [&] { cache_read(s, {"store"}, "shifted", space::global); }, "cache_read", 2, "cache_read_refused_2");
+}
+
 TEST(SetSpace, MovesAnAllocation) {
   const Func before = program("rows");
   Schedule s(before);
@@ -422,6 +447,66 @@ TEST(Rfactor, RefusesAnotherBlockBelowTheReduceLoop) {
 }
 )"));
   expect_refused(s, [&] { rfactor(s, {"sum"}, s.loop("sum", 0)); }, "rfactor", 4, "rfactor_refused_4");
+}
+
+/// Eight columns of dot products over eight lanes, in tiles of `tile` columns, with partial results made.
+Func dot_columns(int columns) {
+  const std::string n = std::to_string(columns);
+  return parse_func("func dots(x: f32[8], w: f32[" + n + ", 8], out: f32[" + n + R"(]) stage begin {
+  for j in [0, )" + n + R"() {
+    for k in [0, 8) {
+      block dot(space vj in [0, )" + n + R"() = j, reduce vk in [0, 8) = k) reads out[vj], x[vk], w[vj, vk] writes out[vj] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init {
+          out[vj] = 0.0f32
+        }
+        let l: f32 = out[vj]
+        let r: f32 = x[vk] * w[vj, vk]
+        out[vj] = l + r
+      }
+    }
+  }
+}
+)");
+}
+
+Schedule dots_in_tiles(const Func& func, std::int64_t tile) {
+  Schedule s(func);
+  const auto [jo, ji] = split(s, s.loop("dot", 0), tile);
+  const auto [ko, ki] = split(s, s.loop("dot", 2), 8);
+  reorder(s, {jo, ko, ji, ki});
+  rfactor(s, {"dot"}, ki);
+  return s;
+}
+
+TEST(FoldColumns, FoldsNeighboursTogether) {
+  const Func before = dot_columns(12);
+  Schedule s = dots_in_tiles(before, 4);
+  const std::vector<LoopRef> loops = s.loops({"dot"});
+  fold_columns(s, {"dot"}, loops[loops.size() - 2], 8);
+  expect_scheduled(s, before, "fold_columns");
+}
+
+TEST(FoldColumns, KeepsAPredicateOnWholeGroups) {
+  const Func before = dot_columns(12);
+  Schedule s(before);
+  const auto [jo, ji] = split(s, s.loop("dot", 0), 8);
+  const auto [jg, jj] = split(s, ji, 2);
+  const auto [ko, ki] = split(s, s.loop("dot", 3), 4);
+  reorder(s, {jo, jg, ko, jj, ki});
+  rfactor(s, {"dot"}, ki);
+  fold_columns(s, {"dot"}, s.loops({"dot"})[2], 4);
+  expect_scheduled(s, before, "fold_columns_predicate");
+}
+
+TEST(FoldColumns, RefusesAnExtentThatIsNoPowerOfTwo) {
+  Schedule s = dots_in_tiles(dot_columns(12), 3);
+  expect_refused(s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 5, "fold_columns_refused_5");
+}
+
+TEST(FoldColumns, RefusesADimensionOfBrokenGroups) {
+  Schedule s = dots_in_tiles(dot_columns(10), 4);
+  expect_refused(s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 6, "fold_columns_refused_6");
 }
 
 TEST(FoldLanes, RefusesAnotherReducer) {
