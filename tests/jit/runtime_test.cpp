@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "jit/cache/epoch.h"
+#include "jit/runtime/context.h"
+#include "jit/runtime/threads.h"
+
+namespace lathe {
+namespace {
+
+LatheContext context_of(int threads) {
+  LatheContext context{};
+  context.abi_version = LATHE_ABI_VERSION;
+  context.thread_count = threads;
+  context.parallel_for = &tbb_parallel_for;
+  return context;
+}
+
+TEST(ParallelFor, RunsEachIterationOnce) {
+  for (const std::int64_t n : {0, 1, 7, 1000}) {
+    for (const std::int64_t grain : {1, 3, 100000}) {
+      struct Closure {
+        std::vector<std::atomic<int>> runs;
+        std::atomic<bool> bad_worker{false};
+      } closure;
+      closure.runs = std::vector<std::atomic<int>>(static_cast<size_t>(n));
+      LatheContext context = context_of(2);
+      const auto body = [](void* raw, std::int64_t begin, std::int64_t end, std::int32_t worker) -> std::int32_t {
+        auto& c = *static_cast<Closure*>(raw);
+        if (worker < 0 || worker >= 2) c.bad_worker = true;
+        for (std::int64_t i = begin; i < end; ++i) ++c.runs[static_cast<size_t>(i)];
+        return 0;
+      };
+      EXPECT_EQ(tbb_parallel_for(&context, n, grain, body, &closure), 0);
+      for (const auto& runs : closure.runs) EXPECT_EQ(runs, 1);
+      EXPECT_FALSE(closure.bad_worker);
+    }
+  }
+}
+
+TEST(ParallelFor, AWorkerIsNeverInTwoPlaces) {
+  struct Closure {
+    std::atomic<bool> busy[8]{};
+    std::atomic<bool> shared{false};
+  } closure;
+  LatheContext context = context_of(8);
+  const auto body = [](void* raw, std::int64_t, std::int64_t, std::int32_t worker) -> std::int32_t {
+    auto& c = *static_cast<Closure*>(raw);
+    if (c.busy[worker].exchange(true)) c.shared = true;
+    std::this_thread::yield();
+    c.busy[worker] = false;
+    return 0;
+  };
+  for (int round = 0; round < 50; ++round) tbb_parallel_for(&context, 64, 1, body, &closure);
+  EXPECT_FALSE(closure.shared);
+}
+
+TEST(ParallelFor, TheFirstErrorWins) {
+  LatheContext context = context_of(2);
+  const auto body = [](void*, std::int64_t begin, std::int64_t, std::int32_t) -> std::int32_t { return begin == 0 ? 7 : 0; };
+  EXPECT_EQ(tbb_parallel_for(&context, 100, 1, body, nullptr), 7);
+}
+
+TEST(ParallelFor, ALoopWithinALoopRunsInline) {
+  struct Closure {
+    LatheContext context = context_of(4);
+    std::atomic<int> inner{0};
+    std::atomic<bool> moved{false};
+  } closure;
+  const auto outer = [](void* raw, std::int64_t, std::int64_t, std::int32_t) -> std::int32_t {
+    auto& c = *static_cast<Closure*>(raw);
+    struct Inner {
+      Closure* closure;
+      std::thread::id thread;
+    } inner{&c, std::this_thread::get_id()};
+    const auto body = [](void* r, std::int64_t begin, std::int64_t end, std::int32_t) -> std::int32_t {
+      auto& i = *static_cast<Inner*>(r);
+      if (std::this_thread::get_id() != i.thread) i.closure->moved = true;
+      i.closure->inner += static_cast<int>(end - begin);
+      return 0;
+    };
+    return tbb_parallel_for(&c.context, 10, 1, body, &inner);
+  };
+  LatheContext context = context_of(4);
+  EXPECT_EQ(tbb_parallel_for(&context, 8, 1, outer, &closure), 0);
+  EXPECT_FALSE(closure.moved);
+  EXPECT_EQ(closure.inner % 10, 0);
+  EXPECT_GT(closure.inner, 0);
+}
+
+TEST(Threads, AtLeastOneIsUsableAndTheCountCanBeSet) {
+  EXPECT_GE(usable_threads(), 1);
+  set_thread_count(5);
+  EXPECT_EQ(thread_count(), 5);
+  set_thread_count(0);
+  EXPECT_EQ(thread_count(), usable_threads());
+}
+
+TEST(CallContext, WorkspacesAreAlignedApartAndKept) {
+  void* first;
+  {
+    CallContext outer(100, 70, 3);
+    CallContext inner(100, 70, 3);  // a call from within a kernel's own parallel body
+    first = outer.get()->shared_workspace;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
+    EXPECT_EQ(outer.get()->worker_stride, 128);
+    EXPECT_NE(first, inner.get()->shared_workspace);
+  }
+  CallContext again(100, 70, 3);
+  EXPECT_EQ(again.get()->shared_workspace, first);
+  EXPECT_EQ(CallContext(0, 0, 1).get()->shared_workspace, nullptr);
+}
+
+TEST(Epoch, FreesOnlyWhatNoGuardCanSee) {
+  bool freed = false;
+  {
+    const EpochGuard guard;
+    retire([&] { freed = true; });
+    reclaim();
+    EXPECT_FALSE(freed);
+  }
+  reclaim();
+  EXPECT_TRUE(freed);
+}
+
+TEST(Epoch, AnotherThreadsGuardHoldsToo) {
+  std::atomic<bool> entered{false}, leave{false}, freed{false};
+  std::thread other([&] {
+    const EpochGuard guard;
+    entered = true;
+    while (!leave) std::this_thread::yield();
+  });
+  while (!entered) std::this_thread::yield();
+  retire([&] { freed = true; });
+  reclaim();
+  EXPECT_FALSE(freed);
+  leave = true;
+  other.join();
+  reclaim();
+  EXPECT_TRUE(freed);
+}
+
+}  // namespace
+}  // namespace lathe
