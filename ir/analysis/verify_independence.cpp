@@ -14,13 +14,12 @@
 namespace lathe {
 namespace {
 
-/// Two accesses of one buffer, at least one a store, made by two instances whose space iters differ: proves that they never
-/// meet. The second instance's iters and inner variables are renamed; ordered and opaque iters are the same in both, for
-/// what happens between those their own promises govern.
+/// Two accesses of one buffer, at least one a store, made by two instances whose space iters differ: proves that they
+/// never meet. The second instance's iters and inner variables are renamed; ordered and opaque iters are the same in
+/// both, for what happens between those their own promises govern.
 class PairProof {
  public:
-  PairProof(const PlacedBlock& placed, const BlockAccess& first, const BlockAccess& second)
-      : bounds_(placed.bounds) {
+  PairProof(const PlacedBlock& placed, const BlockAccess& first, const BlockAccess& second) : bounds_(placed.bounds) {
     const Block::Fields& f = placed.block->f;
     for (const Iter& iter : f.iters) {
       bounds_.bind(iter.variable, iter.domain);
@@ -35,8 +34,8 @@ class PairProof {
     std::vector<Step> steps = second.steps;
     for (Step& step : steps) rename(step);
     assume_steps(bounds_, steps);
-    indices_ = first.indices;
-    for (const Expr& e : second.indices) second_.push_back(substitute(e, renamed_));
+    indices_ = one_lane(first.indices);
+    for (const Expr& e : one_lane(second.indices)) second_.push_back(substitute(e, renamed_));
     while (merge_split_dimensions()) {
     }
   }
@@ -63,7 +62,8 @@ class PairProof {
 
  private:
   void rename(Step& step) {
-    if (step.domain.min) step.domain = {substitute(step.domain.min, renamed_), substitute(step.domain.extent, renamed_)};
+    if (step.domain.min)
+      step.domain = {substitute(step.domain.min, renamed_), substitute(step.domain.extent, renamed_)};
     if (step.expr) step.expr = substitute(step.expr, renamed_);
     if (!step.variable) return;
     const VarRef other = Var::make(step.variable->name + "'", step.variable->dtype);
@@ -71,8 +71,22 @@ class PairProof {
     step.variable = other;
   }
 
-  /// The x of indices x // c and x % c, which both are equal only where x is; null when `rest` is no x % c, or `whole` not
-  /// the quotient that belongs to it.
+  /// The indices of any one lane, told by a new variable; an index that is no ramp stays a vector, and nothing is proved of it.
+  std::vector<Expr> one_lane(std::vector<Expr> indices) {
+    const VarRef lane = Var::make("lane");
+    for (Expr& e : indices) {
+      if (const Ramp* ramp = e.as<Ramp>()) {
+        bounds_.bind(lane, Range{index(0), index(ramp->dtype.lanes)});
+        e = ramp->base + ramp->stride * lane;
+      } else if (const Broadcast* broadcast = e.as<Broadcast>()) {
+        e = broadcast->value;
+      }
+    }
+    return indices;
+  }
+
+  /// The x of indices x // c and x % c, which both are equal only where x is; null when `rest` is no x % c, or `whole`
+  /// not the quotient that belongs to it.
   Expr rejoined(const Expr& whole, const Expr& rest) const {
     const Binary* mod = rest.as<Binary>();
     if (!mod || mod->op != BinaryOp::floor_mod || !as_int(mod->b)) return nullptr;
@@ -147,9 +161,8 @@ class Collision {
         return instances.run(steps_, placed_.outer, steps_.size(), environment, [&](Environment& instance) {
           for (size_t a = 0; a < accesses_.size(); ++a) {
             const BlockAccess& access = accesses_[a];
-            const bool met = inner.run(access.steps, 0, access.steps.size(), instance, [&](Environment& point) {
-              return touch(access, point, inner, witness);
-            });
+            const bool met = inner.run(access.steps, 0, access.steps.size(), instance,
+                                       [&](Environment& point) { return touch(access, point, inner, witness); });
             if (met) return true;
           }
           return false;
@@ -193,8 +206,8 @@ class Collision {
       if (other.space == touch.space || other.fixed != touch.fixed || !(other.writes || touch.writes)) continue;
       std::vector<Expr> at;
       for (const std::int64_t value : element) at.push_back(index(value));
-      witness = fmt::format("({}) and ({}), which meet at {}", fmt::join(other.space, ", "), fmt::join(touch.space, ", "),
-                            print(Load::make(access.buffer, at)));
+      witness = fmt::format("({}) and ({}), which meet at {}", fmt::join(other.space, ", "),
+                            fmt::join(touch.space, ", "), print(Load::make(access.buffer, at)));
       return true;
     }
     const bool known = std::any_of(others.begin(), others.end(), [&](const Touch& other) {
@@ -240,8 +253,9 @@ void check_independent(const PlacedBlock& placed, Report& report) {
   for (const Iter& iter : f.iters) {
     if (iter.kind == IterKind::space) names.push_back(iter.variable->name);
   }
-  report.decided("block.space_iters_independent", Collision(report.func(), placed, of_written).find(),
-                 fmt::format("block {}: instances of different ({}) do not meet in {}", f.name, fmt::join(names, ", "), doubtful));
+  report.decided(
+      "block.space_iters_independent", Collision(report.func(), placed, of_written).find(),
+      fmt::format("block {}: instances of different ({}) do not meet in {}", f.name, fmt::join(names, ", "), doubtful));
 }
 
 }  // namespace lathe
