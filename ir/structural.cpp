@@ -12,7 +12,8 @@ namespace {
 bool same_annotations(const Annotations& a, const Annotations& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     const double *m = std::get_if<double>(&x.second), *n = std::get_if<double>(&y.second);
-    const bool same = m && n ? std::bit_cast<std::uint64_t>(*m) == std::bit_cast<std::uint64_t>(*n) : x.second == y.second;
+    const bool same =
+        m && n ? std::bit_cast<std::uint64_t>(*m) == std::bit_cast<std::uint64_t>(*n) : x.second == y.second;
     return x.first == y.first && same;
   });
 }
@@ -102,9 +103,8 @@ bool Comparison::declarations(const BufferNode& a, const BufferNode& b) {
 
 bool Comparison::regions(const Region& a, const Region& b) {
   return a.provenance == b.provenance && a.block == b.block && buffers(a.buffer, b.buffer) &&
-         lists(a.ranges, b.ranges, [&](const Range& x, const Range& y) {
-           return exprs(x.min, y.min) && exprs(x.extent, y.extent);
-         });
+         lists(a.ranges, b.ranges,
+               [&](const Range& x, const Range& y) { return exprs(x.min, y.min) && exprs(x.extent, y.extent); });
 }
 
 bool Comparison::reducers(const Reducer& a, const Reducer& b) {
@@ -115,12 +115,14 @@ bool Comparison::reducers(const Reducer& a, const Reducer& b) {
 
 bool Comparison::blocks(const Block::Fields& a, const Block::Fields& b) {
   const auto same_regions = [&](const Region& x, const Region& y) { return regions(x, y); };
-  return a.name == b.name && same_annotations(a.annotations, b.annotations) && a.reducer.has_value() == b.reducer.has_value() &&
-         lists(a.bindings, b.bindings) && exprs(a.predicate, b.predicate) &&
-         lists(a.iters, b.iters, [&](const Iter& x, const Iter& y) {
-           return x.kind == y.kind && exprs(x.domain.min, y.domain.min) && exprs(x.domain.extent, y.domain.extent) &&
-                  bind_variables(x.variable, y.variable);
-         }) &&
+  return a.name == b.name && same_annotations(a.annotations, b.annotations) &&
+         a.reducer.has_value() == b.reducer.has_value() && lists(a.bindings, b.bindings) &&
+         exprs(a.predicate, b.predicate) &&
+         lists(a.iters, b.iters,
+               [&](const Iter& x, const Iter& y) {
+                 return x.kind == y.kind && exprs(x.domain.min, y.domain.min) &&
+                        exprs(x.domain.extent, y.domain.extent) && bind_variables(x.variable, y.variable);
+               }) &&
          lists(a.allocs, b.allocs, [&](const Buffer& x, const Buffer& y) { return bind_buffers(x, y); }) &&
          lists(a.reads, b.reads, same_regions) && lists(a.writes, b.writes, same_regions) &&
          (!a.reducer || reducers(*a.reducer, *b.reducer)) && stmts(a.init, b.init) && stmts(a.body, b.body);
@@ -128,26 +130,34 @@ bool Comparison::blocks(const Block::Fields& a, const Block::Fields& b) {
 
 bool Comparison::children(const Expr& a, const Expr& b) {
   switch (a->kind) {
-    case ExprKind::IntImm: return a.as<IntImm>()->value == b.as<IntImm>()->value;
+    case ExprKind::IntImm:
+      return a.as<IntImm>()->value == b.as<IntImm>()->value;
     case ExprKind::FloatImm:
-      return std::bit_cast<std::uint64_t>(a.as<FloatImm>()->value) == std::bit_cast<std::uint64_t>(b.as<FloatImm>()->value);
-    case ExprKind::Var: return variables(a.get(), b.get());
-    case ExprKind::Unary: return a.as<Unary>()->op == b.as<Unary>()->op && exprs(a.as<Unary>()->a, b.as<Unary>()->a);
+      return std::bit_cast<std::uint64_t>(a.as<FloatImm>()->value) ==
+             std::bit_cast<std::uint64_t>(b.as<FloatImm>()->value);
+    case ExprKind::Var:
+      return variables(a.get(), b.get());
+    case ExprKind::Unary:
+      return a.as<Unary>()->op == b.as<Unary>()->op && exprs(a.as<Unary>()->a, b.as<Unary>()->a);
     case ExprKind::Binary: {
       const auto *x = a.as<Binary>(), *y = b.as<Binary>();
       return x->op == y->op && exprs(x->a, y->a) && exprs(x->b, y->b);
     }
     case ExprKind::Select: {
       const auto *x = a.as<Select>(), *y = b.as<Select>();
-      return exprs(x->condition, y->condition) && exprs(x->when_true, y->when_true) && exprs(x->when_false, y->when_false);
+      return exprs(x->condition, y->condition) && exprs(x->when_true, y->when_true) &&
+             exprs(x->when_false, y->when_false);
     }
-    case ExprKind::Cast: return exprs(a.as<Cast>()->value, b.as<Cast>()->value);
+    case ExprKind::Cast:
+      return exprs(a.as<Cast>()->value, b.as<Cast>()->value);
     case ExprKind::Load: {
       const auto *x = a.as<Load>(), *y = b.as<Load>();
       return buffers(x->buffer, y->buffer) && lists(x->indices, y->indices) && exprs(x->mask, y->mask);
     }
-    case ExprKind::Ramp: return exprs(a.as<Ramp>()->base, b.as<Ramp>()->base) && exprs(a.as<Ramp>()->stride, b.as<Ramp>()->stride);
-    case ExprKind::Broadcast: return exprs(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
+    case ExprKind::Ramp:
+      return exprs(a.as<Ramp>()->base, b.as<Ramp>()->base) && exprs(a.as<Ramp>()->stride, b.as<Ramp>()->stride);
+    case ExprKind::Broadcast:
+      return exprs(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
     case ExprKind::Shuffle: {
       const auto *x = a.as<Shuffle>(), *y = b.as<Shuffle>();
       return x->lanes == y->lanes && lists(x->vectors, y->vectors);
@@ -182,11 +192,12 @@ bool Comparison::stmts(const Stmt& a, const Stmt& b) {
   switch (a->kind) {
     case StmtKind::For: {
       const auto *x = a.as<For>(), *y = b.as<For>();
-      return x->for_kind == y->for_kind && x->thread_axis == y->thread_axis && same_annotations(x->annotations, y->annotations) &&
-             exprs(x->min, y->min) && exprs(x->extent, y->extent) && bind_variables(x->variable, y->variable) &&
-             stmts(x->body, y->body);
+      return x->for_kind == y->for_kind && x->thread_axis == y->thread_axis &&
+             same_annotations(x->annotations, y->annotations) && exprs(x->min, y->min) && exprs(x->extent, y->extent) &&
+             bind_variables(x->variable, y->variable) && stmts(x->body, y->body);
     }
-    case StmtKind::Block: return blocks(a.as<Block>()->f, b.as<Block>()->f);
+    case StmtKind::Block:
+      return blocks(a.as<Block>()->f, b.as<Block>()->f);
     case StmtKind::Store: {
       const auto *x = a.as<Store>(), *y = b.as<Store>();
       return buffers(x->buffer, y->buffer) && lists(x->indices, y->indices) && exprs(x->value, y->value) &&
@@ -198,7 +209,8 @@ bool Comparison::stmts(const Stmt& a, const Stmt& b) {
     }
     case StmtKind::If: {
       const auto *x = a.as<If>(), *y = b.as<If>();
-      return exprs(x->condition, y->condition) && stmts(x->then_case, y->then_case) && stmts(x->else_case, y->else_case);
+      return exprs(x->condition, y->condition) && stmts(x->then_case, y->then_case) &&
+             stmts(x->else_case, y->else_case);
     }
     case StmtKind::While: {
       const auto *x = a.as<While>(), *y = b.as<While>();
@@ -206,7 +218,8 @@ bool Comparison::stmts(const Stmt& a, const Stmt& b) {
     }
     case StmtKind::Seq:
       return lists(a.as<Seq>()->stmts, b.as<Seq>()->stmts, [&](const Stmt& x, const Stmt& y) { return stmts(x, y); });
-    case StmtKind::Eval: return exprs(a.as<Eval>()->value, b.as<Eval>()->value);
+    case StmtKind::Eval:
+      return exprs(a.as<Eval>()->value, b.as<Eval>()->value);
     case StmtKind::Assert: {
       const auto *x = a.as<Assert>(), *y = b.as<Assert>();
       return x->message == y->message && exprs(x->condition, y->condition) && exprs(x->index, y->index);
@@ -243,14 +256,20 @@ bool Comparison::facts(const std::vector<Fact>& a, const std::vector<Fact>& b) {
 
 bool Comparison::funcs(const FuncNode& a, const FuncNode& b) {
   whole_func_ = true;
-  return a.name == b.name && a.stage == b.stage && same_annotations(a.attrs, b.attrs) && params(a, b) && facts(a.facts, b.facts) &&
-         stmts(a.body, b.body);
+  return a.name == b.name && a.stage == b.stage && same_annotations(a.attrs, b.attrs) && params(a, b) &&
+         facts(a.facts, b.facts) && stmts(a.body, b.body);
 }
 
 }  // namespace
 
-bool equal(const Expr& a, const Expr& b) { return Comparison().exprs(a, b); }
-bool equal(const Stmt& a, const Stmt& b) { return Comparison().stmts(a, b); }
-bool equal(const Func& a, const Func& b) { return a == b || Comparison().funcs(*a, *b); }
+bool equal(const Expr& a, const Expr& b) {
+  return Comparison().exprs(a, b);
+}
+bool equal(const Stmt& a, const Stmt& b) {
+  return Comparison().stmts(a, b);
+}
+bool equal(const Func& a, const Func& b) {
+  return a == b || Comparison().funcs(*a, *b);
+}
 
 }  // namespace lathe

@@ -12,8 +12,8 @@ bool equal(const Expr& a, const Expr& b);
 bool equal(const Stmt& a, const Stmt& b);
 bool equal(const Func& a, const Func& b);
 
-/// Equal things have equal hashes; stable across processes and runs (no address goes in), so that it can be part of a key
-/// on disk.
+/// Equal things have equal hashes; stable across processes and runs (no address goes in), so that it can be part of a
+/// key on disk.
 std::uint64_t structural_hash(const Expr& e);
 std::uint64_t structural_hash(const Stmt& s);
 std::uint64_t structural_hash(const Func& func);

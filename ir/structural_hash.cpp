@@ -142,9 +142,14 @@ std::uint64_t Hasher::compute(const Expr& e) {
   Digest digest(16 + static_cast<std::uint64_t>(e->kind));
   digest.add(e->dtype);
   switch (e->kind) {
-    case ExprKind::IntImm: digest.add(static_cast<std::uint64_t>(e.as<IntImm>()->value)); break;
-    case ExprKind::FloatImm: digest.add(std::bit_cast<std::uint64_t>(e.as<FloatImm>()->value)); break;
-    case ExprKind::Var: break;
+    case ExprKind::IntImm:
+      digest.add(static_cast<std::uint64_t>(e.as<IntImm>()->value));
+      break;
+    case ExprKind::FloatImm:
+      digest.add(std::bit_cast<std::uint64_t>(e.as<FloatImm>()->value));
+      break;
+    case ExprKind::Var:
+      break;
     case ExprKind::Unary:
       digest.add(static_cast<std::uint64_t>(e.as<Unary>()->op));
       digest.add(expr(e.as<Unary>()->a));
@@ -159,7 +164,9 @@ std::uint64_t Hasher::compute(const Expr& e) {
       digest.add(expr(e.as<Select>()->when_true));
       digest.add(expr(e.as<Select>()->when_false));
       break;
-    case ExprKind::Cast: digest.add(expr(e.as<Cast>()->value)); break;
+    case ExprKind::Cast:
+      digest.add(expr(e.as<Cast>()->value));
+      break;
     case ExprKind::Load:
       digest.add(buffer(e.as<Load>()->buffer));
       add_list(digest, e.as<Load>()->indices);
@@ -169,7 +176,9 @@ std::uint64_t Hasher::compute(const Expr& e) {
       digest.add(expr(e.as<Ramp>()->base));
       digest.add(expr(e.as<Ramp>()->stride));
       break;
-    case ExprKind::Broadcast: digest.add(expr(e.as<Broadcast>()->value)); break;
+    case ExprKind::Broadcast:
+      digest.add(expr(e.as<Broadcast>()->value));
+      break;
     case ExprKind::Shuffle:
       add_list(digest, e.as<Shuffle>()->vectors);
       add_list(digest, e.as<Shuffle>()->lanes, [](int lane) { return static_cast<std::uint64_t>(lane); });
@@ -239,7 +248,9 @@ std::uint64_t Hasher::stmt(const Stmt& s) {
       digest.add(stmt(node->body));
       break;
     }
-    case StmtKind::Block: digest.add(block(s.as<Block>()->f)); break;
+    case StmtKind::Block:
+      digest.add(block(s.as<Block>()->f));
+      break;
     case StmtKind::Store:
       digest.add(buffer(s.as<Store>()->buffer));
       add_list(digest, s.as<Store>()->indices);
@@ -260,8 +271,12 @@ std::uint64_t Hasher::stmt(const Stmt& s) {
       digest.add(expr(s.as<While>()->condition));
       digest.add(stmt(s.as<While>()->body));
       break;
-    case StmtKind::Seq: add_list(digest, s.as<Seq>()->stmts, [&](const Stmt& child) { return stmt(child); }); break;
-    case StmtKind::Eval: digest.add(expr(s.as<Eval>()->value)); break;
+    case StmtKind::Seq:
+      add_list(digest, s.as<Seq>()->stmts, [&](const Stmt& child) { return stmt(child); });
+      break;
+    case StmtKind::Eval:
+      digest.add(expr(s.as<Eval>()->value));
+      break;
     case StmtKind::Assert:
       digest.add(s.as<Assert>()->message);
       digest.add(expr(s.as<Assert>()->condition));
@@ -309,8 +324,14 @@ std::uint64_t Hasher::func(const FuncNode& f) {
 
 }  // namespace
 
-std::uint64_t structural_hash(const Expr& e) { return Hasher().expr(e); }
-std::uint64_t structural_hash(const Stmt& s) { return Hasher().stmt(s); }
-std::uint64_t structural_hash(const Func& func) { return Hasher().func(*func); }
+std::uint64_t structural_hash(const Expr& e) {
+  return Hasher().expr(e);
+}
+std::uint64_t structural_hash(const Stmt& s) {
+  return Hasher().stmt(s);
+}
+std::uint64_t structural_hash(const Func& func) {
+  return Hasher().func(*func);
+}
 
 }  // namespace lathe

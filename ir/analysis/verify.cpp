@@ -16,15 +16,19 @@ constexpr Rule rules[] = {
      "a buffer is a parameter, an allocation of an enclosing block, a constant, or lies in a planned workspace"},
     {"types.consistent", Stage::begin, Stage::end, "a node has the type that its operands give it"},
     {"access.index_count", Stage::begin, Stage::end, "one index a dimension before flatten, exactly one from then on"},
-    {"access.register_index", Stage::before_emit, Stage::end, "an index into registers is a constant, or a ramp from a constant"},
+    {"access.register_index", Stage::before_emit, Stage::end,
+     "an index into registers is a constant, or a ramp from a constant"},
     {"access.register_address", Stage::begin, Stage::end, "registers have no address"},
     {"loop.constant_extent", Stage::begin, Stage::end, "vectorized and unrolled loops have constant extents"},
     {"stage.blocks_lowered", Stage::flatten, Stage::end, "blocks are bare scopes of allocations"},
-    {"block.region_rank", Stage::begin, Stage::before_flatten, "a region has one range for each dimension of its buffer"},
+    {"block.region_rank", Stage::begin, Stage::before_flatten,
+     "a region has one range for each dimension of its buffer"},
     {"block.own_variables", Stage::begin, Stage::before_flatten,
-     "promise 1: a block uses no loop variable from outside, only its own iters, parameters and enclosing blocks' iters"},
+     "promise 1: a block uses no loop variable from outside, only its own iters, parameters and enclosing blocks' "
+     "iters"},
     {"block.reads_cover", Stage::begin, Stage::before_flatten, "promise 2: the reads cover every load of one instance"},
-    {"block.writes_cover", Stage::begin, Stage::before_flatten, "promise 2: the writes cover every store of one instance"},
+    {"block.writes_cover", Stage::begin, Stage::before_flatten,
+     "promise 2: the writes cover every store of one instance"},
     {"block.bindings_in_domain", Stage::begin, Stage::before_flatten,
      "promise 3: for all iterations that satisfy the predicate, bindings lie in their iters' domains"},
     {"block.space_iters_independent", Stage::begin, Stage::before_flatten,
@@ -41,7 +45,9 @@ constexpr Rule rules[] = {
 
 }  // namespace
 
-std::span<const Rule> verify_rules() { return rules; }
+std::span<const Rule> verify_rules() {
+  return rules;
+}
 
 void Report::add(const char* rule, bool proved_wrong, const std::string& message) {
   const auto known = std::find_if(std::begin(rules), std::end(rules), [&](const Rule& r) { return r.name == rule; });
@@ -72,7 +78,8 @@ std::vector<Finding> verify(const Func& func) {
 void check_verified(const Func& func, const std::string& after) {
   for (const Finding& finding : verify(func)) {
     if (!finding.proved_wrong) continue;
-    throw Bug(fmt::format("after {}, {} breaks {}: {}\n{}", after, func->name, finding.rule, finding.message, print(func)));
+    throw Bug(
+        fmt::format("after {}, {} breaks {}: {}\n{}", after, func->name, finding.rule, finding.message, print(func)));
   }
 }
 

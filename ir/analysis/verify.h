@@ -23,8 +23,8 @@ struct Rule {
 };
 std::span<const Rule> verify_rules();
 
-/// Checks every rule that holds at the Func's stage: scoping, types, shapes, and until flatten each promise of each Block
-/// (ir/stmt.h). Empty when all is proved. The promises are looked at only when nothing else is found.
+/// Checks every rule that holds at the Func's stage: scoping, types, shapes, and until flatten each promise of each
+/// Block (ir/stmt.h). Empty when all is proved. The promises are looked at only when nothing else is found.
 std::vector<Finding> verify(const Func& func);
 
 /// verify, thrown: a Bug naming `after` (the pass that made this Func) when there is a finding that is proved wrong.

@@ -17,16 +17,23 @@ class PromiseChecker {
 
   void walk(const Stmt& s) {
     switch (s->kind) {
-      case StmtKind::For: return within(Step::of_loop(s.as<For>()), s.as<For>()->body);
-      case StmtKind::Let: return within(Step::of_value(s.as<Let>()->variable, s.as<Let>()->value), s.as<Let>()->body);
+      case StmtKind::For:
+        return within(Step::of_loop(s.as<For>()), s.as<For>()->body);
+      case StmtKind::Let:
+        return within(Step::of_value(s.as<Let>()->variable, s.as<Let>()->value), s.as<Let>()->body);
       case StmtKind::If:
         within(Step::of_condition(s.as<If>()->condition), s.as<If>()->then_case);
-        if (s.as<If>()->else_case) within(Step::of_condition(logical_not(s.as<If>()->condition)), s.as<If>()->else_case);
+        if (s.as<If>()->else_case)
+          within(Step::of_condition(logical_not(s.as<If>()->condition)), s.as<If>()->else_case);
         return;
-      case StmtKind::While: return within(Step::of_unknown(), s.as<While>()->body);
-      case StmtKind::Seq: return sequence(s.as<Seq>()->stmts);
-      case StmtKind::Block: return block(s.as<Block>());
-      default: return;
+      case StmtKind::While:
+        return within(Step::of_unknown(), s.as<While>()->body);
+      case StmtKind::Seq:
+        return sequence(s.as<Seq>()->stmts);
+      case StmtKind::Block:
+        return block(s.as<Block>());
+      default:
+        return;
     }
   }
 
@@ -82,7 +89,8 @@ class PromiseChecker {
       const Range& domain = f.iters[i].domain;
       const int lanes = f.bindings[i]->dtype.lanes;
       const auto spread = [&](const Expr& e) { return Broadcast::make(e, lanes); };
-      const Expr inside = logical_and(le(spread(domain.min), f.bindings[i]), lt(f.bindings[i], spread(domain.min + domain.extent)));
+      const Expr inside =
+          logical_and(le(spread(domain.min), f.bindings[i]), lt(f.bindings[i], spread(domain.min + domain.extent)));
       report_.decided("block.bindings_in_domain", decide(report_.func(), bounds_, steps_, inside),
                       fmt::format("block {}: iter {} = {} lies in [{}, {})", f.name, f.iters[i].variable->name,
                                   print(f.bindings[i]), print(domain.min), print(domain.min + domain.extent)));
@@ -111,8 +119,9 @@ class OwnVariables : public Visitor {
     const auto found = depths_.find(node);
     if (found == depths_.end()) return;
     if (found->second < blocks_.size()) {
-      report_.wrong("block.own_variables", fmt::format("block {} uses the loop variable {} of outside; bind an iter to it",
-                                                       blocks_.back()->name, node->name));
+      report_.wrong("block.own_variables",
+                    fmt::format("block {} uses the loop variable {} of outside; bind an iter to it",
+                                blocks_.back()->name, node->name));
     }
     used_foreign_ = true;
   }

@@ -14,7 +14,8 @@ namespace {
 /// Collects what a block's body touches.
 class AccessCollector : public Visitor {
  public:
-  AccessCollector(bool through_regions, std::vector<BlockAccess>& into) : through_regions_(through_regions), into_(into) {}
+  AccessCollector(bool through_regions, std::vector<BlockAccess>& into)
+      : through_regions_(through_regions), into_(into) {}
   using Visitor::visit;
 
   void run(const Block::Fields& f) {
@@ -98,12 +99,15 @@ class AccessCollector : public Visitor {
   std::unordered_set<const BufferNode*> own_;
 };
 
-bool is_whole(const Range& range, const Expr& extent) { return is_int(range.min, 0) && equal(range.extent, extent); }
+bool is_whole(const Range& range, const Expr& extent) {
+  return is_int(range.min, 0) && equal(range.extent, extent);
+}
 
 /// A region of all of its buffer.
 bool is_whole(const Region& region) {
   bool whole = region.ranges.size() == region.buffer->rank();
-  for (size_t d = 0; whole && d < region.ranges.size(); ++d) whole = is_whole(region.ranges[d], region.buffer->shape[d]);
+  for (size_t d = 0; whole && d < region.ranges.size(); ++d)
+    whole = is_whole(region.ranges[d], region.buffer->shape[d]);
   return whole;
 }
 
@@ -137,9 +141,10 @@ std::string describe_access(const BlockAccess& access) {
   return print(Load::make(access.buffer, access.indices));
 }
 
-/// Does `region` cover the access? A hint replaces inference: it is guarded at run time, or trusted by choice of the caller.
-Decision covers(const Region& region, const BlockAccess& access, const PlacedBlock& placed, const std::vector<Step>& path,
-                const Func& func) {
+/// Does `region` cover the access? A hint replaces inference: it is guarded at run time, or trusted by choice of the
+/// caller.
+Decision covers(const Region& region, const BlockAccess& access, const PlacedBlock& placed,
+                const std::vector<Step>& path, const Func& func) {
   if (region.provenance != Provenance::inferred) return {Verdict::proved, {}};
   if (!access.region && access.indices.size() != region.ranges.size()) return {Verdict::unknown, {}};
   const std::vector<Expr> conditions = inside_conditions(access, region);
@@ -172,8 +177,9 @@ void check_covers(const PlacedBlock& placed, Report& report) {
   for (size_t i = 0; i < f.iters.size(); ++i) path.push_back(Step::of_iter(f.iters[i], f.bindings[i]));
   for (const BlockAccess& access : block_accesses(*placed.block, true)) {
     const char* rule = access.writes ? "block.writes_cover" : "block.reads_cover";
-    const std::string what = fmt::format("block {}: the {} {} lies in the {}", f.name, access.writes ? "store to" : "load of",
-                                         describe_access(access), access.writes ? "writes" : "reads");
+    const std::string what =
+        fmt::format("block {}: the {} {} lies in the {}", f.name, access.writes ? "store to" : "load of",
+                    describe_access(access), access.writes ? "writes" : "reads");
     bool covered = false;
     std::vector<Decision> refusals;
     std::vector<Region> regions = access.writes ? f.writes : f.reads;

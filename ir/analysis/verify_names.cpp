@@ -18,23 +18,40 @@ std::string type_error(const Expr& e) {
     switch (e->kind) {
       case ExprKind::IntImm:
       case ExprKind::FloatImm:
-      case ExprKind::Var: return {};
-      case ExprKind::Unary: again = Unary::make(e.as<Unary>()->op, e.as<Unary>()->a); break;
-      case ExprKind::Binary: again = Binary::make(e.as<Binary>()->op, e.as<Binary>()->a, e.as<Binary>()->b); break;
+      case ExprKind::Var:
+        return {};
+      case ExprKind::Unary:
+        again = Unary::make(e.as<Unary>()->op, e.as<Unary>()->a);
+        break;
+      case ExprKind::Binary:
+        again = Binary::make(e.as<Binary>()->op, e.as<Binary>()->a, e.as<Binary>()->b);
+        break;
       case ExprKind::Select:
         again = Select::make(e.as<Select>()->condition, e.as<Select>()->when_true, e.as<Select>()->when_false);
         break;
-      case ExprKind::Cast: again = Cast::make(e->dtype, e.as<Cast>()->value); break;
-      case ExprKind::Load: again = Load::make(e.as<Load>()->buffer, e.as<Load>()->indices, e.as<Load>()->mask); break;
-      case ExprKind::Ramp: again = Ramp::make(e.as<Ramp>()->base, e.as<Ramp>()->stride, e->dtype.lanes); break;
-      case ExprKind::Broadcast: again = Broadcast::make(e.as<Broadcast>()->value, e->dtype.lanes); break;
-      case ExprKind::Shuffle: again = Shuffle::make(e.as<Shuffle>()->vectors, e.as<Shuffle>()->lanes); break;
+      case ExprKind::Cast:
+        again = Cast::make(e->dtype, e.as<Cast>()->value);
+        break;
+      case ExprKind::Load:
+        again = Load::make(e.as<Load>()->buffer, e.as<Load>()->indices, e.as<Load>()->mask);
+        break;
+      case ExprKind::Ramp:
+        again = Ramp::make(e.as<Ramp>()->base, e.as<Ramp>()->stride, e->dtype.lanes);
+        break;
+      case ExprKind::Broadcast:
+        again = Broadcast::make(e.as<Broadcast>()->value, e->dtype.lanes);
+        break;
+      case ExprKind::Shuffle:
+        again = Shuffle::make(e.as<Shuffle>()->vectors, e.as<Shuffle>()->lanes);
+        break;
       case ExprKind::Call: {
         const auto* call = e.as<Call>();
         again = Call::make(call->dtype, call->call_kind, call->callee, call->args);
         break;
       }
-      case ExprKind::AddressOf: again = AddressOf::make(e.as<AddressOf>()->buffer, e.as<AddressOf>()->indices); break;
+      case ExprKind::AddressOf:
+        again = AddressOf::make(e.as<AddressOf>()->buffer, e.as<AddressOf>()->indices);
+        break;
     }
     if (again->dtype == e->dtype) return {};
     return fmt::format("{} has type {}, its operands give {}", print(e), to_string(e->dtype), to_string(again->dtype));
@@ -93,7 +110,8 @@ class NameChecker : public Visitor {
     visit(node->body);
     close(mark);
     typed([&] {
-      For::make(node->variable, node->min, node->extent, node->for_kind, node->body, node->annotations, node->thread_axis);
+      For::make(node->variable, node->min, node->extent, node->for_kind, node->body, node->annotations,
+                node->thread_axis);
     });
   }
   void visit_Let(const Let* node) override {
@@ -198,8 +216,10 @@ void NameChecker::visit_Block(const Block* node) {
     for (const Expr& e : f.reducer->results) visit(e);
     for (size_t k = 0; k < f.reducer->results.size(); ++k) {
       const DType dtype = f.reducer->results[k]->dtype;
-      if (f.reducer->lhs[k]->dtype != dtype || f.reducer->rhs[k]->dtype != dtype || f.reducer->identities[k]->dtype != dtype) {
-        report_.wrong("types.consistent", fmt::format("block {}: value {} of the reducer has several types", f.name, k));
+      if (f.reducer->lhs[k]->dtype != dtype || f.reducer->rhs[k]->dtype != dtype ||
+          f.reducer->identities[k]->dtype != dtype) {
+        report_.wrong("types.consistent",
+                      fmt::format("block {}: value {} of the reducer has several types", f.name, k));
       }
     }
     close(inner);
@@ -234,14 +254,15 @@ class AccessChecker : public Visitor {
   void visit_AddressOf(const AddressOf* node) override {
     access("address", node->buffer, node->indices);
     if (node->buffer->space == space::registers) {
-      report_.wrong("access.register_address", fmt::format("the address of {} is taken, which is in registers", node->buffer->name));
+      report_.wrong("access.register_address",
+                    fmt::format("the address of {} is taken, which is in registers", node->buffer->name));
     }
     Visitor::visit_AddressOf(node);
   }
   void visit_For(const For* node) override {
     if (!as_int(node->extent)) {
-      const std::string message =
-          fmt::format("{} loop {} has the extent {}", to_string(node->for_kind), node->variable->name, print(node->extent));
+      const std::string message = fmt::format("{} loop {} has the extent {}", to_string(node->for_kind),
+                                              node->variable->name, print(node->extent));
       if (node->for_kind == ForKind::vectorized) report_.wrong("loop.constant_extent", message);
       // Such a loop can still run, one iteration after another.
       if (node->for_kind == ForKind::unrolled) report_.unproved("loop.constant_extent", message);
@@ -250,7 +271,8 @@ class AccessChecker : public Visitor {
   }
   void visit_Block(const Block* node) override {
     if (flat_ && !is_bare_scope(node->f)) {
-      report_.wrong("stage.blocks_lowered", fmt::format("block {} still has iters, regions, a predicate or a reducer", node->f.name));
+      report_.wrong("stage.blocks_lowered",
+                    fmt::format("block {} still has iters, regions, a predicate or a reducer", node->f.name));
     }
     Visitor::visit_Block(node);
   }
@@ -258,19 +280,21 @@ class AccessChecker : public Visitor {
  private:
   void access(const char* what, const Buffer& buffer, const std::vector<Expr>& indices) {
     // While the passes of flatten run, a Func is at before_flatten and may have both forms.
-    const bool right = flat_ ? indices.size() == 1
-                             : indices.size() == buffer->rank() ||
-                                   (indices.size() == 1 && report_.stage() == Stage::before_flatten);
+    const bool right =
+        flat_ ? indices.size() == 1
+              : indices.size() == buffer->rank() || (indices.size() == 1 && report_.stage() == Stage::before_flatten);
     if (!right) {
-      report_.wrong("access.index_count", fmt::format("{} of {} has {} indices, expected {} at {}", what, buffer->name,
-                                                      indices.size(), flat_ ? 1 : buffer->rank(), to_string(report_.stage())));
+      report_.wrong("access.index_count",
+                    fmt::format("{} of {} has {} indices, expected {} at {}", what, buffer->name, indices.size(),
+                                flat_ ? 1 : buffer->rank(), to_string(report_.stage())));
     }
     if (report_.stage() < Stage::before_emit || buffer->space != space::registers) return;
     for (const Expr& index : indices) {
       const Ramp* ramp = index.as<Ramp>();
       const bool constant = as_int(index) || (ramp && as_int(ramp->base) && as_int(ramp->stride));
       if (!constant) {
-        report_.wrong("access.register_index", fmt::format("{} of {}, which is in registers, at {}", what, buffer->name, print(index)));
+        report_.wrong("access.register_index",
+                      fmt::format("{} of {}, which is in registers, at {}", what, buffer->name, print(index)));
       }
     }
   }
@@ -292,7 +316,11 @@ const BufferNode* root_of(const Buffer& buffer) {
   return node;
 }
 
-void check_names(Report& report) { NameChecker(report).run(*report.func()); }
-void check_accesses(Report& report) { AccessChecker(report).visit(report.func()->body); }
+void check_names(Report& report) {
+  NameChecker(report).run(*report.func());
+}
+void check_accesses(Report& report) {
+  AccessChecker(report).visit(report.func()->body);
+}
 
 }  // namespace lathe

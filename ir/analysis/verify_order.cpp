@@ -12,7 +12,9 @@
 namespace lathe {
 namespace {
 
-bool is_concurrent(ForKind kind) { return kind == ForKind::parallel || kind == ForKind::vectorized || kind == ForKind::bound; }
+bool is_concurrent(ForKind kind) {
+  return kind == ForKind::parallel || kind == ForKind::vectorized || kind == ForKind::bound;
+}
 
 /// `e` with the Lets between the enclosing block and this one written out.
 Expr written_out(const PlacedBlock& placed, Expr e) {
@@ -72,7 +74,8 @@ void check_init(const Block::Fields& f, const ReductionParts* parts, Report& rep
   if (wrong) return report.wrong(rule, fmt::format("block {}: the init depends on a reduce iter", f.name));
   if (!f.reducer) return report.wrong(rule, fmt::format("block {}: it has an init but no reducer", f.name));
   if (parts && !equal(f.init, make_init(*f.reducer, parts->outputs))) {
-    report.unproved(rule, fmt::format("block {}: the init is not known to give each output its identity\n{}", f.name, print(f.init)));
+    report.unproved(rule, fmt::format("block {}: the init is not known to give each output its identity\n{}", f.name,
+                                      print(f.init)));
   }
 }
 
@@ -97,7 +100,8 @@ void check_reduction(const PlacedBlock& placed, Report& report) {
     for (const ReductionOutput& output : parts->outputs) {
       for (const Expr& e : output.indices) {
         if (uses_kind(e, f, IterKind::reduce)) {
-          report.wrong(rule, fmt::format("block {}: the place of output {} depends on a reduce iter", f.name, output.buffer->name));
+          report.wrong(rule, fmt::format("block {}: the place of output {} depends on a reduce iter", f.name,
+                                         output.buffer->name));
         }
       }
       const auto reads_output = [&](const Expr& e) {

@@ -30,10 +30,10 @@ class Report {
 /// One Load, Store or AddressOf below a Block, or a region that a Block inside it declares.
 struct BlockAccess {
   Buffer buffer;
-  std::vector<Expr> indices;   ///< empty for a region
+  std::vector<Expr> indices;  ///< empty for a region
   const Region* region = nullptr;
   bool writes = false;
-  std::vector<Step> steps;     ///< from the block's body to the access
+  std::vector<Step> steps;  ///< from the block's body to the access
 };
 
 /// What one instance of `block` touches, in program order; what it allocates itself left out. Blocks inside are seen
@@ -53,12 +53,12 @@ struct PlacedBlock {
   const Bounds& bounds;            ///< knows `steps`
 };
 
-void check_names(Report& report);                                ///< scope.*, types.*
-void check_accesses(Report& report);                             ///< access.*, loop.*, stage.*
-void check_promises(Report& report);                             ///< block.*
-void check_covers(const PlacedBlock& placed, Report& report);        ///< promise 2
-void check_independent(const PlacedBlock& placed, Report& report);   ///< promise 4
-void check_reduction(const PlacedBlock& placed, Report& report);     ///< promise 5 and the rule for init
-void check_order(const PlacedBlock& placed, Report& report);         ///< promise 6
+void check_names(Report& report);                                   ///< scope.*, types.*
+void check_accesses(Report& report);                                ///< access.*, loop.*, stage.*
+void check_promises(Report& report);                                ///< block.*
+void check_covers(const PlacedBlock& placed, Report& report);       ///< promise 2
+void check_independent(const PlacedBlock& placed, Report& report);  ///< promise 4
+void check_reduction(const PlacedBlock& placed, Report& report);    ///< promise 5 and the rule for init
+void check_order(const PlacedBlock& placed, Report& report);        ///< promise 6
 
 }  // namespace lathe

@@ -40,7 +40,8 @@ std::vector<std::int64_t> samples(std::int64_t min, std::int64_t extent, std::in
 std::optional<std::int64_t> evaluate(const Expr& e, const Environment& environment) {
   if (!e->dtype.is_scalar() || (e->dtype != i64 && e->dtype != boolean)) return std::nullopt;
   switch (e->kind) {
-    case ExprKind::IntImm: return e.as<IntImm>()->value;
+    case ExprKind::IntImm:
+      return e.as<IntImm>()->value;
     case ExprKind::Var: {
       const auto found = environment.find(e.as<Var>());
       return found == environment.end() ? std::nullopt : std::optional(found->second);
@@ -51,14 +52,16 @@ std::optional<std::int64_t> evaluate(const Expr& e, const Environment& environme
       const Expr folded = a ? fold_unary(node->op, IntImm::make(node->a->dtype, *a)) : nullptr;
       return folded && as_int(folded) ? std::optional(*as_int(folded)) : std::nullopt;
     }
-    case ExprKind::Binary: return evaluate_binary(e.as<Binary>(), environment);
+    case ExprKind::Binary:
+      return evaluate_binary(e.as<Binary>(), environment);
     case ExprKind::Select: {
       const auto* node = e.as<Select>();
       const std::optional<std::int64_t> condition = evaluate(node->condition, environment);
       if (!condition) return std::nullopt;
       return evaluate(*condition ? node->when_true : node->when_false, environment);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -67,10 +70,17 @@ void assume_steps(Bounds& bounds, const std::vector<Step>& steps, size_t from) {
     const Step& step = steps[i];
     switch (step.kind) {
       case Step::Kind::loop:
-      case Step::Kind::iter: bounds.bind(step.variable, step.domain); break;
-      case Step::Kind::value: bounds.bind_value(step.variable, step.expr); break;
-      case Step::Kind::condition: bounds.assume(step.expr); break;
-      case Step::Kind::unknown: break;
+      case Step::Kind::iter:
+        bounds.bind(step.variable, step.domain);
+        break;
+      case Step::Kind::value:
+        bounds.bind_value(step.variable, step.expr);
+        break;
+      case Step::Kind::condition:
+        bounds.assume(step.expr);
+        break;
+      case Step::Kind::unknown:
+        break;
     }
   }
 }
@@ -147,7 +157,8 @@ bool Enumeration::run(const std::vector<Step>& steps, size_t from, size_t to, En
     return false;
   };
   switch (step.kind) {
-    case Step::Kind::unknown: return leave_out();
+    case Step::Kind::unknown:
+      return leave_out();
     case Step::Kind::condition: {
       const std::optional<std::int64_t> holds = evaluate(step.expr, environment);
       if (!holds) return leave_out();

@@ -26,7 +26,9 @@ struct Step {
   Expr expr;        ///< what a value or iter is bound to; the condition that holds
   const For* loop = nullptr;
 
-  static Step of_loop(const For* loop) { return {Kind::loop, loop->variable, {loop->min, loop->extent}, nullptr, loop}; }
+  static Step of_loop(const For* loop) {
+    return {Kind::loop, loop->variable, {loop->min, loop->extent}, nullptr, loop};
+  }
   static Step of_value(VarRef variable, Expr value) { return {Kind::value, std::move(variable), {}, std::move(value)}; }
   static Step of_iter(const Iter& iter, Expr binding) {
     return {Kind::iter, iter.variable, iter.domain, std::move(binding)};
@@ -39,16 +41,16 @@ struct Step {
 /// Adds what the steps say to `bounds`: an iter lies in its domain, as its block promises.
 void assume_steps(Bounds& bounds, const std::vector<Step>& steps, size_t from = 0);
 
-/// Runs through points that lie on every path of the steps: all of a loop up to `most` iterations, few of a longer one, but
-/// always its first ones and its last. `budget` bounds the steps that are taken.
+/// Runs through points that lie on every path of the steps: all of a loop up to `most` iterations, few of a longer one,
+/// but always its first ones and its last. `budget` bounds the steps that are taken.
 class Enumeration {
  public:
   explicit Enumeration(const Func& func, int budget = 4000, std::int64_t most = 8);
 
   /// Calls `at` with parameter values that satisfy the facts, for a few choices of them; stops when it returns true.
   bool with_parameters(const std::function<bool(Environment&)>& at);
-  /// Loops that nothing here depends on run once: only variables that `roots` use, or what decides whether and how often
-  /// the steps run, take several values.
+  /// Loops that nothing here depends on run once: only variables that `roots` use, or what decides whether and how
+  /// often the steps run, take several values.
   void focus(const std::vector<Step>& steps, const std::vector<Expr>& roots);
   /// Calls `at` at each point of steps[from, to); stops when it returns true, and then is true. Points that cannot be
   /// evaluated are left out.

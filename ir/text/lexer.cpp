@@ -9,10 +9,18 @@
 namespace lathe::text {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_word(char c) { return is_letter(c) || is_digit(c); }
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_word(char c) {
+  return is_letter(c) || is_digit(c);
+}
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
 int hex_digit(char c) {
   if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -67,8 +75,9 @@ class Lexer {
     constexpr std::string_view symbols = "()[]{},:=<>|^&+-*/%!~@";
     if (symbols.find(c) == std::string_view::npos) {
       const bool printable = c > 32 && c < 127;
-      source_.fail(at_, printable ? fmt::format("expected a token, found the character '{}'", c)
-                                  : fmt::format("expected a token, found the byte {:#04x}", static_cast<unsigned char>(c)));
+      source_.fail(at_, printable
+                            ? fmt::format("expected a token, found the character '{}'", c)
+                            : fmt::format("expected a token, found the byte {:#04x}", static_cast<unsigned char>(c)));
     }
     ++at_;
     return TokenKind::symbol;
@@ -133,11 +142,13 @@ void Source::fail(size_t offset, const std::string& message) const {
   for (char& c : shown) {
     if (c < 32 || c == 127) c = static_cast<unsigned char>(c) >= 128 ? '?' : ' ';
   }
-  throw InputError(Mistake::syntax, fmt::format("{}:{}:{}: {}\n  {}\n  {}^", file, line, offset - begin + 1, message, shown,
-                                                std::string(offset - from, ' ')));
+  throw InputError(Mistake::syntax, fmt::format("{}:{}:{}: {}\n  {}\n  {}^", file, line, offset - begin + 1, message,
+                                                shown, std::string(offset - from, ' ')));
 }
 
-std::vector<Token> tokenize(const Source& source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(const Source& source) {
+  return Lexer(source).run();
+}
 
 std::string unquote(std::string_view text) {
   std::string out;

@@ -9,7 +9,8 @@
 namespace lathe {
 namespace text {
 
-constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                       most = std::numeric_limits<std::int64_t>::max();
 
 void Parser::end_of_file() {
   if (peek().kind != TokenKind::end) fail(peek(), "the end of the file");
@@ -109,7 +110,8 @@ Func Parser::func() {
   Stmt body = braced();
   close_scope(mark);
   return checked(at, [&] {
-    return FuncNode::make(std::move(name), std::move(params), std::move(body), std::move(facts), std::move(attrs), stage);
+    return FuncNode::make(std::move(name), std::move(params), std::move(body), std::move(facts), std::move(attrs),
+                          stage);
   });
 }
 
@@ -194,12 +196,13 @@ Program Parser::program() {
     const Edge& edge = program.edges[i];
     const auto func = static_cast<size_t>(edge.func);
     if (func >= program.funcs.size()) {
-      source_.fail(places[i].offset, fmt::format("expected one of {} funcs, found func {}", program.funcs.size(), func));
+      source_.fail(places[i].offset,
+                   fmt::format("expected one of {} funcs, found func {}", program.funcs.size(), func));
     }
     const size_t count = buffer_params(program.funcs[func]).size();
     if (static_cast<size_t>(edge.param) >= count) {
-      source_.fail(places[i].offset, fmt::format("expected one of the {} buffer parameters of {}, found param {}", count,
-                                                 program.funcs[func]->name, edge.param));
+      source_.fail(places[i].offset, fmt::format("expected one of the {} buffer parameters of {}, found param {}",
+                                                 count, program.funcs[func]->name, edge.param));
     }
   }
   return program;

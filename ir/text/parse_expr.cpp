@@ -43,7 +43,8 @@ Expr Parser::expr(int precedence) {
     take();
     Expr right = expr(infix->precedence + 1);
     const int depth = std::max(left_depth, expr_depth_);
-    left = deeper(token, depth, checked(token, [&] { return Binary::make(infix->op, std::move(left), std::move(right)); }));
+    left = deeper(token, depth,
+                  checked(token, [&] { return Binary::make(infix->op, std::move(left), std::move(right)); }));
   }
 }
 
@@ -115,15 +116,20 @@ Expr Parser::number(const Token& token, bool negative) {
   double value = 0;
   const auto [float_stop, float_error] = std::from_chars(text.data(), end, value);
   const bool exponent = float_stop != stop;
-  const std::string_view suffix(fraction || exponent ? float_stop : stop, static_cast<size_t>(end - (fraction || exponent ? float_stop : stop)));
-  const std::optional<DType> dtype = suffix.empty() && !fraction && !exponent ? std::optional(i64) : parse_dtype(suffix);
-  if (!dtype) fail(token, suffix.empty() ? "a float with its type, as in 2.0f32" : "a number with a type behind it, as in 2.0f32");
+  const std::string_view suffix(fraction || exponent ? float_stop : stop,
+                                static_cast<size_t>(end - (fraction || exponent ? float_stop : stop)));
+  const std::optional<DType> dtype =
+      suffix.empty() && !fraction && !exponent ? std::optional(i64) : parse_dtype(suffix);
+  if (!dtype)
+    fail(token,
+         suffix.empty() ? "a float with its type, as in 2.0f32" : "a number with a type behind it, as in 2.0f32");
   if (dtype->is_float()) {
     // Digits are rounded once, straight to the type: through double, a value between two floats could round twice.
     float single = 0;
     if (dtype->bits < 64) {
       const auto [single_stop, single_error] = std::from_chars(text.data(), end, single);
-      if (single_error == std::errc::result_out_of_range) single = value > 1 ? std::numeric_limits<float>::infinity() : 0.0f;
+      if (single_error == std::errc::result_out_of_range)
+        single = value > 1 ? std::numeric_limits<float>::infinity() : 0.0f;
     } else if (float_error == std::errc::result_out_of_range) {
       fail(token, "a number in the range of f64");
     }
@@ -133,7 +139,8 @@ Expr Parser::number(const Token& token, bool negative) {
   if (fraction || exponent) fail(token, fmt::format("an integer, as {} demands", to_string(*dtype)));
   const auto most = static_cast<std::uint64_t>(integer_max(*dtype));
   const std::uint64_t limit = negative ? (dtype->is_signed() ? most + 1 : 0) : most;
-  if (error != std::errc() || magnitude > limit) fail(token, fmt::format("a number in the range of {}", to_string(*dtype)));
+  if (error != std::errc() || magnitude > limit)
+    fail(token, fmt::format("a number in the range of {}", to_string(*dtype)));
   return IntImm::make(*dtype, static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude));
 }
 
@@ -149,13 +156,16 @@ Expr Parser::special_float(bool negative) {
     const Token token = take();
     const char* end = token.text.data() + token.text.size();
     const bool hex = token.kind == TokenKind::number && token.text.starts_with("0x");
-    const auto [stop, error] = std::from_chars(token.text.data() + (hex ? 2 : 0), hex ? end : token.text.data(), fraction, 16);
+    const auto [stop, error] =
+        std::from_chars(token.text.data() + (hex ? 2 : 0), hex ? end : token.text.data(), fraction, 16);
     if (!hex || error != std::errc() || stop != end || fraction == 0 || fraction >> 52 != 0) {
       fail(token, "the fraction of a NaN, from 0x1 to 0xfffffffffffff");
     }
   }
   expect(")");
-  if (infinite) return FloatImm::make(dtype, negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (infinite)
+    return FloatImm::make(
+        dtype, negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
   return FloatImm::make(dtype, make_nan(negative, fraction));
 }
 
@@ -196,7 +206,8 @@ Expr Parser::typed_call(const Token& callee, DType dtype, CallKind kind) {
   int depth = 0;
   std::vector<Expr> list = args(")", &depth);
   std::string symbol = callee.kind == TokenKind::string ? unquote(callee.text) : std::string(callee.text);
-  return deeper(callee, depth, checked(callee, [&] { return Call::make(dtype, kind, std::move(symbol), std::move(list)); }));
+  return deeper(callee, depth,
+                checked(callee, [&] { return Call::make(dtype, kind, std::move(symbol), std::move(list)); }));
 }
 
 Expr Parser::call() {
@@ -230,7 +241,8 @@ Expr Parser::call() {
   std::vector<Expr> list = args(")", &depth);
   const auto arity = [&](size_t count) {
     if (list.size() != count) {
-      source_.fail(callee.offset, fmt::format("expected {} argument{} of {}, found {}", count, count == 1 ? "" : "s", callee.text, list.size()));
+      source_.fail(callee.offset, fmt::format("expected {} argument{} of {}, found {}", count, count == 1 ? "" : "s",
+                                              callee.text, list.size()));
     }
   };
   const std::optional<UnaryOp> unary_op = parse_unary_op(callee.text);
@@ -283,7 +295,8 @@ Expr Parser::load(const Token& token) {
 Expr Parser::index() {
   const Token token = peek();
   Expr e = expr();
-  if (e->dtype.element() != i64) source_.fail(token.offset, fmt::format("expected an index of i64, found {}", to_string(e->dtype)));
+  if (e->dtype.element() != i64)
+    source_.fail(token.offset, fmt::format("expected an index of i64, found {}", to_string(e->dtype)));
   return e;
 }
 

@@ -63,7 +63,8 @@ Stmt Parser::list() {
     expect("=");
     Expr value = expr();
     if (dtype && value->dtype != *dtype) {
-      source_.fail(at.offset, fmt::format("expected a value of {}, found {}", to_string(*dtype), to_string(value->dtype)));
+      source_.fail(at.offset,
+                   fmt::format("expected a value of {}, found {}", to_string(*dtype), to_string(value->dtype)));
     }
     const size_t mark = open_scope();
     const VarRef variable = declare_variable(name, value->dtype);
@@ -105,7 +106,8 @@ Stmt Parser::stmt() {
   }
   if (accept("eval")) return Eval::make(expr());
   if (is("assert")) return assertion();
-  if (at.kind == TokenKind::end || at.kind == TokenKind::symbol || at.kind == TokenKind::number) fail(at, "a statement or '}'");
+  if (at.kind == TokenKind::end || at.kind == TokenKind::symbol || at.kind == TokenKind::number)
+    fail(at, "a statement or '}'");
   return store();
 }
 
@@ -113,7 +115,9 @@ Stmt Parser::store() {
   const Token token = name_token("a statement");
   if (!is("[")) {
     if (!names_.contains(name_text(token))) {
-      fail_unknown(token, "a statement", {"for", "parallel", "vectorized", "unrolled", "bound", "block", "let", "if", "while", "eval", "assert"});
+      fail_unknown(
+          token, "a statement",
+          {"for", "parallel", "vectorized", "unrolled", "bound", "block", "let", "if", "while", "eval", "assert"});
     }
     fail(peek(), fmt::format("'[' behind {}, as in {}[i] = ..", token.text, token.text));
   }
@@ -303,7 +307,8 @@ Region Parser::region() {
     if (is("..")) {
       const Token at = take();
       const size_t d = result.ranges.size();
-      if (d >= result.buffer->rank()) fail(at, fmt::format("at most {} ranges of {}", result.buffer->rank(), name.text));
+      if (d >= result.buffer->rank())
+        fail(at, fmt::format("at most {} ranges of {}", result.buffer->rank(), name.text));
       result.ranges.push_back({lathe::index(0), result.buffer->shape[d]});
     } else {
       Expr min = index();

@@ -10,7 +10,8 @@
 namespace lathe::text {
 namespace {
 
-/// The parser's own recursion, in units of about four kilobytes of stack in the most wasteful build (address sanitizer).
+/// The parser's own recursion, in units of about four kilobytes of stack in the most wasteful build (address
+/// sanitizer).
 constexpr int max_level = 1000;
 constexpr size_t max_listed = 24;
 
@@ -23,7 +24,9 @@ Parser::Level::Level(Parser& parser, int weight) : parser_(parser), weight_(weig
   parser.level_ += weight;
 }
 
-const Token& Parser::peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+const Token& Parser::peek(size_t ahead) const {
+  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+}
 
 Token Parser::take() {
   const Token token = peek();
@@ -167,7 +170,8 @@ Annotation Parser::annotation() {
   const char* end = token.text.data() + token.text.size();
   if (token.text.find_first_of(".e") == std::string_view::npos) {
     if (negative) --at_;
-    constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+    constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                           most = std::numeric_limits<std::int64_t>::max();
     return integer("an integer of 64 bits, a float or a string", least, most);
   }
   double value = 0;

@@ -12,8 +12,8 @@
 
 namespace lathe::text {
 
-/// Reads .tir by recursive descent. Hostile text cannot exhaust the stack: the parser's own recursion and the depth of what
-/// it builds are both limited.
+/// Reads .tir by recursive descent. Hostile text cannot exhaust the stack: the parser's own recursion and the depth of
+/// what it builds are both limited.
 class Parser {
  public:
   Parser(std::string_view text, std::string_view file);

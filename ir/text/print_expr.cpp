@@ -18,8 +18,12 @@ const std::string& Names::of(const void* thing, const std::string& name) {
   return entry->second = quote_name(candidate);
 }
 
-void Printer::name(const VarRef& variable) { write(names_.of(variable.get(), variable->name)); }
-void Printer::name(const Buffer& buffer) { write(names_.of(buffer.get(), buffer->name)); }
+void Printer::name(const VarRef& variable) {
+  write(names_.of(variable.get(), variable->name));
+}
+void Printer::name(const Buffer& buffer) {
+  write(names_.of(buffer.get(), buffer->name));
+}
 
 void Printer::type_of(const VarRef& variable) {
   if (variable->dtype != i64) write(": " + to_string(variable->dtype));

@@ -31,9 +31,8 @@ void Printer::newline() {
 
 void Printer::annotations(const Annotations& annotations) {
   write("{");
-  separated(annotations, [&](const auto& entry) {
-    write(quote_name(entry.first) + ": " + annotation_text(entry.second));
-  });
+  separated(annotations,
+            [&](const auto& entry) { write(quote_name(entry.first) + ": " + annotation_text(entry.second)); });
   write("}");
 }
 

@@ -84,7 +84,8 @@ class Printer {
   bool note_due_ = false;
 };
 
-/// The buffers that `func` uses but neither takes as parameters nor allocates: those of planned workspaces, and constants.
+/// The buffers that `func` uses but neither takes as parameters nor allocates: those of planned workspaces, and
+/// constants.
 std::vector<Buffer> undeclared_buffers(const Func& func);
 
 }  // namespace lathe::text

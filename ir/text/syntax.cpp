@@ -10,24 +10,22 @@ namespace lathe::text {
 namespace {
 
 constexpr Infix infix_ops[] = {
-    {BinaryOp::logical_or, "||", 1}, {BinaryOp::logical_and, "&&", 2},
-    {BinaryOp::eq, "==", 3},         {BinaryOp::ne, "!=", 3},
-    {BinaryOp::lt, "<", 3},          {BinaryOp::le, "<=", 3},
-    {BinaryOp::gt, ">", 3},          {BinaryOp::ge, ">=", 3},
-    {BinaryOp::bit_or, "|", 4},      {BinaryOp::bit_xor, "^", 5},
-    {BinaryOp::bit_and, "&", 6},     {BinaryOp::shl, "<<", 7},
-    {BinaryOp::shr, ">>", 7},        {BinaryOp::add, "+", 8},
-    {BinaryOp::sub, "-", 8},         {BinaryOp::mul, "*", 9},
-    {BinaryOp::div, "/", 9},         {BinaryOp::floor_div, "//", 9},
+    {BinaryOp::logical_or, "||", 1}, {BinaryOp::logical_and, "&&", 2}, {BinaryOp::eq, "==", 3},
+    {BinaryOp::ne, "!=", 3},         {BinaryOp::lt, "<", 3},           {BinaryOp::le, "<=", 3},
+    {BinaryOp::gt, ">", 3},          {BinaryOp::ge, ">=", 3},          {BinaryOp::bit_or, "|", 4},
+    {BinaryOp::bit_xor, "^", 5},     {BinaryOp::bit_and, "&", 6},      {BinaryOp::shl, "<<", 7},
+    {BinaryOp::shr, ">>", 7},        {BinaryOp::add, "+", 8},          {BinaryOp::sub, "-", 8},
+    {BinaryOp::mul, "*", 9},         {BinaryOp::div, "/", 9},          {BinaryOp::floor_div, "//", 9},
     {BinaryOp::floor_mod, "%", 9},
 };
 
 constexpr std::string_view words[] = {
-    "func",   "program", "stage",  "facts",    "attrs",    "memory",  "for",    "in",      "parallel", "vectorized",
-    "unrolled", "bound", "block",  "space",    "reduce",   "ordered", "opaque", "where",   "reads",    "writes",
-    "alloc",  "reducer", "identity", "init",   "let",      "if",      "else",   "while",   "eval",     "assert",
-    "true",   "false",   "cast",   "extern",   "strides",  "offset",  "align",  "view_of", "inferred", "checked",
-    "trusted", "multiple_of", "equals", "values", "edge",  "inputs",  "outputs", "symbols", "param",
+    "func",       "program",  "stage",    "facts",   "attrs",    "memory",      "for",     "in",      "parallel",
+    "vectorized", "unrolled", "bound",    "block",   "space",    "reduce",      "ordered", "opaque",  "where",
+    "reads",      "writes",   "alloc",    "reducer", "identity", "init",        "let",     "if",      "else",
+    "while",      "eval",     "assert",   "true",    "false",    "cast",        "extern",  "strides", "offset",
+    "align",      "view_of",  "inferred", "checked", "trusted",  "multiple_of", "equals",  "values",  "edge",
+    "inputs",     "outputs",  "symbols",  "param",
 };
 
 constexpr std::uint64_t fraction_mask = (std::uint64_t{1} << 52) - 1;
@@ -67,7 +65,8 @@ std::string escape(std::string_view text, char quote) {
 }  // namespace
 
 const Infix* find_infix(BinaryOp op) {
-  const auto found = std::find_if(std::begin(infix_ops), std::end(infix_ops), [&](const Infix& i) { return i.op == op; });
+  const auto found =
+      std::find_if(std::begin(infix_ops), std::end(infix_ops), [&](const Infix& i) { return i.op == op; });
   return found == std::end(infix_ops) ? nullptr : found;
 }
 
@@ -89,18 +88,25 @@ std::optional<BinaryOp> parse_binary_op(std::string_view name) {
   return static_cast<BinaryOp>(found - std::begin(binary_names));
 }
 
-std::span<const std::string_view> keywords() { return words; }
+std::span<const std::string_view> keywords() {
+  return words;
+}
 
-bool is_keyword(std::string_view word) { return std::find(std::begin(words), std::end(words), word) != std::end(words); }
+bool is_keyword(std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
 
 std::string quote_name(std::string_view name) {
   return is_identifier(name) && !is_keyword(name) ? std::string(name) : escape(name, '`');
 }
 
-std::string quote_string(std::string_view text) { return escape(text, '"'); }
+std::string quote_string(std::string_view text) {
+  return escape(text, '"');
+}
 
 double make_nan(bool negative, std::uint64_t fraction) {
-  return std::bit_cast<double>((std::uint64_t{negative} << 63) | (std::uint64_t{0x7ff} << 52) | (fraction & fraction_mask));
+  return std::bit_cast<double>((std::uint64_t{negative} << 63) | (std::uint64_t{0x7ff} << 52) |
+                               (fraction & fraction_mask));
 }
 
 std::string float_literal(DType dtype, double value) {

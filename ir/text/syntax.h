@@ -8,7 +8,8 @@
 
 namespace lathe::text {
 
-/// A binary operation that is written between its operands. All associate to the left; a higher precedence binds tighter.
+/// A binary operation that is written between its operands. All associate to the left; a higher precedence binds
+/// tighter.
 struct Infix {
   BinaryOp op;
   std::string_view token;

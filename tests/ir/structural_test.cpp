@@ -42,8 +42,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST(Structural, NamesOfBoundThingsDoNotCount) {
   const Func f = parse_func(base);
   std::string renamed = base;
-  for (const auto& [from, to] : {std::pair("for i in", "for row in"), {"= i,", "= row,"}, {"alloc t:", "alloc temporary:"},
-                                 {"t[0] =", "temporary[0] ="}, {"let l =", "let left ="}, {"= l + r", "= left + r"}}) {
+  for (const auto& [from, to] : {std::pair("for i in", "for row in"),
+                                 {"= i,", "= row,"},
+                                 {"alloc t:", "alloc temporary:"},
+                                 {"t[0] =", "temporary[0] ="},
+                                 {"let l =", "let left ="},
+                                 {"= l + r", "= left + r"}}) {
     renamed = replaced(renamed, from, to);
   }
   const Func g = parse_func(renamed);
@@ -109,7 +113,8 @@ TEST(Structural, FreeVariablesMustBeIdentical) {
 }
 
 TEST(Structural, BindersDoNotConfuseTwoVariables) {
-  const char* crossed = "func f(x: i64[4, 4]) {\n  for i in [0, 4) {\n    for j in [0, 4) {\n      x[i, j] = 1\n    }\n  }\n}";
+  const char* crossed =
+      "func f(x: i64[4, 4]) {\n  for i in [0, 4) {\n    for j in [0, 4) {\n      x[i, j] = 1\n    }\n  }\n}";
   const Func f = parse_func(crossed);
   const Func g = parse_func(replaced(crossed, "x[i, j]", "x[j, i]"));
   EXPECT_FALSE(equal(f, g));

@@ -17,7 +17,8 @@ namespace {
 
 std::string describe(const std::vector<Finding>& findings) {
   std::string text;
-  for (const Finding& f : findings) text += fmt::format("{} ({}): {}\n", f.rule, f.proved_wrong ? "wrong" : "unproved", f.message);
+  for (const Finding& f : findings)
+    text += fmt::format("{} ({}): {}\n", f.rule, f.proved_wrong ? "wrong" : "unproved", f.message);
   return text;
 }
 
@@ -98,7 +99,8 @@ struct Break {
 
 const Break breaks[] = {
     // Promise 1.
-    {elementwise, "t[vi, vj] = x[vi, vj] * 2.0f32", "t[vi, vj] = x[vi, vj] * cast<f32>(j)", "block.own_variables", true},
+    {elementwise, "t[vi, vj] = x[vi, vj] * 2.0f32", "t[vi, vj] = x[vi, vj] * cast<f32>(j)", "block.own_variables",
+     true},
     {elementwise, "space vi in [0, 16) = i * 4", "space vi in [0, 16 + 0 * ii) = i * 4", "block.own_variables", true},
     {elementwise, "for j in [0, n) {\n", "for j in [0, n) {\n let g = j * 2\n", "", false},
     // Promise 2.
@@ -115,12 +117,16 @@ const Break breaks[] = {
     {elementwise, "where j1 * 8 + jj1 < n reads", "reads", "block.bindings_in_domain", true},
     {elementwise, "where j1 * 8 + jj1 < n reads", "where j1 * 8 + jj1 <= n reads", "block.bindings_in_domain", true},
     // Promise 4.
-    {elementwise, "writes t[vi, vj] {\n            t[vi, vj] =", "writes t[0, vj] {\n            t[0, vj] =", "block.space_iters_independent", true},
+    {elementwise, "writes t[vi, vj] {\n            t[vi, vj] =", "writes t[0, vj] {\n            t[0, vj] =",
+     "block.space_iters_independent", true},
     {elementwise, "reads t[wi, wj] writes y[wi, wj] {\n            y[wi, wj] = t[wi, wj]",
-     "reads y[15 - wi, wj] writes y[wi, wj] {\n            y[wi, wj] = y[15 - wi, wj]", "block.space_iters_independent", true},
-    {elementwise, "writes t[vi, vj] {\n            t[vi, vj] =", "writes t[vi // 2, vj] {\n            t[vi // 2, vj] =", "block.space_iters_independent", true},
+     "reads y[15 - wi, wj] writes y[wi, wj] {\n            y[wi, wj] = y[15 - wi, wj]", "block.space_iters_independent",
+     true},
+    {elementwise, "writes t[vi, vj] {\n            t[vi, vj] =",
+     "writes t[vi // 2, vj] {\n            t[vi // 2, vj] =", "block.space_iters_independent", true},
     // Promise 5.
-    {reduction, "let r = x[vi, vk]\n          y[vi] = l + r", "let r = x[vi, vk]\n          y[vi] = l - r", "block.reduction_canonical", false},
+    {reduction, "let r = x[vi, vk]\n          y[vi] = l + r", "let r = x[vi, vk]\n          y[vi] = l - r",
+     "block.reduction_canonical", false},
     {reduction, "let r = x[vi, vk]", "let r = x[vi, vk] * y[vi]", "block.reduction_canonical", false},
     {reduction, "for k in", "parallel for k in", "block.reduce_iters_not_at_once", true},
     {reduction, "for k in", "vectorized for k in", "block.reduce_iters_not_at_once", true},
@@ -205,7 +211,8 @@ TEST(Verify, InstancesAreToldApartByAllDimensionsTogether) {
         y[v // 4, v % 4] = 1.0f32
       }
     }
-  })"))), "");
+  })"))),
+            "");
   EXPECT_EQ(describe(verify(parse_func(R"(func f(y: f32[1000, 70, 4, 16]) {
     for i in [0, 64000) {
       for j in [0, 70) {
@@ -214,7 +221,8 @@ TEST(Verify, InstancesAreToldApartByAllDimensionsTogether) {
         }
       }
     }
-  })"))), "");
+  })"))),
+            "");
   EXPECT_EQ(describe(verify(parse_func(R"(func f(y: f32[64, 48], n: i64) facts {n in [0, 48]} {
     for i in [0, 64) {
       for j in [0, n) {
@@ -225,7 +233,8 @@ TEST(Verify, InstancesAreToldApartByAllDimensionsTogether) {
         }
       }
     }
-  })"))), "");
+  })"))),
+            "");
 }
 
 TEST(Verify, AFlatIndexOfTwoItersIsInjectiveOnlyWithinItsRow) {
@@ -296,7 +305,8 @@ TEST(Verify, IndexCountsFollowTheStage) {
 
 TEST(Verify, RegistersTakeConstantIndicesAndHaveNoAddress) {
   const auto text = [](const std::string& body, const std::string& stage) {
-    return fmt::format("func f(n: i64) stage {} {{\n block() {{\n alloc r: f32[8] @register\n {}\n }}\n}}", stage, body);
+    return fmt::format("func f(n: i64) stage {} {{\n block() {{\n alloc r: f32[8] @register\n {}\n }}\n}}", stage,
+                       body);
   };
   EXPECT_EQ(describe(verify(parse_func(text("r[3] = r[4]", "end")))), "");
   EXPECT_EQ(verify(parse_func(text("r[ramp(0, 1, 8)] = 0.0f32x8", "end"))).size(), 0u);

@@ -68,10 +68,13 @@ constexpr Case cases[] = {
     {"let_type", "func f(x: f32[4]) {\n  let y: f64 = x[0]\n}"},
     {"assert_message", "func f(x: f32[4]) {\n  assert true, 3\n}"},
     {"iter_kind", "func f(x: f32[4]) {\n  block b(spatial v in [0, 4) = 0) {\n  }\n}"},
-    {"reducer_tuple", "func f(x: f32[4]) {\n  block b() {\n    reducer (a: f32) (b: f32) {a + b, a} identity {0.0f32}\n  }\n}"},
+    {"reducer_tuple",
+     "func f(x: f32[4]) {\n  block b() {\n    reducer (a: f32) (b: f32) {a + b, a} identity {0.0f32}\n  }\n}"},
     {"whole_region_rank", "func f(x: f32[4]) {\n  block b() reads x[0, ..] {\n  }\n}"},
-    {"long_line", "func f(x: f32[4]) { x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 y[0] = 1.0f32 "
-                  "x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 }"},
+    {"long_line",
+     "func f(x: f32[4]) { x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 y[0] = "
+     "1.0f32 "
+     "x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 x[0] = 1.0f32 }"},
 };
 
 TEST(ParseError, EveryMistakeIsNamedWithItsPlace) {
@@ -93,11 +96,12 @@ TEST(ParseError, EveryMistakeIsNamedWithItsPlace) {
 
 TEST(ParseError, AProgramsMistakesAreNamedWithTheirPlace) {
   std::string all;
-  for (const char* text : {"func f() {\n}",
-                           "program {\n  values {\n    x: f32[4]\n  }\n  inputs {y}\n  outputs {}\n}",
-                           "program {\n  values {\n    x: f32[4]\n    x: f32[4]\n  }\n  inputs {}\n  outputs {}\n}",
-                           "program {\n  values {\n    x: f32[4]\n  }\n  inputs {}\n  outputs {x}\n  edge x -> func 1 param 0\n}",
-                           "program {\n  values {\n    x: f32[4]\n  }\n  inputs {}\n  outputs {x}\n  edge x -> func 0 param 1\n}\nfunc f(x: f32[4]) {\n}"}) {
+  for (const char* text :
+       {"func f() {\n}", "program {\n  values {\n    x: f32[4]\n  }\n  inputs {y}\n  outputs {}\n}",
+        "program {\n  values {\n    x: f32[4]\n    x: f32[4]\n  }\n  inputs {}\n  outputs {}\n}",
+        "program {\n  values {\n    x: f32[4]\n  }\n  inputs {}\n  outputs {x}\n  edge x -> func 1 param 0\n}",
+        "program {\n  values {\n    x: f32[4]\n  }\n  inputs {}\n  outputs {x}\n  edge x -> func 0 param 1\n}\nfunc "
+        "f(x: f32[4]) {\n}"}) {
     try {
       parse_program(text, "program.tir");
       ADD_FAILURE() << text;
@@ -117,12 +121,13 @@ std::string repeat(const std::string& text, int count) {
 TEST(ParseError, DeepNestingIsAnErrorAndNoCrash) {
   constexpr int n = 200000;
   const std::string open = "func f(x: f32[4], p: bool[4], n: i64) {\n";
-  for (const std::string& text : {
-           open + "x[0] = " + repeat("(", n), open + "x[0] = " + repeat("-", n) + "x[0]", open + "x[0] = " + repeat("abs(", n),
-           open + "x[0] = x[0]" + repeat(" + x[0]", n) + "}", open + repeat("if p[0] {", n), open + repeat("if p[0] {} else ", n) + "{} }",
-           open + repeat("let a = n {", n), open + repeat("block() {", n), open + repeat("while p[0] {", n),
-           open + "x[" + repeat("n + (", n), open + "p[0] = " + repeat("p[0] || p[0] && n < n + n * (n | ", n),
-           open + "x[0] = " + repeat("x[0] + (", 900) + repeat("x[0]" + repeat(" + x[0]", 1700) + ")", 900) + "}"}) {
+  for (const std::string& text :
+       {open + "x[0] = " + repeat("(", n), open + "x[0] = " + repeat("-", n) + "x[0]",
+        open + "x[0] = " + repeat("abs(", n), open + "x[0] = x[0]" + repeat(" + x[0]", n) + "}",
+        open + repeat("if p[0] {", n), open + repeat("if p[0] {} else ", n) + "{} }", open + repeat("let a = n {", n),
+        open + repeat("block() {", n), open + repeat("while p[0] {", n), open + "x[" + repeat("n + (", n),
+        open + "p[0] = " + repeat("p[0] || p[0] && n < n + n * (n | ", n),
+        open + "x[0] = " + repeat("x[0] + (", 900) + repeat("x[0]" + repeat(" + x[0]", 1700) + ")", 900) + "}"}) {
     EXPECT_THROW(parse_func(text), InputError) << text.substr(0, 80);
   }
   std::string lets = open;
@@ -131,7 +136,8 @@ TEST(ParseError, DeepNestingIsAnErrorAndNoCrash) {
 }
 
 TEST(ParseError, LimitedNestingParsesAndPrints) {
-  const std::string text = "func f(x: f32[4]) {\n  x[0] = " + repeat("(x[0] + ", 300) + "x[0]" + repeat(")", 300) + "\n}";
+  const std::string text =
+      "func f(x: f32[4]) {\n  x[0] = " + repeat("(x[0] + ", 300) + "x[0]" + repeat(")", 300) + "\n}";
   EXPECT_NO_THROW(print(parse_func(text)));
   EXPECT_NO_THROW(print(parse_func("func f(x: f32[4]) {\n  x[0] = x[0]" + repeat(" + x[0]", 1800) + "\n}")));
 }
@@ -153,10 +159,18 @@ TEST(ParseError, DamagedTextNeverCrashes) {
       const size_t at = random() % text.size(), other = random() % text.size();
       const size_t length = std::min<size_t>(random() % 12, text.size() - std::max(at, other));
       switch (random() % 4) {
-        case 0: text.erase(at, length); break;
-        case 1: text[at] = static_cast<char>(random()); break;
-        case 2: text.insert(at, text.substr(other, length)); break;
-        default: text.replace(at, length, text.substr(other, length)); break;
+        case 0:
+          text.erase(at, length);
+          break;
+        case 1:
+          text[at] = static_cast<char>(random());
+          break;
+        case 2:
+          text.insert(at, text.substr(other, length));
+          break;
+        default:
+          text.replace(at, length, text.substr(other, length));
+          break;
       }
       if (text.empty()) break;
     }

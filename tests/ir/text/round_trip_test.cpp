@@ -46,7 +46,8 @@ class Census : public Visitor {
     seen.insert("node " + std::string(to_string(e->kind)));
     if (const auto* node = e.as<Unary>()) seen.insert("op " + std::string(to_string(node->op)));
     if (const auto* node = e.as<Binary>()) seen.insert("op " + std::string(to_string(node->op)));
-    if (const auto* node = e.as<Call>()) seen.insert("call " + (node->call_kind == CallKind::intrinsic ? node->callee : "extern"));
+    if (const auto* node = e.as<Call>())
+      seen.insert("call " + (node->call_kind == CallKind::intrinsic ? node->callee : "extern"));
     if (e.as<IntImm>() || e.as<FloatImm>()) seen.insert("literal of " + to_string(e->dtype.element()));
     if (e.as<Load>() && e.as<Load>()->mask) seen.insert("masked load");
     if (e.as<Load>()) add(e.as<Load>()->buffer);
@@ -65,7 +66,8 @@ class Census : public Visitor {
   void add(const Block::Fields& f) {
     for (const Iter& iter : f.iters) seen.insert("iter " + std::string(to_string(iter.kind)));
     for (const Region& region : f.reads) seen.insert(fmt::format("provenance {}", static_cast<int>(region.provenance)));
-    for (const Region& region : f.writes) seen.insert(fmt::format("provenance {}", static_cast<int>(region.provenance)));
+    for (const Region& region : f.writes)
+      seen.insert(fmt::format("provenance {}", static_cast<int>(region.provenance)));
     for (const Buffer& buffer : f.allocs) add(buffer);
     if (f.reducer) seen.insert(f.reducer->results.size() > 1 ? "tuple reducer" : "reducer");
     if (f.predicate) seen.insert("predicate");
@@ -98,9 +100,10 @@ TEST(RoundTrip, TheCorpusCoversTheLanguage) {
     census.seen.insert("stage " + std::string(to_string(func->stage)));
     census.visit(func->body);
   }
-  std::vector<std::string> rows = {"masked load", "masked store", "strides", "offset", "view_of", "align", "reducer",
-                                   "tuple reducer", "predicate", "init", "call extern", "space worker", "space register",
-                                   "space constant", "space global", "provenance 0", "provenance 1", "provenance 2"};
+  std::vector<std::string> rows = {"masked load",  "masked store", "strides",        "offset",         "view_of",
+                                   "align",        "reducer",      "tuple reducer",  "predicate",      "init",
+                                   "call extern",  "space worker", "space register", "space constant", "space global",
+                                   "provenance 0", "provenance 1", "provenance 2"};
 #define LATHE_ROW(name) rows.push_back("node " #name);
   LATHE_EXPR_NODES(LATHE_ROW)
   LATHE_STMT_NODES(LATHE_ROW)
@@ -115,7 +118,8 @@ TEST(RoundTrip, TheCorpusCoversTheLanguage) {
   }
   for (const Intrinsic& intrinsic : intrinsics()) rows.push_back("call " + std::string(intrinsic.name));
   for (const std::string& stage : stage_names()) rows.push_back("stage " + stage);
-  for (const char* kind : {"serial", "parallel", "vectorized", "unrolled", "bound"}) rows.push_back(std::string("for ") + kind);
+  for (const char* kind : {"serial", "parallel", "vectorized", "unrolled", "bound"})
+    rows.push_back(std::string("for ") + kind);
   for (const char* kind : {"space", "reduce", "ordered", "opaque"}) rows.push_back(std::string("iter ") + kind);
   for (const std::string& row : rows) EXPECT_TRUE(census.seen.contains(row)) << "no file of the corpus has " << row;
 }
@@ -145,8 +149,11 @@ class RandomExpr {
     if (depth == 0) return leaf(dtype);
     if (dtype == boolean) {
       switch (pick(4)) {
-        case 0: return Unary::make(UnaryOp::logical_not, make(boolean, depth - 1));
-        case 1: return Binary::make(pick(2) ? BinaryOp::logical_and : BinaryOp::logical_or, make(boolean, depth - 1), make(boolean, depth - 1));
+        case 0:
+          return Unary::make(UnaryOp::logical_not, make(boolean, depth - 1));
+        case 1:
+          return Binary::make(pick(2) ? BinaryOp::logical_and : BinaryOp::logical_or, make(boolean, depth - 1),
+                              make(boolean, depth - 1));
         default: {
           const DType operand = pick(2) ? i64 : pick(2) ? f32 : boolean;
           const auto op = static_cast<BinaryOp>(static_cast<int>(BinaryOp::eq) + pick(6));
@@ -154,17 +161,25 @@ class RandomExpr {
         }
       }
     }
-    const std::vector<BinaryOp> ints = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div, BinaryOp::floor_mod, BinaryOp::bit_and,
-                                        BinaryOp::bit_or, BinaryOp::bit_xor, BinaryOp::shl, BinaryOp::shr, BinaryOp::min};
-    const std::vector<BinaryOp> floats = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::div, BinaryOp::floor_div, BinaryOp::pow};
+    const std::vector<BinaryOp> ints = {BinaryOp::add,       BinaryOp::sub,     BinaryOp::mul,    BinaryOp::floor_div,
+                                        BinaryOp::floor_mod, BinaryOp::bit_and, BinaryOp::bit_or, BinaryOp::bit_xor,
+                                        BinaryOp::shl,       BinaryOp::shr,     BinaryOp::min};
+    const std::vector<BinaryOp> floats = {BinaryOp::add, BinaryOp::sub,       BinaryOp::mul,
+                                          BinaryOp::div, BinaryOp::floor_div, BinaryOp::pow};
     switch (pick(8)) {
-      case 0: return Unary::make(UnaryOp::neg, make(dtype, depth - 1));
-      case 1: return dtype == i64 ? Unary::make(UnaryOp::bit_not, make(dtype, depth - 1)) : Unary::make(UnaryOp::sqrt, make(dtype, depth - 1));
-      case 2: return Select::make(make(boolean, depth - 1), make(dtype, depth - 1), make(dtype, depth - 1));
-      case 3: return Cast::make(dtype, make(dtype == i64 ? f32 : i64, depth - 1));
+      case 0:
+        return Unary::make(UnaryOp::neg, make(dtype, depth - 1));
+      case 1:
+        return dtype == i64 ? Unary::make(UnaryOp::bit_not, make(dtype, depth - 1))
+                            : Unary::make(UnaryOp::sqrt, make(dtype, depth - 1));
+      case 2:
+        return Select::make(make(boolean, depth - 1), make(dtype, depth - 1), make(dtype, depth - 1));
+      case 3:
+        return Cast::make(dtype, make(dtype == i64 ? f32 : i64, depth - 1));
       default: {
         const auto& ops = dtype == i64 ? ints : floats;
-        return Binary::make(ops[static_cast<size_t>(pick(static_cast<int>(ops.size())))], make(dtype, depth - 1), make(dtype, depth - 1));
+        return Binary::make(ops[static_cast<size_t>(pick(static_cast<int>(ops.size())))], make(dtype, depth - 1),
+                            make(dtype, depth - 1));
       }
     }
   }
@@ -175,7 +190,8 @@ class RandomExpr {
   int pick(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
   Expr leaf(DType dtype) {
     if (dtype == boolean) return pick(2) ? Expr(p) : IntImm::make(boolean, pick(2));
-    if (dtype == i64) return pick(2) ? Expr(a) : IntImm::make(i64, pick(2) ? pick(20) - 10 : static_cast<std::int64_t>(random_()));
+    if (dtype == i64)
+      return pick(2) ? Expr(a) : IntImm::make(i64, pick(2) ? pick(20) - 10 : static_cast<std::int64_t>(random_()));
     const auto bits = static_cast<std::uint32_t>(random_());
     return pick(2) ? Expr(x) : FloatImm::make(f32, static_cast<double>(std::bit_cast<float>(bits)));
   }
@@ -199,8 +215,9 @@ TEST(RoundTrip, FloatsOfEveryTypeKeepTheirBits) {
   for (const DType dtype : {f16, bf16, f32, f64}) {
     const Buffer out = BufferNode::make("out", dtype, {index(1)});
     for (int i = 0; i < 3000; ++i) {
-      const double value = dtype == f64 ? std::bit_cast<double>(random())
-                                        : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+      const double value = dtype == f64
+                               ? std::bit_cast<double>(random())
+                               : static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
       const Func func = FuncNode::make("f", {out}, Store::make(out, {index(0)}, FloatImm::make(dtype, value)));
       ASSERT_TRUE(equal(func, parse_func(print(func)))) << print(func);
     }
@@ -240,8 +257,10 @@ TEST(Print, AMarkedStatementCarriesItsNoteOnItsFirstLine) {
 }
 
 TEST(Print, AScheduledFuncReadsAsTheGrammarShowsIt) {
-  testing::expect_golden(print(parse_func(testing::read_file(fs::path(LATHE_TEST_DIR) / "elementwise.tir"))), "elementwise.tir");
-  testing::expect_golden(print(parse_func(testing::read_file(fs::path(LATHE_TEST_DIR) / "buffers.tir"))), "buffers.tir");
+  testing::expect_golden(print(parse_func(testing::read_file(fs::path(LATHE_TEST_DIR) / "elementwise.tir"))),
+                         "elementwise.tir");
+  testing::expect_golden(print(parse_func(testing::read_file(fs::path(LATHE_TEST_DIR) / "buffers.tir"))),
+                         "buffers.tir");
 }
 
 }  // namespace
