@@ -12,7 +12,10 @@ std::vector<std::int64_t> Builder::shape(int most_rank) {
   static const std::vector<std::int64_t> extents = {1, 2, 3, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33, 40};
   std::vector<std::int64_t> result(static_cast<size_t>(random.between(0, most_rank)));
   for (std::int64_t& extent : result) extent = random.pick(extents);
-  if (!result.empty() && random.chance(6)) random.pick(result), result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] = 0;
+  if (!result.empty() && random.chance(6)) result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] = 0;
+  if (most_elements > 1500 && !result.empty()) {
+    for (int k = 0; k < 3; ++k) result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] += random.between(1, 180);
+  }
   while (!fits(result)) {
     for (std::int64_t& extent : result) extent = (extent + 1) / 2;
   }
@@ -22,7 +25,7 @@ std::vector<std::int64_t> Builder::shape(int most_rank) {
 bool Builder::fits(const std::vector<std::int64_t>& shape) const {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= std::max<std::int64_t>(extent, 1);
-  return count <= options.most_elements;
+  return count <= most_elements;
 }
 
 DType Builder::dtype() {

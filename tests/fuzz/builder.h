@@ -19,15 +19,17 @@ struct Value {
 /// A program under construction: picks operands, makes inputs, remembers what was used.
 class Builder {
  public:
-  Builder(std::uint64_t seed, const GeneratorOptions& options) : random(seed), options(options) {}
+  explicit Builder(std::uint64_t seed) : random(seed) {}
 
   Random random;
-  const GeneratorOptions& options;
+  /// Of any tensor. Most programs are small; some are large enough for threads and cache tiles.
+  std::int64_t most_elements = 1500;
   std::vector<Value> pool;
   std::vector<Tensor> inputs;
   std::vector<Parameter> parameters;
   std::vector<std::string> used;
-  bool specials = false;  ///< inputs may hold NaN and infinities
+  bool specials = false;     ///< inputs may hold NaN and infinities
+  bool bad_indices = false;  ///< indices may reach outside
 
   std::vector<std::int64_t> shape(int most_rank = 4);
   DType dtype();

@@ -11,7 +11,7 @@ namespace lathe::testing {
 struct Outcome {
   std::vector<GuardedArray> arrays;
   std::int32_t status = 0;
-  std::string message;
+  std::string message;  ///< of a failed Assert
   std::vector<std::vector<FloatBound>> bounds;  ///< by parameter, when asked for
 };
 

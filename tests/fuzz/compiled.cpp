@@ -33,6 +33,14 @@ CompiledProgram compile_program(const Func& end, const Device& device, bool addr
   return {Engine::instance().link(object), object.shared_bytes, object.worker_bytes};
 }
 
+std::int32_t run_on(const CompiledProgram& compiled, void* const* pointers) {
+  LatheContext context{};
+  context.abi_version = LATHE_ABI_VERSION;
+  context.thread_count = workers;
+  context.parallel_for = run_backwards;
+  return compiled.code->entry()(&context, pointers, nullptr);
+}
+
 Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& compiled, Against against) {
   Outcome outcome;
   outcome.arrays = make_arrays(program, against);

@@ -22,8 +22,9 @@ Coverage::Coverage() {
 #undef LATHE_ROW
   for (const DType dtype : all_dtypes) rows_["dtype " + to_string(dtype)] = 0;
   for (const ops::Operator& op : ops::operators()) rows_["operator " + std::string(op.name)] = 0;
-  for (const char* row : {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense",
-                          "layout strided", "layout reversed", "layout broadcast", "layout offset", "input with NaN and infinities"}) {
+  for (const char* row : {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense", "layout strided",
+                          "layout reversed", "layout broadcast", "layout offset", "input with NaN and infinities", "loop serial",
+                          "loop parallel", "loop vectorized", "loop unrolled", "access masked"}) {
     rows_[row] = 0;
   }
 }
@@ -57,9 +58,14 @@ void Coverage::add(const GeneratedProgram& program) {
 }
 
 void Coverage::add(const Func& func) {
-  for_each_stmt(func->body, [&](const Stmt& s) { ++rows_[fmt::format("statement {}", to_string(s->kind))]; });
+  for_each_stmt(func->body, [&](const Stmt& s) {
+    ++rows_[fmt::format("statement {}", to_string(s->kind))];
+    if (const For* loop = s.as<For>()) ++rows_[fmt::format("loop {}", to_string(loop->for_kind))];
+    if (const Store* store = s.as<Store>()) rows_["access masked"] += store->mask ? 1 : 0;
+  });
   for_each_expr(func->body, [&](const Expr& e) {
     ++rows_[fmt::format("expression {}", to_string(e->kind))];
+    if (const Load* load = e.as<Load>()) rows_["access masked"] += load->mask ? 1 : 0;
     if (const Unary* unary = e.as<Unary>()) ++rows_[fmt::format("operation {}", to_string(unary->op))];
     if (const Binary* binary = e.as<Binary>()) ++rows_[fmt::format("operation {}", to_string(binary->op))];
   });

@@ -107,24 +107,26 @@ void fill_array(Random& random, const Fill& fill, const GuardedArray& array) {
 
 }  // namespace
 
-GeneratedProgram generate(std::uint64_t seed, const GeneratorOptions& options) {
-  Builder builder(seed, options);
+GeneratedProgram generate(std::uint64_t seed) {
+  Builder builder(seed);
   Random& random = builder.random;
   builder.specials = random.chance(12);
-  static const std::vector<std::string> families = {"elementwise", "reduction", "contraction", "view", "all", "all"};
+  builder.bad_indices = random.chance(35);
+  const bool large = random.chance(4);
+  if (large) builder.most_elements = 60000;
+  static const std::vector<std::string> families = {"elementwise", "reduction", "contraction", "view"};
+  std::map<std::string, std::vector<const Step*>> steps;
+  for (const Step& step : all_steps()) steps[step.family].push_back(&step);
+  // One family gives a program its character; half of the programs mix them all.
+  const bool mixed = random.chance(50);
   const std::string family = random.pick(families);
-  std::vector<const Step*> steps;
-  for (const Step& step : all_steps()) {
-    if (family == "all" || step.family == family || step.family == "elementwise") steps.push_back(&step);
-  }
-  const auto length = static_cast<size_t>(random.between(1, options.most_steps));
+  const auto length = static_cast<size_t>(random.between(1, large ? 3 : 6));
   for (int attempt = 0; builder.used.size() < length && attempt < 40; ++attempt) {
-    const Step* step = random.pick(steps);
-    if (family != "all" && step->family != family && random.chance(60)) continue;
-    step->apply(builder);
+    random.pick(steps[mixed || random.chance(30) ? random.pick(families) : family])->apply(builder);
   }
   GeneratedProgram program;
   program.seed = seed;
+  program.bad_indices = builder.bad_indices;
   std::vector<Tensor> outputs;
   std::vector<Value> computed;
   for (size_t k = 0; k < builder.pool.size(); ++k) {

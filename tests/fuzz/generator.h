@@ -38,16 +38,13 @@ struct GeneratedProgram {
   Func func;                          ///< traced; parameters: the inputs, then the outputs
   std::vector<Parameter> parameters;  ///< one each
   int input_count = 0;
+  /// Indices reach outside: the kernel is to stop with a status, or not to have looked at those.
+  bool bad_indices = false;
   std::vector<bool> bitwise;          ///< for each output: a float that is a mere view, so bit for bit
   std::vector<std::string> operators; ///< of the library, in order of use
 };
 
-struct GeneratorOptions {
-  std::int64_t most_elements = 1500;  ///< of any tensor
-  int most_steps = 6;
-};
-
-GeneratedProgram generate(std::uint64_t seed, const GeneratorOptions& options = {});
+GeneratedProgram generate(std::uint64_t seed);
 
 /// Memory for each parameter of a program against guard pages, the inputs filled: always the same for a program.
 std::vector<GuardedArray> make_arrays(const GeneratedProgram& program, Against against);

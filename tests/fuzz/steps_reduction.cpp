@@ -108,7 +108,9 @@ DType contraction_dtype(Builder& b) {
 bool matmul(Builder& b) {
   const DType dtype = contraction_dtype(b);
   static const std::vector<std::int64_t> extents = {0, 1, 2, 3, 5, 8, 9, 16, 17, 19, 32, 33};
-  const std::int64_t m = b.random.pick(extents), k = b.random.pick(extents), n = b.random.pick(extents);
+  // Large ones are cut into tiles and dealt to threads.
+  const std::int64_t scale = b.most_elements > 1500 ? b.random.between(2, 5) : 1;
+  const std::int64_t m = b.random.pick(extents) * scale, k = b.random.pick(extents) * scale, n = b.random.pick(extents) * scale;
   std::vector<std::int64_t> left = {m, k}, right = {k, n};
   if (b.random.chance(25)) left.insert(left.begin(), b.random.between(1, 3));
   if (b.random.chance(25)) right.insert(right.begin(), left.size() == 3 && b.random.chance(60) ? left[0] : 1);

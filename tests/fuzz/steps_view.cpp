@@ -115,7 +115,8 @@ bool getitem(Builder& b) {
 
 Value indices_for(Builder& b, std::int64_t extent, const Extents& shape) {
   const DType dtype = b.random.pick(std::vector<DType>{i64, i64, i32, i16, u8});
-  return b.input(dtype, shape, {Fill::Kind::index, dtype.is_unsigned() ? 0 : -extent, extent - 1});
+  const std::int64_t beyond = b.bad_indices && b.random.chance(70) ? 2 : 0;
+  return b.input(dtype, shape, {Fill::Kind::index, dtype.is_unsigned() ? 0 : -extent - beyond, extent - 1 + beyond});
 }
 
 bool take(Builder& b) {
