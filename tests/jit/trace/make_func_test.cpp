@@ -77,6 +77,35 @@ TEST(MakeFunc, SymbolicExtentsBecomeScalarParameters) {
   EXPECT_TRUE(verify(func).empty());
 }
 
+TEST(MakeFunc, SymbolicExtentsPassThroughTheLibrary) {
+  const VarRef n = Var::make("n"), m = Var::make("m");
+  const Tensor x = input("x", f32, {n, index(4)}), y = input("y", f32, {index(4), m}), i = input("i", i64, {m});
+  const std::vector<std::pair<const char*, Tensor>> traced = {
+      {"softmax", ops::softmax(x, 0)},
+      {"layer_norm", ops::layer_norm(x)},
+      {"mean", ops::mean(x, {{0}}, true)},
+      {"argmax", ops::argmax(x, 0)},
+      {"matmul", ops::matmul(x, y)},
+      {"concat", ops::concat({x, x + 1}, 0)},
+      {"take", ops::take(x, i, 0)},
+      {"flip", ops::flip(x) + 1},
+      {"pad", ops::pad(x, {{1, 1}}) * 2},
+      {"tril", ops::tril(ops::matmul(x, y))},
+      {"reshape", ops::reshape(x, {-1, 2}) + 1},
+  };
+  for (const auto& [name, output] : traced) {
+    const Func func = make_func("f", {x, y, i}, {output});
+    EXPECT_EQ(scalar_params(func), (std::vector<VarRef>{n, m})) << name;
+    for (const Finding& finding : verify(func)) {
+      ADD_FAILURE() << name << ": " << finding.rule << ": " << finding.message << "\n" << print(func);
+    }
+  }
+  EXPECT_EQ(
+      error_of([&] { x + ops::matrix_transpose(y); }),
+      "add: shapes do not broadcast: given f32[n, 4] and f32[m, 4]; expected equal extents, or 1, but axis -2 has n "
+      "and m");
+}
+
 TEST(MakeFunc, RunTimeScalarsAreParameters) {
   const Tensor x = input("x", f32, {index(4)}), alpha = scalar("alpha", f64, true);
   const Func func = make_func("f", {x, alpha}, {x * (alpha + 1)});

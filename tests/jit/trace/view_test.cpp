@@ -149,8 +149,7 @@ TEST(Views, FeedAComputeWithoutACopy) {
 
 TEST(Views, CreationStoresNothingOfItsOwn) {
   EXPECT_EQ(values(run_view({}, [](auto&) { return ops::arange(5, -1, -2); })), (Values{5, 3, 1}));
-  EXPECT_EQ(values(run_view({}, [](auto&) { return ops::arange(0.0, 1.0, 0.25); })),
-            (Values{0, 0.25, 0.5, 0.75}));
+  EXPECT_EQ(values(run_view({}, [](auto&) { return ops::arange(0.0, 1.0, 0.25); })), (Values{0, 0.25, 0.5, 0.75}));
   EXPECT_EQ(values(run_view({}, [](auto&) { return ops::linspace(0, 1, 5); })), (Values{0, 0.25, 0.5, 0.75, 1}));
   EXPECT_EQ(values(run_view({}, [](auto&) { return ops::linspace(0, 1, 4, f64, false); })),
             (Values{0, 0.25, 0.5, 0.75}));
