@@ -6,6 +6,11 @@
 namespace lathe {
 namespace {
 
+/// Adds within +-largest_affine.
+bool add_within(std::int64_t& into, std::int64_t value) {
+  return !__builtin_add_overflow(into, value, &into) && into <= largest_affine && into >= -largest_affine;
+}
+
 template <class T>
 int three_way(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
@@ -41,8 +46,7 @@ bool precedes(const AffineTerm& a, const AffineTerm& b) {
     return m && m->op == BinaryOp::mul ? 0 : 1;
   };
   if (int c = three_way(product_rank(a), product_rank(b))) return c < 0;
-  std::uint64_t left = a.coefficient < 0 ? 0 - static_cast<std::uint64_t>(a.coefficient) : a.coefficient;
-  std::uint64_t right = b.coefficient < 0 ? 0 - static_cast<std::uint64_t>(b.coefficient) : b.coefficient;
+  std::int64_t left = std::abs(a.coefficient), right = std::abs(b.coefficient);
   if (left != right) return left > right;
   return compare_exprs(a.atom, b.atom) < 0;
 }
@@ -67,12 +71,12 @@ Expr sum(std::vector<AffineTerm> terms, std::int64_t constant, DType dtype) {
   for (const AffineTerm& t : terms) {
     if (!result)
       result = scaled(t.atom, t.coefficient);
-    else if (t.coefficient > 0 || t.coefficient == INT64_MIN)
+    else if (t.coefficient > 0)
       result = Binary::make(BinaryOp::add, result, scaled(t.atom, t.coefficient));
     else
       result = Binary::make(BinaryOp::sub, result, scaled(t.atom, -t.coefficient));
   }
-  if (constant > 0 || constant == INT64_MIN)
+  if (constant > 0)
     result = Binary::make(BinaryOp::add, result, IntImm::make(dtype, constant));
   else if (constant < 0)
     result = Binary::make(BinaryOp::sub, result, IntImm::make(dtype, -constant));
@@ -167,10 +171,11 @@ bool add_term(Affine& into, const Expr& atom, std::int64_t coefficient) {
   for (size_t i = 0; i < into.terms.size(); ++i) {
     AffineTerm& t = into.terms[i];
     if (!identical(t.atom, atom)) continue;
-    if (__builtin_add_overflow(t.coefficient, coefficient, &t.coefficient)) return false;
+    if (!add_within(t.coefficient, coefficient)) return false;
     if (t.coefficient == 0) into.terms.erase(into.terms.begin() + i);
     return true;
   }
+  if (coefficient > largest_affine || coefficient < -largest_affine) return false;
   into.terms.push_back({atom, coefficient});
   return true;
 }
@@ -181,12 +186,11 @@ bool add_scaled(Affine& into, const Affine& other, std::int64_t factor) {
   std::int64_t c;
   for (const AffineTerm& t : other.terms)
     if (__builtin_mul_overflow(t.coefficient, factor, &c) || !add_term(into, t.atom, c)) return false;
-  return !__builtin_mul_overflow(other.constant, factor, &c) &&
-         !__builtin_add_overflow(into.constant, c, &into.constant);
+  return !__builtin_mul_overflow(other.constant, factor, &c) && add_within(into.constant, c);
 }
 
 bool add_constant(Affine& into, std::int64_t value) {
-  return !__builtin_add_overflow(into.constant, value, &into.constant);
+  return add_within(into.constant, value);
 }
 
 bool multiply(Affine& into, const Affine& other) {
@@ -211,9 +215,7 @@ bool multiply(Affine& into, const Affine& other) {
     Affine left = into, right = other;
     left.constant = right.constant = 0;
     if (!add_scaled(result, left, other.constant) || !add_scaled(result, right, into.constant)) return false;
-    if (__builtin_mul_overflow(into.constant, other.constant, &c) ||
-        __builtin_add_overflow(result.constant, c, &result.constant))
-      return false;
+    if (__builtin_mul_overflow(into.constant, other.constant, &c) || !add_within(result.constant, c)) return false;
   }
   into = std::move(result);
   return true;
@@ -242,7 +244,10 @@ Expr product(std::vector<Expr> factors) {
 }
 
 Affine AffineBuilder::build(const Expr& e) {
-  if (auto* imm = e.as<IntImm>()) return Affine::of(imm->value, e->dtype.lanes);
+  if (auto* imm = e.as<IntImm>()) {
+    if (imm->value > largest_affine || imm->value < -largest_affine) return Affine::atom(e);
+    return Affine::of(imm->value, e->dtype.lanes);
+  }
   if (e->kind == ExprKind::Var) return leaf(e);
   // Small trees, nearly all there are, never pay for the memo; shared graphs must not be walked once per path.
   constexpr int free_visits = 48;

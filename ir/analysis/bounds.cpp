@@ -342,7 +342,7 @@ bool may_wrap(const Bounds& bounds, const Expr& e, int& steps) {
   constexpr int most_steps = 100;
   if (++steps > most_steps) return true;
   auto any = [&](const Expr& a, const Expr& b) { return may_wrap(bounds, a, steps) || may_wrap(bounds, b, steps); };
-  if (e->kind == ExprKind::IntImm) return false;
+  if (auto* imm = e.as<IntImm>()) return imm->value >= safe || imm->value <= -safe;
   if (auto* v = e.as<Var>()) {
     const Expr* value = bounds.value(v);
     return value && may_wrap(bounds, *value, steps);

@@ -144,7 +144,8 @@ Interval floor_mod(const Interval& a, const Interval& b) {
     std::int64_t k = *b.min;
     if (k == 0) return Interval::point(0);
     if (k > 0) {
-      if (a.is_bounded() && floor_quotient(*a.min, k) == floor_quotient(*a.max, k)) {
+      bool fits = a.is_bounded() && *a.min >= -limit && k <= limit;
+      if (fits && floor_quotient(*a.min, k) == floor_quotient(*a.max, k)) {
         std::int64_t base = floor_quotient(*a.min, k) * k;
         return a - Interval::point(base);
       }

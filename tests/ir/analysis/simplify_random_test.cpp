@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "evaluate.h"
+#include "ir/analysis/fold.h"
 #include "ir/analysis/simplify.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
@@ -13,6 +15,28 @@ using testing::RandomExprs;
 using testing::Space;
 
 constexpr int sampling = 23;
+
+/// Puts a value where a load stands.
+class Put : public Mutator {
+ public:
+  explicit Put(Expr value) : value_(std::move(value)) {}
+
+ protected:
+  Expr mutate_Load(const Expr&, const Load*) override { return value_; }
+
+ private:
+  Expr value_;
+};
+
+/// Folds constants from the leaves up, and nothing else.
+Expr fold_all(const Expr& e) {
+  auto* b = e.as<Binary>();
+  if (!b) {
+    auto* u = e.as<Unary>();
+    return u ? fold_unary(u->op, fold_all(u->a)) : e;
+  }
+  return fold_binary(b->op, fold_all(b->a), fold_all(b->b));
+}
 
 TEST(RandomExpressions, KeepTheirValueUnderSimplify) {
   Space space;
@@ -71,6 +95,30 @@ TEST(RandomExpressions, AreProvedOnlyWhenTheyHoldEverywhere) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(proved, 2000);
+}
+
+/// Values near the ends of 64 bits, folded as wrapping integers or left alone: indices cannot be so large, data can.
+TEST(HugeConstants, AreNeitherReasonedAboutNorOverflow) {
+  std::mt19937_64 random(9);
+  Buffer data = BufferNode::make("data", i64, {index(4)});
+  const std::int64_t ends[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1, -1, 0, 1, 2, std::int64_t{1} << 61, 3};
+  const BinaryOp ops[] = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div, BinaryOp::floor_mod,
+                          BinaryOp::min, BinaryOp::max};
+  const BinaryOp comparisons[] = {BinaryOp::lt, BinaryOp::le, BinaryOp::gt, BinaryOp::ge, BinaryOp::eq, BinaryOp::ne};
+  Expr unknown = load(data, {index(0)});
+  std::function<Expr(int)> make = [&](int depth) -> Expr {
+    if (depth == 0) return random() % 2 ? unknown : IntImm::make(i64, ends[random() % 10]);
+    return Binary::make(ops[random() % 7], make(depth - 1), make(depth - 1));
+  };
+  // With the load replaced by each end, folding in any order must give the same as simplifying first.
+  for (int round = 0; round < 5000; ++round) {
+    Expr e = Binary::make(comparisons[random() % 6], make(2), make(2));
+    Expr simple = simplify(e);
+    for (std::int64_t end : ends) {
+      Put put(IntImm::make(i64, end));
+      ASSERT_EQ(print(fold_all(put.mutate(simple))), print(fold_all(put.mutate(e)))) << print(e) << "\n" << print(simple) << " at " << end;
+    }
+  }
 }
 
 }  // namespace
