@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <fstream>
 #include <thread>
@@ -93,7 +94,7 @@ TEST(Engine, BindsExternalsByAddress) {
   register_symbol("test_triple", reinterpret_cast<void*>(&triple));
   const Func func = parse_func("func f(out: f64[1]) stage end { out[0] = extern<f64> \"test_triple\"(out[0]) }");
   const ObjectCode object = compile_to_object(func, host_device());
-  EXPECT_EQ(object.externals, std::vector<std::string>{"test_triple"});
+  EXPECT_EQ(std::count(object.externals.begin(), object.externals.end(), "test_triple"), 1);
   auto kernel = Engine::instance().link(object);
   double out = 1.5;
   void* buffers[] = {&out};
