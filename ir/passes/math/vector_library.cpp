@@ -147,7 +147,10 @@ double lathe_exact_remainder(double x, double y) {
     a = (a << step) % b;
     left -= step;
   }
-  // a < b, and both count in units of 2^(exponent_b - 1075): the product is exact.
-  const double magnitude = std::ldexp(static_cast<double>(a), exponent_b - 1075);
+  // a < b, and both count in units of 2^(exponent_b - 1075): the unit is a float, if a denormal one, and the product
+  // exact.
+  const std::uint64_t unit =
+      exponent_b > 52 ? static_cast<std::uint64_t>(exponent_b - 52) << 52 : std::uint64_t{1} << (exponent_b - 1);
+  const double magnitude = static_cast<double>(a) * std::bit_cast<double>(unit);
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(magnitude) | (bits_x & sign));
 }
