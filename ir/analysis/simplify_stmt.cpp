@@ -74,7 +74,13 @@ class StmtSimplifier {
 
   Stmt simplify_for(const Stmt& s, const For* loop) {
     Expr min = expr(loop->min), extent = expr(loop->extent);
-    if (proves(bounds_, le(extent, index(0)))) return drives_init(*loop) ? s : nothing();
+    if (proves(bounds_, le(extent, index(0)))) {
+      if (!drives_init(*loop)) return nothing();
+      // Nothing is learned of a variable that has no value.
+      Stmt body = simplify(loop->body);
+      if (min == loop->min && extent == loop->extent && body == loop->body) return s;
+      return For::make(loop->variable, min, extent, loop->for_kind, body, loop->annotations, loop->thread_axis);
+    }
     if (is_int(extent, 1) && loop->for_kind != ForKind::bound) {
       if (as_int(min)) {
         Scope scope(*this);

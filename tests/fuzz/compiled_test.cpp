@@ -18,7 +18,10 @@ std::string check_compiled(const GeneratedProgram& program, const Device& device
   Func end = program.func;
   try {
     const Outcome reference = run_interpreted(program, program.func, true);
-    end = for_each_form(program, device, schedule, [&](const std::string&, const Func& func) { coverage->add(func); });
+    end = for_each_form(program, device, schedule, [&](const std::string&, const Func& func) {
+      coverage->add(func);
+      end = func;
+    });
     const CompiledProgram compiled = compile_program(end, device);
     for (const Against against : {Against::high, Against::low}) {
       const std::string what = compare(program, reference, run_compiled(program, compiled, against), statistics);
