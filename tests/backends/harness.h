@@ -32,14 +32,14 @@ using Bytes = std::vector<std::byte>;
 template <class T>
 Bytes bytes_of(const std::vector<T>& values) {
   Bytes bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
 }
 
 template <class T>
 std::vector<T> values_of(const Bytes& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
