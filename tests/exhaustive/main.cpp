@@ -21,8 +21,10 @@
 #include "tests/exhaustive/kernel.h"
 #include "tests/exhaustive/reference.h"
 
-// The compiler makes vectors of a loop only when asked, and only of the baseline's width.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The compiler makes vectors of a loop only when asked, and only of the baseline's width. The choice between clones
+// runs before a sanitizer is ready, so a sanitized build does without.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define LATHE_EVERY_VECTOR_WIDTH \
   __attribute__((optimize("O3"), target_clones("arch=skylake-avx512", "avx2", "default")))
 #else
