@@ -67,6 +67,20 @@ double spread(UnaryOp op, double a, double r) {
   return std::max(distance(apply(op, a - r), middle), distance(apply(op, a + r), middle));
 }
 
+/// `result` as the product of a and b, which may be products of many factors.
+Tracked product(DType dtype, const Tracked& a, const Tracked& b, Tracked result) {
+  const Precision p = precision(dtype);
+  const double least_normal = p.least / (2 * p.unit);
+  const auto small = [](const Tracked& t) { return t.large > 0 ? t.small : std::min(1.0, std::abs(t.exact)); };
+  const auto large = [](const Tracked& t) { return t.large > 0 ? t.large : std::max(1.0, std::abs(t.exact)); };
+  result.small = small(a) * small(b);
+  result.large = large(a) * large(b);
+  // A partial product below the normal range is off by its last place, and later factors enlarge that.
+  if (result.small < least_normal) result.radius += 2 * p.least * result.large;
+  if (!(result.large <= p.greatest)) result.radius = infinity;
+  return result;
+}
+
 bool is_exact_op(UnaryOp op) {
   return op == UnaryOp::floor || op == UnaryOp::ceil || op == UnaryOp::trunc || op == UnaryOp::round;
 }
@@ -125,7 +139,7 @@ Tracked track(BinaryOp op, DType dtype, const Tracked& a, const Tracked& b) {
   switch (op) {
     case BinaryOp::mul:
       if (!std::isfinite(x) || !std::isfinite(y)) return special(result, ra == 0 && rb == 0);
-      return rounded(dtype, result, ax * rb + ay * ra + ra * rb, 1);
+      return product(dtype, a, b, rounded(dtype, result, ax * rb + ay * ra + ra * rb, 1));
     case BinaryOp::div: {
       if (ay <= rb) return special(result, false);
       if (std::isinf(y)) return rounded(dtype, result, 0, 0);

@@ -4,7 +4,8 @@
 /// functions within 4 ULP, and sums taken in any order and with any contraction to fma.
 ///
 /// A sum of n terms is kept as such (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: in any order the error
-/// is at most (n - 1) u times the sum of the terms' magnitudes, to first order) until another operation consumes it.
+/// is at most (n - 1) u times the sum of the terms' magnitudes, to first order) until another operation consumes it. A
+/// product of n factors keeps its relative error in any order, unless a partial product leaves the normal range.
 /// Discontinuous operations on inexact values widen to the whole step, or to infinity where no bound exists.
 #include "ir/interpreter/arithmetic.h"
 
@@ -15,6 +16,9 @@ struct Tracked {
   double radius = 0;     ///< of the terms of the sum
   double magnitude = 0;  ///< sum of the terms' absolute values
   double count = 1;      ///< terms
+  /// Of a product: the product of its factors below 1 and of those above, between which all partial products lie, in
+  /// whatever order. Zero: not a product.
+  double small = 0, large = 0;
 };
 
 /// A value that is known exactly.

@@ -51,6 +51,17 @@ TEST(InterpreterBounds, ProductIsAccurateToAUnit) {
   EXPECT_LT(b.bound.radius, 1.43 * 0x1p-23);
 }
 
+TEST(InterpreterBounds, ProductInAnyOrderStaysWithinBelowTheNormalRange) {
+  const Buffer a = array("A", f32, {3});
+  const Expr tiny = load(a, {index(0)}), small = load(a, {index(1)}), large = load(a, {index(2)});
+  const std::vector<double> values = {0x1.234567p-100f, 0x1p-40, 0x1p90};
+  const Bounded first = bounded(a, values, tiny * small * large), last = bounded(a, values, tiny * large * small);
+  EXPECT_NE(first.value, last.value);
+  EXPECT_LE(std::abs(last.value - first.bound.exact), first.bound.radius);
+  EXPECT_LE(std::abs(first.value - last.bound.exact), last.bound.radius);
+  EXPECT_LT(last.bound.radius, 0x1p-50);
+}
+
 TEST(InterpreterBounds, NoBoundAcrossADiscontinuityOrBeyondTheRange) {
   const Buffer a = array("A", f32, {2});
   const Expr x = load(a, {index(0)}), y = load(a, {index(1)});
