@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/analysis/regions.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -76,66 +77,18 @@ class ReplaceBuffers : public Mutator {
   const BufferMap& map_;
 };
 
-/// Collects the regions that expressions read. An index that itself is loaded may be anything within its dimension.
-class Reads {
- public:
-  std::vector<Region> regions;
-
-  void add(const Expr& e) {
-    for_each_expr(e, [&](const Expr& node) {
-      if (const Load* access = node.as<Load>(); access && seen_.insert(access).second) add(*access);
-    });
-  }
-
- private:
-  void add(const Load& access) {
-    std::vector<Range> ranges;
-    for (size_t d = 0; d < access.indices.size(); ++d) {
-      bool loaded = false;
-      for_each_expr(access.indices[d], [&](const Expr& e) { loaded = loaded || e.as<Load>(); });
-      ranges.push_back(loaded ? Range{index(0), access.buffer->shape[d]} : Range{access.indices[d], index(1)});
-    }
-    for (const Region& region : regions) {
-      if (same(region, access.buffer, ranges)) return;
-    }
-    regions.push_back({access.buffer, std::move(ranges), Provenance::inferred, ""});
-  }
-
-  static bool same(const Region& region, const Buffer& buffer, const std::vector<Range>& ranges) {
-    if (region.buffer != buffer) return false;
-    for (size_t d = 0; d < ranges.size(); ++d) {
-      if (!equal(region.ranges[d].min, ranges[d].min) || !equal(region.ranges[d].extent, ranges[d].extent))
-        return false;
-    }
-    return true;
-  }
-
-  std::unordered_set<const Load*> seen_;
-};
-
 /// One loop nest around one Block; buffers are replaced by `map`. What it reads joins `read`.
 Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map,
-               std::unordered_set<const BufferNode*>& read) {
+               const Bounds& bounds, std::unordered_set<const BufferNode*>& read) {
   ReplaceBuffers replace(map);
-  Reads reads;
   std::vector<Expr> values;
-  for (const Expr& value : node.values) {
-    values.push_back(replace.mutate(value));
-    reads.add(values.back());
-  }
+  for (const Expr& value : node.values) values.push_back(replace.mutate(value));
   std::vector<ReductionOutput> outputs;
-  std::vector<Region> writes;
-  for (const Buffer& buffer : node.buffers) {
-    const Buffer& target = map.at(buffer.get());
-    outputs.push_back({target, node.indices});
-    writes.push_back(point_region(target, node.indices));
-    if (node.reducer) reads.regions.push_back(writes.back());
-  }
+  for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), node.indices});
 
   std::vector<Stmt> body;
   for (const Requirement& requirement : node.requirements) {
     Expr condition = replace.mutate(requirement.condition);
-    reads.add(condition);
     body.push_back(Assert::make(condition, requirement.message, replace.mutate(requirement.index)));
   }
   Stmt init;
@@ -145,8 +98,6 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   } else {
     body.push_back(Store::make(outputs[0].buffer, node.indices, values[0]));
   }
-
-  for (const Region& region : reads.regions) read.insert(region.buffer.get());
 
   std::vector<VarRef> loops;
   std::vector<Expr> bindings;
@@ -158,13 +109,15 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
                            .iters = node.iters,
                            .bindings = std::move(bindings),
                            .predicate = nullptr,
-                           .reads = std::move(reads.regions),
-                           .writes = std::move(writes),
+                           .reads = {},
+                           .writes = {},
                            .allocs = {},
                            .reducer = node.reducer,
                            .init = std::move(init),
                            .body = Seq::make(std::move(body)),
                            .annotations = {}});
+  stmt = infer_regions(stmt, bounds);
+  for (const Region& region : stmt.as<Block>()->f.reads) read.insert(region.buffer.get());
   for (size_t d = loops.size(); d-- > 0;) {
     stmt = For::make(loops[d], index(0), node.iters[d].domain.extent, ForKind::serial, stmt);
   }
@@ -262,7 +215,9 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
       allocs.push_back(target);
     }
     for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
-    nests.push_back(make_nest(*node, block, buffers, read));
+    Bounds bounds;
+    for (const Fact& fact : parameters.facts) bounds.bind(fact.variable, Interval{fact.min, fact.max, fact.multiple_of, 0});
+    nests.push_back(make_nest(*node, block, buffers, bounds, read));
     if (!node->is_step) operators += (operators.empty() ? "" : ",") + node->name;
   }
 
