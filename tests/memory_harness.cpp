@@ -129,7 +129,7 @@ GuardedArray guarded_bytes(std::int64_t bytes, Against against, int misalignment
 }
 
 void* fault_of(const std::function<void()>& f) {
-  struct sigaction action {}, segv{}, bus{};
+  struct sigaction action{}, segv{}, bus{};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigemptyset(&action.sa_mask);

@@ -22,14 +22,21 @@ Tracked Machine::track_lane(const Instruction& i, int l) {
         return track(unary->op, i.dtype, a());
       }
       if (i.from.is_float()) return track_cast(i.dtype, i.from, a());
-      return track_cast(i.dtype, i.from.element() == u64 ? static_cast<double>(static_cast<std::uint64_t>(integer(i.a + l)))
-                                                         : static_cast<double>(integer(i.a + l)));
-    case Opcode::binary: return track(static_cast<const Binary*>(i.source)->op, i.dtype, a(), tracked_[i.b + l]);
-    case Opcode::ternary: return track_fma(i.dtype, a(), tracked_[i.b + l], tracked_[i.c + l]);
-    case Opcode::select: return integer(i.a + l) != 0 ? tracked_[i.b + l] : tracked_[i.c + l];
-    case Opcode::broadcast: return tracked_[i.a];
-    case Opcode::shuffle: return tracked_[program_.shuffles[static_cast<size_t>(i.side)].slots[static_cast<size_t>(l)]];
-    case Opcode::reinterpret: return exactly(at(i.out)[l].d);
+      return track_cast(i.dtype, i.from.element() == u64
+                                     ? static_cast<double>(static_cast<std::uint64_t>(integer(i.a + l)))
+                                     : static_cast<double>(integer(i.a + l)));
+    case Opcode::binary:
+      return track(static_cast<const Binary*>(i.source)->op, i.dtype, a(), tracked_[i.b + l]);
+    case Opcode::ternary:
+      return track_fma(i.dtype, a(), tracked_[i.b + l], tracked_[i.c + l]);
+    case Opcode::select:
+      return integer(i.a + l) != 0 ? tracked_[i.b + l] : tracked_[i.c + l];
+    case Opcode::broadcast:
+      return tracked_[i.a];
+    case Opcode::shuffle:
+      return tracked_[program_.shuffles[static_cast<size_t>(i.side)].slots[static_cast<size_t>(l)]];
+    case Opcode::reinterpret:
+      return exactly(at(i.out)[l].d);
     case Opcode::load: {
       const AccessCode& access = program_.accesses[static_cast<size_t>(i.side)];
       if (access.mask != none && integer(access.mask + l) == 0) return exactly(0);

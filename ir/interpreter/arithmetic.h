@@ -1,6 +1,6 @@
 #pragma once
-/// What every operation of ir/expr.h means, on single elements: one kernel for each operation and dtype, working lane by
-/// lane on cells.
+/// What every operation of ir/expr.h means, on single elements: one kernel for each operation and dtype, working lane
+/// by lane on cells.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace lathe::interpreter {
 
-/// One lane of a value. Integers and bools are in `i`, wrapped to their dtype (u64 as its bits); floats of every width are
-/// in `d`, rounded to their dtype.
+/// One lane of a value. Integers and bools are in `i`, wrapped to their dtype (u64 as its bits); floats of every width
+/// are in `d`, rounded to their dtype.
 union Cell {
   std::int64_t i;
   double d;

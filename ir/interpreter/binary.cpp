@@ -13,8 +13,8 @@ void apply(Cell* out, const Cell* a, const Cell* b, int lanes) {
 }
 
 /// The quotient and the remainder as Python has them on floats (floatobject.c's float_divmod describes the cases): the
-/// remainder is exact and has y's sign, the quotient is the integer nearest to (x - remainder) / y. A zero divisor gives
-/// x / y and NaN, as NumPy has it.
+/// remainder is exact and has y's sign, the quotient is the integer nearest to (x - remainder) / y. A zero divisor
+/// gives x / y and NaN, as NumPy has it.
 template <class T>
 struct FloatDivision {
   T quotient, remainder;
@@ -73,7 +73,8 @@ BinaryKernel float_kernel(BinaryOp op) {
   using W = Wide<Format>;
   switch (op) {
 #define LATHE_CASE(name, expression) \
-  case BinaryOp::name: return apply<Format, [](Format, T x, T y) { return expression; }>;
+  case BinaryOp::name:               \
+    return apply<Format, [](Format, T x, T y) { return expression; }>;
     LATHE_CASE(add, Format::put(x + y))
     LATHE_CASE(sub, Format::put(x - y))
     LATHE_CASE(mul, Format::put(x * y))
@@ -101,7 +102,8 @@ BinaryKernel float_kernel(BinaryOp op) {
           return Format::put(next_short<Format>(x, y));
         }
       }>;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -167,7 +169,8 @@ BinaryKernel integer_kernel(BinaryOp op) {
   using U = std::uint64_t;
   switch (op) {
 #define LATHE_CASE(name, expression) \
-  case BinaryOp::name: return apply<Format, [](Format, T x, T y) { return Format::put(static_cast<T>(expression)); }>;
+  case BinaryOp::name:               \
+    return apply<Format, [](Format, T x, T y) { return Format::put(static_cast<T>(expression)); }>;
     LATHE_CASE(add, static_cast<U>(x) + static_cast<U>(y))
     LATHE_CASE(sub, static_cast<U>(x) - static_cast<U>(y))
     LATHE_CASE(mul, static_cast<U>(x) * static_cast<U>(y))
@@ -185,7 +188,8 @@ BinaryKernel integer_kernel(BinaryOp op) {
     LATHE_CASE(logical_or, x || y)
 #undef LATHE_CASE
 #define LATHE_CASE(name, expression) \
-  case BinaryOp::name: return apply<Format, [](Format, T x, T y) { return Cell{.i = (expression)}; }>;
+  case BinaryOp::name:               \
+    return apply<Format, [](Format, T x, T y) { return Cell{.i = (expression)}; }>;
     LATHE_CASE(eq, x == y)
     LATHE_CASE(ne, x != y)
     LATHE_CASE(lt, x < y)
@@ -193,13 +197,15 @@ BinaryKernel integer_kernel(BinaryOp op) {
     LATHE_CASE(gt, x > y)
     LATHE_CASE(ge, x >= y)
 #undef LATHE_CASE
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
 template <class Format>
 void fma_cells(Cell* out, const Cell* a, const Cell* b, const Cell* c, int lanes) {
-  for (int l = 0; l < lanes; ++l) out[l] = Format::put(std::fma(Format::get(a[l]), Format::get(b[l]), Format::get(c[l])));
+  for (int l = 0; l < lanes; ++l)
+    out[l] = Format::put(std::fma(Format::get(a[l]), Format::get(b[l]), Format::get(c[l])));
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ constexpr double function_units = 8;
 /// exact is itself rounded as f64; and products of (1 + u) are taken to first order.
 constexpr double slack = 1.01;
 
-double distance(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::abs(a - b); }
+double distance(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::abs(a - b);
+}
 
 /// `exact` with an error that came in, and one rounding of `units` on top.
 Tracked rounded(DType dtype, double exact, double radius, double units) {
@@ -42,9 +44,13 @@ Tracked rounded(DType dtype, double exact, double radius, double units) {
 }
 
 /// A result that is NaN or infinite: certain when nothing uncertain led to it.
-Tracked special(double exact, bool certain) { return {exact, certain ? 0 : infinity, 0, 1}; }
+Tracked special(double exact, bool certain) {
+  return {exact, certain ? 0 : infinity, 0, 1};
+}
 
-bool is_certain(double exact, double radius) { return radius == 0 || (!std::isfinite(exact) && radius < infinity); }
+bool is_certain(double exact, double radius) {
+  return radius == 0 || (!std::isfinite(exact) && radius < infinity);
+}
 
 double apply(UnaryOp op, double x) {
   const Cell in{.d = x};
@@ -85,11 +91,15 @@ bool is_exact_op(UnaryOp op) {
   return op == UnaryOp::floor || op == UnaryOp::ceil || op == UnaryOp::trunc || op == UnaryOp::round;
 }
 
-double pole_of_tan(double x) { return std::floor(x / std::numbers::pi - 0.5); }
+double pole_of_tan(double x) {
+  return std::floor(x / std::numbers::pi - 0.5);
+}
 
 }  // namespace
 
-Tracked exactly(double value) { return {value, 0, std::abs(value), 1}; }
+Tracked exactly(double value) {
+  return {value, 0, std::abs(value), 1};
+}
 
 double total_radius(DType dtype, const Tracked& t) {
   if (t.count <= 1) return t.radius;
@@ -115,10 +125,18 @@ Tracked track(UnaryOp op, DType dtype, const Tracked& a) {
   double change = 0;
   switch (op) {
     case UnaryOp::sin:
-    case UnaryOp::cos: change = std::min(r, 2.0); break;
-    case UnaryOp::tan: change = pole_of_tan(x - r) == pole_of_tan(x + r) ? spread(op, x, r) : infinity; break;
-    case UnaryOp::cosh: change = std::max(spread(op, x, r), std::abs(x) <= r ? result - 1 : 0.0); break;
-    default: change = spread(op, x, r); break;
+    case UnaryOp::cos:
+      change = std::min(r, 2.0);
+      break;
+    case UnaryOp::tan:
+      change = pole_of_tan(x - r) == pole_of_tan(x + r) ? spread(op, x, r) : infinity;
+      break;
+    case UnaryOp::cosh:
+      change = std::max(spread(op, x, r), std::abs(x) <= r ? result - 1 : 0.0);
+      break;
+    default:
+      change = spread(op, x, r);
+      break;
   }
   return rounded(dtype, result, change, op == UnaryOp::sqrt ? 1 : function_units);
 }
@@ -146,7 +164,8 @@ Tracked track(BinaryOp op, DType dtype, const Tracked& a, const Tracked& b) {
       return rounded(dtype, result, (ra + std::abs(result) * rb) / (ay - rb), 1);
     }
     case BinaryOp::min:
-    case BinaryOp::max: return rounded(dtype, result, std::max(ra, rb), 0);
+    case BinaryOp::max:
+      return rounded(dtype, result, std::max(ra, rb), 0);
     case BinaryOp::floor_div:
     case BinaryOp::floor_mod: {
       if (ra != 0 || rb != 0) {
@@ -176,11 +195,15 @@ Tracked track(BinaryOp op, DType dtype, const Tracked& a, const Tracked& b) {
       if (away <= 0 || (ax <= ra && y < rb)) return special(result, false);
       return rounded(dtype, result, (ra + rb) / away, function_units);
     }
-    case BinaryOp::hypot: return rounded(dtype, result, ra + rb, function_units);
-    case BinaryOp::copysign: return ay <= rb && rb > 0 ? special(result, false) : rounded(dtype, result, ra, 0);
+    case BinaryOp::hypot:
+      return rounded(dtype, result, ra + rb, function_units);
+    case BinaryOp::copysign:
+      return ay <= rb && rb > 0 ? special(result, false) : rounded(dtype, result, ra, 0);
     // The exact neighbour is f64's; the dtype's lies an ULP away.
-    case BinaryOp::nextafter: return rounded(dtype, x, ra, 4);
-    default: return special(result, false);
+    case BinaryOp::nextafter:
+      return rounded(dtype, x, ra, 4);
+    default:
+      return special(result, false);
   }
 }
 

@@ -3,9 +3,9 @@
 /// faithful evaluation may lie from that. Faithful means: each operation of the program rounded to its dtype, library
 /// functions within 4 ULP, and sums taken in any order and with any contraction to fma.
 ///
-/// A sum of n terms is kept as such (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: in any order the error
-/// is at most (n - 1) u times the sum of the terms' magnitudes, to first order) until another operation consumes it. A
-/// product of n factors keeps its relative error in any order, unless a partial product leaves the normal range.
+/// A sum of n terms is kept as such (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: in any order the
+/// error is at most (n - 1) u times the sum of the terms' magnitudes, to first order) until another operation consumes
+/// it. A product of n factors keeps its relative error in any order, unless a partial product leaves the normal range.
 /// Discontinuous operations on inexact values widen to the whole step, or to infinity where no bound exists.
 #include "ir/interpreter/arithmetic.h"
 

@@ -8,7 +8,8 @@
 namespace lathe::interpreter {
 namespace {
 
-/// Has flatten_buffers run? Between that pass and the end of its stage, an index that does not fit its buffer's rank tells.
+/// Has flatten_buffers run? Between that pass and the end of its stage, an index that does not fit its buffer's rank
+/// tells.
 bool is_flat(const Func& func) {
   if (func->stage >= Stage::flatten) return true;
   bool flat = false;
@@ -44,8 +45,8 @@ class StatementCompiler {
   /// What a variable in scope is, as far as the start of a reduction needs it.
   struct InScope {
     Variable variable{nullptr, none, none};
-    bool iterates = false;        ///< a loop's, or a reduce iter of an enclosing block
-    Expr value;                   ///< of a Let
+    bool iterates = false;  ///< a loop's, or a reduce iter of an enclosing block
+    Expr value;             ///< of a Let
     Statement* loop = nullptr;
   };
 
@@ -54,7 +55,8 @@ class StatementCompiler {
     code.buffer = buffer;
     if (buffer->view_of) {
       if (!exprs_.knows(buffer->view_of->buffer)) {
-        throw Trap(fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name, buffer->view_of->buffer->name));
+        throw Trap(fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name,
+                               buffer->view_of->buffer->name));
       }
       code.view_parent = exprs_.array_of(buffer->view_of->buffer);
       for (const Range& range : buffer->view_of->ranges) code.view_mins.push_back(exprs_.compile(range.min));
@@ -89,8 +91,12 @@ class StatementCompiler {
     out.kind = s->kind;
     out.source = s;
     switch (s->kind) {
-      case StmtKind::For: loop(out, s.as<For>()); break;
-      case StmtKind::Block: block(out, s.as<Block>()); break;
+      case StmtKind::For:
+        loop(out, s.as<For>());
+        break;
+      case StmtKind::Block:
+        block(out, s.as<Block>());
+        break;
       case StmtKind::Store: {
         const Store* node = s.as<Store>();
         out.lanes = node->value->dtype.lanes;

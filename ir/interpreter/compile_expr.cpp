@@ -96,7 +96,9 @@ int ExprCompiler::constant_slot(const Expr& e) {
   return found->second;
 }
 
-Operand ExprCompiler::operand(const Expr& e) { return {compile(e), e->dtype.is_scalar() ? 0 : 1}; }
+Operand ExprCompiler::operand(const Expr& e) {
+  return {compile(e), e->dtype.is_scalar() ? 0 : 1};
+}
 
 AccessCode ExprCompiler::access(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, int lanes) {
   AccessCode code;
@@ -116,7 +118,8 @@ int ExprCompiler::call(const Expr& e, const Call* node) {
   if (node->call_kind == CallKind::extern_scalar) {
     ExternCode code{find_extern(node->callee), std::move(args), {}};
     if (!code.function) {
-      throw Trap(fmt::format("the interpreter runs no extern functions but registered ones, and '{}' is not", node->callee));
+      throw Trap(
+          fmt::format("the interpreter runs no extern functions but registered ones, and '{}' is not", node->callee));
     }
     for (const Expr& arg : node->args) code.dtypes.push_back(arg->dtype.element());
     instruction = start(Opcode::extern_call, e);
@@ -154,7 +157,8 @@ int ExprCompiler::compile(const Expr& e) {
   int slot = none;
   switch (e->kind) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm: return constant_slot(e);
+    case ExprKind::FloatImm:
+      return constant_slot(e);
     case ExprKind::Var: {
       const auto found = variables_.find(e.as<Var>());
       if (found == variables_.end()) throw Trap("variable " + e.as<Var>()->name + " is used outside its scope");
@@ -246,7 +250,9 @@ int ExprCompiler::compile(const Expr& e) {
       slot = emit(instruction);
       break;
     }
-    case ExprKind::Call: slot = call(e, e.as<Call>()); break;
+    case ExprKind::Call:
+      slot = call(e, e.as<Call>());
+      break;
   }
   done_.emplace(e, slot);
   return slot;
@@ -254,7 +260,8 @@ int ExprCompiler::compile(const Expr& e) {
 
 }  // namespace lathe::interpreter
 
-void lathe::register_interpreter_extern(const std::string& name, std::function<double(std::span<const double>)> function) {
+void lathe::register_interpreter_extern(const std::string& name,
+                                        std::function<double(std::span<const double>)> function) {
   interpreter::ExternRegistry& registry = interpreter::externs();
   const std::lock_guard lock(registry.mutex);
   registry.functions[name] = std::move(function);

@@ -27,7 +27,8 @@ double f16_value(std::uint64_t bits) {
     return std::bit_cast<double>((bits >> 15 << 63) | 0x7ff0000000000000u | (bits & 0x3ff) << 42);
   }
   if (exponent == 0) return sign * fraction * 0x1p-24;
-  return sign * (1 + fraction * 0x1p-10) * std::bit_cast<double>(static_cast<std::uint64_t>(exponent - 15 + 1023) << 52);
+  return sign * (1 + fraction * 0x1p-10) *
+         std::bit_cast<double>(static_cast<std::uint64_t>(exponent - 15 + 1023) << 52);
 }
 
 }  // namespace

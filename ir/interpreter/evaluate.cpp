@@ -61,34 +61,51 @@ void Machine::evaluate(const Code& code) {
 
 void Machine::evaluate(const Instruction& i) {
   switch (i.op) {
-    case Opcode::unary: i.unary(at(i.out), at(i.a), i.lanes); break;
-    case Opcode::binary: i.binary(at(i.out), at(i.a), at(i.b), i.lanes); break;
-    case Opcode::ternary: i.ternary(at(i.out), at(i.a), at(i.b), at(i.c), i.lanes); break;
+    case Opcode::unary:
+      i.unary(at(i.out), at(i.a), i.lanes);
+      break;
+    case Opcode::binary:
+      i.binary(at(i.out), at(i.a), at(i.b), i.lanes);
+      break;
+    case Opcode::ternary:
+      i.ternary(at(i.out), at(i.a), at(i.b), at(i.c), i.lanes);
+      break;
     case Opcode::select:
       for (int l = 0; l < i.lanes; ++l) at(i.out)[l] = integer(i.a + l) != 0 ? at(i.b)[l] : at(i.c)[l];
       break;
-    case Opcode::load: load(i); break;
+    case Opcode::load:
+      load(i);
+      break;
     case Opcode::ramp:
       for (int l = 0; l < i.lanes; ++l) {
-        const auto value = static_cast<std::uint64_t>(integer(i.a)) + static_cast<std::uint64_t>(l) * static_cast<std::uint64_t>(integer(i.b));
+        const auto value = static_cast<std::uint64_t>(integer(i.a)) +
+                           static_cast<std::uint64_t>(l) * static_cast<std::uint64_t>(integer(i.b));
         at(i.out)[l].i = wrap_integer(i.dtype, static_cast<std::int64_t>(value));
       }
       break;
-    case Opcode::broadcast: std::fill_n(at(i.out), i.lanes, *at(i.a)); break;
+    case Opcode::broadcast:
+      std::fill_n(at(i.out), i.lanes, *at(i.a));
+      break;
     case Opcode::shuffle: {
       const ShuffleCode& shuffle = program_.shuffles[static_cast<size_t>(i.side)];
       for (int l = 0; l < i.lanes; ++l) at(i.out)[l] = *at(shuffle.slots[static_cast<size_t>(l)]);
       break;
     }
-    case Opcode::reduce_lanes: reduce(i); break;
+    case Opcode::reduce_lanes:
+      reduce(i);
+      break;
     case Opcode::reinterpret:
       for (int l = 0; l < i.lanes; ++l) at(i.out)[l] = from_bits(i.dtype, to_bits(i.from, at(i.a)[l]));
       break;
     case Opcode::population_count:
       for (int l = 0; l < i.lanes; ++l) at(i.out)[l].i = std::popcount(to_bits(i.dtype, at(i.a)[l]));
       break;
-    case Opcode::extern_call: call_extern(i); break;
-    case Opcode::address_of: address_of(i); break;
+    case Opcode::extern_call:
+      call_extern(i);
+      break;
+    case Opcode::address_of:
+      address_of(i);
+      break;
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// How the arithmetic kernels see each dtype: `Value` is the C++ type that an operation computes in, `get` and `put` move
-/// it out of and into a cell, `put` rounding to the dtype.
+/// How the arithmetic kernels see each dtype: `Value` is the C++ type that an operation computes in, `get` and `put`
+/// move it out of and into a cell, `put` rounding to the dtype.
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -41,8 +41,8 @@ struct F64Format {
   static Cell round(long double value) { return {.d = static_cast<double>(value)}; }
 };
 
-/// f16 and bf16: the double result of one operation, rounded once. Products and quotients of such short significands are
-/// far from double's rounding boundaries, so the second rounding is innocuous.
+/// f16 and bf16: the double result of one operation, rounded once. Products and quotients of such short significands
+/// are far from double's rounding boundaries, so the second rounding is innocuous.
 template <bool brain>
 struct ShortFormat {
   using Value = double;

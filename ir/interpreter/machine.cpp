@@ -28,9 +28,9 @@ Machine::Machine(const Compiled& program, const InterpreterOptions& options, std
                  std::span<const std::int64_t> scalars)
     : program_(program), options_(options), host_(buffers) {
   if (buffers.size() != program.params.size() || scalars.size() != program.scalars.size()) {
-    throw InputError(Mistake::value,
-                     fmt::format("interpret {}: given {} buffers and {} scalars, expected {} and {}", program.func->name,
-                                 buffers.size(), scalars.size(), program.params.size(), program.scalars.size()));
+    throw InputError(Mistake::value, fmt::format("interpret {}: given {} buffers and {} scalars, expected {} and {}",
+                                                 program.func->name, buffers.size(), scalars.size(),
+                                                 program.params.size(), program.scalars.size()));
   }
   cells_.resize(static_cast<size_t>(program.temporaries) + program.slots.size());
   frame_ = cells_.data() + program.temporaries;
@@ -60,8 +60,10 @@ void Machine::run() {
                                                   static_cast<int>(code.buffer->dtype.bytes()), !written[k]));
     declare(code, storages_.back().get(), static_cast<std::byte*>(host.data));
   }
-  for (const auto& [attr, storage] : {std::pair("shared_bytes", &shared_workspace_), {"worker_bytes", &worker_workspace_}}) {
-    storages_.push_back(std::make_unique<Storage>(attr == std::string("shared_bytes") ? "the shared workspace" : "the worker's workspace", 1));
+  for (const auto& [attr, storage] :
+       {std::pair("shared_bytes", &shared_workspace_), {"worker_bytes", &worker_workspace_}}) {
+    storages_.push_back(std::make_unique<Storage>(
+        attr == std::string("shared_bytes") ? "the shared workspace" : "the worker's workspace", 1));
     *storage = storages_.back().get();
     (*storage)->renew(int_attr(program_.func, attr));
   }
@@ -71,7 +73,8 @@ void Machine::run() {
       continue;
     }
     if (code.buffer->space != space::global && code.buffer->space != space::worker) {
-      throw Trap(fmt::format("buffer {} in space {} is neither a parameter nor allocated", code.buffer->name, code.buffer->space));
+      throw Trap(fmt::format("buffer {} in space {} is neither a parameter nor allocated", code.buffer->name,
+                             code.buffer->space));
     }
     // Its offset, which a flat index includes, says where it lies in the workspace.
     Storage* storage = code.buffer->space == space::worker ? worker_workspace_ : shared_workspace_;
@@ -104,9 +107,15 @@ void Machine::execute(const Statement& s) {
   current_ = &s;
   if (options_.step_limit > 0 && ++steps_ > options_.step_limit) trap("the step limit is reached");
   switch (s.kind) {
-    case StmtKind::For: loop(s); break;
-    case StmtKind::Block: block(s); break;
-    case StmtKind::Store: store(s); break;
+    case StmtKind::For:
+      loop(s);
+      break;
+    case StmtKind::Block:
+      block(s);
+      break;
+    case StmtKind::Store:
+      store(s);
+      break;
     case StmtKind::Let:
       evaluate(s.code);
       std::copy_n(at(s.a), s.lanes, at(s.variable.slot));
@@ -132,8 +141,12 @@ void Machine::execute(const Statement& s) {
     case StmtKind::Seq:
       for (const StatementRef& child : s.children) execute(*child);
       break;
-    case StmtKind::Eval: evaluate(s.code); break;
-    case StmtKind::Assert: assertion(s); break;
+    case StmtKind::Eval:
+      evaluate(s.code);
+      break;
+    case StmtKind::Assert:
+      assertion(s);
+      break;
   }
 }
 
@@ -181,7 +194,8 @@ void Machine::without_iterations(const Statement& s) {
 }
 
 bool Machine::enter_domain(const IterCode& iter) {
-  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min), extent = integer(iter.domain_extent);
+  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min),
+                     extent = integer(iter.domain_extent);
   at(iter.variable.min_slot)->i = min;
   if (iter.kind == IterKind::reduce) {
     at(iter.variable.slot)->i = min;
@@ -191,10 +205,12 @@ bool Machine::enter_domain(const IterCode& iter) {
 }
 
 void Machine::check_domain(const IterCode& iter) {
-  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min), extent = integer(iter.domain_extent);
+  const std::int64_t value = integer(iter.variable.slot), min = integer(iter.domain_min),
+                     extent = integer(iter.domain_extent);
   at(iter.variable.min_slot)->i = min;
   if (value < min || value >= min + extent) {
-    trap(fmt::format("iter {} is bound to {}, outside its domain [{}, {})", iter.variable.var->name, value, min, min + extent));
+    trap(fmt::format("iter {} is bound to {}, outside its domain [{}, {})", iter.variable.var->name, value, min,
+                     min + extent));
   }
 }
 

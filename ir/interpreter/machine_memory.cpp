@@ -5,7 +5,9 @@
 namespace lathe::interpreter {
 namespace {
 
-bool same_bits(DType dtype, Cell a, Cell b) { return to_bits(dtype, a) == to_bits(dtype, b); }
+bool same_bits(DType dtype, Cell a, Cell b) {
+  return to_bits(dtype, a) == to_bits(dtype, b);
+}
 
 std::string element_name(const Array& array, const std::byte* address) {
   return fmt::format("element {} (counted from the base) of {}", (address - array.base) / array.dtype.bytes(),

@@ -22,7 +22,9 @@ class Storage {
   /// Makes the contents undefined.
   void renew_contents() { ++epoch_; }
 
-  bool holds(const std::byte* address, std::int64_t bytes) const { return address >= begin_ && end_ - address >= bytes; }
+  bool holds(const std::byte* address, std::int64_t bytes) const {
+    return address >= begin_ && end_ - address >= bytes;
+  }
   std::int64_t unit_of(const std::byte* address) const { return (address - begin_) / unit_; }
   /// How many units an element of `bytes` covers.
   std::int64_t units(std::int64_t bytes) const { return bytes / unit_; }
@@ -38,8 +40,8 @@ class Storage {
   };
   Access& access(size_t level, std::int64_t unit);
 
-  /// A float as it was before it was rounded to memory, kept by unit for exact runs. It counts only while its rounding is
-  /// still what memory holds.
+  /// A float as it was before it was rounded to memory, kept by unit for exact runs. It counts only while its rounding
+  /// is still what memory holds.
   double& wide(std::int64_t unit);
 
   /// The same for error analysis: it counts while memory holds `value`.

@@ -50,9 +50,9 @@ struct AccessCode {
 
 struct Instruction {
   Opcode op;
-  DType dtype;       ///< of the result
-  DType from;        ///< of the first operand
-  int lanes = 1;     ///< of the result
+  DType dtype;    ///< of the result
+  DType from;     ///< of the first operand
+  int lanes = 1;  ///< of the result
   int out = none, a = none, b = none, c = none;
   union {
     UnaryKernel unary = nullptr;

@@ -16,8 +16,12 @@ UnaryKernel float_kernel(UnaryOp op) {
   using Value = typename Format::Value;
   using W = Wide<Format>;
   switch (op) {
-#define LATHE_ROUNDED(name, expression) \
-  case UnaryOp::name: return apply<Format, [](Format, Value value) { const W x = value; return Format::round(expression); }>;
+#define LATHE_ROUNDED(name, expression)            \
+  case UnaryOp::name:                              \
+    return apply<Format, [](Format, Value value) { \
+      const W x = value;                           \
+      return Format::round(expression);            \
+    }>;
     LATHE_ROUNDED(neg, -x)
     LATHE_ROUNDED(abs, std::fabs(x))
     LATHE_ROUNDED(rsqrt, 1 / std::sqrt(x))
@@ -48,15 +52,18 @@ UnaryKernel float_kernel(UnaryOp op) {
     LATHE_ROUNDED(sigmoid, 1 / (1 + std::exp(-x)))
 #undef LATHE_ROUNDED
     // In the format's own type: a square root rounded twice, through long double, could miss the last bit.
-    case UnaryOp::sqrt: return apply<Format, [](Format, Value x) { return Format::put(std::sqrt(x)); }>;
+    case UnaryOp::sqrt:
+      return apply<Format, [](Format, Value x) { return Format::put(std::sqrt(x)); }>;
 #define LATHE_TEST(name, test) \
-  case UnaryOp::name: return apply<Format, [](Format, Value x) { return Cell{.i = test(x)}; }>;
-    LATHE_TEST(is_nan, std::isnan)
-    LATHE_TEST(is_inf, std::isinf)
-    LATHE_TEST(is_finite, std::isfinite)
-    LATHE_TEST(signbit, std::signbit)
+  case UnaryOp::name:          \
+    return apply<Format, [](Format, Value x) { return Cell{.i = test(x)}; }>;
+      LATHE_TEST(is_nan, std::isnan)
+      LATHE_TEST(is_inf, std::isinf)
+      LATHE_TEST(is_finite, std::isfinite)
+      LATHE_TEST(signbit, std::signbit)
 #undef LATHE_TEST
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -65,16 +72,18 @@ UnaryKernel integer_kernel(UnaryOp op) {
   using Value = typename Format::Value;
   switch (op) {
     case UnaryOp::neg:
-      return apply<Format, [](Format, Value x) {
-        return Format::put(static_cast<Value>(0 - static_cast<std::uint64_t>(x)));
-      }>;
-    case UnaryOp::bit_not: return apply<Format, [](Format, Value x) { return Format::put(static_cast<Value>(~x)); }>;
-    case UnaryOp::logical_not: return apply<Format, [](Format, Value x) { return Cell{.i = x == 0}; }>;
+      return apply<Format,
+                   [](Format, Value x) { return Format::put(static_cast<Value>(0 - static_cast<std::uint64_t>(x))); }>;
+    case UnaryOp::bit_not:
+      return apply<Format, [](Format, Value x) { return Format::put(static_cast<Value>(~x)); }>;
+    case UnaryOp::logical_not:
+      return apply<Format, [](Format, Value x) { return Cell{.i = x == 0}; }>;
     case UnaryOp::abs:
       return apply<Format, [](Format, Value x) {
         return Format::put(x < Value{0} ? static_cast<Value>(0 - static_cast<std::uint64_t>(x)) : x);
       }>;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

@@ -12,9 +12,12 @@ std::vector<std::int64_t> Builder::shape(int most_rank) {
   static const std::vector<std::int64_t> extents = {1, 2, 3, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33, 40};
   std::vector<std::int64_t> result(static_cast<size_t>(random.between(0, most_rank)));
   for (std::int64_t& extent : result) extent = random.pick(extents);
-  if (!result.empty() && random.chance(6)) result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] = 0;
+  if (!result.empty() && random.chance(6))
+    result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] = 0;
   if (most_elements > 1500 && !result.empty()) {
-    for (int k = 0; k < 3; ++k) result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] += random.between(1, 180);
+    for (int k = 0; k < 3; ++k)
+      result[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(result.size()) - 1))] +=
+          random.between(1, 180);
   }
   while (!fits(result)) {
     for (std::int64_t& extent : result) extent = (extent + 1) / 2;
@@ -33,7 +36,9 @@ DType Builder::dtype() {
   return all_dtypes[random.between(0, std::size(all_dtypes) - 1)];
 }
 
-DType Builder::float_dtype() { return random.chance(60) ? f32 : random.pick(std::vector<DType>{f64, f16, bf16}); }
+DType Builder::float_dtype() {
+  return random.chance(60) ? f32 : random.pick(std::vector<DType>{f64, f16, bf16});
+}
 
 Value Builder::input(DType dtype, std::vector<std::int64_t> shape, Fill fill) {
   if (specials && fill.kind == Fill::Kind::any) fill.kind = Fill::Kind::special;
@@ -64,7 +69,9 @@ Value Builder::operand_where(const std::function<bool(const Value&)>& wanted, co
   return random.chance(60) ? suitable.back() : random.pick(suitable);
 }
 
-Value Builder::partner(const Value& other, Fill fill) { return partner(other, other.tensor.dtype(), fill); }
+Value Builder::partner(const Value& other, Fill fill) {
+  return partner(other, other.tensor.dtype(), fill);
+}
 
 Value Builder::partner(const Value& other, DType dtype, Fill fill) {
   std::vector<std::int64_t> shape = other.tensor.static_shape();
@@ -73,7 +80,8 @@ Value Builder::partner(const Value& other, DType dtype, Fill fill) {
       if (pool[k].tensor.dtype() == dtype && pool[k].tensor.static_shape() == shape) return pool[k];
     }
   }
-  if (random.chance(30)) shape.erase(shape.begin(), shape.begin() + random.between(0, static_cast<std::int64_t>(shape.size())));
+  if (random.chance(30))
+    shape.erase(shape.begin(), shape.begin() + random.between(0, static_cast<std::int64_t>(shape.size())));
   for (std::int64_t& extent : shape) {
     if (random.chance(15)) extent = 1;
   }
@@ -100,7 +108,8 @@ void Builder::add(const std::string& name, const Tensor& tensor, bool reproducib
 const std::vector<Step>& all_steps() {
   static const std::vector<Step> steps = [] {
     std::vector<Step> all;
-    for (auto part : {elementwise_steps(), reduction_steps(), view_steps()}) all.insert(all.end(), part.begin(), part.end());
+    for (auto part : {elementwise_steps(), reduction_steps(), view_steps()})
+      all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return steps;

@@ -45,13 +45,17 @@ class Builder {
   Value as_float(const Value& value);
   /// Reproducible values stay; others are replaced by an input of their shape and dtype.
   Value reproducible(const Value& value);
-  std::int64_t axis(const Value& value) { return random.between(-static_cast<std::int64_t>(value.tensor.rank()), static_cast<std::int64_t>(value.tensor.rank()) - 1); }
+  std::int64_t axis(const Value& value) {
+    return random.between(-static_cast<std::int64_t>(value.tensor.rank()),
+                          static_cast<std::int64_t>(value.tensor.rank()) - 1);
+  }
 
   void add(const std::string& name, const Tensor& tensor, bool reproducible, bool moved_only = false);
   bool fits(const std::vector<std::int64_t>& shape) const;
 };
 
-/// One step: an operator of the library with operands and parameters chosen at random. False: nothing suitable this time.
+/// One step: an operator of the library with operands and parameters chosen at random. False: nothing suitable this
+/// time.
 struct Step {
   std::string name;
   std::string family;  ///< elementwise, reduction, contraction, view

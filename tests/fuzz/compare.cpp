@@ -15,10 +15,13 @@ std::string show(DType dtype, const std::byte* element) {
   return dtype.is_float() ? fmt::format("{:.17g}", cell.d) : fmt::format("{}", cell.i);
 }
 
-bool same_bytes(DType dtype, const std::byte* a, const std::byte* b) { return std::memcmp(a, b, static_cast<size_t>(dtype.bytes())) == 0; }
+bool same_bytes(DType dtype, const std::byte* a, const std::byte* b) {
+  return std::memcmp(a, b, static_cast<size_t>(dtype.bytes())) == 0;
+}
 
 bool both_nan(DType dtype, const std::byte* a, const std::byte* b) {
-  return dtype.is_float() && std::isnan(interpreter::load_element(dtype, a).d) && std::isnan(interpreter::load_element(dtype, b).d);
+  return dtype.is_float() && std::isnan(interpreter::load_element(dtype, a).d) &&
+         std::isnan(interpreter::load_element(dtype, b).d);
 }
 
 bool within(const FloatBound& bound, double value) {
@@ -47,16 +50,19 @@ Outcome run_interpreted(const GeneratedProgram& program, const Func& func, bool 
   return outcome;
 }
 
-std::string compare(const GeneratedProgram& program, const Outcome& reference, const Outcome& outcome, BoundStatistics* statistics) {
+std::string compare(const GeneratedProgram& program, const Outcome& reference, const Outcome& outcome,
+                    BoundStatistics* statistics) {
   if (reference.status != outcome.status) {
-    return fmt::format("status {} ({}), expected {} ({})", outcome.status, outcome.message, reference.status, reference.message);
+    return fmt::format("status {} ({}), expected {} ({})", outcome.status, outcome.message, reference.status,
+                       reference.message);
   }
   // Outputs are unspecified then; that nothing outside was touched still counts.
   const bool failed = reference.status != 0;
   for (size_t k = 0; k < outcome.arrays.size(); ++k) {
     const GuardedArray &expected = reference.arrays[k], &given = outcome.arrays[k];
     const bool is_input = k < static_cast<size_t>(program.input_count);
-    const std::string name = is_input ? fmt::format("input {}", k) : fmt::format("output {}", k - static_cast<size_t>(program.input_count));
+    const std::string name =
+        is_input ? fmt::format("input {}", k) : fmt::format("output {}", k - static_cast<size_t>(program.input_count));
     if (const std::string damage = given.check(); !damage.empty()) return fmt::format("{}: {}", name, damage);
     const DType dtype = program.parameters[k].dtype;
     if (failed && !is_input) continue;
@@ -65,7 +71,8 @@ std::string compare(const GeneratedProgram& program, const Outcome& reference, c
       const std::byte *a = expected.element(i), *b = given.element(i);
       if (bitwise) {
         if (same_bytes(dtype, a, b) || both_nan(dtype, a, b)) continue;
-        return fmt::format("{} ({}), element {}: {}, expected exactly {}", name, to_string(dtype), i, show(dtype, b), show(dtype, a));
+        return fmt::format("{} ({}), element {}: {}, expected exactly {}", name, to_string(dtype), i, show(dtype, b),
+                           show(dtype, a));
       }
       const auto unit = static_cast<size_t>((a - expected.begin()) / dtype.bytes());
       const FloatBound bound = reference.bounds[k][unit];
@@ -78,8 +85,8 @@ std::string compare(const GeneratedProgram& program, const Outcome& reference, c
         }
       }
       if (!within(bound, value)) {
-        return fmt::format("{} ({}), element {}: {}, expected {:.17g} within {:.3g} (interpreted: {})", name, to_string(dtype), i,
-                           show(dtype, b), bound.exact, bound.radius, show(dtype, a));
+        return fmt::format("{} ({}), element {}: {}, expected {:.17g} within {:.3g} (interpreted: {})", name,
+                           to_string(dtype), i, show(dtype, b), bound.exact, bound.radius, show(dtype, a));
       }
     }
   }

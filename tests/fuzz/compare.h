@@ -11,7 +11,7 @@ namespace lathe::testing {
 struct Outcome {
   std::vector<GuardedArray> arrays;
   std::int32_t status = 0;
-  std::string message;  ///< of a failed Assert
+  std::string message;                          ///< of a failed Assert
   std::vector<std::vector<FloatBound>> bounds;  ///< by parameter, when asked for
 };
 
@@ -24,8 +24,8 @@ struct BoundStatistics {
   double worst = 0;  ///< the largest error as a part of its bound
 };
 
-/// Empty when `outcome` is what `reference`, run with bounds, allows: integers, bools and views bit for bit, floats within
-/// their bounds, gaps and inputs untouched. Else what differs first, with the bound that the program has there.
+/// Empty when `outcome` is what `reference`, run with bounds, allows: integers, bools and views bit for bit, floats
+/// within their bounds, gaps and inputs untouched. Else what differs first, with the bound that the program has there.
 std::string compare(const GeneratedProgram& program, const Outcome& reference, const Outcome& outcome,
                     BoundStatistics* statistics = nullptr);
 

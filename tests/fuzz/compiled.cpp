@@ -18,7 +18,8 @@ std::int32_t run_backwards(LatheContext*, std::int64_t n, std::int64_t grain, La
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t pieces = (n + grain - 1) / grain;
   for (std::int64_t piece = pieces; piece-- > 0;) {
-    const std::int32_t status = body(closure, piece * grain, std::min(n, (piece + 1) * grain), static_cast<std::int32_t>(piece % workers));
+    const std::int32_t status =
+        body(closure, piece * grain, std::min(n, (piece + 1) * grain), static_cast<std::int32_t>(piece % workers));
     if (status != LATHE_OK) return status;
   }
   return LATHE_OK;
@@ -50,7 +51,8 @@ Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& com
     pointers.push_back(static_cast<std::byte*>(outcome.arrays[k].data()) - p.offset * p.dtype.bytes());
   }
   const std::int64_t stride = (compiled.worker_bytes + 63) / 64 * 64;
-  const GuardedArray shared = guarded_bytes(compiled.shared_bytes, against), own = guarded_bytes(stride * workers, against);
+  const GuardedArray shared = guarded_bytes(compiled.shared_bytes, against),
+                     own = guarded_bytes(stride * workers, against);
   LatheContext context{};
   context.abi_version = LATHE_ABI_VERSION;
   context.thread_count = workers;
@@ -67,8 +69,8 @@ Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& com
       const auto* address = static_cast<const std::byte*>(fault);
       const GuardedArray& array = outcome.arrays[k];
       if (address >= array.begin() - 4096 && address < array.end() + 4096) {
-        outcome.message = fmt::format("a fault {} bytes from the start of parameter {}, which has {}", address - array.begin(), k,
-                                      array.end() - array.begin());
+        outcome.message = fmt::format("a fault {} bytes from the start of parameter {}, which has {}",
+                                      address - array.begin(), k, array.end() - array.begin());
       }
     }
     return outcome;

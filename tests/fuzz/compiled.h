@@ -22,8 +22,8 @@ CompiledProgram compile_program(const Func& end, const Device& device, bool addr
 /// Runs it once on the caller's own memory; it must need no workspace.
 std::int32_t run_on(const CompiledProgram& compiled, void* const* pointers);
 
-/// Runs it once on arrays and workspaces that lie against guard pages. Parallel loops run in pieces of their grain, last
-/// piece first, dealt out to a few workers. A fault is told in the outcome's message, with status -1.
+/// Runs it once on arrays and workspaces that lie against guard pages. Parallel loops run in pieces of their grain,
+/// last piece first, dealt out to a few workers. A fault is told in the outcome's message, with status -1.
 Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& compiled, Against against);
 
 }  // namespace lathe::testing

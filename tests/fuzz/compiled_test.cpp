@@ -61,8 +61,8 @@ TEST(Fuzz, CompiledProgramsDoWhatTheInterpreterDoes) {
       ++failures;
       ADD_FAILURE() << source.name << " " << (failures <= 3 ? failure : failure.substr(0, failure.find("\ntraced:")));
     }
-    fmt::print("{} {} programs: {} float elements, {} without bound, worst error {:.2f} of its bound\n", range.last - range.first,
-               source.name, statistics.elements, statistics.unbounded, statistics.worst);
+    fmt::print("{} {} programs: {} float elements, {} without bound, worst error {:.2f} of its bound\n",
+               range.last - range.first, source.name, statistics.elements, statistics.unbounded, statistics.worst);
     // A bound that accepts anything tests nothing.
     if (!range.chosen) {
       EXPECT_LT(statistics.unbounded, statistics.elements / 10);

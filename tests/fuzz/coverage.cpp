@@ -22,15 +22,17 @@ Coverage::Coverage() {
 #undef LATHE_ROW
   for (const DType dtype : all_dtypes) rows_["dtype " + to_string(dtype)] = 0;
   for (const ops::Operator& op : ops::operators()) rows_["operator " + std::string(op.name)] = 0;
-  for (const char* row : {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense", "layout strided",
-                          "layout reversed", "layout broadcast", "layout offset", "input with NaN and infinities", "loop serial",
-                          "loop parallel", "loop vectorized", "loop unrolled", "access masked"}) {
+  for (const char* row :
+       {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense", "layout strided",
+        "layout reversed", "layout broadcast", "layout offset", "input with NaN and infinities", "loop serial",
+        "loop parallel", "loop vectorized", "loop unrolled", "access masked"}) {
     rows_[row] = 0;
   }
 }
 
 void Coverage::add(const GeneratedProgram& program) {
-  for (const std::string& name : std::set<std::string>(program.operators.begin(), program.operators.end())) ++rows_["operator " + name];
+  for (const std::string& name : std::set<std::string>(program.operators.begin(), program.operators.end()))
+    ++rows_["operator " + name];
   for (const Parameter& p : program.parameters) {
     ++rows_["dtype " + to_string(p.dtype)];
     if (p.shape.empty()) ++rows_["shape of rank 0"];

@@ -9,7 +9,8 @@ namespace lathe::testing {
 /// Counts of what generated programs contain, by row. A row that stays at zero is something that no program tested.
 class Coverage {
  public:
-  /// Every row there is, at zero: node kinds, dtypes, unary and binary operations, the library's operators, shapes, layouts, loops, masks.
+  /// Every row there is, at zero: node kinds, dtypes, unary and binary operations, the library's operators, shapes,
+  /// layouts, loops, masks.
   Coverage();
 
   /// The program as the library made it: operators, dtypes, shapes, layouts, nodes.

@@ -14,15 +14,16 @@
 namespace lathe::testing {
 namespace {
 
-/// Lays a parameter out in some way that a caller's array may lie: dense, with gaps, transposed, reversed, and for inputs
-/// broadcast along a dimension.
+/// Lays a parameter out in some way that a caller's array may lie: dense, with gaps, transposed, reversed, and for
+/// inputs broadcast along a dimension.
 void choose_layout(Random& random, bool is_input, Parameter* p) {
   const size_t rank = p->shape.size();
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
   const bool plain = random.chance(55);
   if (!plain && random.chance(40)) {
-    for (size_t d = rank; d-- > 1;) std::swap(order[d], order[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(d)))]);
+    for (size_t d = rank; d-- > 1;)
+      std::swap(order[d], order[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(d)))]);
   }
   p->strides.assign(rank, 0);
   std::int64_t stride = 1;
@@ -61,7 +62,8 @@ Func lay_out(const Func& func, const std::vector<Parameter>& parameters) {
     std::vector<Expr> strides;
     for (const std::int64_t stride : p.strides) strides.push_back(index(stride));
     const BufferNode& old = **buffer;
-    const Buffer laid_out = BufferNode::make(old.name, old.dtype, old.shape, old.space, strides, p.offset ? index(p.offset) : Expr());
+    const Buffer laid_out =
+        BufferNode::make(old.name, old.dtype, old.shape, old.space, strides, p.offset ? index(p.offset) : Expr());
     map[buffer->get()] = laid_out;
     params.push_back(laid_out);
   }
@@ -71,14 +73,17 @@ Func lay_out(const Func& func, const std::vector<Parameter>& parameters) {
 double random_float(Random& random, const Fill& fill) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   switch (fill.kind) {
-    case Fill::Kind::positive: return (0.5 + 3.5 * random.unit()) * (random.chance(70) ? 1 : -1);
-    case Fill::Kind::unit: return 2 * random.unit() - 1;
+    case Fill::Kind::positive:
+      return (0.5 + 3.5 * random.unit()) * (random.chance(70) ? 1 : -1);
+    case Fill::Kind::unit:
+      return 2 * random.unit() - 1;
     case Fill::Kind::special:
       if (random.chance(12)) {
         return random.pick(std::vector<double>{std::nan(""), infinity, -infinity, 0.0, -0.0, 0x1p-140, -0x1p-16, 1e4});
       }
       break;
-    default: break;
+    default:
+      break;
   }
   // Halves and whole numbers often, so that ties, zeros and equal values happen.
   const double value = 8 * random.unit() - 4;
@@ -131,7 +136,8 @@ GeneratedProgram generate(std::uint64_t seed) {
   std::vector<Value> computed;
   for (size_t k = 0; k < builder.pool.size(); ++k) {
     const Value& value = builder.pool[k];
-    const bool is_input = std::any_of(builder.inputs.begin(), builder.inputs.end(), [&](const Tensor& input) { return input.node() == value.tensor.node(); });
+    const bool is_input = std::any_of(builder.inputs.begin(), builder.inputs.end(),
+                                      [&](const Tensor& input) { return input.node() == value.tensor.node(); });
     if (!is_input) computed.push_back(value);
   }
   if (computed.empty()) computed.push_back(builder.operand());

@@ -1,6 +1,6 @@
 #pragma once
-/// Random programs over the whole operator library: what every fuzzer of Lathe feeds on. A seed gives one program, always
-/// the same.
+/// Random programs over the whole operator library: what every fuzzer of Lathe feeds on. A seed gives one program,
+/// always the same.
 #include <map>
 #include <string>
 #include <vector>
@@ -40,8 +40,8 @@ struct GeneratedProgram {
   int input_count = 0;
   /// Indices reach outside: the kernel is to stop with a status, or not to have looked at those.
   bool bad_indices = false;
-  std::vector<bool> bitwise;          ///< for each output: a float that is a mere view, so bit for bit
-  std::vector<std::string> operators; ///< of the library, in order of use
+  std::vector<bool> bitwise;           ///< for each output: a float that is a mere view, so bit for bit
+  std::vector<std::string> operators;  ///< of the library, in order of use
 };
 
 GeneratedProgram generate(std::uint64_t seed);

@@ -17,7 +17,9 @@
 namespace lathe::testing {
 namespace {
 
-std::string joined(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, ", ")); }
+std::string joined(const std::vector<std::string>& list) {
+  return fmt::format("{}", fmt::join(list, ", "));
+}
 
 TEST(Generator, KnowsEveryOperatorOfTheLibrary) {
   std::set<std::string> steps;
@@ -42,7 +44,8 @@ TEST(Comparison, SeesOneWrongElement) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const GeneratedProgram program = generate(seed);
     const Outcome reference = run_interpreted(program, program.func, true);
-    for (size_t k = static_cast<size_t>(program.input_count); reference.status == 0 && k < program.parameters.size(); ++k) {
+    for (size_t k = static_cast<size_t>(program.input_count); reference.status == 0 && k < program.parameters.size();
+         ++k) {
       Outcome outcome = run_interpreted(program, program.func);
       const GuardedArray& array = outcome.arrays[k];
       if (array.count() == 0) continue;
@@ -100,8 +103,8 @@ TEST(Fuzz, InterpretedProgramsStayWithinTheirOwnBounds) {
     EXPECT_GT(stopped, 0) << "no index out of range was met";
     EXPECT_LT(statistics.unbounded, statistics.elements / 20) << statistics.elements;
   }
-  fmt::print("{} float elements, {} without bound, worst error {:.2f} of its bound\n", statistics.elements, statistics.unbounded,
-             statistics.worst);
+  fmt::print("{} float elements, {} without bound, worst error {:.2f} of its bound\n", statistics.elements,
+             statistics.unbounded, statistics.worst);
 }
 
 }  // namespace

@@ -48,13 +48,21 @@ void check_seeds(std::uint64_t count, bool schedule, GeneratedProgram (*source)(
   }
 }
 
-GeneratedProgram traced(std::uint64_t seed) { return generate(seed); }
+GeneratedProgram traced(std::uint64_t seed) {
+  return generate(seed);
+}
 
-TEST(Fuzz, EveryPassKeepsTheMeaningOfTracedPrograms) { check_seeds(300, false, traced); }
+TEST(Fuzz, EveryPassKeepsTheMeaningOfTracedPrograms) {
+  check_seeds(300, false, traced);
+}
 
-TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) { check_seeds(600, true, traced); }
+TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) {
+  check_seeds(600, true, traced);
+}
 
-TEST(Fuzz, EveryPassKeepsTheMeaningOfTir) { check_seeds(300, false, generate_tir); }
+TEST(Fuzz, EveryPassKeepsTheMeaningOfTir) {
+  check_seeds(300, false, generate_tir);
+}
 
 }  // namespace
 }  // namespace lathe::testing

@@ -26,7 +26,9 @@ std::optional<Seeds> parse(const char* text) {
 
 }  // namespace
 
-Seeds seeds(std::uint64_t count) { return chosen_seeds ? *chosen_seeds : Seeds{0, count}; }
+Seeds seeds(std::uint64_t count) {
+  return chosen_seeds ? *chosen_seeds : Seeds{0, count};
+}
 
 }  // namespace lathe::testing
 

@@ -9,8 +9,12 @@ namespace {
 
 volatile char sink;
 
-void put(std::byte* address) { *reinterpret_cast<volatile char*>(address) = 1; }
-void get(std::byte* address) { sink = *reinterpret_cast<volatile char*>(address); }
+void put(std::byte* address) {
+  *reinterpret_cast<volatile char*>(address) = 1;
+}
+void get(std::byte* address) {
+  sink = *reinterpret_cast<volatile char*>(address);
+}
 
 TEST(MemoryHarness, TouchingEveryElementIsNoFault) {
   for (const Against against : {Against::low, Against::high}) {

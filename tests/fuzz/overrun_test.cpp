@@ -26,8 +26,9 @@ GeneratedProgram increment(std::int64_t first, std::int64_t last) {
   const Buffer in = BufferNode::make("in", f32, {index(n)}), out = BufferNode::make("out", f32, {index(n)});
   const VarRef i = Var::make("i");
   const Stmt body = Store::make(out, {i}, load(in, {i}) + constant(f32, 1));
-  program.func = FuncNode::make("increment", {in, out}, For::make(i, index(first), index(last - first), ForKind::serial, body), {}, {},
-                                Stage::flatten);
+  program.func =
+      FuncNode::make("increment", {in, out}, For::make(i, index(first), index(last - first), ForKind::serial, body), {},
+                     {}, Stage::flatten);
   return program;
 }
 
@@ -61,7 +62,9 @@ TEST(PlantedOverrun, OneElementBeforeTheStartHitsTheGuardPage) {
   EXPECT_EQ(outcome.message, "a fault -4 bytes from the start of parameter 0, which has 148");
 }
 
-TEST(PlantedOverrun, InterpreterTraps) { EXPECT_THROW(run_interpreted(increment(0, n + 1), increment(0, n + 1).func), Trap); }
+TEST(PlantedOverrun, InterpreterTraps) {
+  EXPECT_THROW(run_interpreted(increment(0, n + 1), increment(0, n + 1).func), Trap);
+}
 
 #if defined(__SANITIZE_ADDRESS__)
 TEST(PlantedOverrun, InstrumentedKernelIsStoppedByTheAddressSanitizer) {

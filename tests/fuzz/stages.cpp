@@ -33,11 +33,12 @@ Func for_each_form(const GeneratedProgram& program, const Device& device, bool s
   return lower(func, device, find_pipeline("cpu"), options);
 }
 
-std::string report(const GeneratedProgram& program, const std::string& form, const std::string& what, const Func& func) {
+std::string report(const GeneratedProgram& program, const std::string& form, const std::string& what,
+                   const Func& func) {
   std::string operators;
   for (const std::string& name : program.operators) operators += " " + name;
-  return fmt::format("seed {} {}: {}\noperators:{}\ntraced:\n{}\n{}:\n{}", program.seed, form, what, operators, print(program.func), form,
-                     print(func));
+  return fmt::format("seed {} {}: {}\noperators:{}\ntraced:\n{}\n{}:\n{}", program.seed, form, what, operators,
+                     print(program.func), form, print(func));
 }
 
 }  // namespace lathe::testing

@@ -7,8 +7,8 @@
 
 namespace lathe::testing {
 
-/// Calls `f` on the program as scheduled for `device` and after each pass of its lowering that changed it, with a name for
-/// messages. Returns the Func at stage end.
+/// Calls `f` on the program as scheduled for `device` and after each pass of its lowering that changed it, with a name
+/// for messages. Returns the Func at stage end.
 Func for_each_form(const GeneratedProgram& program, const Device& device, bool schedule,
                    const std::function<void(const std::string& form, const Func& func)>& f);
 

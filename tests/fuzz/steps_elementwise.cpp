@@ -12,13 +12,16 @@ namespace {
 using Names = std::set<std::string, std::less<>>;
 
 /// Library functions: evaluations may differ by some ULP.
-const Names inexact = {"exp",  "exp2", "expm1", "log",  "log2", "log10", "log1p", "rsqrt",   "sin",       "cos",
-                       "tan",  "asin", "acos",  "atan", "sinh", "cosh",  "tanh",  "asinh",   "acosh",     "atanh",
-                       "erf",  "sigmoid", "atan2", "logaddexp", "gelu", "gelu_tanh", "silu", "softplus", "hypot", "pow"};
+const Names inexact = {"exp",  "exp2",      "expm1", "log",      "log2",  "log10",   "log1p", "rsqrt",
+                       "sin",  "cos",       "tan",   "asin",     "acos",  "atan",    "sinh",  "cosh",
+                       "tanh", "asinh",     "acosh", "atanh",    "erf",   "sigmoid", "atan2", "logaddexp",
+                       "gelu", "gelu_tanh", "silu",  "softplus", "hypot", "pow"};
 /// They jump, so their float operands must be reproducible.
-const Names jumping = {"sign", "isnan", "isinf", "isfinite", "signbit", "logical_not", "floor", "ceil", "trunc", "round",
-                       "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
-                       "logical_xor", "floor_divide", "remainder", "nextafter", "copysign", "relu", "atan2", "pow"};
+const Names jumping = {"sign",        "isnan",        "isinf",     "isfinite",      "signbit",     "logical_not",
+                       "floor",       "ceil",         "trunc",     "round",         "equal",       "not_equal",
+                       "less",        "less_equal",   "greater",   "greater_equal", "logical_and", "logical_or",
+                       "logical_xor", "floor_divide", "remainder", "nextafter",     "copysign",    "relu",
+                       "atan2",       "pow"};
 /// A second operand of zero, or a first one far out, makes their results large.
 const Names divides = {"divide", "floor_divide", "remainder"};
 
@@ -105,7 +108,8 @@ bool where(Builder& b) {
   const Value condition = b.operand_where([](const Value& v) { return v.tensor.dtype().is_bool(); },
                                           [&] { return b.input(boolean, b.shape()); });
   const Value x = b.partner(condition, b.dtype()), y = b.partner(condition, x.tensor.dtype());
-  b.add("where", ops::where(condition.tensor, x.tensor, y.tensor), condition.reproducible && x.reproducible && y.reproducible);
+  b.add("where", ops::where(condition.tensor, x.tensor, y.tensor),
+        condition.reproducible && x.reproducible && y.reproducible);
   return true;
 }
 
@@ -124,8 +128,9 @@ bool astype(Builder& b) {
 }
 
 bool bitwise_shift(Builder& b, const std::string& name, ops::BinaryOperator f) {
-  const Value x = b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
-                                  [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, u64}), b.shape()); });
+  const Value x =
+      b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
+                      [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, u64}), b.shape()); });
   const std::int64_t low = x.tensor.dtype().is_unsigned() ? 0 : -2;
   const Value count = b.input(x.tensor.dtype(), x.tensor.static_shape(), {Fill::Kind::index, low, 66});
   b.add(name, f(x.tensor, count.tensor), true);
@@ -133,8 +138,9 @@ bool bitwise_shift(Builder& b, const std::string& name, ops::BinaryOperator f) {
 }
 
 bool integer_power(Builder& b) {
-  const Value x = b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
-                                  [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, i64}), b.shape()); });
+  const Value x =
+      b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
+                      [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, i64}), b.shape()); });
   const Value exponent = b.input(x.tensor.dtype(), x.tensor.static_shape(), {Fill::Kind::index, 0, 9});
   b.add("pow", ops::pow(x.tensor, exponent.tensor), x.reproducible);
   return true;

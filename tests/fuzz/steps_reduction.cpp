@@ -8,7 +8,9 @@ ops::Axes some_axes(Builder& b, const Value& x) {
   if (b.random.chance(25)) return std::nullopt;
   std::vector<std::int64_t> axes;
   for (size_t d = 0; d < x.tensor.rank(); ++d) {
-    if (b.random.chance(50)) axes.push_back(static_cast<std::int64_t>(d) - (b.random.chance(30) ? static_cast<std::int64_t>(x.tensor.rank()) : 0));
+    if (b.random.chance(50))
+      axes.push_back(static_cast<std::int64_t>(d) -
+                     (b.random.chance(30) ? static_cast<std::int64_t>(x.tensor.rank()) : 0));
   }
   if (axes.empty() && x.tensor.rank() > 0) axes.push_back(-1);
   return axes;
@@ -110,7 +112,8 @@ bool matmul(Builder& b) {
   static const std::vector<std::int64_t> extents = {0, 1, 2, 3, 5, 8, 9, 16, 17, 19, 32, 33};
   // Large ones are cut into tiles and dealt to threads.
   const std::int64_t scale = b.most_elements > 1500 ? b.random.between(2, 5) : 1;
-  const std::int64_t m = b.random.pick(extents) * scale, k = b.random.pick(extents) * scale, n = b.random.pick(extents) * scale;
+  const std::int64_t m = b.random.pick(extents) * scale, k = b.random.pick(extents) * scale,
+                     n = b.random.pick(extents) * scale;
   std::vector<std::int64_t> left = {m, k}, right = {k, n};
   if (b.random.chance(25)) left.insert(left.begin(), b.random.between(1, 3));
   if (b.random.chance(25)) right.insert(right.begin(), left.size() == 3 && b.random.chance(60) ? left[0] : 1);
@@ -151,11 +154,16 @@ bool einsum(Builder& b) {
     const char* equation;
     std::vector<std::int64_t> left, right;
   };
-  const std::int64_t m = b.random.between(1, 17), n = b.random.between(1, 9), k = b.random.between(0, 12), h = b.random.between(1, 3);
-  const std::vector<Case> cases = {{"ij,jk->ik", {m, k}, {k, n}},         {"ij,kj->ki", {m, k}, {n, k}},
-                                   {"bij,bjk->bik", {h, m, k}, {h, k, n}}, {"bihd,bjhd->bhij", {2, m, h, k}, {2, n, h, k}},
-                                   {"ii,i->i", {n, n}, {n}},               {"ij,ij->", {m, n}, {m, n}},
-                                   {"i,j->ji", {m}, {n}},                  {"ijk,k->ij", {m, h, k}, {k}}};
+  const std::int64_t m = b.random.between(1, 17), n = b.random.between(1, 9), k = b.random.between(0, 12),
+                     h = b.random.between(1, 3);
+  const std::vector<Case> cases = {{"ij,jk->ik", {m, k}, {k, n}},
+                                   {"ij,kj->ki", {m, k}, {n, k}},
+                                   {"bij,bjk->bik", {h, m, k}, {h, k, n}},
+                                   {"bihd,bjhd->bhij", {2, m, h, k}, {2, n, h, k}},
+                                   {"ii,i->i", {n, n}, {n}},
+                                   {"ij,ij->", {m, n}, {m, n}},
+                                   {"i,j->ji", {m}, {n}},
+                                   {"ijk,k->ij", {m, h, k}, {k}}};
   const Case& chosen = b.random.pick(cases);
   const DType dtype = contraction_dtype(b);
   const Value x = b.input(dtype, chosen.left), y = b.input(dtype, chosen.right);

@@ -30,7 +30,8 @@ bool reshape(Builder& b) {
   Extents result(static_cast<size_t>(b.random.between(1, 3)), 1);
   std::int64_t left = count;
   for (std::int64_t factor = 2; left > 1; ++factor) {
-    for (; left % factor == 0; left /= factor) result[static_cast<size_t>(b.random.between(0, static_cast<std::int64_t>(result.size()) - 1))] *= factor;
+    for (; left % factor == 0; left /= factor)
+      result[static_cast<size_t>(b.random.between(0, static_cast<std::int64_t>(result.size()) - 1))] *= factor;
   }
   if (count == 0) result[0] = 0;
   if (count > 0 && b.random.chance(30)) result[0] = -1;
@@ -42,7 +43,8 @@ bool permute_dims(Builder& b) {
   const Value x = ranked(b, 2);
   Extents axes(x.tensor.rank());
   std::iota(axes.begin(), axes.end(), 0);
-  for (size_t d = axes.size(); d-- > 1;) std::swap(axes[d], axes[static_cast<size_t>(b.random.between(0, static_cast<std::int64_t>(d)))]);
+  for (size_t d = axes.size(); d-- > 1;)
+    std::swap(axes[d], axes[static_cast<size_t>(b.random.between(0, static_cast<std::int64_t>(d)))]);
   moved(b, "permute_dims", x, ops::permute_dims(x.tensor, axes));
   return true;
 }
@@ -56,7 +58,8 @@ bool moveaxis(Builder& b) {
 bool expand_dims(Builder& b) {
   const Value x = b.operand();
   if (x.tensor.rank() > 4) return false;
-  moved(b, "expand_dims", x, ops::expand_dims(x.tensor, {b.random.between(0, static_cast<std::int64_t>(x.tensor.rank()))}));
+  moved(b, "expand_dims", x,
+        ops::expand_dims(x.tensor, {b.random.between(0, static_cast<std::int64_t>(x.tensor.rank()))}));
   return true;
 }
 
@@ -65,8 +68,9 @@ bool squeeze(Builder& b) {
     const Extents shape = v.tensor.static_shape();
     return std::find(shape.begin(), shape.end(), 1) - shape.begin();
   };
-  const Value x = b.operand_where([&](const Value& v) { return first_one(v) < static_cast<std::int64_t>(v.tensor.rank()); },
-                                  [&] { return b.input(b.dtype(), {b.random.between(1, 9), 1, 3}); });
+  const Value x =
+      b.operand_where([&](const Value& v) { return first_one(v) < static_cast<std::int64_t>(v.tensor.rank()); },
+                      [&] { return b.input(b.dtype(), {b.random.between(1, 9), 1, 3}); });
   moved(b, "squeeze", x, ops::squeeze(x.tensor, {first_one(x)}));
   return true;
 }
@@ -123,7 +127,8 @@ bool take(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
   const Extents shape = x.tensor.static_shape();
-  const std::int64_t extent = shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
+  const std::int64_t extent =
+      shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
   if (extent == 0) return false;
   Extents result = shape;
   const Value indices = indices_for(b, extent, b.random.chance(50) ? Extents{b.random.between(0, 7)} : Extents{2, 3});
@@ -174,7 +179,8 @@ bool stack(Builder& b) {
   const Value x = b.operand();
   if (x.tensor.rank() > 3) return false;
   const Value y = b.input(x.tensor.dtype(), x.tensor.static_shape());
-  b.add("stack", ops::stack({x.tensor, y.tensor}, b.random.between(0, static_cast<std::int64_t>(x.tensor.rank()))), x.reproducible, x.moved_only);
+  b.add("stack", ops::stack({x.tensor, y.tensor}, b.random.between(0, static_cast<std::int64_t>(x.tensor.rank()))),
+        x.reproducible, x.moved_only);
   return true;
 }
 
@@ -182,7 +188,8 @@ bool split(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
   const Extents shape = x.tensor.static_shape();
-  const std::int64_t extent = shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
+  const std::int64_t extent =
+      shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
   const std::int64_t first = b.random.between(0, extent);
   moved(b, "split", x, b.random.pick(ops::split(x.tensor, Extents{first, extent - first}, axis)));
   return true;
@@ -213,7 +220,9 @@ bool pad(Builder& b) {
 bool roll(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t shift = b.random.between(-9, 9);
-  moved(b, "roll", x, b.random.chance(30) ? ops::roll(x.tensor, {shift}, std::nullopt) : ops::roll(x.tensor, {shift}, Extents{b.axis(x)}));
+  moved(b, "roll", x,
+        b.random.chance(30) ? ops::roll(x.tensor, {shift}, std::nullopt)
+                            : ops::roll(x.tensor, {shift}, Extents{b.axis(x)}));
   return true;
 }
 
@@ -237,7 +246,7 @@ bool constants(Builder& b, const std::string& name) {
 
 bool constants_like(Builder& b, const std::string& name) {
   const Value x = b.operand();
-  const Tensor result = name == "zeros_like" ? ops::zeros_like(x.tensor)
+  const Tensor result = name == "zeros_like"  ? ops::zeros_like(x.tensor)
                         : name == "ones_like" ? ops::ones_like(x.tensor)
                                               : ops::full_like(x.tensor, Tensor(b.random.between(0, 1)), b.dtype());
   b.add(name, result, true, true);
@@ -245,7 +254,8 @@ bool constants_like(Builder& b, const std::string& name) {
 }
 
 bool eye(Builder& b) {
-  b.add("eye", ops::eye(b.random.between(0, 6), b.random.between(1, 6), b.random.between(-1, 1), b.dtype()), true, true);
+  b.add("eye", ops::eye(b.random.between(0, 6), b.random.between(1, 6), b.random.between(-1, 1), b.dtype()), true,
+        true);
   return true;
 }
 
@@ -253,13 +263,17 @@ bool arange(Builder& b) {
   if (b.random.chance(30)) {
     b.add("arange", ops::arange(0.5, 4.0, 0.25, f32), true);
   } else {
-    b.add("arange", ops::arange(b.random.between(-5, 5), b.random.between(0, 20), b.random.pick(Extents{1, 2, 3, -1}), b.random.chance(50) ? i64 : i32), true);
+    b.add("arange",
+          ops::arange(b.random.between(-5, 5), b.random.between(0, 20), b.random.pick(Extents{1, 2, 3, -1}),
+                      b.random.chance(50) ? i64 : i32),
+          true);
   }
   return true;
 }
 
 bool linspace(Builder& b) {
-  b.add("linspace", ops::linspace(-1, 2.5, b.random.between(0, 12), b.random.chance(70) ? f32 : f64, b.random.chance(70)), true);
+  b.add("linspace",
+        ops::linspace(-1, 2.5, b.random.between(0, 12), b.random.chance(70) ? f32 : f64, b.random.chance(70)), true);
   return true;
 }
 
@@ -267,7 +281,9 @@ bool linspace(Builder& b) {
 
 std::vector<Step> view_steps() {
   std::vector<Step> steps;
-  const auto add = [&](const std::string& name, std::function<bool(Builder&)> apply) { steps.push_back({name, "view", std::move(apply)}); };
+  const auto add = [&](const std::string& name, std::function<bool(Builder&)> apply) {
+    steps.push_back({name, "view", std::move(apply)});
+  };
   add("reshape", reshape);
   add("permute_dims", permute_dims);
   add("moveaxis", moveaxis);
@@ -289,7 +305,8 @@ std::vector<Step> view_steps() {
   add("triu", [](Builder& b) { return triangle(b, false); });
   add("full", full);
   for (const char* name : {"zeros", "ones"}) add(name, [name](Builder& b) { return constants(b, name); });
-  for (const char* name : {"full_like", "zeros_like", "ones_like"}) add(name, [name](Builder& b) { return constants_like(b, name); });
+  for (const char* name : {"full_like", "zeros_like", "ones_like"})
+    add(name, [name](Builder& b) { return constants_like(b, name); });
   add("eye", eye);
   add("arange", arange);
   add("linspace", linspace);

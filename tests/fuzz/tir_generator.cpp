@@ -46,7 +46,8 @@ class TirBuilder {
       }
     }
     program.input_count = static_cast<int>(inputs_.size());
-    program.func = FuncNode::make(fmt::format("tir_{}", seed), params, Block::make(std::move(root)), {}, {}, Stage::before_flatten);
+    program.func = FuncNode::make(fmt::format("tir_{}", seed), params, Block::make(std::move(root)), {}, {},
+                                  Stage::before_flatten);
     return program;
   }
 
@@ -91,7 +92,8 @@ class TirBuilder {
     }
     if (random_.chance(10)) {
       const Stmt check = Assert::make(le(Expr(variables_[0]), index(length)), "tir|axis 0|index", variables_[0]);
-      return Seq::make({check, Eval::make(AddressOf::make(output, {index(0)})), Store::make(output, {at}, stored(dtype))});
+      return Seq::make(
+          {check, Eval::make(AddressOf::make(output, {index(0)})), Store::make(output, {at}, stored(dtype))});
     }
     return Store::make(output, {at}, stored(dtype));
   }
@@ -106,7 +108,8 @@ class TirBuilder {
   Expr literal(DType dtype) {
     if (dtype.is_float()) return constant(dtype, random_.pick(std::vector<double>{-1.5, 0.25, 1, 3, 0}));
     if (dtype.is_bool()) return constant(dtype, random_.between(0, 1));
-    return constant(dtype, random_.pick(std::vector<std::int64_t>{0, 1, -1, 2, 3, 7, 8, 31, 63, 64, integer_min(dtype), integer_max(dtype)}));
+    return constant(dtype, random_.pick(std::vector<std::int64_t>{0, 1, -1, 2, 3, 7, 8, 31, 63, 64, integer_min(dtype),
+                                                                  integer_max(dtype)}));
   }
 
   /// Indices within an input: affine with some stride, constant, or gathered.
@@ -135,7 +138,8 @@ class TirBuilder {
   Expr leaf(DType dtype) {
     if (named_ && named_->dtype == dtype && random_.chance(60)) return named_;
     if (random_.chance(15)) return literal(dtype);
-    if (dtype.is_float() && dtype.bits == 32 && random_.chance(25)) return cast(dtype, load_of(random_.chance(50) ? f16 : bf16, dtype.lanes));
+    if (dtype.is_float() && dtype.bits == 32 && random_.chance(25))
+      return cast(dtype, load_of(random_.chance(50) ? f16 : bf16, dtype.lanes));
     return load_of(dtype, dtype.lanes);
   }
 
@@ -156,16 +160,19 @@ class TirBuilder {
       return Shuffle::make({expr(dtype, depth - 1), expr(dtype, depth - 1)}, order);
     }
     if (lanes == 1 && random_.chance(8) && !dtype.is_float()) {
-      const BinaryOp op = dtype.is_bool() ? random_.pick(std::vector<BinaryOp>{BinaryOp::logical_and, BinaryOp::logical_or})
-                                          : random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::mul, BinaryOp::min, BinaryOp::max,
-                                                                               BinaryOp::bit_and, BinaryOp::bit_or});
+      const BinaryOp op = dtype.is_bool()
+                              ? random_.pick(std::vector<BinaryOp>{BinaryOp::logical_and, BinaryOp::logical_or})
+                              : random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::mul, BinaryOp::min,
+                                                                   BinaryOp::max, BinaryOp::bit_and, BinaryOp::bit_or});
       return reduce_lanes(op, expr(dtype.with_lanes(8), depth - 1));
     }
     if (lanes == 1 && dtype.is_float() && random_.chance(8)) {
-      const BinaryOp op = random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::mul, BinaryOp::min, BinaryOp::max});
+      const BinaryOp op =
+          random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::mul, BinaryOp::min, BinaryOp::max});
       return reduce_lanes(op, leaf(dtype.with_lanes(4)));
     }
-    if (random_.chance(10)) return select(expr(boolean.with_lanes(lanes), depth - 1), expr(dtype, depth - 1), expr(dtype, depth - 1));
+    if (random_.chance(10))
+      return select(expr(boolean.with_lanes(lanes), depth - 1), expr(dtype, depth - 1), expr(dtype, depth - 1));
     if (dtype.is_bool()) return truth(lanes, depth);
     return dtype.is_float() ? real(dtype, depth) : whole(dtype, depth);
   }
@@ -174,21 +181,26 @@ class TirBuilder {
     const DType dtype = boolean.with_lanes(lanes);
     if (random_.chance(25)) return logical_not(expr(dtype, depth - 1));
     if (random_.chance(30)) {
-      return binary(random_.pick(std::vector<BinaryOp>{BinaryOp::logical_and, BinaryOp::logical_or, BinaryOp::eq, BinaryOp::ne}),
-                    expr(dtype, depth - 1), expr(dtype, depth - 1));
+      return binary(
+          random_.pick(std::vector<BinaryOp>{BinaryOp::logical_and, BinaryOp::logical_or, BinaryOp::eq, BinaryOp::ne}),
+          expr(dtype, depth - 1), expr(dtype, depth - 1));
     }
     const DType of = value_type(all_dtypes[random_.between(1, std::size(all_dtypes) - 1)]).with_lanes(lanes);
     if (of.is_float() && random_.chance(30)) {
-      return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::is_nan, UnaryOp::is_inf, UnaryOp::is_finite, UnaryOp::signbit}), leaf(of));
+      return unary(
+          random_.pick(std::vector<UnaryOp>{UnaryOp::is_nan, UnaryOp::is_inf, UnaryOp::is_finite, UnaryOp::signbit}),
+          leaf(of));
     }
     if (random_.chance(10)) return Cast::make(boolean, leaf(of));
-    const BinaryOp op = random_.pick(std::vector<BinaryOp>{BinaryOp::eq, BinaryOp::ne, BinaryOp::lt, BinaryOp::le, BinaryOp::gt, BinaryOp::ge});
+    const BinaryOp op = random_.pick(
+        std::vector<BinaryOp>{BinaryOp::eq, BinaryOp::ne, BinaryOp::lt, BinaryOp::le, BinaryOp::gt, BinaryOp::ge});
     return of.is_float() ? binary(op, leaf(of), leaf(of)) : binary(op, expr(of, depth - 1), expr(of, depth - 1));
   }
 
   Expr whole(DType dtype, int depth) {
     if (random_.chance(12)) {
-      return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::neg, UnaryOp::abs, UnaryOp::bit_not}), expr(dtype, depth - 1));
+      return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::neg, UnaryOp::abs, UnaryOp::bit_not}),
+                   expr(dtype, depth - 1));
     }
     if (random_.chance(15)) {
       const DType from = all_dtypes[random_.between(0, std::size(all_dtypes) - 1)].with_lanes(dtype.lanes);
@@ -200,14 +212,17 @@ class TirBuilder {
     if (random_.chance(6)) {
       return Call::make(dtype, CallKind::intrinsic, "population_count", {expr(dtype, depth - 1)});
     }
-    if (random_.chance(6) && dtype.bits >= 32) return reinterpret(dtype, leaf((dtype.bits == 32 ? f32 : f64).with_lanes(dtype.lanes)));
+    if (random_.chance(6) && dtype.bits >= 32)
+      return reinterpret(dtype, leaf((dtype.bits == 32 ? f32 : f64).with_lanes(dtype.lanes)));
     if (random_.chance(6) && dtype == u64) {
-      return AddressOf::make(input(f32), {index(random_.between(0, 63))}) - AddressOf::make(input(f32), {index(random_.between(0, 63))});
+      return AddressOf::make(input(f32), {index(random_.between(0, 63))}) -
+             AddressOf::make(input(f32), {index(random_.between(0, 63))});
     }
     if (dtype.is_scalar() && dtype == i64 && random_.chance(10)) return random_.pick(variables_);
-    const BinaryOp op = random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div, BinaryOp::floor_mod,
-                                                           BinaryOp::min, BinaryOp::max, BinaryOp::bit_and, BinaryOp::bit_or, BinaryOp::bit_xor,
-                                                           BinaryOp::shl, BinaryOp::shr, BinaryOp::pow});
+    const BinaryOp op = random_.pick(
+        std::vector<BinaryOp>{BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div, BinaryOp::floor_mod,
+                              BinaryOp::min, BinaryOp::max, BinaryOp::bit_and, BinaryOp::bit_or, BinaryOp::bit_xor,
+                              BinaryOp::shl, BinaryOp::shr, BinaryOp::pow});
     return Binary::make(op, expr(dtype, depth - 1), expr(dtype, depth - 1));
   }
 
@@ -215,21 +230,25 @@ class TirBuilder {
     const auto next = [&] { return expr(dtype, depth - 1); };
     if (random_.chance(20)) return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::neg, UnaryOp::abs}), next());
     if (random_.chance(20)) {
-      return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::floor, UnaryOp::ceil, UnaryOp::trunc, UnaryOp::round, UnaryOp::sqrt, UnaryOp::exp,
-                                                     UnaryOp::log, UnaryOp::sin, UnaryOp::tanh, UnaryOp::erf, UnaryOp::rsqrt, UnaryOp::atan}),
+      return unary(random_.pick(std::vector<UnaryOp>{UnaryOp::floor, UnaryOp::ceil, UnaryOp::trunc, UnaryOp::round,
+                                                     UnaryOp::sqrt, UnaryOp::exp, UnaryOp::log, UnaryOp::sin,
+                                                     UnaryOp::tanh, UnaryOp::erf, UnaryOp::rsqrt, UnaryOp::atan}),
                    leaf(dtype));
     }
     if (random_.chance(10)) return fma(next(), next(), next());
     if (random_.chance(12)) {
-      const DType from = random_.pick(std::vector<DType>{i8, i32, i64, u32, u64, boolean, dtype.bits == 32 ? f64 : f32}).with_lanes(dtype.lanes);
+      const DType from = random_.pick(std::vector<DType>{i8, i32, i64, u32, u64, boolean, dtype.bits == 32 ? f64 : f32})
+                             .with_lanes(dtype.lanes);
       return cast(dtype, from.is_float() ? leaf(from) : expr(from, depth - 1));
     }
     if (random_.chance(12)) {
-      return Binary::make(random_.pick(std::vector<BinaryOp>{BinaryOp::floor_div, BinaryOp::floor_mod, BinaryOp::pow, BinaryOp::atan2,
-                                                             BinaryOp::hypot, BinaryOp::copysign, BinaryOp::nextafter}),
-                          leaf(dtype), leaf(dtype));
+      return Binary::make(
+          random_.pick(std::vector<BinaryOp>{BinaryOp::floor_div, BinaryOp::floor_mod, BinaryOp::pow, BinaryOp::atan2,
+                                             BinaryOp::hypot, BinaryOp::copysign, BinaryOp::nextafter}),
+          leaf(dtype), leaf(dtype));
     }
-    return Binary::make(random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::div, BinaryOp::min, BinaryOp::max}),
+    return Binary::make(random_.pick(std::vector<BinaryOp>{BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::div,
+                                                           BinaryOp::min, BinaryOp::max}),
                         next(), next());
   }
 
@@ -242,6 +261,8 @@ class TirBuilder {
 
 }  // namespace
 
-GeneratedProgram generate_tir(std::uint64_t seed) { return TirBuilder(seed).build(seed); }
+GeneratedProgram generate_tir(std::uint64_t seed) {
+  return TirBuilder(seed).build(seed);
+}
 
 }  // namespace lathe::testing

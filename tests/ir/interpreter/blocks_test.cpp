@@ -77,7 +77,8 @@ TEST(InterpreterBlocks, BindingOutsideTheDomainTraps) {
   RowSum sum(2, 3);
   Data a(f32, {1, 2, 3, 4, 5, 6}), c(f32, 2);
   EXPECT_EQ(trap_of([&] { run(sum.func(for_loop(sum.i, 3, for_loop(sum.k, 3, sum.block()))), {&a, &c}); }),
-            "iter vi is bound to 2, outside its domain [0, 2)\n  in: block C(space vi in [0, 2) = i, reduce vk in [0, 3) = k)\n"
+            "iter vi is bound to 2, outside its domain [0, 2)\n  in: block C(space vi in [0, 2) = i, reduce vk in [0, "
+            "3) = k)\n"
             "  with i = 2, k = 0, vi = 2, vk = 0");
 }
 
@@ -93,8 +94,9 @@ TEST(InterpreterBlocks, AllocationIsUndefinedAtTheStartOfEachInstance) {
   fields.body = Seq::make({write_first, Store::make(out, {v}, load(t, {index(0)}))});
   const Func func = FuncNode::make("f", {out}, for_loop(i, 2, Block::make(fields)));
   Data data(i32, 2);
-  EXPECT_NE(trap_of([&] { run(func, {&data}); }).find("element 0 (counted from the base) of t is read before it is written"),
-            std::string::npos);
+  EXPECT_NE(
+      trap_of([&] { run(func, {&data}); }).find("element 0 (counted from the base) of t is read before it is written"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "ir/interpreter/interpreter.h"
 #include "ir/interpreter/arithmetic.h"
+#include "ir/interpreter/interpreter.h"
 
 namespace lathe::testing {
 
@@ -35,7 +35,8 @@ struct Data {
 };
 
 inline std::int32_t run(const Func& func, std::vector<Data*> data, std::vector<std::int64_t> scalars = {},
-                        const InterpreterOptions& options = {}, std::string* message = nullptr, std::int64_t* index = nullptr) {
+                        const InterpreterOptions& options = {}, std::string* message = nullptr,
+                        std::int64_t* index = nullptr) {
   std::vector<HostBuffer> hosts;
   for (Data* d : data) hosts.push_back(d->host());
   return interpret(func, hosts, scalars, options, message, index);

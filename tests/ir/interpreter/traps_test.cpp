@@ -12,7 +12,8 @@ TEST(InterpreterTraps, IndexOutOfShapeEvenInsideTheMemory) {
 
 TEST(InterpreterTraps, FlatIndexOutOfMemory) {
   const Buffer a = array("A", i32, {2, 3}), out = array("out", i32, {1});
-  const Func func = FuncNode::make("f", {a, out}, Store::make(out, {index(0)}, load(a, {index(6)})), {}, {}, Stage::flatten);
+  const Func func =
+      FuncNode::make("f", {a, out}, Store::make(out, {index(0)}, load(a, {index(6)})), {}, {}, Stage::flatten);
   Data x(i32, {1, 2, 3, 4, 5, 6}), y(i32, 1);
   EXPECT_NE(trap_of([&] { run(func, {&x, &y}); }).find("element 6 (counted from the base) of A is out of range"),
             std::string::npos);
@@ -46,12 +47,14 @@ TEST(InterpreterTraps, ParallelIterationsThatWriteOneElement) {
 TEST(InterpreterTraps, ParallelIterationThatReadsWhatAnotherWrites) {
   const Buffer out = array("out", i32, {4});
   const VarRef i = Var::make("i");
-  const Stmt fill = Seq::make({Store::make(out, {index(0)}, constant(i32, 1)), Store::make(out, {index(1)}, constant(i32, 1)),
-                               Store::make(out, {index(2)}, constant(i32, 1)), Store::make(out, {index(3)}, constant(i32, 1))});
+  const Stmt fill =
+      Seq::make({Store::make(out, {index(0)}, constant(i32, 1)), Store::make(out, {index(1)}, constant(i32, 1)),
+                 Store::make(out, {index(2)}, constant(i32, 1)), Store::make(out, {index(3)}, constant(i32, 1))});
   const Stmt shift = for_loop(i, 3, Store::make(out, {i}, load(out, {i + 1})), ForKind::parallel);
   Data y(i32, 4);
-  EXPECT_NE(trap_of([&] { run(FuncNode::make("f", {out}, Seq::make({fill, shift})), {&y}); }).find("parallel loop conflict"),
-            std::string::npos);
+  EXPECT_NE(
+      trap_of([&] { run(FuncNode::make("f", {out}, Seq::make({fill, shift})), {&y}); }).find("parallel loop conflict"),
+      std::string::npos);
 }
 
 TEST(InterpreterTraps, NestedParallelLoopsAreCheckedAtBothLevels) {
@@ -64,7 +67,8 @@ TEST(InterpreterTraps, NestedParallelLoopsAreCheckedAtBothLevels) {
 
 TEST(InterpreterTraps, LoopThatNeverEnds) {
   const Buffer out = array("out", i32, {1});
-  const Func func = FuncNode::make("f", {out}, While::make(constant(boolean, 1), Store::make(out, {index(0)}, constant(i32, 1))));
+  const Func func =
+      FuncNode::make("f", {out}, While::make(constant(boolean, 1), Store::make(out, {index(0)}, constant(i32, 1))));
   Data y(i32, 1);
   InterpreterOptions options;
   options.step_limit = 1000;

@@ -21,7 +21,9 @@ double value(const Expr& e, const InterpreterOptions& options = {}) {
 double value(BinaryOp op, DType dtype, double a, double b) {
   return value(Binary::make(op, constant(dtype, a), constant(dtype, b)));
 }
-double value(UnaryOp op, DType dtype, double a) { return value(Unary::make(op, constant(dtype, a))); }
+double value(UnaryOp op, DType dtype, double a) {
+  return value(Unary::make(op, constant(dtype, a)));
+}
 
 TEST(InterpreterValues, IntegersWrapToTheirWidth) {
   EXPECT_EQ(value(BinaryOp::add, i8, 127, 1), -128);
@@ -124,7 +126,8 @@ TEST(InterpreterValues, FmaRoundsOnce) {
 }
 
 TEST(InterpreterValues, LanesFoldByHalves) {
-  const Expr v = Shuffle::make({constant(f32, 1), constant(f32, 16777216), constant(f32, 1), constant(f32, -16777216)}, {0, 1, 2, 3});
+  const Expr v = Shuffle::make({constant(f32, 1), constant(f32, 16777216), constant(f32, 1), constant(f32, -16777216)},
+                               {0, 1, 2, 3});
   // (1 + 1) + (2^24 - 2^24), where a left to right sum would lose a one.
   EXPECT_EQ(value(reduce_lanes(BinaryOp::add, v)), 2);
 }
@@ -175,10 +178,13 @@ TEST(InterpreterValues, WorkspaceBuffersLieAtTheirOffsets) {
   // A flat index counts from the workspace's start, the buffer's offset included.
   for (const Stage stage : {Stage::before_flatten, Stage::flatten}) {
     const std::int64_t first = stage == Stage::flatten ? 3 : 0;
-    const Stmt body = Seq::make({Store::make(t, {index(first)}, constant(i32, 4)), Store::make(t, {index(first + 1)}, constant(i32, 5)),
+    const Stmt body = Seq::make({Store::make(t, {index(first)}, constant(i32, 4)),
+                                 Store::make(t, {index(first + 1)}, constant(i32, 5)),
                                  Store::make(out, {index(0)}, load(t, {index(first + 1)})),
                                  Store::make(out, {index(1)}, load(t, {index(first)}))});
-    const auto func = [&](std::int64_t bytes) { return FuncNode::make("f", {out}, body, {}, {{"shared_bytes", bytes}}, stage); };
+    const auto func = [&](std::int64_t bytes) {
+      return FuncNode::make("f", {out}, body, {}, {{"shared_bytes", bytes}}, stage);
+    };
     Data y(i32, 2);
     EXPECT_EQ(run(func(20), {&y}), 0);
     EXPECT_EQ(y.values(), (std::vector<double>{5, 4}));
