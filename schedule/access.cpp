@@ -36,7 +36,9 @@ void accumulate(const Expr& e, std::int64_t factor, LinearForm& form) {
   form.terms.emplace_back(e, factor);
 }
 
-bool same(const Expr& a, const Expr& b) { return a == b || constant_difference(a, b) == 0; }
+bool same(const Expr& a, const Expr& b) {
+  return a == b || constant_difference(a, b) == 0;
+}
 
 bool same_ranges(const Region& a, const Region& b) {
   for (size_t d = 0; d < a.ranges.size(); ++d) {
@@ -166,8 +168,8 @@ std::optional<Range> eliminate(Range range, const std::vector<Axis>& inner) {
     if (!parts) return std::nullopt;
     const auto& [coefficient, rest] = *parts;
     if (coefficient == 0) continue;
-    range.min = coefficient > 0 ? rest + domain.min * coefficient
-                                : rest + (domain.min + domain.extent - 1) * coefficient;
+    range.min =
+        coefficient > 0 ? rest + domain.min * coefficient : rest + (domain.min + domain.extent - 1) * coefficient;
     range.extent = range.extent + (domain.extent - 1) * (coefficient > 0 ? coefficient : -coefficient);
   }
   return range;
@@ -199,8 +201,12 @@ Region bounding_region(const Region& a, const Region& b) {
   return result;
 }
 
-std::vector<Region> infer_reads(const Block& block) { return infer(block, true); }
-std::vector<Region> infer_writes(const Block& block) { return infer(block, false); }
+std::vector<Region> infer_reads(const Block& block) {
+  return infer(block, true);
+}
+std::vector<Region> infer_writes(const Block& block) {
+  return infer(block, false);
+}
 
 Stmt with_inferred_regions(const Block& block) {
   return with_fields(block, [&](Block::Fields& f) {

@@ -8,8 +8,8 @@
 
 namespace lathe {
 
-/// e = constant + sum of coefficient * atom, where an atom is a variable or whatever is not affine. Atoms are told apart by
-/// structure.
+/// e = constant + sum of coefficient * atom, where an atom is a variable or whatever is not affine. Atoms are told
+/// apart by structure.
 struct LinearForm {
   std::vector<std::pair<Expr, std::int64_t>> terms;
   std::int64_t constant = 0;
@@ -34,8 +34,8 @@ Region eliminate(const Region& region, const std::vector<Axis>& inner);
 /// A region that covers both, as tight as constants tell.
 Region bounding_region(const Region& a, const Region& b);
 
-/// What one instance of the block reads and writes, over its iters, from its init and body: point regions where an index is
-/// a function of the iters alone, whole dimensions where it depends on data.
+/// What one instance of the block reads and writes, over its iters, from its init and body: point regions where an
+/// index is a function of the iters alone, whole dimensions where it depends on data.
 std::vector<Region> infer_reads(const Block& block);
 std::vector<Region> infer_writes(const Block& block);
 /// The block with `reads` and `writes` inferred again; hints of other provenance stay.

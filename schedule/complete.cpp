@@ -17,12 +17,14 @@ std::string why_incomplete(const Path& path) {
     const Iter& iter = block.f.iters[i];
     if (is_int(iter.domain.extent, 1) && constant_difference(block.f.bindings[i], iter.domain.min) == 0) continue;
     const Var* variable = block.f.bindings[i].as<Var>();
-    const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return l->variable.get() == variable; });
+    const auto loop =
+        std::find_if(loops.begin(), loops.end(), [&](const For* l) { return l->variable.get() == variable; });
     if (!variable || loop == loops.end() || std::count(used.begin(), used.end(), variable) > 0) {
       return fmt::format("binds iter {} to no loop of its own", iter.variable->name);
     }
     used.push_back(variable);
-    if ((*loop)->for_kind != ForKind::serial) return fmt::format("lies in the {} loop {}", to_string((*loop)->for_kind), variable->name);
+    if ((*loop)->for_kind != ForKind::serial)
+      return fmt::format("lies in the {} loop {}", to_string((*loop)->for_kind), variable->name);
     if (constant_difference((*loop)->min, iter.domain.min) != 0 ||
         constant_difference((*loop)->extent, iter.domain.extent) != 0) {
       return fmt::format("runs over a part of the domain of iter {}", iter.variable->name);
@@ -47,7 +49,8 @@ std::string why_not_pointwise(const Block& block) {
       if (!variable || iter == block.f.iters.end() || iter->kind != IterKind::space ||
           std::count(used.begin(), used.end(), variable) > 0 || !is_int(iter->domain.min, 0) ||
           constant_difference(iter->domain.extent, extent) != 0) {
-        found = fmt::format("does not store to {} at its space iters, each over a whole dimension", store->buffer->name);
+        found =
+            fmt::format("does not store to {} at its space iters, each over a whole dimension", store->buffer->name);
         return;
       }
       used.push_back(variable);

@@ -1,6 +1,6 @@
 #pragma once
-/// Blocks as they were traced: each iter over its whole domain by a loop of its own. Primitives that lay a block's loops anew
-/// ask for that.
+/// Blocks as they were traced: each iter over its whole domain by a loop of its own. Primitives that lay a block's
+/// loops anew ask for that.
 #include <string>
 #include <vector>
 
@@ -8,19 +8,19 @@
 
 namespace lathe {
 
-/// What is not so, as a clause about the block ("has a predicate"), or "" when every iter is bound to a serial loop of its
-/// own that runs over its domain and the block has no predicate.
+/// What is not so, as a clause about the block ("has a predicate"), or "" when every iter is bound to a serial loop of
+/// its own that runs over its domain and the block has no predicate.
 std::string why_incomplete(const Path& path);
 
-/// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in a
-/// dimension of one element, so that a whole run writes whole buffers; else what is not so.
+/// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
+/// a dimension of one element, so that a whole run writes whole buffers; else what is not so.
 std::string why_not_pointwise(const Block& block);
 
 /// The name of the loop that iter `i` is bound to, or the iter's own without its leading v.
 std::string loop_name(const Block& block, size_t i);
 
-/// The block within one new serial loop for each range, bound to its iters in order: min + loop variable. A range of one
-/// element needs no loop.
+/// The block within one new serial loop for each range, bound to its iters in order: min + loop variable. A range of
+/// one element needs no loop.
 Stmt make_nest(const Block& block, const std::vector<Range>& ranges);
 
 }  // namespace lathe

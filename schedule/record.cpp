@@ -119,7 +119,8 @@ void replay(Schedule& schedule, std::span<const std::string> record) {
     if (found == primitives().end()) {
       std::vector<std::string> known;
       for (const auto& [name, apply] : primitives()) known.push_back(name);
-      throw InputError(Mistake::syntax, fmt::format("record line '{}': {}", text, unknown_name("primitive", line.name, known)));
+      throw InputError(Mistake::syntax,
+                       fmt::format("record line '{}': {}", text, unknown_name("primitive", line.name, known)));
     }
     found->second(schedule, line);
   }

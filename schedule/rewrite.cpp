@@ -14,11 +14,21 @@ bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path
   const auto into = [&](const Stmt& child) { return child && descend(child, wanted, path); };
   bool found = false;
   switch (s->kind) {
-    case StmtKind::For: found = into(s.as<For>()->body); break;
-    case StmtKind::Block: found = into(s.as<Block>()->f.body); break;
-    case StmtKind::Let: found = into(s.as<Let>()->body); break;
-    case StmtKind::If: found = into(s.as<If>()->then_case) || into(s.as<If>()->else_case); break;
-    case StmtKind::While: found = into(s.as<While>()->body); break;
+    case StmtKind::For:
+      found = into(s.as<For>()->body);
+      break;
+    case StmtKind::Block:
+      found = into(s.as<Block>()->f.body);
+      break;
+    case StmtKind::Let:
+      found = into(s.as<Let>()->body);
+      break;
+    case StmtKind::If:
+      found = into(s.as<If>()->then_case) || into(s.as<If>()->else_case);
+      break;
+    case StmtKind::While:
+      found = into(s.as<While>()->body);
+      break;
     case StmtKind::Seq:
       for (const Stmt& child : s.as<Seq>()->stmts) {
         if ((found = into(child))) break;
@@ -26,7 +36,8 @@ bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path
       break;
     case StmtKind::Store:
     case StmtKind::Eval:
-    case StmtKind::Assert: break;
+    case StmtKind::Assert:
+      break;
   }
   if (!found) path.pop_back();
   return found;
@@ -35,20 +46,25 @@ bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path
 Stmt with_child(const Stmt& parent, const Stmt& child, const Stmt& replacement) {
   const auto pick = [&](const Stmt& s) { return s == child ? replacement : s; };
   switch (parent->kind) {
-    case StmtKind::For: return with_body(*parent.as<For>(), replacement);
-    case StmtKind::Block: return with_fields(*parent.as<Block>(), [&](Block::Fields& f) { f.body = replacement; });
-    case StmtKind::Let: return Let::make(parent.as<Let>()->variable, parent.as<Let>()->value, replacement);
+    case StmtKind::For:
+      return with_body(*parent.as<For>(), replacement);
+    case StmtKind::Block:
+      return with_fields(*parent.as<Block>(), [&](Block::Fields& f) { f.body = replacement; });
+    case StmtKind::Let:
+      return Let::make(parent.as<Let>()->variable, parent.as<Let>()->value, replacement);
     case StmtKind::If: {
       const If* node = parent.as<If>();
       return If::make(node->condition, pick(node->then_case), pick(node->else_case));
     }
-    case StmtKind::While: return While::make(parent.as<While>()->condition, replacement);
+    case StmtKind::While:
+      return While::make(parent.as<While>()->condition, replacement);
     case StmtKind::Seq: {
       std::vector<Stmt> stmts;
       for (const Stmt& s : parent.as<Seq>()->stmts) stmts.push_back(pick(s));
       return Seq::make(std::move(stmts));
     }
-    default: break;
+    default:
+      break;
   }
   LATHE_CHECK(false, "a statement without children has none to replace");
 }
@@ -99,7 +115,8 @@ Stmt remove_last(const Path& path) {
         if (s != path[level]) rest.push_back(s);
       }
       if (!rest.empty() || level == 1) {
-        return replace_last(Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(level)), Seq::make(std::move(rest)));
+        return replace_last(Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(level)),
+                            Seq::make(std::move(rest)));
       }
     } else if (parent->kind != StmtKind::For) {
       break;
@@ -125,18 +142,27 @@ std::vector<Stmt> outer_blocks(const Stmt& s) {
   const std::function<void(const Stmt&)> walk = [&](const Stmt& at) {
     if (!at) return;
     switch (at->kind) {
-      case StmtKind::Block: found.push_back(at); break;
-      case StmtKind::For: walk(at.as<For>()->body); break;
-      case StmtKind::Let: walk(at.as<Let>()->body); break;
+      case StmtKind::Block:
+        found.push_back(at);
+        break;
+      case StmtKind::For:
+        walk(at.as<For>()->body);
+        break;
+      case StmtKind::Let:
+        walk(at.as<Let>()->body);
+        break;
       case StmtKind::If:
         walk(at.as<If>()->then_case);
         walk(at.as<If>()->else_case);
         break;
-      case StmtKind::While: walk(at.as<While>()->body); break;
+      case StmtKind::While:
+        walk(at.as<While>()->body);
+        break;
       case StmtKind::Seq:
         for (const Stmt& child : at.as<Seq>()->stmts) walk(child);
         break;
-      default: break;
+      default:
+        break;
     }
   };
   walk(s);
@@ -147,12 +173,16 @@ std::vector<Stmt> bare_statements(const Stmt& s) {
   std::vector<Stmt> found;
   const std::function<void(const Stmt&)> walk = [&](const Stmt& at) {
     switch (at->kind) {
-      case StmtKind::Block: break;
-      case StmtKind::For: walk(at.as<For>()->body); break;
+      case StmtKind::Block:
+        break;
+      case StmtKind::For:
+        walk(at.as<For>()->body);
+        break;
       case StmtKind::Seq:
         for (const Stmt& child : at.as<Seq>()->stmts) walk(child);
         break;
-      default: found.push_back(at);
+      default:
+        found.push_back(at);
     }
   };
   walk(s);
@@ -221,21 +251,25 @@ Stmt remove_allocation(const Stmt& body, const Buffer& buffer) {
 Stmt rewrite_blocks(const Stmt& s, const std::function<Stmt(const Block&)>& f) {
   if (!s) return s;
   switch (s->kind) {
-    case StmtKind::Block: return f(*s.as<Block>());
-    case StmtKind::For: return with_body(*s.as<For>(), rewrite_blocks(s.as<For>()->body, f));
+    case StmtKind::Block:
+      return f(*s.as<Block>());
+    case StmtKind::For:
+      return with_body(*s.as<For>(), rewrite_blocks(s.as<For>()->body, f));
     case StmtKind::Let:
       return Let::make(s.as<Let>()->variable, s.as<Let>()->value, rewrite_blocks(s.as<Let>()->body, f));
     case StmtKind::If: {
       const If* node = s.as<If>();
       return If::make(node->condition, rewrite_blocks(node->then_case, f), rewrite_blocks(node->else_case, f));
     }
-    case StmtKind::While: return While::make(s.as<While>()->condition, rewrite_blocks(s.as<While>()->body, f));
+    case StmtKind::While:
+      return While::make(s.as<While>()->condition, rewrite_blocks(s.as<While>()->body, f));
     case StmtKind::Seq: {
       std::vector<Stmt> stmts;
       for (const Stmt& child : s.as<Seq>()->stmts) stmts.push_back(rewrite_blocks(child, f));
       return Seq::make(std::move(stmts));
     }
-    default: return s;
+    default:
+      return s;
   }
 }
 
@@ -256,7 +290,8 @@ Stmt substitute_loops(const Stmt& s, const Substitution& map) {
       for (const Stmt& child : s.as<Seq>()->stmts) stmts.push_back(substitute_loops(child, map));
       return Seq::make(std::move(stmts));
     }
-    default: return substitute(s, map);
+    default:
+      return substitute(s, map);
   }
 }
 

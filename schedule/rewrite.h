@@ -43,8 +43,8 @@ bool is_allocated(const Func& func, const Buffer& buffer);
 Stmt add_allocation(const Stmt& body, const Buffer& buffer);
 Stmt remove_allocation(const Stmt& body, const Buffer& buffer);
 
-/// `s` with loop variables replaced in loop bounds and in the bindings and predicates of its outer blocks, whose bodies use no
-/// loop variable.
+/// `s` with loop variables replaced in loop bounds and in the bindings and predicates of its outer blocks, whose bodies
+/// use no loop variable.
 Stmt substitute_loops(const Stmt& s, const Substitution& map);
 /// Rewrites each outer block below `s`.
 Stmt rewrite_blocks(const Stmt& s, const std::function<Stmt(const Block&)>& f);
@@ -52,8 +52,10 @@ Stmt rewrite_blocks(const Stmt& s, const std::function<Stmt(const Block&)>& f);
 /// The loops of a path, outermost first.
 std::vector<const For*> loops_of(const Path& path);
 
-/// Throws the Refusal: "PRIMITIVE(ARGS) refused: condition N, TEXT", the Func with `culprit` marked by `note`, and `advice`.
-[[noreturn]] void refuse(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
-                         const Stmt& culprit, const std::string& note, const std::string& advice = {});
+/// Throws the Refusal: "PRIMITIVE(ARGS) refused: condition N, TEXT", the Func with `culprit` marked by `note`, and
+/// `advice`.
+[[noreturn]] void refuse(const Schedule& schedule, const std::string& application, int condition,
+                         const std::string& text, const Stmt& culprit, const std::string& note,
+                         const std::string& advice = {});
 
 }  // namespace lathe

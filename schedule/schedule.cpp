@@ -36,8 +36,8 @@ std::vector<LoopRef> Schedule::loops(const BlockRef& block) const {
 LoopRef Schedule::loop(const std::string& block, size_t depth) const {
   const std::vector<LoopRef> around = loops({block});
   if (depth >= around.size()) {
-    throw InputError(Mistake::value, fmt::format("block {} has {} loops around it, and none at depth {}", block,
-                                                 around.size(), depth));
+    throw InputError(Mistake::value,
+                     fmt::format("block {} has {} loops around it, and none at depth {}", block, around.size(), depth));
   }
   return around[depth];
 }
@@ -49,8 +49,12 @@ std::string Schedule::place(const LoopRef& loop) const {
   return fmt::format("{}.{}", below.front().as<Block>()->f.name, loops_of(path).size() - 1);
 }
 
-const For& Schedule::node(const LoopRef& loop) const { return *path_to(*this, loop).back().as<For>(); }
-const Block& Schedule::node(const BlockRef& block) const { return *path_to(*this, block).back().as<Block>(); }
+const For& Schedule::node(const LoopRef& loop) const {
+  return *path_to(*this, loop).back().as<For>();
+}
+const Block& Schedule::node(const BlockRef& block) const {
+  return *path_to(*this, block).back().as<Block>();
+}
 
 std::vector<BlockRef> Schedule::producers(const BlockRef& block) const {
   const Block& reader = node(block);

@@ -15,8 +15,8 @@ struct BlockRef {
   friend bool operator==(const BlockRef&, const BlockRef&) = default;
 };
 
-/// A loop of a Schedule, by its variable. Splitting, fusing or moving a loop makes new ones; the old reference is then of
-/// no loop, and using it is an InputError.
+/// A loop of a Schedule, by its variable. Splitting, fusing or moving a loop makes new ones; the old reference is then
+/// of no loop, and using it is an InputError.
 struct LoopRef {
   VarRef variable;
   friend bool operator==(const LoopRef& a, const LoopRef& b) { return a.variable == b.variable; }

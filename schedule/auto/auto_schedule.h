@@ -12,8 +12,9 @@ struct ScheduleLog {
   std::vector<std::string> decisions;
 };
 
-/// Schedules a traced Func by analysis alone: no search, no operator named. The rules, in order, are the files beside this
-/// one. The result computes the same thing; reductions may be reassociated, always in an order that depends on shapes only.
+/// Schedules a traced Func by analysis alone: no search, no operator named. The rules, in order, are the files beside
+/// this one. The result computes the same thing; reductions may be reassociated, always in an order that depends on
+/// shapes only.
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log = nullptr);
 
 }  // namespace lathe

@@ -73,27 +73,37 @@ double unary_cost(UnaryOp op, DType dtype) {
     case UnaryOp::is_nan:
     case UnaryOp::is_inf:
     case UnaryOp::is_finite:
-    case UnaryOp::signbit: return 1;
+    case UnaryOp::signbit:
+      return 1;
     case UnaryOp::sqrt:
-    case UnaryOp::rsqrt: return 8;
+    case UnaryOp::rsqrt:
+      return 8;
     case UnaryOp::exp:
     case UnaryOp::exp2:
     case UnaryOp::log:
-    case UnaryOp::log2: return dtype.bits == 32 ? 16 : 40;
-    default: return dtype.bits == 32 ? 24 : 60;
+    case UnaryOp::log2:
+      return dtype.bits == 32 ? 16 : 40;
+    default:
+      return dtype.bits == 32 ? 24 : 60;
   }
 }
 
 double binary_cost(BinaryOp op, DType dtype) {
   switch (op) {
-    case BinaryOp::div: return 6;
+    case BinaryOp::div:
+      return 6;
     case BinaryOp::floor_div:
-    case BinaryOp::floor_mod: return dtype.is_float() ? 10 : 20;
-    case BinaryOp::pow: return 50;
+    case BinaryOp::floor_mod:
+      return dtype.is_float() ? 10 : 20;
+    case BinaryOp::pow:
+      return 50;
     case BinaryOp::atan2:
-    case BinaryOp::hypot: return 40;
-    case BinaryOp::nextafter: return 8;
-    default: return 1;
+    case BinaryOp::hypot:
+      return 40;
+    case BinaryOp::nextafter:
+      return 8;
+    default:
+      return 1;
   }
 }
 
@@ -111,12 +121,21 @@ class CostSum : public Visitor {
           for_each_expr(index, [&](const Expr& sub) { total += sub.as<Load>() ? 4 : 0; });
         }
         return;
-      case ExprKind::Unary: total += unary_cost(e.as<Unary>()->op, e->dtype); break;
-      case ExprKind::Binary: total += e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype); break;
+      case ExprKind::Unary:
+        total += unary_cost(e.as<Unary>()->op, e->dtype);
+        break;
+      case ExprKind::Binary:
+        total += e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype);
+        break;
       case ExprKind::Select:
-      case ExprKind::Cast: total += 1; break;
-      case ExprKind::Call: total += e.as<Call>()->call_kind == CallKind::intrinsic ? 1 : 60; break;
-      default: break;
+      case ExprKind::Cast:
+        total += 1;
+        break;
+      case ExprKind::Call:
+        total += e.as<Call>()->call_kind == CallKind::intrinsic ? 1 : 60;
+        break;
+      default:
+        break;
     }
     Visitor::visit(e);
   }

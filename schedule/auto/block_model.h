@@ -26,8 +26,8 @@ std::int64_t extent_estimate(const Expr& extent);
 /// The number of instances, estimated.
 double instance_count(const Block& block);
 
-/// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included. Weights
-/// are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
+/// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included.
+/// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
 double expression_cost(const Expr& e);
 double body_cost(const Stmt& body);
 

@@ -63,7 +63,9 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
     }
   }
   // Does a load that walks along the vector iter stay where it is when `iter` moves?
-  const size_t* vector = shape.vector_space ? &*shape.vector_space : shape.vector_reduce ? &*shape.vector_reduce : nullptr;
+  const size_t* vector = shape.vector_space    ? &*shape.vector_space
+                         : shape.vector_reduce ? &*shape.vector_reduce
+                                               : nullptr;
   if (!vector) return shape;
   const auto reused = [&](const Access& a, size_t iter) { return a.strides[*vector] == 1 && a.strides[iter] == 0; };
   for (const size_t i : shape.space) {
@@ -91,7 +93,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, std::optional
                          std::optional<std::int64_t> columns) {
   // Without fused multiply-add a product needs a register of its own.
   const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);
-  const std::int64_t all_rows = rows.value_or(assumed_extent * 16 + 1), all_columns = columns.value_or(assumed_extent * 16 + 1);
+  const std::int64_t all_rows = rows.value_or(assumed_extent * 16 + 1),
+                     all_columns = columns.value_or(assumed_extent * 16 + 1);
   RegisterTile best;
   double best_cycles = 0;
   for (std::int64_t v = 1; v <= most_vectors; ++v) {

@@ -16,7 +16,8 @@ struct ReductionShape {
   std::optional<size_t> vector_space;
   /// The reduce iter along which an operand is contiguous and every load is contiguous or constant.
   std::optional<size_t> vector_reduce;
-  /// A space iter along which an operand that the vector iter walks is constant: what is loaded serves several of its rows.
+  /// A space iter along which an operand that the vector iter walks is constant: what is loaded serves several of its
+  /// rows.
   std::optional<size_t> rows;
   /// Without vector_space, a second such iter; the output is contiguous along it if along either.
   std::optional<size_t> columns;
@@ -31,8 +32,9 @@ struct RegisterTile {
   std::int64_t rows = 1, vectors = 1;
 };
 
-/// The tile of fewest estimated cycles for `rows` x `columns` results: accumulators, one vector of each column and one row's
-/// operand fit in the registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows.
+/// The tile of fewest estimated cycles for `rows` x `columns` results: accumulators, one vector of each column and one
+/// row's operand fit in the registers; chains of fused multiply-adds cover its latency; columns are loaded once for all
+/// rows.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, std::optional<std::int64_t> rows,
                          std::optional<std::int64_t> columns);
 

@@ -24,15 +24,16 @@
 namespace lathe {
 namespace {
 
-/// Results of a tile along the reduce iter, a side: loads grow with the sides, multiplications with their product.
-constexpr std::int64_t square_tile_wide = 4, square_tile_narrow = 2;
-/// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it would take
-/// longer to compile than all the rest.
+/// Rows and columns of a tile of dot products: loads grow with their sum, multiplications with their product.
+constexpr RegisterTile dot_tile_wide{4, 4}, dot_tile_narrow{4, 2};
+/// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it
+/// would take longer to compile than all the rest.
 constexpr double costly_epilogue = 8;
-/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it lies so far
-/// apart (rows times the distance between them, in bytes) that pages and cache sets run short.
+/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it
+/// lies so far apart (rows times the distance between them, in bytes) that pages and cache sets run short.
 constexpr std::int64_t packing_reuse = 12, packing_footprint = 512 * 1024;
-/// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first cache.
+/// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
+/// cache.
 constexpr std::int64_t folded_vectors = 4;
 
 std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
@@ -40,8 +41,8 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
   return value ? std::optional(*value) : std::nullopt;
 }
 
-/// For each iter of the reduction that indexes its output, the loop of `reader` that walks the same dimension; empty when
-/// the reader does not read each element at its own loops' place.
+/// For each iter of the reduction that indexes its output, the loop of `reader` that walks the same dimension; empty
+/// when the reader does not read each element at its own loops' place.
 std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, const Block& reader) {
   std::vector<std::pair<size_t, LoopRef>> found;
   const Region& written = reduction.f.writes[0];
@@ -78,7 +79,8 @@ std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, co
 
 bool element_wise(const Block& block) {
   if (block.f.reducer || block.f.predicate || block.f.writes.size() != 1) return false;
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(), [](const Iter& i) { return i.kind == IterKind::space; });
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
 class Tiler {
@@ -216,7 +218,9 @@ class Tiler {
     if (!shape_.rows || !rows || *rows / tile_rows < packing_reuse || shape_.reduce.empty()) return std::nullopt;
     const Block& reduction = schedule_.node(block_);
     for (const Access& access : block_accesses(reduction)) {
-      if (access.store || access.masked || access.strides[*shape_.vector_space] != 1 || access.strides[*shape_.rows] != 0) continue;
+      if (access.store || access.masked || access.strides[*shape_.vector_space] != 1 ||
+          access.strides[*shape_.rows] != 0)
+        continue;
       std::int64_t distance = 0, steps = 1;
       bool known = true;
       for (const size_t i : shape_.reduce) {
@@ -274,7 +278,8 @@ class Tiler {
       if (reader_row_) unroll(schedule_, *reader_row_);
       if (reader_column_) vectorize_columns(*reader_column_);
     }
-    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
+    context_.note(
+        fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
   }
 
   /// Folds the columns of a tile together where whole groups of them make up the dimension.
@@ -291,13 +296,14 @@ class Tiler {
 
   void along_reduction() {
     const Block& reduction = schedule_.node(block_);
-    const std::int64_t side = context_.device.vector_registers >= 32 ? square_tile_wide : square_tile_narrow;
+    const RegisterTile tile = context_.device.vector_registers >= 32 ? dot_tile_wide : dot_tile_narrow;
     const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
       const auto extent = iter ? constant_extent(reduction, *iter) : std::optional<std::int64_t>(1);
       return extent ? std::max<std::int64_t>(1, std::min(wanted, *extent)) : wanted;
     };
     const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
-    const std::int64_t row_tile = fit(rows, side), column_tile = fit(columns, rows ? side : 2 * side);
+    const std::int64_t row_tile = fit(rows, tile.rows),
+                       column_tile = fit(columns, rows ? tile.vectors : 2 * tile.vectors);
     std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
     panel = (panel + column_tile - 1) / column_tile * column_tile;
     const auto reduce_extent = constant_extent(reduction, *shape_.vector_reduce);
@@ -339,7 +345,7 @@ class Tiler {
   ReductionShape shape_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
-  LoopRef tile_loop_;                  ///< the innermost loop outside of a tile
+  LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
   std::optional<LoopRef> panel_loop_;  ///< the loop around it: the tiles below it share the operand that vectors walk
   std::optional<LoopRef> reader_row_, reader_column_;
   size_t outside_ = 0;  ///< loops around the tile

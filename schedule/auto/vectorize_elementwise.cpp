@@ -19,12 +19,15 @@ namespace {
 
 /// Vectors in flight: enough to hide the latency of a load or a multiplication chain, few enough for small bodies.
 constexpr std::int64_t vectors_in_flight = 4;
+/// Iterations that copies leave to a loop at the least: a short row needs no more, and compiles sooner.
+constexpr std::int64_t least_iterations = 4;
 /// Beyond this cost the core's own window already overlaps iterations, and every copy costs compile time.
 constexpr double costly_body = 12;
 
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(), [](const Iter& i) { return i.kind == IterKind::space; });
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
 /// The iter that a loop alone is bound to, as its position; nothing when the binding is not the plain loop variable.
@@ -89,8 +92,8 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     LoopRef vector = loops[best];
     if (best + 1 < loops.size()) {
       std::vector<LoopRef> order = loops;
-      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(best), order.begin() + static_cast<std::ptrdiff_t>(best) + 1,
-                  order.end());
+      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(best),
+                  order.begin() + static_cast<std::ptrdiff_t>(best) + 1, order.end());
       reorder(schedule, order);
     } else {
       size_t inner = best;
@@ -109,8 +112,9 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     if (constant_extent && *constant_extent < 2) return;
     std::int64_t width = lanes, copies = cost > costly_body ? 1 : vectors_in_flight;
     if (constant_extent) {
-      while (copies > 1 && width * copies * 2 > *constant_extent) copies /= 2;
-      if (*constant_extent < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*constant_extent)));
+      while (copies > 1 && width * copies * least_iterations > *constant_extent) copies /= 2;
+      if (*constant_extent < width)
+        width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*constant_extent)));
     }
     if (width < 2) return;
     const auto [blocks_of, rest] = split(schedule, vector, width * copies);

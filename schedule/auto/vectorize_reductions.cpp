@@ -20,6 +20,8 @@ namespace {
 
 /// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants.
 constexpr std::int64_t chains = 4;
+/// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
+constexpr std::int64_t least_iterations = 4;
 
 bool folds(const Block& block) {
   const auto op = simple_op(*block.f.reducer);
@@ -30,8 +32,10 @@ bool folds(const Block& block) {
     case BinaryOp::min:
     case BinaryOp::max:
     case BinaryOp::logical_and:
-    case BinaryOp::logical_or: return true;
-    default: return false;
+    case BinaryOp::logical_or:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -49,7 +53,7 @@ void vectorize_reductions(RuleContext& context) {
     if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
     std::int64_t lanes = vector_lanes(block, context.device), vectors = chains;
     if (const std::int64_t* extent = as_int(schedule.node(*loop).extent)) {
-      while (vectors > 1 && lanes * vectors * 2 > *extent) vectors /= 2;
+      while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
       while (lanes > 1 && lanes / 2 >= *extent) lanes /= 2;
     }
     if (lanes < 2) continue;

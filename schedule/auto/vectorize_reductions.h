@@ -3,8 +3,8 @@
 
 namespace lathe {
 
-/// Vectorizes a reduction along contiguous memory: partial results in several vectors, so that their chains overlap, and their
-/// lanes folded at the end.
+/// Vectorizes a reduction along contiguous memory: partial results in several vectors, so that their chains overlap,
+/// and their lanes folded at the end.
 void vectorize_reductions(RuleContext& context);
 
 }  // namespace lathe

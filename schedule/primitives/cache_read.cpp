@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer, const std::string& memory_space) {
+BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
+                    const std::string& memory_space) {
   const Path path = path_to(schedule, block);
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("cache_read({}, \"{}\", \"{}\")", block.name, buffer, memory_space);
@@ -36,7 +37,8 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
   for_each_stmt(path[outermost], [&](const Stmt& s) {
     const Block* other = s.as<Block>();
     if (other && writes(*other, source)) {
-      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer", s, fmt::format("writes {}", buffer));
+      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer", s,
+             fmt::format("writes {}", buffer));
     }
   });
 

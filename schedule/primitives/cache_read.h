@@ -5,7 +5,8 @@
 
 namespace lathe {
 
-/// Lets a block read a buffer through a copy in another memory space, made by a new block before the nest that holds it.
+/// Lets a block read a buffer through a copy in another memory space, made by a new block before the nest that holds
+/// it.
 ///
 ///   for i: block C: .. B[i, j] ..    ->    for i: for j: block B_copy: B_global[i, j] = B[i, j]
 ///                                          for i: block C: .. B_global[i, j] ..
@@ -15,6 +16,7 @@ namespace lathe {
 /// Requires:
 ///   1. block reads a buffer of that name, by Loads alone, and does not write it
 ///   2. nothing in the nest that holds block writes the buffer
-BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer, const std::string& memory_space);
+BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
+                    const std::string& memory_space);
 
 }  // namespace lathe

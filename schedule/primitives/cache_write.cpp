@@ -14,7 +14,8 @@ BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::strin
   const std::string application = fmt::format("cache_write({}, \"{}\")", block.name, memory_space);
   const std::string whole =
       "block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
-  if (const std::string reason = why_incomplete(path); !reason.empty()) refuse(schedule, application, 1, whole, path.back(), reason);
+  if (const std::string reason = why_incomplete(path); !reason.empty())
+    refuse(schedule, application, 1, whole, path.back(), reason);
   size_t own = path.size() - 1;
   while (own > 0 && path[own - 1].as<For>()) --own;
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
@@ -27,7 +28,8 @@ BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::strin
   }
   const std::string one = "block writes one buffer, at its space iters, each once, and is the only one to write it";
   if (node.f.writes.size() != 1) refuse(schedule, application, 2, one, path.back(), "writes several regions");
-  if (const std::string reason = why_not_pointwise(node); !reason.empty()) refuse(schedule, application, 2, one, path.back(), reason);
+  if (const std::string reason = why_not_pointwise(node); !reason.empty())
+    refuse(schedule, application, 2, one, path.back(), reason);
   const Buffer target = node.f.writes[0].buffer;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     const Block* other = s.as<Block>();

@@ -10,7 +10,8 @@ namespace lathe {
 ///   for i: block C: C[i] = ..    ->    for i: block C: C_register[i] = ..
 ///                                      for i: block C_copy: C[i] = C_register[i]
 ///
-/// Returns the copying block, which is what the C of before is now to its readers: tile it, and compute_at the block under it.
+/// Returns the copying block, which is what the C of before is now to its readers: tile it, and compute_at the block
+/// under it.
 ///
 /// Requires:
 ///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops

@@ -50,7 +50,8 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     }
   }
   if (const std::string reason = why_incomplete(path); !reason.empty()) {
-    refuse(schedule, application, 1, whole, path.back(), reason, "compute_at comes before the producer's loops are split");
+    refuse(schedule, application, 1, whole, path.back(), reason,
+           "compute_at comes before the producer's loops are split");
   }
   const size_t own = own_level(path);
   for (size_t i = 0; i < producer.f.iters.size(); ++i) {
@@ -69,17 +70,20 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   }
   for (const Region& region : producer.f.writes) {
     if (!is_allocated(schedule.func(), region.buffer)) {
-      refuse(schedule, application, 2, pointwise, path.back(), fmt::format("writes {}, which is no allocation", region.buffer->name));
+      refuse(schedule, application, 2, pointwise, path.back(),
+             fmt::format("writes {}, which is no allocation", region.buffer->name));
     }
     for (size_t d = 0; d < region.ranges.size(); ++d) {
       const Region& first = producer.f.writes[0];
-      if (region.ranges.size() != first.ranges.size() || constant_difference(region.ranges[d].min, first.ranges[d].min) != 0) {
+      if (region.ranges.size() != first.ranges.size() ||
+          constant_difference(region.ranges[d].min, first.ranges[d].min) != 0) {
         refuse(schedule, application, 2, pointwise, path.back(), "writes two buffers at different indices");
       }
     }
   }
 
-  const std::string readers = "block is the only writer of its buffers, something reads them, and every reader lies under loop";
+  const std::string readers =
+      "block is the only writer of its buffers, something reads them, and every reader lies under loop";
   std::vector<Stmt> under;
   for_each_stmt(loop_path.back(), [&](const Stmt& s) {
     if (s.as<Block>()) under.push_back(s);
@@ -92,11 +96,13 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     bool inside = false;
     for (const Stmt& u : under) inside |= u == s;
     for (const Region& region : producer.f.writes) {
-      if (writes(*other, region.buffer)) refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
+      if (writes(*other, region.buffer))
+        refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
       if (!reads(*other, region.buffer)) continue;
       any_reader = true;
       if (!inside) {
-        refuse(schedule, application, 3, readers, s, fmt::format("reads {} outside of {}", region.buffer->name, loop.variable->name));
+        refuse(schedule, application, 3, readers, s,
+               fmt::format("reads {} outside of {}", region.buffer->name, loop.variable->name));
       }
     }
     loop_done |= s == under.back();
@@ -126,7 +132,8 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       const Range& region = required.ranges[d];
       const std::int64_t* whole_extent = as_int(domain.extent);
       const std::int64_t* part_extent = as_int(region.extent);
-      if (constant_difference(region.extent, domain.extent) == 0 && constant_difference(region.min, domain.min) == 0) continue;
+      if (constant_difference(region.extent, domain.extent) == 0 && constant_difference(region.min, domain.min) == 0)
+        continue;
       if (whole_extent && part_extent && *part_extent >= *whole_extent && is_int(region.min, 0)) continue;
       ranges[i] = region;
       cut[i] = domain;
@@ -150,7 +157,8 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   }
 
   const Stmt without = remove_last(path);
-  const Path target = find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
+  const Path target =
+      find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
   const For& node = *target.back().as<For>();
   const Stmt body = insert_before_reader(node.body, nest, producer.f.writes);
   schedule.commit(replace_last(target, with_body(node, body)), application);

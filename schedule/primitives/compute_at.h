@@ -11,8 +11,8 @@ namespace lathe {
 ///       block C reads B[io*8 + ii]          for ii in 0..8:
 ///                                             block C reads B[io*8 + ii]
 ///
-/// The block gets new loops, one an iter: over the region that is read for a space iter, over the whole domain for a reduce
-/// iter. A region that is not proved to lie in the domain is cut off by a predicate.
+/// The block gets new loops, one an iter: over the region that is read for a space iter, over the whole domain for a
+/// reduce iter. A region that is not proved to lie in the domain is cut off by a predicate.
 ///
 /// Requires:
 ///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops

@@ -50,7 +50,8 @@ class ReadCounter : public Visitor {
     Visitor::visit(e);
     if (const Load* load = e.as<Load>(); load && load->buffer == buffer_) {
       ++total;
-      const bool seen = std::any_of(distinct.begin(), distinct.end(), [&](const Load* l) { return same_read(l, load); });
+      const bool seen =
+          std::any_of(distinct.begin(), distinct.end(), [&](const Load* l) { return same_read(l, load); });
       if (!seen) distinct.push_back(load);
     }
     if (const AddressOf* address = e.as<AddressOf>(); address && address->buffer == buffer_) address_taken = true;
@@ -176,7 +177,9 @@ std::vector<Stmt> head_lets(const Block& consumer, const std::optional<Reduction
 class Inliner {
  public:
   Inliner(const Schedule& schedule, const BlockRef& block)
-      : schedule_(schedule), application_(fmt::format("compute_inline({})", block.name)), path_(path_to(schedule, block)),
+      : schedule_(schedule),
+        application_(fmt::format("compute_inline({})", block.name)),
+        path_(path_to(schedule, block)),
         producer_(*path_.back().as<Block>()) {}
 
   Stmt run() {
@@ -212,14 +215,16 @@ class Inliner {
 
   [[noreturn]] void refuse_producer(const std::string& note) {
     refuse(schedule_, application_, 1,
-           "block has only space iters, and its body is Lets around one Store without a mask at its iters, each once, or 0",
+           "block has only space iters, and its body is Lets around one Store without a mask at its iters, each once, "
+           "or 0",
            path_.back(), note);
   }
 
   void match_producer() {
     if (producer_.f.reducer) refuse_producer("has a reducer");
     for (const Iter& iter : producer_.f.iters) {
-      if (iter.kind != IterKind::space) refuse_producer(fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name));
+      if (iter.kind != IterKind::space)
+        refuse_producer(fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name));
     }
     Stmt s = producer_.f.body;
     while (const Let* let = s.as<Let>()) {
@@ -281,7 +286,8 @@ class Inliner {
 
   void check_reader(const Stmt& s, const Block& block) {
     const Buffer& buffer = definition_.buffer;
-    const std::string loads = "everything that reads the buffer is a Load in a block's body, not in an init, a reducer or an AddressOf";
+    const std::string loads =
+        "everything that reads the buffer is a Load in a block's body, not in an init, a reducer or an AddressOf";
     ReadCounter counter(buffer);
     if (block.f.init) counter.visit(block.f.init);
     if (block.f.reducer) {
@@ -292,7 +298,8 @@ class Inliner {
     counter.visit(block.f.body);
     if (counter.address_taken) refuse(schedule_, application_, 3, loads, s, "takes its address");
     const std::optional<ReductionParts> parts = match_update(block);
-    if (block.f.reducer && !parts) refuse(schedule_, application_, 3, loads, s, "is no canonical update of its reducer");
+    if (block.f.reducer && !parts)
+      refuse(schedule_, application_, 3, loads, s, "is no canonical update of its reducer");
     const std::string heads =
         "the indices and masks of those Loads use only the consumer's iters and the Lets at the head of its body";
     Stmt rest;
@@ -305,10 +312,12 @@ class Inliner {
       for (const Expr& e : parts_of_read) {
         ReadCounter inner(buffer);
         inner.visit(e);
-        if (inner.total > 0) refuse(schedule_, application_, 4, heads, s, "reads it at indices that are its own elements");
+        if (inner.total > 0)
+          refuse(schedule_, application_, 4, heads, s, "reads it at indices that are its own elements");
         for (const VarRef& used : used_vars(e)) {
           if (std::count(known.begin(), known.end(), used) == 0 && !bound_around(used)) {
-            refuse(schedule_, application_, 4, heads, s, fmt::format("reads it at {}, bound within its body", used->name));
+            refuse(schedule_, application_, 4, heads, s,
+                   fmt::format("reads it at {}, bound within its body", used->name));
           }
         }
       }

@@ -9,11 +9,12 @@ namespace lathe {
 ///   for i: block C: C[i] = B[i] * B[i]    ->      let B = x[i] + 1
 ///                                                 C[i] = B * B
 ///
-/// An element that a consumer uses several times is computed once, bound by a Let, so that chains grow linearly. The mask of a
-/// read is pushed into the producer's own loads, and gives zero where it is false, as the masked read did.
+/// An element that a consumer uses several times is computed once, bound by a Let, so that chains grow linearly. The
+/// mask of a read is pushed into the producer's own loads, and gives zero where it is false, as the masked read did.
 ///
 /// Requires:
-///   1. block has no reducer and no iter but space iters, and its body is Lets around one Store without a mask, at indices that
+///   1. block has no reducer and no iter but space iters, and its body is Lets around one Store without a mask, at
+///   indices that
 ///      are its iters, each once, or 0; no Assert and no extern call
 ///   2. block is the only writer of its buffer, and the buffer is an allocation
 ///   3. everything that reads the buffer is a Load in a block's body, not in an init, a reducer or an AddressOf

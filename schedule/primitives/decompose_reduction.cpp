@@ -55,7 +55,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   }
 
   const std::string mixed =
-      "no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops below loop";
+      "no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops below "
+      "loop";
   std::vector<Expr> conjuncts;
   collect_conjuncts(node.f.predicate, conjuncts);
   Expr predicate;
@@ -78,7 +79,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
     const Iter& iter = node.f.iters[i];
     if (iter.kind != IterKind::space) continue;
-    if (uses_any(node.f.bindings[i], reduce_vars)) refuse(schedule, application, 3, mixed, path.back(), "binds a space iter to a reduce loop");
+    if (uses_any(node.f.bindings[i], reduce_vars))
+      refuse(schedule, application, 3, mixed, path.back(), "binds a space iter to a reduce loop");
     const VarRef variable = Var::make(iter.variable->name);
     fresh[iter.variable.get()] = variable;
     init.iters.push_back({variable, iter.domain, IterKind::space});

@@ -11,7 +11,8 @@
 namespace lathe {
 namespace {
 
-/// Vectors of `count` groups of `group` lanes each: the lanes [from, from + half) of every group of all of them, end to end.
+/// Vectors of `count` groups of `group` lanes each: the lanes [from, from + half) of every group of all of them, end to
+/// end.
 Expr halves(const std::vector<Expr>& vectors, std::int64_t count, std::int64_t group, std::int64_t from) {
   std::vector<int> lanes;
   for (size_t v = 0; v < vectors.size(); ++v) {
@@ -59,7 +60,8 @@ Expr exact_quotient(const Expr& e, std::int64_t divisor) {
   return result;
 }
 
-/// The predicate for whole groups of columns: each condition on `columns` at its first value. False when one does not allow it.
+/// The predicate for whole groups of columns: each condition on `columns` at its first value. False when one does not
+/// allow it.
 bool whole_groups(const Expr& predicate, const VarRef& columns, std::int64_t n, Expr& result) {
   if (!predicate) return true;
   const Binary* node = predicate.as<Binary>();
@@ -89,11 +91,13 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
   if (!loop || loop->variable != columns.variable || !is_int(loop->min, 0) || n < 2 || n > lanes ||
       !std::has_single_bit(static_cast<std::uint64_t>(n))) {
     refuse(schedule, application, 5,
-           "columns directly holds the loop of the reduce iter alone, and its extent is a constant power of two from 2 to lanes",
+           "columns directly holds the loop of the reduce iter alone, and its extent is a constant power of two from 2 "
+           "to lanes",
            around, "is not so");
   }
   const std::string neighbours =
-      "one iter is bound to columns + a multiple of its extent, its domain is [0, a multiple of that extent), it is the output's "
+      "one iter is bound to columns + a multiple of its extent, its domain is [0, a multiple of that extent), it is "
+      "the output's "
       "last index, and nothing else is bound to columns";
   std::optional<size_t> own;
   Expr first;
@@ -102,7 +106,9 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
     const auto parts = split_linear(node.f.bindings[i], columns.variable);
     first = parts && parts->first == 1 && !own ? exact_quotient(parts->second, n) : nullptr;
     own = i;
-    if (!first) refuse(schedule, application, 6, neighbours, at, fmt::format("binds {} otherwise", node.f.iters[i].variable->name));
+    if (!first)
+      refuse(schedule, application, 6, neighbours, at,
+             fmt::format("binds {} otherwise", node.f.iters[i].variable->name));
   }
   const std::int64_t* domain = own ? as_int(node.f.iters[*own].domain.extent) : nullptr;
   if (!domain || *domain % n != 0 || !is_int(node.f.iters[*own].domain.min, 0) || fold.output.indices.empty() ||
@@ -112,8 +118,8 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
   Expr predicate;
   if (!whole_groups(node.f.predicate, columns.variable, n, predicate)) {
     refuse(schedule, application, 7,
-           "a condition of the predicate that uses columns says that this binding is below a multiple of the extent", at,
-           "has another");
+           "a condition of the predicate that uses columns says that this binding is below a multiple of the extent",
+           at, "has another");
   }
 
   const Iter& old = node.f.iters[*own];

@@ -9,7 +9,9 @@
 namespace lathe {
 namespace {
 
-bool is_power_of_two(std::int64_t n) { return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n)); }
+bool is_power_of_two(std::int64_t n) {
+  return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n));
+}
 
 bool folds(BinaryOp op) {
   return op == BinaryOp::add || op == BinaryOp::mul || op == BinaryOp::min || op == BinaryOp::max ||
@@ -18,7 +20,8 @@ bool folds(BinaryOp op) {
 
 }  // namespace
 
-LaneFold match_lane_fold(const Schedule& schedule, const std::string& application, const BlockRef& block, std::int64_t lanes) {
+LaneFold match_lane_fold(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                         std::int64_t lanes) {
   const Path path = path_to(schedule, block);
   const Stmt& at = path.back();
   const Block& node = *at.as<Block>();
@@ -29,7 +32,8 @@ LaneFold match_lane_fold(const Schedule& schedule, const std::string& applicatio
            "the reducer is one that reduce_lanes knows: add, mul, min, max, logical_and, logical_or of one value", at,
            "has another, or none");
   }
-  const std::string single = "block has one reduce iter, over [0, n) with n constant, bound to a loop of its own that holds nothing else";
+  const std::string single =
+      "block has one reduce iter, over [0, n) with n constant, bound to a loop of its own that holds nothing else";
   std::optional<size_t> reduce;
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
     if (node.f.iters[i].kind == IterKind::space) continue;
@@ -43,16 +47,19 @@ LaneFold match_lane_fold(const Schedule& schedule, const std::string& applicatio
     refuse(schedule, application, 2, single, at, "is not so");
   }
   if (!is_power_of_two(*count) || !is_power_of_two(lanes) || *count % lanes != 0) {
-    refuse(schedule, application, 3, "n is a multiple of lanes, and both are powers of two", at, fmt::format("reduces {} elements", *count));
+    refuse(schedule, application, 3, "n is a multiple of lanes, and both are powers of two", at,
+           fmt::format("reduces {} elements", *count));
   }
   const VarRef& iter = node.f.iters[*reduce].variable;
   const Load* term = parts->terms[0].as<Load>();
-  bool last = term && !term->mask && parts->lets.empty() && !term->indices.empty() && term->indices.back() == Expr(iter);
+  bool last =
+      term && !term->mask && parts->lets.empty() && !term->indices.empty() && term->indices.back() == Expr(iter);
   for (size_t d = 0; last && d + 1 < term->indices.size(); ++d) last = !uses_var(term->indices[d], iter.get());
   if (!last) {
-    refuse(schedule, application, 4,
-           "the term is a Load without a mask, whose last index is the reduce iter and whose other indices do not use it", at,
-           "has another term");
+    refuse(
+        schedule, application, 4,
+        "the term is a Load without a mask, whose last index is the reduce iter and whose other indices do not use it",
+        at, "has another term");
   }
   return {*op, parts->outputs[0], term, *reduce, *count};
 }

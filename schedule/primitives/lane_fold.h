@@ -18,7 +18,8 @@ struct LaneFold {
 };
 
 /// Refuses with conditions 1 to 4 unless the block is one.
-LaneFold match_lane_fold(const Schedule& schedule, const std::string& application, const BlockRef& block, std::int64_t lanes);
+LaneFold match_lane_fold(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                         std::int64_t lanes);
 
 /// The vectors of `lanes` elements of the term at `indices` but for the last, combined by halves into one.
 Expr combined_vector(const LaneFold& fold, std::vector<Expr> indices, std::int64_t lanes);

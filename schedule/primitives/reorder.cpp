@@ -46,22 +46,25 @@ void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
   };
   for (size_t i = 0; i < order.size(); ++i) {
     if (position(order[i]) == chain.end() || std::count(order.begin(), order.end(), order[i]) > 1) {
-      refuse(schedule, application, 1, nested, path_to(schedule, order[i]).back(), "is not in the nest, or given twice");
+      refuse(schedule, application, 1, nested, path_to(schedule, order[i]).back(),
+             "is not in the nest, or given twice");
     }
   }
 
   std::vector<const For*> target = chain;
   size_t next = 0;
   for (const For*& slot : target) {
-    const bool named = std::any_of(order.begin(), order.end(), [&](const LoopRef& l) { return l.variable == slot->variable; });
+    const bool named =
+        std::any_of(order.begin(), order.end(), [&](const LoopRef& l) { return l.variable == slot->variable; });
     if (named) slot = *position(order[next++]);
   }
   for (size_t i = 0; i < target.size(); ++i) {
     for (size_t j = i + 1; j < target.size(); ++j) {
       const Var* inner = target[j]->variable.get();
       if (uses_var(target[i]->min, inner) || uses_var(target[i]->extent, inner)) {
-        refuse(schedule, application, 2, "no loop's bounds use the variable of a loop that would come to stand inside it",
-               Stmt(target[i]), "has bounds that use " + inner->name);
+        refuse(schedule, application, 2,
+               "no loop's bounds use the variable of a loop that would come to stand inside it", Stmt(target[i]),
+               "has bounds that use " + inner->name);
       }
     }
   }

@@ -29,10 +29,17 @@ class Collector {
         walk(s.as<If>()->then_case);
         walk(s.as<If>()->else_case);
         break;
-      case StmtKind::Let: walk(s.as<Let>()->body); break;
-      case StmtKind::While: walk(s.as<While>()->body); break;
-      case StmtKind::Block: enter(*s.as<Block>()); break;
-      default: break;
+      case StmtKind::Let:
+        walk(s.as<Let>()->body);
+        break;
+      case StmtKind::While:
+        walk(s.as<While>()->body);
+        break;
+      case StmtKind::Block:
+        enter(*s.as<Block>());
+        break;
+      default:
+        break;
     }
   }
 

@@ -140,7 +140,8 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
     refuse(schedule, application, 1, "block is a reduction with an init, its body the canonical update", path.back(),
            node.f.reducer ? "has no init, or another body" : "is no reduction");
   }
-  const std::string driven = "loop is around block, has a constant extent and starts at 0, and drives reduce iters alone";
+  const std::string driven =
+      "loop is around block, has a constant extent and starts at 0, and drives reduce iters alone";
   const For& factored = *loop_path.back().as<For>();
   Factoring factoring{node, factored, {}, *parts};
   size_t outermost = path.size();
@@ -181,7 +182,8 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
   }
   const std::string name = schedule.unique_name(block.name + "_rf");
   const Stmt partial = partial_block(factoring, name, buffers);
-  const Stmt partial_nest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), partial);
+  const Stmt partial_nest =
+      replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), partial);
 
   const VarRef lane_loop = Var::make(factored.variable->name);
   Expr predicate;

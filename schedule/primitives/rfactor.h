@@ -11,8 +11,8 @@ namespace lathe {
 ///         C[i] += A[i, vk]                    for ki in 0..8:
 ///                                               block C(i; ki): C[i] += C_rf[i, ki]
 ///
-/// The partial results get a last dimension of loop's extent. The predicate of the block stays with the new one. Returns it.
-/// The sum is taken in another order, one that depends on extents alone.
+/// The partial results get a last dimension of loop's extent. The predicate of the block stays with the new one.
+/// Returns it. The sum is taken in another order, one that depends on extents alone.
 ///
 /// Requires:
 ///   1. block is a reduction with an init, its body the canonical update

@@ -14,7 +14,8 @@ void set_space(Schedule& schedule, const BlockRef& block, const std::string& mem
   for (const Region& region : node.f.writes) {
     const Buffer& old = region.buffer;
     if (!is_allocated(schedule.func(), old)) {
-      refuse(schedule, application, 1, "each is an allocation", path.back(), fmt::format("writes {}, which is none", old->name));
+      refuse(schedule, application, 1, "each is an allocation", path.back(),
+             fmt::format("writes {}, which is none", old->name));
     }
     map[old.get()] = BufferNode::make(old->name, old->dtype, old->shape, memory_space, old->strides, old->offset,
                                       old->alignment, old->view_of);

@@ -21,7 +21,8 @@ std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::
   const Path path = path_to(schedule, loop);
   const For& node = *path.back().as<For>();
   const std::string application = fmt::format("split({}, {})", schedule.place(loop), factor);
-  if (factor < 1) refuse(schedule, application, 1, "factor is at least 1", path.back(), "cannot be split by this factor");
+  if (factor < 1)
+    refuse(schedule, application, 1, "factor is at least 1", path.back(), "cannot be split by this factor");
   if (node.for_kind != ForKind::serial) {
     refuse(schedule, application, 2, "loop is serial", path.back(), "is " + std::string(to_string(node.for_kind)),
            "split before the loop's kind is set");
@@ -30,8 +31,9 @@ std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::
   if (!exact) {
     const std::vector<Stmt> bare = bare_statements(node.body);
     if (!bare.empty()) {
-      refuse(schedule, application, 3, "the extent is a multiple of factor, or every statement below loop is in a block",
-             bare.front(), "is in no block, so no predicate can guard it");
+      refuse(schedule, application, 3,
+             "the extent is a multiple of factor, or every statement below loop is in a block", bare.front(),
+             "is in no block, so no predicate can guard it");
     }
   }
   const std::string& name = node.variable->name;

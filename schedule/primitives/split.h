@@ -12,8 +12,8 @@ namespace lathe {
 ///                                         for ii in 0..8:
 ///                                           block B(io*8 + ii) where io*8 + ii < 30
 ///
-/// Where the extent is no proven multiple of the factor, every block below gets the predicate that keeps it in range, beside
-/// what its predicate says already.
+/// Where the extent is no proven multiple of the factor, every block below gets the predicate that keeps it in range,
+/// beside what its predicate says already.
 ///
 /// Requires:
 ///   1. factor is at least 1

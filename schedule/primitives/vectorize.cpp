@@ -17,7 +17,8 @@ void vectorize(Schedule& schedule, const LoopRef& loop) {
            "is " + std::string(to_string(node.for_kind)));
   }
   const auto refuse_vector = [&](const Stmt& s) {
-    refuse(schedule, application, 2, "loop is serial, and no loop below it or around it is vectorized", s, "is vectorized");
+    refuse(schedule, application, 2, "loop is serial, and no loop below it or around it is vectorized", s,
+           "is vectorized");
   };
   for (const Stmt& s : path) {
     if (const For* around = s.as<For>(); around && around->for_kind == ForKind::vectorized) refuse_vector(s);

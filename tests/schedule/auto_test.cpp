@@ -1,9 +1,10 @@
 #include <fmt/format.h>
 
+#include "ir/analysis/verify.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
-#include "ir/analysis/verify.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/golden.h"
 #include "tests/schedule/support.h"
@@ -67,11 +68,13 @@ Func matmul(int m, int n, int k, bool transposed) {
   }}
 }}
 )",
-      m, n, k, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), transposed ? "vj, vk" : "vk, vj"));
+      m, n, k, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      transposed ? "vj, vk" : "vk, vj"));
 }
 
 /// A row's sum taken off each element, and the sum of squares of that divided out: three stages over rows.
-Func rows(const std::string& outer, const std::string& inner, const std::string& params = "", const std::string& facts = "") {
+Func rows(const std::string& outer, const std::string& inner, const std::string& params = "",
+          const std::string& facts = "") {
   std::string text = R"(func rows(x: f32[@M, @N]@P, out: f32[@M, @N]) stage begin@F {
   block root() reads x[..] writes out[..] {
     alloc total: f32[@M]
@@ -113,7 +116,8 @@ Func rows(const std::string& outer, const std::string& inner, const std::string&
 }
 )";
   const auto put = [&](const std::string& mark, const std::string& value) {
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark)) text.replace(at, mark.size(), value);
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark))
+      text.replace(at, mark.size(), value);
   };
   put("@M", outer);
   put("@N", inner);
@@ -162,8 +166,19 @@ TEST(AutoSchedule, TilesAContractionAndAppliesTheEpilogueToTheTile) {
   ScheduleLog log;
   const Func scheduled = auto_schedule(matmul(64, 96, 128, false), wide(), &log);
   expect_golden(print(scheduled), "auto_matmul.tir");
-  EXPECT_EQ(log.decisions, (std::vector<std::string>{"tile product: 8 rows x 3 vectors of 16 lanes", "tile the reduction product",
-                                                     "parallel over j1o, about 95 us"}));
+  EXPECT_EQ(log.decisions,
+            (std::vector<std::string>{"tile product: 8 rows x 3 vectors of 16 lanes", "tile the reduction product"}));
+}
+
+TEST(AutoSchedule, SharesOutOnlyWhatTakesLongerThanATask) {
+  const auto is_parallel = [](const Func& func) {
+    bool found = false;
+    for_each_stmt(auto_schedule(func, wide())->body,
+                  [&](const Stmt& s) { found |= s.as<For>() && s.as<For>()->for_kind == ForKind::parallel; });
+    return found;
+  };
+  EXPECT_FALSE(is_parallel(matmul(64, 96, 128, false)));
+  EXPECT_TRUE(is_parallel(matmul(256, 192, 256, false)));
 }
 
 TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {

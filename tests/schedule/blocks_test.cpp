@@ -69,14 +69,16 @@ TEST(ComputeInline, GoesIntoTheTermOfAReduction) {
 }
 
 TEST(ComputeInline, StaysLinearOnALongChainOfSquares) {
-  std::string text = "func squares(x: f32[2], out: f32[2]) stage begin {\n  block root() reads x[..] writes out[..] {\n";
+  std::string text =
+      "func squares(x: f32[2], out: f32[2]) stage begin {\n  block root() reads x[..] writes out[..] {\n";
   constexpr int length = 40;
   for (int i = 0; i < length; ++i) text += "    alloc t" + std::to_string(i) + ": f32[2]\n";
   for (int i = 0; i <= length; ++i) {
-    const std::string n = std::to_string(i), from = i ? "t" + std::to_string(i - 1) : "x", to = i == length ? "out" : "t" + n;
-    text += "    for i" + n + " in [0, 2) {\n      block b" + n + "(space v" + n + " in [0, 2) = i" + n + ") reads " + from +
-            "[v" + n + "] writes " + to + "[v" + n + "] {\n        " + to + "[v" + n + "] = " + from + "[v" + n + "] * " + from +
-            "[v" + n + "] - 1.0f32\n      }\n    }\n";
+    const std::string n = std::to_string(i), from = i ? "t" + std::to_string(i - 1) : "x",
+                      to = i == length ? "out" : "t" + n;
+    text += "    for i" + n + " in [0, 2) {\n      block b" + n + "(space v" + n + " in [0, 2) = i" + n + ") reads " +
+            from + "[v" + n + "] writes " + to + "[v" + n + "] {\n        " + to + "[v" + n + "] = " + from + "[v" + n +
+            "] * " + from + "[v" + n + "] - 1.0f32\n      }\n    }\n";
   }
   const Func before = parse_func(text + "  }\n}\n");
   Schedule s(before);
@@ -292,7 +294,8 @@ TEST(CacheRead, RefusesABufferThatIsNotRead) {
 TEST(CacheRead, RefusesABufferThatItsNestWrites) {
   Schedule s(program("rows"));
   compute_at(s, {"shift"}, s.loop("store", 0));
-  expect_refused(s, [&] { cache_read(s, {"store"}, "shifted", space::global); }, "cache_read", 2, "cache_read_refused_2");
+  expect_refused(
+      s, [&] { cache_read(s, {"store"}, "shifted", space::global); }, "cache_read", 2, "cache_read_refused_2");
 }
 
 TEST(SetSpace, MovesAnAllocation) {
@@ -318,15 +321,16 @@ TEST(DecomposeReduction, PutsTheInitBeforeALoopWithTheLoopsThatItNeeds) {
 
 TEST(DecomposeReduction, RefusesABlockWithoutAnInit) {
   Schedule s(program("matmul"));
-  expect_refused(s, [&] { decompose_reduction(s, {"bias"}, s.loop("bias", 0)); }, "decompose_reduction", 1,
-                 "decompose_refused_1");
+  expect_refused(
+      s, [&] { decompose_reduction(s, {"bias"}, s.loop("bias", 0)); }, "decompose_reduction", 1, "decompose_refused_1");
 }
 
 TEST(DecomposeReduction, RefusesALoopBelowAReduceLoop) {
   Schedule s(program("matmul"));
   reorder(s, {s.loop("product", 2), s.loop("product", 0)});
-  expect_refused(s, [&] { decompose_reduction(s, {"product"}, s.loop("product", 1)); }, "decompose_reduction", 2,
-                 "decompose_refused_2");
+  expect_refused(
+      s, [&] { decompose_reduction(s, {"product"}, s.loop("product", 1)); }, "decompose_reduction", 2,
+      "decompose_refused_2");
 }
 
 TEST(DecomposeReduction, RefusesAConditionOnSpaceAndReduceLoopsAtOnce) {
@@ -346,8 +350,8 @@ TEST(DecomposeReduction, RefusesAConditionOnSpaceAndReduceLoopsAtOnce) {
   }
 }
 )"));
-  expect_refused(s, [&] { decompose_reduction(s, {"sum"}, s.loop("sum", 0)); }, "decompose_reduction", 3,
-                 "decompose_refused_3");
+  expect_refused(
+      s, [&] { decompose_reduction(s, {"sum"}, s.loop("sum", 0)); }, "decompose_reduction", 3, "decompose_refused_3");
 }
 
 TEST(Rfactor, MakesPartialResultsAndFoldsTheirLanes) {
@@ -453,9 +457,11 @@ TEST(Rfactor, RefusesAnotherBlockBelowTheReduceLoop) {
 Func dot_columns(int columns) {
   const std::string n = std::to_string(columns);
   return parse_func("func dots(x: f32[8], w: f32[" + n + ", 8], out: f32[" + n + R"(]) stage begin {
-  for j in [0, )" + n + R"() {
+  for j in [0, )" + n +
+                    R"() {
     for k in [0, 8) {
-      block dot(space vj in [0, )" + n + R"() = j, reduce vk in [0, 8) = k) reads out[vj], x[vk], w[vj, vk] writes out[vj] {
+      block dot(space vj in [0, )" +
+                    n + R"() = j, reduce vk in [0, 8) = k) reads out[vj], x[vk], w[vj, vk] writes out[vj] {
         reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
         init {
           out[vj] = 0.0f32
@@ -501,12 +507,14 @@ TEST(FoldColumns, KeepsAPredicateOnWholeGroups) {
 
 TEST(FoldColumns, RefusesAnExtentThatIsNoPowerOfTwo) {
   Schedule s = dots_in_tiles(dot_columns(12), 3);
-  expect_refused(s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 5, "fold_columns_refused_5");
+  expect_refused(
+      s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 5, "fold_columns_refused_5");
 }
 
 TEST(FoldColumns, RefusesADimensionOfBrokenGroups) {
   Schedule s = dots_in_tiles(dot_columns(10), 4);
-  expect_refused(s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 6, "fold_columns_refused_6");
+  expect_refused(
+      s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 6, "fold_columns_refused_6");
 }
 
 TEST(FoldLanes, RefusesAnotherReducer) {
