@@ -23,8 +23,10 @@ void AccessWalk::walk(const Expr& e) {
   switch (e->kind) {
     case ExprKind::IntImm:
     case ExprKind::FloatImm:
-    case ExprKind::Var: return;
-    default: break;
+    case ExprKind::Var:
+      return;
+    default:
+      break;
   }
   // Shared nodes once: their accesses are the same.
   if (e->references.load(std::memory_order_relaxed) > 1) {
@@ -35,25 +37,34 @@ void AccessWalk::walk(const Expr& e) {
     for (const Expr& child : exprs) walk(child);
   };
   switch (e->kind) {
-    case ExprKind::Unary: return walk(e.as<Unary>()->a);
-    case ExprKind::Binary: walk(e.as<Binary>()->a); return walk(e.as<Binary>()->b);
+    case ExprKind::Unary:
+      return walk(e.as<Unary>()->a);
+    case ExprKind::Binary:
+      walk(e.as<Binary>()->a);
+      return walk(e.as<Binary>()->b);
     case ExprKind::Select: {
       auto* s = e.as<Select>();
       walk(s->condition);
       walk(s->when_true);
       return walk(s->when_false);
     }
-    case ExprKind::Cast: return walk(e.as<Cast>()->value);
+    case ExprKind::Cast:
+      return walk(e.as<Cast>()->value);
     case ExprKind::Load: {
       auto* l = e.as<Load>();
       report(l->buffer, l->indices, false, l->mask);
       all(l->indices);
       return walk(l->mask);
     }
-    case ExprKind::Ramp: walk(e.as<Ramp>()->base); return walk(e.as<Ramp>()->stride);
-    case ExprKind::Broadcast: return walk(e.as<Broadcast>()->value);
-    case ExprKind::Shuffle: return all(e.as<Shuffle>()->vectors);
-    case ExprKind::Call: return all(e.as<Call>()->args);
+    case ExprKind::Ramp:
+      walk(e.as<Ramp>()->base);
+      return walk(e.as<Ramp>()->stride);
+    case ExprKind::Broadcast:
+      return walk(e.as<Broadcast>()->value);
+    case ExprKind::Shuffle:
+      return all(e.as<Shuffle>()->vectors);
+    case ExprKind::Call:
+      return all(e.as<Call>()->args);
     case ExprKind::AddressOf: {
       // Whoever takes the address may read and write anything.
       auto* a = e.as<AddressOf>();
@@ -62,7 +73,8 @@ void AccessWalk::walk(const Expr& e) {
       accessed({full_region(a->buffer), false, nullptr});
       return accessed({full_region(a->buffer), true, nullptr});
     }
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -84,7 +96,8 @@ void AccessWalk::walk(const Stmt& s) {
       leave(s);
       return bounds_.rollback(mark);
     }
-    case StmtKind::Block: return walk_block(s);
+    case StmtKind::Block:
+      return walk_block(s);
     case StmtKind::Store: {
       auto* store = s.as<Store>();
       for (const Expr& i : store->indices) root(i);
@@ -131,7 +144,8 @@ void AccessWalk::walk(const Stmt& s) {
     case StmtKind::Seq:
       for (const Stmt& child : s.as<Seq>()->stmts) walk(child);
       return;
-    case StmtKind::Eval: return root(s.as<Eval>()->value);
+    case StmtKind::Eval:
+      return root(s.as<Eval>()->value);
     case StmtKind::Assert:
       root(s.as<Assert>()->condition);
       return root(s.as<Assert>()->index);

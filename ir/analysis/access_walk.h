@@ -4,8 +4,8 @@
 
 namespace lathe {
 
-/// Walks a statement with `bounds` always saying what holds at the place reached, and reports every access in program order.
-/// A hint on a block is reported as one access, in place of the accesses that it covers.
+/// Walks a statement with `bounds` always saying what holds at the place reached, and reports every access in program
+/// order. A hint on a block is reported as one access, in place of the accesses that it covers.
 class AccessWalk {
  public:
   /// With `assume_guards` false, bounds do not know what predicates and Ifs say, only guards_ does.
@@ -19,7 +19,7 @@ class AccessWalk {
   struct Access {
     Region region;  ///< over the variables in scope at the access; a point, or a hint
     bool is_write;
-    Expr mask;      ///< null when none
+    Expr mask;  ///< null when none
   };
 
  protected:

@@ -97,7 +97,8 @@ int compare_exprs(const Expr& a, const Expr& b) {
     return three_way(key(a->dtype), key(b->dtype));
   }
   switch (a->kind) {
-    case ExprKind::IntImm: return three_way(a.as<IntImm>()->value, b.as<IntImm>()->value);
+    case ExprKind::IntImm:
+      return three_way(a.as<IntImm>()->value, b.as<IntImm>()->value);
     case ExprKind::FloatImm:
       return three_way(std::bit_cast<std::uint64_t>(a.as<FloatImm>()->value),
                        std::bit_cast<std::uint64_t>(b.as<FloatImm>()->value));
@@ -121,7 +122,8 @@ int compare_exprs(const Expr& a, const Expr& b) {
       if (int c = compare_exprs(x->when_true, y->when_true)) return c;
       return compare_exprs(x->when_false, y->when_false);
     }
-    case ExprKind::Cast: return compare_exprs(a.as<Cast>()->value, b.as<Cast>()->value);
+    case ExprKind::Cast:
+      return compare_exprs(a.as<Cast>()->value, b.as<Cast>()->value);
     case ExprKind::Load: {
       auto *x = a.as<Load>(), *y = b.as<Load>();
       if (int c = compare_buffers(x->buffer, y->buffer)) return c;
@@ -133,7 +135,8 @@ int compare_exprs(const Expr& a, const Expr& b) {
       if (int c = compare_exprs(x->base, y->base)) return c;
       return compare_exprs(x->stride, y->stride);
     }
-    case ExprKind::Broadcast: return compare_exprs(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
+    case ExprKind::Broadcast:
+      return compare_exprs(a.as<Broadcast>()->value, b.as<Broadcast>()->value);
     case ExprKind::Shuffle: {
       auto *x = a.as<Shuffle>(), *y = b.as<Shuffle>();
       if (x->lanes != y->lanes) return three_way(x->lanes, y->lanes);
@@ -209,7 +212,8 @@ bool multiply(Affine& into, const Affine& other) {
         append_factors(s.atom, factors);
         append_factors(t.atom, factors);
         if (std::count(factors.begin(), factors.end(), Expr(lane_variable())) > 1) return false;
-        if (__builtin_mul_overflow(s.coefficient, t.coefficient, &c) || !add_term(result, product(std::move(factors)), c))
+        if (__builtin_mul_overflow(s.coefficient, t.coefficient, &c) ||
+            !add_term(result, product(std::move(factors)), c))
           return false;
       }
     Affine left = into, right = other;
@@ -237,7 +241,8 @@ void append_factors(const Expr& atom, std::vector<Expr>& factors) {
 }
 
 Expr product(std::vector<Expr> factors) {
-  std::stable_sort(factors.begin(), factors.end(), [](const Expr& a, const Expr& b) { return compare_exprs(a, b) < 0; });
+  std::stable_sort(factors.begin(), factors.end(),
+                   [](const Expr& a, const Expr& b) { return compare_exprs(a, b) < 0; });
   Expr result = factors[0];
   for (size_t i = 1; i < factors.size(); ++i) result = Binary::make(BinaryOp::mul, result, factors[i]);
   return result;
@@ -280,13 +285,15 @@ Affine AffineBuilder::build_new(const Expr& e) {
   auto* b = e.as<Binary>();
   Affine result = build(b->a);
   Affine right = build(b->b);
-  bool fits = b->op == BinaryOp::mul ? multiply(result, right)
-                                     : add_scaled(result, right, b->op == BinaryOp::add ? 1 : -1);
+  bool fits =
+      b->op == BinaryOp::mul ? multiply(result, right) : add_scaled(result, right, b->op == BinaryOp::add ? 1 : -1);
   if (fits) return result;
   return leaf(e);
 }
 
-Affine to_affine(const Expr& e) { return AffineBuilder().build(e); }
+Affine to_affine(const Expr& e) {
+  return AffineBuilder().build(e);
+}
 
 Expr to_expr(const Affine& a) {
   if (a.lanes == 1) return sum(a.terms, a.constant, i64);

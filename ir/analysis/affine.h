@@ -15,8 +15,8 @@ struct AffineTerm {
   std::int64_t coefficient;
 };
 
-/// No coefficient or constant of a form is larger, so that negating one, or adding 1, never overflows. Larger integers (the
-/// identities of reductions, say) are atoms.
+/// No coefficient or constant of a form is larger, so that negating one, or adding 1, never overflows. Larger integers
+/// (the identities of reductions, say) are atoms.
 inline constexpr std::int64_t largest_affine = std::int64_t{1} << 61;
 
 /// sum of coefficient * atom + constant, over i64. A vector form (lanes > 1) uses the variable `lane_variable()`, whose
@@ -34,8 +34,8 @@ struct Affine {
   static Affine atom(const Expr& e) { return {{{e, 1}}, 0, e->dtype.lanes}; }
 };
 
-/// Each returns false, with `into` spoilt, when a number leaves +-largest_affine (or, for multiply, when the product is no sum
-/// of few terms).
+/// Each returns false, with `into` spoilt, when a number leaves +-largest_affine (or, for multiply, when the product is
+/// no sum of few terms).
 bool add_term(Affine& into, const Expr& atom, std::int64_t coefficient);
 bool add_scaled(Affine& into, const Affine& other, std::int64_t factor);
 bool add_constant(Affine& into, std::int64_t value);

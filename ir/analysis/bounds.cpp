@@ -76,13 +76,20 @@ class IntervalQuery {
         if (is_comparison(b->op)) return Interval::of(boolean);
         Interval x = of(b->a), y = of(b->b);
         switch (b->op) {
-          case BinaryOp::add: return fitting(x + y);
-          case BinaryOp::sub: return fitting(x - y);
-          case BinaryOp::mul: return fitting(x * y);
-          case BinaryOp::floor_div: return fitting(unsigned_unknown(x, dtype) ? Interval::of(dtype) : floor_div(x, y));
-          case BinaryOp::floor_mod: return fitting(unsigned_unknown(x, dtype) ? Interval::of(dtype) : floor_mod(x, y));
-          case BinaryOp::min: return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : min(x, y));
-          case BinaryOp::max: return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : max(x, y));
+          case BinaryOp::add:
+            return fitting(x + y);
+          case BinaryOp::sub:
+            return fitting(x - y);
+          case BinaryOp::mul:
+            return fitting(x * y);
+          case BinaryOp::floor_div:
+            return fitting(unsigned_unknown(x, dtype) ? Interval::of(dtype) : floor_div(x, y));
+          case BinaryOp::floor_mod:
+            return fitting(unsigned_unknown(x, dtype) ? Interval::of(dtype) : floor_mod(x, y));
+          case BinaryOp::min:
+            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : min(x, y));
+          case BinaryOp::max:
+            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : max(x, y));
           case BinaryOp::bit_and:
             // A value that is not negative bounds the result, whatever the other is.
             if (x.min && *x.min >= 0 && x.max && !(y.max && y.min && *y.min >= 0 && *y.max < *x.max))
@@ -94,8 +101,10 @@ class IntervalQuery {
               return floor_div(x, Interval::point(std::int64_t{1} << *y.min));
             return Interval::of(dtype);
           case BinaryOp::logical_and:
-          case BinaryOp::logical_or: return Interval::of(boolean);
-          default: return Interval::of(dtype);
+          case BinaryOp::logical_or:
+            return Interval::of(boolean);
+          default:
+            return Interval::of(dtype);
         }
       }
       case ExprKind::Unary: {
@@ -122,7 +131,8 @@ class IntervalQuery {
           return Interval::everything();
         return fitting(x);
       }
-      case ExprKind::Broadcast: return of(e.as<Broadcast>()->value);
+      case ExprKind::Broadcast:
+        return of(e.as<Broadcast>()->value);
       case ExprKind::Ramp: {
         auto* r = e.as<Ramp>();
         return fitting(of(r->base) + of(r->stride) * Interval::between(0, e->dtype.lanes - 1));
@@ -139,7 +149,8 @@ class IntervalQuery {
         if (c->callee == "reduce_min" || c->callee == "reduce_max") return of(c->args[0]);
         return Interval::of(dtype);
       }
-      default: return Interval::of(dtype);
+      default:
+        return Interval::of(dtype);
     }
   }
 
@@ -163,23 +174,36 @@ void append_inequalities(const Binary& b, std::vector<Affine>& out) {
     if (add_scaled(d, low, -1) && !__builtin_sub_overflow(d.constant, slack, &d.constant)) out.push_back(std::move(d));
   };
   switch (b.op) {
-    case BinaryOp::lt: return push(left, right, 1);
-    case BinaryOp::le: return push(left, right, 0);
-    case BinaryOp::gt: return push(right, left, 1);
-    case BinaryOp::ge: return push(right, left, 0);
-    case BinaryOp::eq: push(left, right, 0); return push(right, left, 0);
-    default: return;
+    case BinaryOp::lt:
+      return push(left, right, 1);
+    case BinaryOp::le:
+      return push(left, right, 0);
+    case BinaryOp::gt:
+      return push(right, left, 1);
+    case BinaryOp::ge:
+      return push(right, left, 0);
+    case BinaryOp::eq:
+      push(left, right, 0);
+      return push(right, left, 0);
+    default:
+      return;
   }
 }
 
 BinaryOp negated(BinaryOp op) {
   switch (op) {
-    case BinaryOp::lt: return BinaryOp::ge;
-    case BinaryOp::le: return BinaryOp::gt;
-    case BinaryOp::gt: return BinaryOp::le;
-    case BinaryOp::ge: return BinaryOp::lt;
-    case BinaryOp::eq: return BinaryOp::ne;
-    default: return BinaryOp::eq;
+    case BinaryOp::lt:
+      return BinaryOp::ge;
+    case BinaryOp::le:
+      return BinaryOp::gt;
+    case BinaryOp::gt:
+      return BinaryOp::le;
+    case BinaryOp::ge:
+      return BinaryOp::lt;
+    case BinaryOp::eq:
+      return BinaryOp::ne;
+    default:
+      return BinaryOp::eq;
   }
 }
 
@@ -232,7 +256,9 @@ void Bounds::bind(const VarRef& variable, const Range& domain) {
   }
 }
 
-void Bounds::bind(const VarRef& variable, const Interval& interval) { entries_.push_back({variable, interval, {}, {}, {}, {}, false}); }
+void Bounds::bind(const VarRef& variable, const Interval& interval) {
+  entries_.push_back({variable, interval, {}, {}, {}, {}, false});
+}
 
 void Bounds::bind_value(const VarRef& variable, const Expr& value) {
   Interval known = Interval::everything();
@@ -291,8 +317,12 @@ void Bounds::assume_nonnegative(const Affine& a) {
   inequalities_.push_back(a);
 }
 
-Interval Bounds::interval(const Expr& e) const { return IntervalQuery(*this).of(e); }
-Interval Bounds::interval(const Affine& a) const { return IntervalQuery(*this).of(a); }
+Interval Bounds::interval(const Expr& e) const {
+  return IntervalQuery(*this).of(e);
+}
+Interval Bounds::interval(const Affine& a) const {
+  return IntervalQuery(*this).of(a);
+}
 
 const Bounds::Entry* Bounds::find(const Var* variable) const {
   int at = position(variable);
@@ -360,8 +390,10 @@ bool may_wrap(const Bounds& bounds, const Expr& e, int& steps) {
       case BinaryOp::floor_div:
       case BinaryOp::floor_mod:
       case BinaryOp::min:
-      case BinaryOp::max: return any(b->a, b->b);
-      default: break;
+      case BinaryOp::max:
+        return any(b->a, b->b);
+      default:
+        break;
     }
   }
   Interval i = bounds.interval(e);

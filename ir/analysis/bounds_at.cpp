@@ -1,5 +1,5 @@
-#include "ir/error.h"
 #include "ir/analysis/regions.h"
+#include "ir/error.h"
 
 namespace lathe {
 namespace {

@@ -28,7 +28,8 @@ const BufferNode* storage(const Buffer& buffer) {
 bool identical_regions(const Region& a, const Region& b) {
   if (!(a.buffer == b.buffer) || a.ranges.size() != b.ranges.size()) return false;
   for (size_t d = 0; d < a.ranges.size(); ++d)
-    if (!identical(a.ranges[d].min, b.ranges[d].min) || !identical(a.ranges[d].extent, b.ranges[d].extent)) return false;
+    if (!identical(a.ranges[d].min, b.ranges[d].min) || !identical(a.ranges[d].extent, b.ranges[d].extent))
+      return false;
   return true;
 }
 
@@ -57,8 +58,8 @@ class SiteCollector : public AccessWalk {
     if (access.mask && access.mask->dtype.is_scalar()) site.guards.push_back(access.mask);
     if (!blocks_.empty()) site.block = blocks_.back();
     for (Site& known : sites) {
-      if (!(known.block == site.block) || !identical_regions(known.region, site.region) || known.guards != site.guards ||
-          known.inner.size() != site.inner.size())
+      if (!(known.block == site.block) || !identical_regions(known.region, site.region) ||
+          known.guards != site.guards || known.inner.size() != site.inner.size())
         continue;
       bool same_scope = true;
       for (size_t i = 0; i < known.inner.size(); ++i) same_scope &= known.inner[i].variable == site.inner[i].variable;
@@ -74,10 +75,12 @@ class SiteCollector : public AccessWalk {
   std::vector<Stmt> blocks_;
 };
 
-Expr renamed(const Expr& e, const Substitution& names) { return e && !names.empty() ? substitute(e, names) : e; }
+Expr renamed(const Expr& e, const Substitution& names) {
+  return e && !names.empty() ? substitute(e, names) : e;
+}
 
-/// Binds the loops of a site's scope under fresh names, puts in the values of its iters and Lets, and assumes its guards;
-/// returns what each variable became.
+/// Binds the loops of a site's scope under fresh names, puts in the values of its iters and Lets, and assumes its
+/// guards; returns what each variable became.
 Substitution enter_scope(Bounds& bounds, const Site& site, Substitution names) {
   for (const Bounds::Entry& entry : site.inner) {
     if (entry.value) {
@@ -114,7 +117,9 @@ struct Witness {
   Affine first, second;
 };
 
-bool identical_witness(const Witness& a, const Witness& b) { return equal(a.first, b.first) && equal(a.second, b.second); }
+bool identical_witness(const Witness& a, const Witness& b) {
+  return equal(a.first, b.first) && equal(a.second, b.second);
+}
 
 class Tester {
  public:
@@ -205,7 +210,8 @@ class Tester {
   }
 
   /// Of `whole` = x // c and `rest` = x % c the form x, as c * whole + rest.
-  static void append_joined(const Bounds& bounds, const Witness& whole, const Witness& rest, std::vector<Witness>& out) {
+  static void append_joined(const Bounds& bounds, const Witness& whole, const Witness& rest,
+                            std::vector<Witness>& out) {
     if (rest.first.terms.size() != 1 || !divides(whole.first)) return;
     const AffineTerm& t = rest.first.terms[0];
     auto* m = t.atom.as<Binary>();

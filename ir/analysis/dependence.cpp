@@ -47,7 +47,8 @@ class BlockCollector : public AccessWalk {
     Region* last = nullptr;
     size_t count = 0;
     for (Region& known : list) {
-      if (!(known.buffer == region.buffer) || known.provenance != region.provenance || known.block != region.block) continue;
+      if (!(known.buffer == region.buffer) || known.provenance != region.provenance || known.block != region.block)
+        continue;
       if (contains(known, region, around_)) return;
       last = &known;
       ++count;
@@ -67,9 +68,12 @@ class BlockCollector : public AccessWalk {
 
 std::string_view to_string(DependenceKind kind) {
   switch (kind) {
-    case DependenceKind::flow: return "flow";
-    case DependenceKind::anti: return "anti";
-    default: return "output";
+    case DependenceKind::flow:
+      return "flow";
+    case DependenceKind::anti:
+      return "anti";
+    default:
+      return "output";
   }
 }
 

@@ -39,10 +39,11 @@ struct CarriedDependence {
   bool is_reduction = false;
 };
 
-/// What keeps the iterations of `loop` (a For) from running in any order, or at once: at most `most` findings, none only if
-/// all accesses are proved disjoint. Decided by affine tests on the difference of two iterations: bounds, divisibility, and
-/// injectivity of index maps, also of those that split one index over several dimensions. Only buffers of which `considered`
-/// (null: all) is true are looked at: what each iteration is to have for itself need not be told apart.
+/// What keeps the iterations of `loop` (a For) from running in any order, or at once: at most `most` findings, none
+/// only if all accesses are proved disjoint. Decided by affine tests on the difference of two iterations: bounds,
+/// divisibility, and injectivity of index maps, also of those that split one index over several dimensions. Only
+/// buffers of which `considered` (null: all) is true are looked at: what each iteration is to have for itself need not
+/// be told apart.
 std::vector<CarriedDependence> carried_dependences(const Stmt& loop, const Bounds& outer = {}, size_t most = 1,
                                                    const std::function<bool(const Buffer&)>& considered = nullptr);
 

@@ -54,8 +54,8 @@ std::optional<std::int64_t> single_block(const Bounds& bounds, const Affine& x, 
   return std::nullopt;
 }
 
-/// x = c * whole + rest, where rest's constant lies in [0, c). `exact` holds terms that are multiples of c by what is known
-/// of their atoms.
+/// x = c * whole + rest, where rest's constant lies in [0, c). `exact` holds terms that are multiples of c by what is
+/// known of their atoms.
 struct Parts {
   Affine whole, exact, rest;
 };
@@ -69,8 +69,8 @@ Parts split(const Bounds& bounds, const Affine& x, std::int64_t c) {
       continue;
     }
     Interval known = bounds.interval(t.atom);
-    if (known.multiple_of > 1 && known.remainder == 0 && (known.multiple_of % c == 0 ||
-        (static_cast<__int128>(known.multiple_of) * t.coefficient) % c == 0))
+    if (known.multiple_of > 1 && known.remainder == 0 &&
+        (known.multiple_of % c == 0 || (static_cast<__int128>(known.multiple_of) * t.coefficient) % c == 0))
       parts.exact.terms.push_back(t);
     else
       parts.rest.terms.push_back(t);
@@ -123,7 +123,8 @@ Affine divide(const Bounds& bounds, const Affine& x, std::int64_t c, int effort)
     single.terms.push_back(t);
     single.lanes = t.atom->dtype.lanes;
     if (t.atom == lane_variable()) single.lanes = x.lanes;
-    if (!add_scaled(result, quotient_atom(single, BinaryOp::floor_div, c), 1)) return quotient_atom(x, BinaryOp::floor_div, c);
+    if (!add_scaled(result, quotient_atom(single, BinaryOp::floor_div, c), 1))
+      return quotient_atom(x, BinaryOp::floor_div, c);
   }
   if (auto block = single_block(bounds, parts.rest, c, effort)) {
     result.constant += *block;
@@ -207,7 +208,8 @@ std::optional<Division> divide_symbolic(const Bounds& bounds, const Affine& x, c
   room.constant -= 1;
   room.lanes = x.lanes;
   if (!add_scaled(room, result.remainder, -1)) return std::nullopt;
-  if (!prove_nonnegative(bounds, result.remainder, effort) || !prove_nonnegative(bounds, room, effort)) return std::nullopt;
+  if (!prove_nonnegative(bounds, result.remainder, effort) || !prove_nonnegative(bounds, room, effort))
+    return std::nullopt;
   return result;
 }
 
@@ -226,7 +228,8 @@ bool recombine_symbolic(const Bounds& bounds, Affine& a) {
     if (a.coefficient(whole) != t.coefficient) continue;
     Affine result = a;
     std::int64_t k = t.coefficient;
-    if (!add_term(result, t.atom, -k) || !add_term(result, whole, -k) || !add_scaled(result, to_affine(m->a), k)) continue;
+    if (!add_term(result, t.atom, -k) || !add_term(result, whole, -k) || !add_scaled(result, to_affine(m->a), k))
+      continue;
     a = std::move(result);
     return true;
   }

@@ -27,7 +27,7 @@ double largest(DType dtype) {
 double smallest(DType dtype) {
   if (dtype.bits == 64) return std::numeric_limits<double>::denorm_min();
   return dtype.bits == 32 || dtype.code == TypeCode::brain ? std::ldexp(1.0, -149) * (dtype.bits == 32 ? 1 : 65536.0)
-                                                            : std::ldexp(1.0, -24);
+                                                           : std::ldexp(1.0, -24);
 }
 
 /// The exponent of the lowest set bit; 0's is above all.
@@ -103,7 +103,8 @@ class Query {
     }
     bool exact = b.radius == 0 && (most == 0 || std::ilogb(most) + 1 - granularity(b) <= digits(dtype)) &&
                  granularity(b) >= std::ilogb(smallest(dtype));
-    if (!exact) b.radius = (b.radius + most * std::ldexp(1.0, -digits(dtype)) + smallest(dtype)) * (1 + std::ldexp(1.0, -40));
+    if (!exact)
+      b.radius = (b.radius + most * std::ldexp(1.0, -digits(dtype)) + smallest(dtype)) * (1 + std::ldexp(1.0, -40));
     return b;
   }
 
@@ -116,7 +117,8 @@ class Query {
     if (!known.min || !known.max || (is_u64 && *known.min < 0)) return b;
     b.low = static_cast<double>(*known.min);
     b.high = static_cast<double>(*known.max);
-    b.has_form = value->dtype.element() == i64 && std::max(std::fabs(b.low), std::fabs(b.high)) <= 0x1p53 && !may_wrap(bounds_, a);
+    b.has_form = value->dtype.element() == i64 && std::max(std::fabs(b.low), std::fabs(b.high)) <= 0x1p53 &&
+                 !may_wrap(bounds_, a);
     if (value->dtype.lanes > 1) {
       b.has_form = false;
       return rounded(std::move(b), dtype);
@@ -234,13 +236,16 @@ class Query {
     FloatBound x = of(b->a), y = of(b->b);
     auto is_constant = [](const FloatBound& f) { return f.has_form && f.terms.empty() && f.radius == 0; };
     switch (b->op) {
-      case BinaryOp::add: return add(x, y, 1, dtype);
-      case BinaryOp::sub: return add(x, y, -1, dtype);
+      case BinaryOp::add:
+        return add(x, y, 1, dtype);
+      case BinaryOp::sub:
+        return add(x, y, -1, dtype);
       case BinaryOp::mul:
         if (is_constant(y)) return scale(x, y.constant, dtype);
         if (is_constant(x)) return scale(y, x.constant, dtype);
         return product(x, y, dtype);
-      case BinaryOp::div: return quotient(x, y, dtype);
+      case BinaryOp::div:
+        return quotient(x, y, dtype);
       case BinaryOp::min:
       case BinaryOp::max: {
         bool least = b->op == BinaryOp::min;
@@ -253,7 +258,8 @@ class Query {
         r.high = least ? std::min(x.high, y.high) : std::max(x.high, y.high);
         return r;
       }
-      default: return FloatBound::unknown();
+      default:
+        return FloatBound::unknown();
     }
   }
 
@@ -267,7 +273,8 @@ class Query {
       return r;
     };
     switch (u->op) {
-      case UnaryOp::neg: return scale(x, -1, dtype);
+      case UnaryOp::neg:
+        return scale(x, -1, dtype);
       case UnaryOp::abs:
         if (x.low >= 0 && !x.may_be_nan) return x;
         if (x.high <= 0 && !x.may_be_nan) return scale(x, -1, dtype);
@@ -285,14 +292,18 @@ class Query {
         r.high = x.high > 0 ? round_to(dtype, std::sqrt(x.high)) : 0;
         return r;
       }
-      case UnaryOp::floor: return whole(x, monotone([](double v) { return std::floor(v); }), 0);
-      case UnaryOp::ceil: return whole(x, monotone([](double v) { return std::ceil(v); }), 1);
+      case UnaryOp::floor:
+        return whole(x, monotone([](double v) { return std::floor(v); }), 0);
+      case UnaryOp::ceil:
+        return whole(x, monotone([](double v) { return std::ceil(v); }), 1);
       case UnaryOp::trunc:
         if (x.low >= 0) return whole(x, monotone([](double v) { return std::floor(v); }), 0);
         if (x.high <= 0) return whole(x, monotone([](double v) { return std::ceil(v); }), 1);
         return exact_whole(x) ? x : monotone([](double v) { return std::trunc(v); });
-      case UnaryOp::round: return exact_whole(x) ? x : monotone([](double v) { return std::nearbyint(v); });
-      default: return FloatBound::unknown();
+      case UnaryOp::round:
+        return exact_whole(x) ? x : monotone([](double v) { return std::nearbyint(v); });
+      default:
+        return FloatBound::unknown();
     }
   }
 
@@ -325,13 +336,15 @@ class Query {
         std::int64_t step = known.multiple_of == 0 ? denominator : std::gcd(known.multiple_of, denominator);
         std::int64_t least = ((known.remainder % step) + step) % step;
         double near = x.radius * unit;
-        bool decided = x.radius == 0 || (static_cast<double>(least) >= near && static_cast<double>(step - least) > near);
+        bool decided =
+            x.radius == 0 || (static_cast<double>(least) >= near && static_cast<double>(step - least) > near);
         if (decided) {
           Affine quotient = divide(bounds_, scaled, denominator, quick_effort);
           r.has_form = true;
           r.radius = 0;
           r.terms.clear();
-          for (const AffineTerm& t : quotient.terms) r.terms.push_back({t.atom, sign(static_cast<double>(t.coefficient))});
+          for (const AffineTerm& t : quotient.terms)
+            r.terms.push_back({t.atom, sign(static_cast<double>(t.coefficient))});
           r.constant = sign(static_cast<double>(quotient.constant));
           return r;
         }
@@ -361,7 +374,8 @@ std::optional<Affine> integer_end(const FloatBound& b, const Bounds& bounds, boo
     if (given != wanted) {
       Interval known = bounds.interval(t.atom);
       if (!known.min || !known.max) return std::nullopt;
-      error += std::fabs(given - wanted) * std::max(std::fabs(double(*known.min)), std::fabs(double(*known.max))) * (1 + 0x1p-40);
+      error += std::fabs(given - wanted) * std::max(std::fabs(double(*known.min)), std::fabs(double(*known.max))) *
+               (1 + 0x1p-40);
     }
     if (!lathe::add_term(scaled, t.atom, static_cast<std::int64_t>(given))) return std::nullopt;
   }
@@ -381,7 +395,9 @@ FloatBound FloatBound::unknown() {
   return b;
 }
 
-FloatBound float_bound(const Expr& e, const Bounds& bounds) { return Query(bounds).of(e); }
+FloatBound float_bound(const Expr& e, const Bounds& bounds) {
+  return Query(bounds).of(e);
+}
 
 namespace {
 

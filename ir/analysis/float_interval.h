@@ -4,9 +4,9 @@
 namespace lathe {
 
 /// What is known of a float expression that is computed from integers. Where it is not NaN, its value lies in
-/// [low, high], and, when there is a form, within `radius` of sum(coefficient * atom) + constant: radius 0 says exactly that
-/// real number. Every rounding of the expression's own type is accounted for, no more: such floats are never contracted or
-/// reassociated.
+/// [low, high], and, when there is a form, within `radius` of sum(coefficient * atom) + constant: radius 0 says exactly
+/// that real number. Every rounding of the expression's own type is accounted for, no more: such floats are never
+/// contracted or reassociated.
 struct FloatBound {
   struct Term {
     Expr atom;  ///< i64

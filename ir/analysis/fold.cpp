@@ -5,7 +5,9 @@
 namespace lathe {
 namespace {
 
-Expr truth(bool value, DType like) { return IntImm::make(boolean.with_lanes(like.lanes), value); }
+Expr truth(bool value, DType like) {
+  return IntImm::make(boolean.with_lanes(like.lanes), value);
+}
 
 Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
   using U = std::uint64_t;
@@ -13,9 +15,12 @@ Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
   auto make = [&](U value) { return IntImm::make(dtype, wrap_integer(dtype, static_cast<std::int64_t>(value))); };
   bool less = is_unsigned ? U(a) < U(b) : a < b;
   switch (op) {
-    case BinaryOp::add: return make(U(a) + U(b));
-    case BinaryOp::sub: return make(U(a) - U(b));
-    case BinaryOp::mul: return make(U(a) * U(b));
+    case BinaryOp::add:
+      return make(U(a) + U(b));
+    case BinaryOp::sub:
+      return make(U(a) - U(b));
+    case BinaryOp::mul:
+      return make(U(a) * U(b));
     case BinaryOp::floor_div:
     case BinaryOp::floor_mod: {
       if (b == 0) return make(0);
@@ -26,11 +31,16 @@ Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
       if (r != 0 && (r < 0) != (b < 0)) --q, r += b;
       return make(U(quotient ? q : r));
     }
-    case BinaryOp::min: return make(U(less ? a : b));
-    case BinaryOp::max: return make(U(less ? b : a));
-    case BinaryOp::bit_and: return make(U(a) & U(b));
-    case BinaryOp::bit_or: return make(U(a) | U(b));
-    case BinaryOp::bit_xor: return make(U(a) ^ U(b));
+    case BinaryOp::min:
+      return make(U(less ? a : b));
+    case BinaryOp::max:
+      return make(U(less ? b : a));
+    case BinaryOp::bit_and:
+      return make(U(a) & U(b));
+    case BinaryOp::bit_or:
+      return make(U(a) | U(b));
+    case BinaryOp::bit_xor:
+      return make(U(a) ^ U(b));
     case BinaryOp::shl:
     case BinaryOp::shr: {
       // The count is read as unsigned, at the operand's own width.
@@ -39,38 +49,62 @@ Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
       if (is_unsigned) return make(count >= dtype.bits ? 0 : U(a) >> count);
       return make(U(a >> (count >= dtype.bits ? 63 : count)));
     }
-    case BinaryOp::eq: return truth(a == b, dtype);
-    case BinaryOp::ne: return truth(a != b, dtype);
-    case BinaryOp::lt: return truth(less, dtype);
-    case BinaryOp::le: return truth(less || a == b, dtype);
-    case BinaryOp::gt: return truth(!less && a != b, dtype);
-    case BinaryOp::ge: return truth(!less, dtype);
-    case BinaryOp::logical_and: return truth(a && b, dtype);
-    case BinaryOp::logical_or: return truth(a || b, dtype);
-    default: return nullptr;
+    case BinaryOp::eq:
+      return truth(a == b, dtype);
+    case BinaryOp::ne:
+      return truth(a != b, dtype);
+    case BinaryOp::lt:
+      return truth(less, dtype);
+    case BinaryOp::le:
+      return truth(less || a == b, dtype);
+    case BinaryOp::gt:
+      return truth(!less && a != b, dtype);
+    case BinaryOp::ge:
+      return truth(!less, dtype);
+    case BinaryOp::logical_and:
+      return truth(a && b, dtype);
+    case BinaryOp::logical_or:
+      return truth(a || b, dtype);
+    default:
+      return nullptr;
   }
 }
 
 Expr fold_floats(BinaryOp op, DType dtype, double a, double b) {
-  // One operation in double, rounded once more: exact for formats of at most 24 digits (53 >= 2 * 24 + 2; Figueroa 1995).
+  // One operation in double, rounded once more: exact for formats of at most 24 digits (53 >= 2 * 24 + 2; Figueroa
+  // 1995).
   auto make = [&](double value) { return FloatImm::make(dtype, round_to(dtype.element(), value)); };
   bool unordered = std::isnan(a) || std::isnan(b);
   bool less = a < b || (a == b && std::signbit(a) && !std::signbit(b));
   switch (op) {
-    case BinaryOp::add: return make(a + b);
-    case BinaryOp::sub: return make(a - b);
-    case BinaryOp::mul: return make(a * b);
-    case BinaryOp::div: return make(a / b);
-    case BinaryOp::min: return make(unordered ? NAN : less ? a : b);
-    case BinaryOp::max: return make(unordered ? NAN : less ? b : a);
-    case BinaryOp::copysign: return make(std::copysign(a, b));
-    case BinaryOp::eq: return truth(a == b, dtype);
-    case BinaryOp::ne: return truth(a != b, dtype);
-    case BinaryOp::lt: return truth(a < b, dtype);
-    case BinaryOp::le: return truth(a <= b, dtype);
-    case BinaryOp::gt: return truth(a > b, dtype);
-    case BinaryOp::ge: return truth(a >= b, dtype);
-    default: return nullptr;
+    case BinaryOp::add:
+      return make(a + b);
+    case BinaryOp::sub:
+      return make(a - b);
+    case BinaryOp::mul:
+      return make(a * b);
+    case BinaryOp::div:
+      return make(a / b);
+    case BinaryOp::min:
+      return make(unordered ? NAN : less ? a : b);
+    case BinaryOp::max:
+      return make(unordered ? NAN : less ? b : a);
+    case BinaryOp::copysign:
+      return make(std::copysign(a, b));
+    case BinaryOp::eq:
+      return truth(a == b, dtype);
+    case BinaryOp::ne:
+      return truth(a != b, dtype);
+    case BinaryOp::lt:
+      return truth(a < b, dtype);
+    case BinaryOp::le:
+      return truth(a <= b, dtype);
+    case BinaryOp::gt:
+      return truth(a > b, dtype);
+    case BinaryOp::ge:
+      return truth(a >= b, dtype);
+    default:
+      return nullptr;
   }
 }
 
@@ -89,36 +123,55 @@ Expr scalar_of(const Expr& e) {
   return nullptr;
 }
 
-Expr zero(DType dtype) { return dtype.is_float() ? FloatImm::make(dtype, 0.0) : IntImm::make(dtype, 0); }
+Expr zero(DType dtype) {
+  return dtype.is_float() ? FloatImm::make(dtype, 0.0) : IntImm::make(dtype, 0);
+}
 
 Expr fold_unary(UnaryOp op, const Expr& a) {
   DType dtype = a->dtype;
   if (const std::int64_t* i = as_int(a)) {
     auto make = [&](std::uint64_t v) { return IntImm::make(dtype, wrap_integer(dtype, static_cast<std::int64_t>(v))); };
     switch (op) {
-      case UnaryOp::neg: return make(0 - std::uint64_t(*i));
-      case UnaryOp::bit_not: return make(~std::uint64_t(*i));
-      case UnaryOp::abs: return make(*i < 0 && !dtype.is_unsigned() ? 0 - std::uint64_t(*i) : std::uint64_t(*i));
-      case UnaryOp::logical_not: return truth(*i == 0, dtype);
-      default: return nullptr;
+      case UnaryOp::neg:
+        return make(0 - std::uint64_t(*i));
+      case UnaryOp::bit_not:
+        return make(~std::uint64_t(*i));
+      case UnaryOp::abs:
+        return make(*i < 0 && !dtype.is_unsigned() ? 0 - std::uint64_t(*i) : std::uint64_t(*i));
+      case UnaryOp::logical_not:
+        return truth(*i == 0, dtype);
+      default:
+        return nullptr;
     }
   }
   const double* f = as_float(a);
   if (!f) return nullptr;
   auto make = [&](double v) { return FloatImm::make(dtype, round_to(dtype.element(), v)); };
   switch (op) {
-    case UnaryOp::neg: return make(-*f);
-    case UnaryOp::abs: return make(std::fabs(*f));
-    case UnaryOp::sqrt: return make(std::sqrt(*f));
-    case UnaryOp::floor: return make(std::floor(*f));
-    case UnaryOp::ceil: return make(std::ceil(*f));
-    case UnaryOp::trunc: return make(std::trunc(*f));
-    case UnaryOp::round: return make(std::nearbyint(*f));
-    case UnaryOp::is_nan: return truth(std::isnan(*f), dtype);
-    case UnaryOp::is_inf: return truth(std::isinf(*f), dtype);
-    case UnaryOp::is_finite: return truth(std::isfinite(*f), dtype);
-    case UnaryOp::signbit: return truth(std::signbit(*f), dtype);
-    default: return nullptr;
+    case UnaryOp::neg:
+      return make(-*f);
+    case UnaryOp::abs:
+      return make(std::fabs(*f));
+    case UnaryOp::sqrt:
+      return make(std::sqrt(*f));
+    case UnaryOp::floor:
+      return make(std::floor(*f));
+    case UnaryOp::ceil:
+      return make(std::ceil(*f));
+    case UnaryOp::trunc:
+      return make(std::trunc(*f));
+    case UnaryOp::round:
+      return make(std::nearbyint(*f));
+    case UnaryOp::is_nan:
+      return truth(std::isnan(*f), dtype);
+    case UnaryOp::is_inf:
+      return truth(std::isinf(*f), dtype);
+    case UnaryOp::is_finite:
+      return truth(std::isfinite(*f), dtype);
+    case UnaryOp::signbit:
+      return truth(std::signbit(*f), dtype);
+    default:
+      return nullptr;
   }
 }
 

@@ -3,8 +3,8 @@
 
 namespace lathe {
 
-/// Constant folding with the semantics of ir/expr.h, lane by lane alike. Each returns null when an operand is no constant,
-/// when the result is not exactly determined there (float to integer out of range), or when the operation is
+/// Constant folding with the semantics of ir/expr.h, lane by lane alike. Each returns null when an operand is no
+/// constant, when the result is not exactly determined there (float to integer out of range), or when the operation is
 /// transcendental: only IEEE-exact float operations are folded, in the precision of their type.
 Expr fold_unary(UnaryOp op, const Expr& a);
 Expr fold_binary(BinaryOp op, const Expr& a, const Expr& b);
@@ -12,7 +12,8 @@ Expr fold_cast(DType to, const Expr& value);
 
 /// The value of a scalar or broadcast float constant; null otherwise.
 const double* as_float(const Expr& e);
-/// The scalar that every lane of `e` holds, when its form says so (Broadcast, or a constant of vector type); null otherwise.
+/// The scalar that every lane of `e` holds, when its form says so (Broadcast, or a constant of vector type); null
+/// otherwise.
 Expr scalar_of(const Expr& e);
 /// 0 or false of any type.
 Expr zero(DType dtype);

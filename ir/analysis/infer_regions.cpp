@@ -23,7 +23,8 @@ class RegionCollector : public AccessWalk {
     Region* last = nullptr;
     size_t boxes = 0;
     for (Region& known : list) {
-      if (!(known.buffer == region.buffer) || known.provenance != region.provenance || known.block != region.block) continue;
+      if (!(known.buffer == region.buffer) || known.provenance != region.provenance || known.block != region.block)
+        continue;
       if (auto box = decided_box(known, region)) {
         known = std::move(*box);
         return;
@@ -39,8 +40,8 @@ class RegionCollector : public AccessWalk {
   }
 
  private:
-  /// The bounding box, where it is known which of the two begins first, and which ends last, in every dimension: x[i] and
-  /// x[n - i] stay two elements rather than become what lies between them.
+  /// The bounding box, where it is known which of the two begins first, and which ends last, in every dimension: x[i]
+  /// and x[n - i] stay two elements rather than become what lies between them.
   std::optional<Region> decided_box(const Region& a, const Region& b) const {
     Region box = a;
     for (size_t d = 0; d < a.ranges.size(); ++d) {
@@ -79,7 +80,8 @@ std::vector<Region> with_hints(const std::vector<Region>& declared, std::vector<
     if (r.provenance != Provenance::inferred) result.push_back(r);
   size_t hints = result.size();
   for (Region& r : inferred) {
-    bool governed = std::any_of(result.begin(), result.begin() + hints, [&](const Region& h) { return h.buffer == r.buffer; });
+    bool governed =
+        std::any_of(result.begin(), result.begin() + hints, [&](const Region& h) { return h.buffer == r.buffer; });
     if (!governed) result.push_back(std::move(r));
   }
   return result;
@@ -91,7 +93,8 @@ bool identical_regions(const std::vector<Region>& a, const std::vector<Region>& 
     if (!(a[i].buffer == b[i].buffer) || a[i].provenance != b[i].provenance || a[i].block != b[i].block) return false;
     if (a[i].ranges.size() != b[i].ranges.size()) return false;
     for (size_t d = 0; d < a[i].ranges.size(); ++d)
-      if (!identical(a[i].ranges[d].min, b[i].ranges[d].min) || !identical(a[i].ranges[d].extent, b[i].ranges[d].extent))
+      if (!identical(a[i].ranges[d].min, b[i].ranges[d].min) ||
+          !identical(a[i].ranges[d].extent, b[i].ranges[d].extent))
         return false;
   }
   return true;
@@ -111,7 +114,8 @@ class Inference {
         Stmt body = rewrite(loop->body);
         bounds_.rollback(mark);
         if (body == loop->body) return s;
-        return For::make(loop->variable, loop->min, loop->extent, loop->for_kind, body, loop->annotations, loop->thread_axis);
+        return For::make(loop->variable, loop->min, loop->extent, loop->for_kind, body, loop->annotations,
+                         loop->thread_axis);
       }
       case StmtKind::Let: {
         auto* let = s.as<Let>();
@@ -148,7 +152,8 @@ class Inference {
         bool changed = !(f.body == s.as<Block>()->f.body) || !(f.init == s.as<Block>()->f.init);
         return infer_regions(changed ? Block::make(std::move(f)) : s, bounds_);
       }
-      default: return s;
+      default:
+        return s;
     }
   }
 
@@ -164,8 +169,12 @@ std::vector<Region> collect(const Stmt& body, const Bounds& outer, bool writes) 
 
 }  // namespace
 
-std::vector<Region> read_regions(const Stmt& body, const Bounds& outer) { return collect(body, outer, false); }
-std::vector<Region> write_regions(const Stmt& body, const Bounds& outer) { return collect(body, outer, true); }
+std::vector<Region> read_regions(const Stmt& body, const Bounds& outer) {
+  return collect(body, outer, false);
+}
+std::vector<Region> write_regions(const Stmt& body, const Bounds& outer) {
+  return collect(body, outer, true);
+}
 
 Stmt infer_regions(const Stmt& block, const Bounds& outer) {
   const Block::Fields& f = block.as<Block>()->f;
@@ -175,7 +184,9 @@ Stmt infer_regions(const Stmt& block, const Bounds& outer) {
   collector.walk(f.init);
   collector.walk(f.body);
   auto own = [&](std::vector<Region> regions) {
-    std::erase_if(regions, [&](const Region& r) { return std::find(f.allocs.begin(), f.allocs.end(), r.buffer) != f.allocs.end(); });
+    std::erase_if(regions, [&](const Region& r) {
+      return std::find(f.allocs.begin(), f.allocs.end(), r.buffer) != f.allocs.end();
+    });
     return regions;
   };
   std::vector<Region> reads = with_hints(f.reads, own(std::move(collector.reads)));

@@ -54,7 +54,9 @@ Interval aligned(Interval i, Wide multiple_of, Wide remainder) {
   return i;
 }
 
-std::int64_t greatest_divisor(std::int64_t a, std::int64_t b) { return a == 1 || b == 1 ? 1 : std::gcd(a, b); }
+std::int64_t greatest_divisor(std::int64_t a, std::int64_t b) {
+  return a == 1 || b == 1 ? 1 : std::gcd(a, b);
+}
 
 }  // namespace
 
@@ -81,7 +83,9 @@ Interval operator+(const Interval& a, const Interval& b) {
   return aligned(r, greatest_divisor(a.multiple_of, b.multiple_of), Wide(a.remainder) + b.remainder);
 }
 
-Interval operator-(const Interval& a, const Interval& b) { return a + b * Interval::point(-1); }
+Interval operator-(const Interval& a, const Interval& b) {
+  return a + b * Interval::point(-1);
+}
 
 Interval operator*(const Interval& a, const Interval& b) {
   if (b.is_point() && !a.is_point()) return b * a;

@@ -36,9 +36,9 @@ Interval unite(const Interval& a, const Interval& b);
 /// Values in both; when there are none, some interval.
 Interval intersect(const Interval& a, const Interval& b);
 
-/// What is known of variables at a place in a program: constant intervals, and for loop variables and iters their symbolic
-/// domain; plus conditions that hold there (predicates of enclosing blocks and Ifs). Later knowledge of a variable refines
-/// nothing of the earlier: it replaces it.
+/// What is known of variables at a place in a program: constant intervals, and for loop variables and iters their
+/// symbolic domain; plus conditions that hold there (predicates of enclosing blocks and Ifs). Later knowledge of a
+/// variable refines nothing of the earlier: it replaces it.
 class Bounds {
  public:
   Bounds() = default;
@@ -64,9 +64,9 @@ class Bounds {
   struct Entry {
     VarRef variable;
     Interval interval;
-    Range domain;      ///< null exprs when bound without
-    Affine low, high;  ///< first and last value of `domain`
-    Expr value;        ///< null unless Let-bound
+    Range domain;           ///< null exprs when bound without
+    Affine low, high;       ///< first and last value of `domain`
+    Expr value;             ///< null unless Let-bound
     bool narrowed = false;  ///< repeats an earlier entry with what an assumption added
     bool has_domain() const { return bool(domain.extent); }
   };
@@ -96,7 +96,8 @@ class Bounds {
   std::vector<Affine> inequalities_;
 };
 
-/// Could arithmetic on `e` leave 64 bits? True of i64 data (loads, casts, ..) of unknown size; indices never do, by contract.
+/// Could arithmetic on `e` leave 64 bits? True of i64 data (loads, casts, ..) of unknown size; indices never do, by
+/// contract.
 bool may_wrap(const Bounds& bounds, const Affine& a);
 bool may_wrap(const Bounds& bounds, const Expr& e);
 

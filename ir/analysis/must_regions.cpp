@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "ir/analysis/access_walk.h"
-#include "ir/analysis/relax.h"
 #include "ir/analysis/regions.h"
+#include "ir/analysis/relax.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/visitor.h"
 
@@ -64,7 +64,8 @@ class MustCollector : public AccessWalk {
       });
       if (bound == a.terms.end()) return a;
       AffineTerm t = *bound;
-      if (!add_term(a, t.atom, -t.coefficient) || !add_scaled(a, to_affine(*bounds_.value(t.atom.as<Var>())), t.coefficient))
+      if (!add_term(a, t.atom, -t.coefficient) ||
+          !add_scaled(a, to_affine(*bounds_.value(t.atom.as<Var>())), t.coefficient))
         return std::nullopt;
     }
     return std::nullopt;
@@ -129,7 +130,8 @@ class MustCollector : public AccessWalk {
         continue;
       }
       const Bounds::Entry* entry = bounds_.find(v);
-      if (!entry->has_domain() || relaxation.is_inner(entry->low) || relaxation.is_inner(entry->high)) return std::nullopt;
+      if (!entry->has_domain() || relaxation.is_inner(entry->low) || relaxation.is_inner(entry->high))
+        return std::nullopt;
       Affine extent = entry->high;
       if (!add_scaled(extent, entry->low, -1)) return std::nullopt;
       extent.constant += 1;
@@ -160,10 +162,11 @@ class MustCollector : public AccessWalk {
   }
 
   /// Narrows the box to where `condition` holds; false when that is no box.
-  bool apply(const Expr& condition, const std::vector<Affine>& indices, Relaxation& relaxation, std::vector<Expr>& begins,
-             std::vector<Expr>& ends) {
+  bool apply(const Expr& condition, const std::vector<Affine>& indices, Relaxation& relaxation,
+             std::vector<Expr>& begins, std::vector<Expr>& ends) {
     auto* b = condition.as<Binary>();
-    if (!b || !is_comparison(b->op) || b->op == BinaryOp::eq || b->op == BinaryOp::ne || b->a->dtype.element() != i64) return false;
+    if (!b || !is_comparison(b->op) || b->op == BinaryOp::eq || b->op == BinaryOp::ne || b->a->dtype.element() != i64)
+      return false;
     auto left = expanded(b->a), right = expanded(b->b);
     if (!left || !right || may_wrap(bounds_, *left) || may_wrap(bounds_, *right)) return false;
     if (b->op == BinaryOp::gt || b->op == BinaryOp::ge) std::swap(left, right);

@@ -40,7 +40,8 @@ class Prover {
     if (subtractions > 0 && subtract_known(d, subtractions)) return true;
     // Rewrites that lose nothing come first, then the ones that may.
     for (size_t i = 0; i < d.terms.size(); ++i)
-      if (auto choice = min_max(d, i)) return *choice == BinaryOp::logical_and ? both(d, i, subtractions) : either(d, i, subtractions);
+      if (auto choice = min_max(d, i))
+        return *choice == BinaryOp::logical_and ? both(d, i, subtractions) : either(d, i, subtractions);
     if (eliminate_division(d, subtractions) || eliminate_symbolic_division(d, subtractions)) return true;
     if (eliminate_variable(d, subtractions)) return true;
     return eliminate_modulo(d, subtractions);
@@ -54,7 +55,8 @@ class Prover {
       const Expr* value = v ? bounds_.value(v) : nullptr;
       if (!value || !(v->dtype == i64)) continue;
       Affine result = d;
-      if (!add_term(result, t.atom, -t.coefficient) || !add_scaled(result, to_affine(*value), t.coefficient)) return false;
+      if (!add_term(result, t.atom, -t.coefficient) || !add_scaled(result, to_affine(*value), t.coefficient))
+        return false;
       d = std::move(result);
       return true;
     }
@@ -221,7 +223,8 @@ class Prover {
       std::int64_t scaled;
       if (!c || *c <= 0 || __builtin_mul_overflow(t.coefficient, -*c, &scaled)) continue;
       Affine result = d;
-      if (!add_term(result, t.atom, -t.coefficient) || !add_scaled(result, to_affine(modulo->a), t.coefficient)) continue;
+      if (!add_term(result, t.atom, -t.coefficient) || !add_scaled(result, to_affine(modulo->a), t.coefficient))
+        continue;
       if (!add_term(result, Binary::make(BinaryOp::floor_div, modulo->a, modulo->b), scaled)) continue;
       return nonnegative(std::move(result), subtractions);
     }

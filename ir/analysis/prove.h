@@ -7,8 +7,8 @@ namespace lathe {
 inline constexpr int quick_effort = 40, full_effort = 600;
 
 /// True only if `d` >= 0 for all values that `bounds` allows. Lower bounds are substituted for atoms, one after another
-/// (loop variables by their symbolic domains, innermost first; floor_div by its defining inequalities; min and max by their
-/// operands), and known inequalities subtracted, until intervals decide.
+/// (loop variables by their symbolic domains, innermost first; floor_div by its defining inequalities; min and max by
+/// their operands), and known inequalities subtracted, until intervals decide.
 bool prove_nonnegative(const Bounds& bounds, const Affine& d, int effort = full_effort);
 
 enum class Truth : std::uint8_t { unknown, yes, no };

@@ -5,7 +5,9 @@
 
 namespace lathe {
 
-Expr simplify(const Expr& e, const Bounds& bounds) { return ExprSimplifier(bounds).simplify(e); }
+Expr simplify(const Expr& e, const Bounds& bounds) {
+  return ExprSimplifier(bounds).simplify(e);
+}
 
 bool proves(const Bounds& bounds, const Expr& condition) {
   if (!condition) return true;

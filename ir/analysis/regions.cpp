@@ -19,9 +19,15 @@ bool is_whole_domain_point(const Bounds& bounds, const Range& r, const Expr& sha
   return domain && is_int(domain->min, 0) && identical(domain->extent, shape);
 }
 
-Expr smaller(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(min(a, b)); }
-Expr larger(ExprSimplifier& s, const Expr& a, const Expr& b) { return s.simplify(max(a, b)); }
-Expr end_of(const Range& r) { return r.min + r.extent; }
+Expr smaller(ExprSimplifier& s, const Expr& a, const Expr& b) {
+  return s.simplify(min(a, b));
+}
+Expr larger(ExprSimplifier& s, const Expr& a, const Expr& b) {
+  return s.simplify(max(a, b));
+}
+Expr end_of(const Range& r) {
+  return r.min + r.extent;
+}
 
 bool proper(const Bounds& bounds, const Expr& extent) {
   Interval known = bounds.interval(extent);

@@ -6,18 +6,19 @@
 
 namespace lathe {
 
-/// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within are
-/// relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single element is
-/// not, for it is touched only where it exists (masks, Ifs). In order of first access; regions of one buffer and provenance
-/// become one where it is decided which begins first and which ends last, and at most four stay apart. A hint on an inner
-/// block replaces what would be inferred there. Buffers that are allocated within do not appear.
+/// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within
+/// are relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single
+/// element is not, for it is touched only where it exists (masks, Ifs). In order of first access; regions of one buffer
+/// and provenance become one where it is decided which begins first and which ends last, and at most four stay apart. A
+/// hint on an inner block replaces what would be inferred there. Buffers that are allocated within do not appear.
 std::vector<Region> read_regions(const Stmt& body, const Bounds& outer = {});
 std::vector<Region> write_regions(const Stmt& body, const Bounds& outer = {});
-/// Regions whose every element `body` writes for sure, whatever masks, predicates and Ifs say: subsets, always inferred;
-/// several a buffer where their union is no box. Nothing is said of elements outside.
+/// Regions whose every element `body` writes for sure, whatever masks, predicates and Ifs say: subsets, always
+/// inferred; several a buffer where their union is no box. Nothing is said of elements outside.
 std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer = {});
 
-/// The Func with `reads` and `writes` of every Block inferred again, from the inside out; hints (checked, trusted) stay.
+/// The Func with `reads` and `writes` of every Block inferred again, from the inside out; hints (checked, trusted)
+/// stay.
 Func infer_regions(const Func& func);
 /// The same for one block, under what holds around it. Inner blocks stay as they are.
 Stmt infer_regions(const Stmt& block, const Bounds& outer);
@@ -25,7 +26,8 @@ Stmt infer_regions(const Stmt& block, const Bounds& outer);
 /// What holds at `place`, a statement of `func`: facts, the loops, iters, Lets, predicates and Ifs around it.
 Bounds bounds_at(const Func& func, const Stmt& place);
 
-/// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer where that widened it.
+/// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer where that widened
+/// it.
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer);
 /// As above; `around` is `bounds` as it was at the mark, kept by whoever relaxes many.
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer, const Bounds& around);

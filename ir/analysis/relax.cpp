@@ -22,16 +22,22 @@ std::optional<Affine> constant_end(const Interval& interval, bool greatest) {
 bool Relaxation::is_inner(const Expr& e) const {
   switch (e->kind) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm: return false;
-    case ExprKind::Var: return e == lane_variable() || bounds_.bound_since(outer_, e.as<Var>());
-    case ExprKind::Unary: return is_inner(e.as<Unary>()->a);
-    case ExprKind::Binary: return is_inner(e.as<Binary>()->a) || is_inner(e.as<Binary>()->b);
+    case ExprKind::FloatImm:
+      return false;
+    case ExprKind::Var:
+      return e == lane_variable() || bounds_.bound_since(outer_, e.as<Var>());
+    case ExprKind::Unary:
+      return is_inner(e.as<Unary>()->a);
+    case ExprKind::Binary:
+      return is_inner(e.as<Binary>()->a) || is_inner(e.as<Binary>()->b);
     case ExprKind::Select: {
       auto* s = e.as<Select>();
       return is_inner(s->condition) || is_inner(s->when_true) || is_inner(s->when_false);
     }
-    case ExprKind::Cast: return is_inner(e.as<Cast>()->value);
-    default: return true;  // vectors, and what depends on memory
+    case ExprKind::Cast:
+      return is_inner(e.as<Cast>()->value);
+    default:
+      return true;  // vectors, and what depends on memory
   }
 }
 
@@ -75,8 +81,10 @@ std::optional<Affine> Relaxation::end(Affine a, bool greatest) {
     bool want_greatest = (t.coefficient > 0) == greatest;
     if (!add_term(a, t.atom, -t.coefficient)) return std::nullopt;
     if (auto* s = t.atom.as<Select>(); s && s->when_true->dtype.lanes == 1)
-      return with_arms(a, s->when_true, s->when_false, t.coefficient, greatest, greatest ? BinaryOp::max : BinaryOp::min);
-    if (auto* b = t.atom.as<Binary>(); b && (b->op == BinaryOp::min || b->op == BinaryOp::max) && t.atom->dtype.lanes == 1) {
+      return with_arms(a, s->when_true, s->when_false, t.coefficient, greatest,
+                       greatest ? BinaryOp::max : BinaryOp::min);
+    if (auto* b = t.atom.as<Binary>();
+        b && (b->op == BinaryOp::min || b->op == BinaryOp::max) && t.atom->dtype.lanes == 1) {
       BinaryOp combine = (b->op == BinaryOp::min) == (t.coefficient > 0) ? BinaryOp::min : BinaryOp::max;
       return with_arms(a, b->a, b->b, t.coefficient, greatest, combine);
     }
@@ -101,7 +109,8 @@ std::optional<Affine> Relaxation::end(Affine a, bool greatest) {
 std::optional<Affine> Relaxation::with_arms(const Affine& rest, const Expr& a, const Expr& b, std::int64_t coefficient,
                                             bool greatest, BinaryOp combine) {
   Affine left = rest, right = rest;
-  if (!add_scaled(left, to_affine(a), coefficient) || !add_scaled(right, to_affine(b), coefficient)) return std::nullopt;
+  if (!add_scaled(left, to_affine(a), coefficient) || !add_scaled(right, to_affine(b), coefficient))
+    return std::nullopt;
   auto x = end(std::move(left), greatest), y = end(std::move(right), greatest);
   // Of a minimum either arm alone is an upper bound, of a maximum a lower one; the tighter end needs both.
   bool either = (combine == BinaryOp::min) == greatest;
@@ -170,7 +179,8 @@ std::optional<Affine> Relaxation::atom_end(const Expr& atom, int lanes, bool gre
     // Within one block of the divisor the remainder grows with the dividend.
     auto low = end(to_affine(b->a), false), high = end(to_affine(b->a), true);
     if (low && high && positive.is_point()) {
-      Affine first = divide(bounds_, *low, *positive.min, quick_effort), last = divide(bounds_, *high, *positive.min, quick_effort);
+      Affine first = divide(bounds_, *low, *positive.min, quick_effort),
+             last = divide(bounds_, *high, *positive.min, quick_effort);
       if (equal(first, last)) return remainder(bounds_, greatest ? *high : *low, *positive.min, quick_effort);
     }
     if (!greatest) return Affine::of(0);

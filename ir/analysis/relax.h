@@ -3,14 +3,15 @@
 
 namespace lathe {
 
-/// The least and the greatest value of an index, both inclusive, as functions of outer variables. A null end is unknown.
+/// The least and the greatest value of an index, both inclusive, as functions of outer variables. A null end is
+/// unknown.
 struct SymbolicRange {
   Expr low, high;
 };
 
-/// Frees index expressions from inner variables: those that `bounds` learned after `outer` was marked. Loop variables go by
-/// their symbolic domains, Let-bound ones by their values, lanes by their count, floor_div, min, max and select by
-/// monotonicity, whatever else by its constant interval.
+/// Frees index expressions from inner variables: those that `bounds` learned after `outer` was marked. Loop variables
+/// go by their symbolic domains, Let-bound ones by their values, lanes by their count, floor_div, min, max and select
+/// by monotonicity, whatever else by its constant interval.
 class Relaxation {
  public:
   Relaxation(const Bounds& bounds, const Bounds::Mark& outer) : bounds_(bounds), outer_(outer) {}
@@ -24,8 +25,8 @@ class Relaxation {
   bool is_inner(const Affine& a) const;
 
  private:
-  std::optional<Affine> with_arms(const Affine& rest, const Expr& a, const Expr& b, std::int64_t coefficient, bool greatest,
-                                  BinaryOp combine);
+  std::optional<Affine> with_arms(const Affine& rest, const Expr& a, const Expr& b, std::int64_t coefficient,
+                                  bool greatest, BinaryOp combine);
   /// The end of one atom that is no plain variable.
   std::optional<Affine> atom_end(const Expr& atom, int lanes, bool greatest);
 

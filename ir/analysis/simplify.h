@@ -4,12 +4,13 @@
 
 namespace lathe {
 
-/// An equal expression in a normal form: constants folded; i64 sums in a canonical affine order; floor_div, floor_mod, min,
-/// max, select and comparisons decided where `bounds` decides them; ramps and broadcasts of affine indices kept as a single
-/// Ramp. Floats are folded only where the result is exact for every input (x*1, select of a constant), never reassociated.
+/// An equal expression in a normal form: constants folded; i64 sums in a canonical affine order; floor_div, floor_mod,
+/// min, max, select and comparisons decided where `bounds` decides them; ramps and broadcasts of affine indices kept as
+/// a single Ramp. Floats are folded only where the result is exact for every input (x*1, select of a constant), never
+/// reassociated.
 Expr simplify(const Expr& e, const Bounds& bounds = {});
-/// The same below a statement, with loop and iter domains known inside; loops of extent 0 go, of extent 1 become their body,
-/// decided Ifs become their arm.
+/// The same below a statement, with loop and iter domains known inside; loops of extent 0 go, of extent 1 become their
+/// body, decided Ifs become their arm.
 Stmt simplify(const Stmt& s, const Bounds& bounds = {});
 
 /// True only if the bool `condition` (scalar or every lane) holds for all values that `bounds` allows.

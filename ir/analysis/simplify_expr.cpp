@@ -11,14 +11,24 @@
 namespace lathe {
 namespace {
 
-Expr truth(bool value, int lanes) { return IntImm::make(boolean.with_lanes(lanes), value); }
+Expr truth(bool value, int lanes) {
+  return IntImm::make(boolean.with_lanes(lanes), value);
+}
 
-bool is_true(const Expr& e) { return e->dtype.is_bool() && is_int(e, 1); }
-bool is_false(const Expr& e) { return e->dtype.is_bool() && is_int(e, 0); }
+bool is_true(const Expr& e) {
+  return e->dtype.is_bool() && is_int(e, 1);
+}
+bool is_false(const Expr& e) {
+  return e->dtype.is_bool() && is_int(e, 0);
+}
 
-bool is_i64(const Expr& e) { return e->dtype.element() == i64; }
+bool is_i64(const Expr& e) {
+  return e->dtype.element() == i64;
+}
 
-Expr widen(const Expr& scalar, int lanes) { return lanes > 1 ? Broadcast::make(scalar, lanes) : scalar; }
+Expr widen(const Expr& scalar, int lanes) {
+  return lanes > 1 ? Broadcast::make(scalar, lanes) : scalar;
+}
 
 void append_conjuncts(const Expr& e, BinaryOp op, std::vector<Expr>& out) {
   auto* b = e.as<Binary>();
@@ -72,7 +82,8 @@ Expr ExprSimplifier::simplify(const Expr& e) {
   if (!e || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return e;
   // Small trees, nearly all there are, never pay for the memo; shared graphs must not be walked once per path.
   constexpr int free_visits = 24;
-  bool shared = e->kind != ExprKind::Var && ++visited_ > free_visits && e->references.load(std::memory_order_relaxed) > 1;
+  bool shared =
+      e->kind != ExprKind::Var && ++visited_ > free_visits && e->references.load(std::memory_order_relaxed) > 1;
   if (shared) {
     auto found = memo_.find(e);
     if (found != memo_.end()) return found->second;
@@ -102,8 +113,10 @@ Affine ExprSimplifier::leaf(const Expr& e) {
     case ExprKind::Select:
     case ExprKind::Cast:
     case ExprKind::Call:
-    case ExprKind::Shuffle: return Affine::atom(identical(simple, e) ? e : simple);
-    default: return to_affine(simple);
+    case ExprKind::Shuffle:
+      return Affine::atom(identical(simple, e) ? e : simple);
+    default:
+      return to_affine(simple);
   }
 }
 
@@ -158,7 +171,8 @@ Affine ExprSimplifier::leaf_binary(const Expr& e, const Binary* b) {
       if (prove_nonnegative(bounds_, opposite, effort_)) return least ? y : x;
       return rebuilt();
     }
-    default: return rebuilt();
+    default:
+      return rebuilt();
   }
 }
 
@@ -175,16 +189,22 @@ std::vector<Expr> ExprSimplifier::simplify_all(const std::vector<Expr>& exprs, b
 Expr ExprSimplifier::simplify_new(const Expr& e) {
   switch (e->kind) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm: return e;
+    case ExprKind::FloatImm:
+      return e;
     case ExprKind::Var: {
       const Bounds::Entry* known = e->dtype.is_float() ? nullptr : bounds_.find(e.as<Var>());
       return known && known->interval.is_point() ? IntImm::make(e->dtype, *known->interval.min) : e;
     }
-    case ExprKind::Unary: return unary(e, e.as<Unary>());
-    case ExprKind::Binary: return binary(e, e.as<Binary>());
-    case ExprKind::Select: return select(e, e.as<Select>());
-    case ExprKind::Cast: return cast(e, e.as<Cast>());
-    case ExprKind::Load: return load(e, e.as<Load>());
+    case ExprKind::Unary:
+      return unary(e, e.as<Unary>());
+    case ExprKind::Binary:
+      return binary(e, e.as<Binary>());
+    case ExprKind::Select:
+      return select(e, e.as<Select>());
+    case ExprKind::Cast:
+      return cast(e, e.as<Cast>());
+    case ExprKind::Load:
+      return load(e, e.as<Load>());
     case ExprKind::Ramp: {
       auto* r = e.as<Ramp>();
       Expr base = simplify(r->base), stride = simplify(r->stride);
@@ -198,7 +218,8 @@ Expr ExprSimplifier::simplify_new(const Expr& e) {
       if (auto* f = value.as<FloatImm>()) return FloatImm::make(e->dtype, f->value);
       return value == b->value ? e : Broadcast::make(value, e->dtype.lanes);
     }
-    case ExprKind::Shuffle: return shuffle(e, e.as<Shuffle>());
+    case ExprKind::Shuffle:
+      return shuffle(e, e.as<Shuffle>());
     case ExprKind::Call: {
       auto* c = e.as<Call>();
       bool changed = false;
@@ -239,12 +260,18 @@ Expr ExprSimplifier::unary(const Expr& e, const Unary* u) {
     auto* b = a.as<Binary>();
     if (b && is_comparison(b->op) && !b->a->dtype.is_float()) {
       switch (b->op) {
-        case BinaryOp::lt: return simplify(Binary::make(BinaryOp::le, b->b, b->a));
-        case BinaryOp::le: return simplify(Binary::make(BinaryOp::lt, b->b, b->a));
-        case BinaryOp::gt: return simplify(Binary::make(BinaryOp::le, b->a, b->b));
-        case BinaryOp::ge: return simplify(Binary::make(BinaryOp::lt, b->a, b->b));
-        case BinaryOp::eq: return Binary::make(BinaryOp::ne, b->a, b->b);
-        default: return Binary::make(BinaryOp::eq, b->a, b->b);
+        case BinaryOp::lt:
+          return simplify(Binary::make(BinaryOp::le, b->b, b->a));
+        case BinaryOp::le:
+          return simplify(Binary::make(BinaryOp::lt, b->b, b->a));
+        case BinaryOp::gt:
+          return simplify(Binary::make(BinaryOp::le, b->a, b->b));
+        case BinaryOp::ge:
+          return simplify(Binary::make(BinaryOp::lt, b->a, b->b));
+        case BinaryOp::eq:
+          return Binary::make(BinaryOp::ne, b->a, b->b);
+        default:
+          return Binary::make(BinaryOp::eq, b->a, b->b);
       }
     }
   }
@@ -281,7 +308,8 @@ Expr ExprSimplifier::float_identity(BinaryOp op, const Expr& a, const Expr& b) {
       if (y && *y == 0 && std::signbit(*y)) return a;
       if (x && *x == 0 && std::signbit(*x)) return b;
       return nullptr;
-    case BinaryOp::sub: return y && *y == 0 && !std::signbit(*y) ? a : nullptr;
+    case BinaryOp::sub:
+      return y && *y == 0 && !std::signbit(*y) ? a : nullptr;
     case BinaryOp::mul:
       if (y && *y == 1) return a;
       if (x && *x == 1) return b;
@@ -293,39 +321,54 @@ Expr ExprSimplifier::float_identity(BinaryOp op, const Expr& a, const Expr& b) {
       int exponent;
       double digits = std::frexp(std::fabs(*y), &exponent);
       int most = b->dtype.bits == 64 ? 1000 : b->dtype == bf16 || b->dtype.bits == 32 ? 120 : 12;
-      if (digits == 0.5 && std::abs(exponent) < most) return Binary::make(BinaryOp::mul, a, FloatImm::make(b->dtype, 1 / *y));
+      if (digits == 0.5 && std::abs(exponent) < most)
+        return Binary::make(BinaryOp::mul, a, FloatImm::make(b->dtype, 1 / *y));
       return nullptr;
     }
     case BinaryOp::min:
-    case BinaryOp::max: return identical(a, b) ? a : nullptr;
-    default: return nullptr;
+    case BinaryOp::max:
+      return identical(a, b) ? a : nullptr;
+    default:
+      return nullptr;
   }
 }
 
 Expr ExprSimplifier::integer_identity(BinaryOp op, const Expr& a, const Expr& b) {
   switch (op) {
-    case BinaryOp::add: return is_int(b, 0) ? a : is_int(a, 0) ? b : nullptr;
-    case BinaryOp::sub: return is_int(b, 0) ? a : identical(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::add:
+      return is_int(b, 0) ? a : is_int(a, 0) ? b : nullptr;
+    case BinaryOp::sub:
+      return is_int(b, 0) ? a : identical(a, b) ? zero(a->dtype) : nullptr;
     case BinaryOp::mul:
       if (is_int(b, 0) || is_int(a, 1)) return b;
       if (is_int(a, 0) || is_int(b, 1)) return a;
       return nullptr;
-    case BinaryOp::floor_div: return is_int(b, 1) ? a : is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
-    case BinaryOp::floor_mod: return is_int(b, 1) || is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
+    case BinaryOp::floor_div:
+      return is_int(b, 1) ? a : is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
+    case BinaryOp::floor_mod:
+      return is_int(b, 1) || is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : nullptr;
     case BinaryOp::min:
-    case BinaryOp::max: return identical(a, b) ? a : nullptr;
-    case BinaryOp::bit_and: return is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : identical(a, b) ? a : nullptr;
-    case BinaryOp::bit_or: return is_int(b, 0) || identical(a, b) ? a : is_int(a, 0) ? b : nullptr;
-    case BinaryOp::bit_xor: return is_int(b, 0) ? a : is_int(a, 0) ? b : identical(a, b) ? zero(a->dtype) : nullptr;
+    case BinaryOp::max:
+      return identical(a, b) ? a : nullptr;
+    case BinaryOp::bit_and:
+      return is_int(a, 0) || is_int(b, 0) ? zero(a->dtype) : identical(a, b) ? a : nullptr;
+    case BinaryOp::bit_or:
+      return is_int(b, 0) || identical(a, b) ? a : is_int(a, 0) ? b : nullptr;
+    case BinaryOp::bit_xor:
+      return is_int(b, 0) ? a : is_int(a, 0) ? b : identical(a, b) ? zero(a->dtype) : nullptr;
     case BinaryOp::shl:
-    case BinaryOp::shr: return is_int(b, 0) || is_int(a, 0) ? a : nullptr;
+    case BinaryOp::shr:
+      return is_int(b, 0) || is_int(a, 0) ? a : nullptr;
     case BinaryOp::eq:
     case BinaryOp::le:
-    case BinaryOp::ge: return identical(a, b) ? truth(true, a->dtype.lanes) : nullptr;
+    case BinaryOp::ge:
+      return identical(a, b) ? truth(true, a->dtype.lanes) : nullptr;
     case BinaryOp::ne:
     case BinaryOp::lt:
-    case BinaryOp::gt: return identical(a, b) ? truth(false, a->dtype.lanes) : nullptr;
-    default: return nullptr;
+    case BinaryOp::gt:
+      return identical(a, b) ? truth(false, a->dtype.lanes) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -340,15 +383,24 @@ Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) c
   int lanes = a->dtype.lanes;
   auto decide = [&](bool yes, bool no) { return yes ? truth(true, lanes) : no ? truth(false, lanes) : Expr(); };
   switch (op) {
-    case BinaryOp::lt: return decide(less, at_least);
-    case BinaryOp::le: return decide(at_most, more);
-    case BinaryOp::gt: return decide(more, at_most);
-    case BinaryOp::ge: return decide(at_least, less);
-    case BinaryOp::eq: return decide(false, less || more);
-    case BinaryOp::ne: return decide(less || more, false);
-    case BinaryOp::min: return at_most ? a : at_least ? b : nullptr;
-    case BinaryOp::max: return at_most ? b : at_least ? a : nullptr;
-    default: return nullptr;
+    case BinaryOp::lt:
+      return decide(less, at_least);
+    case BinaryOp::le:
+      return decide(at_most, more);
+    case BinaryOp::gt:
+      return decide(more, at_most);
+    case BinaryOp::ge:
+      return decide(at_least, less);
+    case BinaryOp::eq:
+      return decide(false, less || more);
+    case BinaryOp::ne:
+      return decide(less || more, false);
+    case BinaryOp::min:
+      return at_most ? a : at_least ? b : nullptr;
+    case BinaryOp::max:
+      return at_most ? b : at_least ? a : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -441,8 +493,7 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
       Interval values = bounds_.interval(inner->value), fits = Interval::of(middle.element());
       bool keeps = middle.bits < 64 ? values.min && values.max && *values.min >= *fits.min && *values.max <= *fits.max
                                     : from.bits < 64 && (middle.is_signed() || !from.is_signed());
-      if (keeps || middle.bits >= to.bits)
-        return from == to ? inner->value : Cast::make(to, inner->value);
+      if (keeps || middle.bits >= to.bits) return from == to ? inner->value : Cast::make(to, inner->value);
     }
   }
   return value == c->value ? e : Cast::make(e->dtype, value);
@@ -457,8 +508,8 @@ Expr ExprSimplifier::load(const Expr& e, const Load* l) {
   changed |= !(mask == l->mask);
   int lanes = e->dtype.lanes;
   if (lanes > 1) {
-    bool uniform = std::all_of(indices.begin(), indices.end(),
-                               [](const Expr& i) { return i->dtype.lanes == 1 || scalar_of(i); });
+    bool uniform =
+        std::all_of(indices.begin(), indices.end(), [](const Expr& i) { return i->dtype.lanes == 1 || scalar_of(i); });
     if (uniform && (!mask || scalar_of(mask))) {
       for (Expr& i : indices)
         if (i->dtype.lanes > 1) i = scalar_of(i);

@@ -10,7 +10,9 @@ bool is_nothing(const Stmt& s) {
   auto* seq = s.as<Seq>();
   return seq && seq->stmts.empty();
 }
-Stmt nothing() { return Seq::make({}); }
+Stmt nothing() {
+  return Seq::make({});
+}
 
 bool reads_memory(const Expr& e) {
   bool found = false;
@@ -24,11 +26,16 @@ class StmtSimplifier {
 
   Stmt simplify(const Stmt& s) {
     switch (s->kind) {
-      case StmtKind::For: return simplify_for(s, s.as<For>());
-      case StmtKind::Block: return simplify_block(s, s.as<Block>());
-      case StmtKind::Store: return simplify_store(s, s.as<Store>());
-      case StmtKind::Let: return simplify_let(s, s.as<Let>());
-      case StmtKind::If: return simplify_if(s, s.as<If>());
+      case StmtKind::For:
+        return simplify_for(s, s.as<For>());
+      case StmtKind::Block:
+        return simplify_block(s, s.as<Block>());
+      case StmtKind::Store:
+        return simplify_store(s, s.as<Store>());
+      case StmtKind::Let:
+        return simplify_let(s, s.as<Let>());
+      case StmtKind::If:
+        return simplify_if(s, s.as<If>());
       case StmtKind::While: {
         auto* w = s.as<While>();
         Expr condition = expr(w->condition);
@@ -36,7 +43,8 @@ class StmtSimplifier {
         Stmt body = simplify(w->body);
         return condition == w->condition && body == w->body ? s : While::make(condition, body);
       }
-      case StmtKind::Seq: return simplify_seq(s, s.as<Seq>());
+      case StmtKind::Seq:
+        return simplify_seq(s, s.as<Seq>());
       case StmtKind::Eval: {
         auto* e = s.as<Eval>();
         Expr value = expr(e->value);
@@ -257,6 +265,8 @@ class StmtSimplifier {
 
 }  // namespace
 
-Stmt simplify(const Stmt& s, const Bounds& bounds) { return StmtSimplifier(bounds).simplify(s); }
+Stmt simplify(const Stmt& s, const Bounds& bounds) {
+  return StmtSimplifier(bounds).simplify(s);
+}
 
 }  // namespace lathe

@@ -3,8 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ir/error.h"
 #include "ir/analysis/regions.h"
+#include "ir/error.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -78,8 +78,8 @@ class ReplaceBuffers : public Mutator {
 };
 
 /// One loop nest around one Block; buffers are replaced by `map`. What it reads joins `read`.
-Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map,
-               const Bounds& bounds, std::unordered_set<const BufferNode*>& read) {
+Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map, const Bounds& bounds,
+               std::unordered_set<const BufferNode*>& read) {
   ReplaceBuffers replace(map);
   std::vector<Expr> values;
   for (const Expr& value : node.values) values.push_back(replace.mutate(value));
@@ -216,7 +216,8 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
     }
     for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
     Bounds bounds;
-    for (const Fact& fact : parameters.facts) bounds.bind(fact.variable, Interval{fact.min, fact.max, fact.multiple_of, 0});
+    for (const Fact& fact : parameters.facts)
+      bounds.bind(fact.variable, Interval{fact.min, fact.max, fact.multiple_of, 0});
     nests.push_back(make_nest(*node, block, buffers, bounds, read));
     if (!node->is_step) operators += (operators.empty() ? "" : ",") + node->name;
   }

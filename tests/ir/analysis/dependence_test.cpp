@@ -119,10 +119,12 @@ TEST_F(Loops, FlatDynamicRowsAreIndependent) {
 
 TEST_F(Loops, FusedIndexSplitOverTwoDimensionsIsIndependent) {
   Buffer c = buffer("C", {m, n}), d = buffer("D", {index(8), index(5), index(7)});
-  EXPECT_TRUE(independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), floor_mod(Expr(i), n)}, constant(f32, 0.0)))));
-  EXPECT_TRUE(independent(loop(
-      i, index(280),
-      Store::make(d, {floor_div(Expr(i), 35), floor_mod(floor_div(Expr(i), 7), 5), floor_mod(Expr(i), 7)}, constant(f32, 0.0)))));
+  EXPECT_TRUE(
+      independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), floor_mod(Expr(i), n)}, constant(f32, 0.0)))));
+  EXPECT_TRUE(independent(
+      loop(i, index(280),
+           Store::make(d, {floor_div(Expr(i), 35), floor_mod(floor_div(Expr(i), 7), 5), floor_mod(Expr(i), 7)},
+                       constant(f32, 0.0)))));
   EXPECT_FALSE(independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), index(0)}, constant(f32, 0.0)))));
 }
 

@@ -30,7 +30,8 @@ struct Point {
   }
 };
 
-/// Evaluates integer and bool expressions by their definition in ir/expr.h, lane by lane, in 64 bits. It shares no code with the analysis that it checks.
+/// Evaluates integer and bool expressions by their definition in ir/expr.h, lane by lane, in 64 bits. It shares no code
+/// with the analysis that it checks.
 class Evaluator {
  public:
   explicit Evaluator(const Point& point) : point_(point) {}
@@ -52,33 +53,52 @@ class Evaluator {
     if (auto* u = e.as<Unary>()) {
       std::int64_t a = at(u->a, lane);
       switch (u->op) {
-        case UnaryOp::neg: return wrap_integer(e->dtype.element(), -a);
-        case UnaryOp::abs: return wrap_integer(e->dtype.element(), a < 0 ? -a : a);
-        case UnaryOp::logical_not: return !a;
-        default: throw std::logic_error("evaluate: unary");
+        case UnaryOp::neg:
+          return wrap_integer(e->dtype.element(), -a);
+        case UnaryOp::abs:
+          return wrap_integer(e->dtype.element(), a < 0 ? -a : a);
+        case UnaryOp::logical_not:
+          return !a;
+        default:
+          throw std::logic_error("evaluate: unary");
       }
     }
     if (auto* b = e.as<Binary>()) {
       std::int64_t x = at(b->a, lane), y = at(b->b, lane);
       auto wrapped = [&](std::int64_t v) { return wrap_integer(e->dtype.element(), v); };
       switch (b->op) {
-        case BinaryOp::add: return wrapped(x + y);
-        case BinaryOp::sub: return wrapped(x - y);
-        case BinaryOp::mul: return wrapped(x * y);
-        case BinaryOp::floor_div: return y == 0 ? 0 : static_cast<std::int64_t>(std::floor(double(x) / double(y)));
+        case BinaryOp::add:
+          return wrapped(x + y);
+        case BinaryOp::sub:
+          return wrapped(x - y);
+        case BinaryOp::mul:
+          return wrapped(x * y);
+        case BinaryOp::floor_div:
+          return y == 0 ? 0 : static_cast<std::int64_t>(std::floor(double(x) / double(y)));
         case BinaryOp::floor_mod:
           return y == 0 ? 0 : x - y * static_cast<std::int64_t>(std::floor(double(x) / double(y)));
-        case BinaryOp::min: return std::min(x, y);
-        case BinaryOp::max: return std::max(x, y);
-        case BinaryOp::eq: return x == y;
-        case BinaryOp::ne: return x != y;
-        case BinaryOp::lt: return x < y;
-        case BinaryOp::le: return x <= y;
-        case BinaryOp::gt: return x > y;
-        case BinaryOp::ge: return x >= y;
-        case BinaryOp::logical_and: return x && y;
-        case BinaryOp::logical_or: return x || y;
-        default: throw std::logic_error("evaluate: binary");
+        case BinaryOp::min:
+          return std::min(x, y);
+        case BinaryOp::max:
+          return std::max(x, y);
+        case BinaryOp::eq:
+          return x == y;
+        case BinaryOp::ne:
+          return x != y;
+        case BinaryOp::lt:
+          return x < y;
+        case BinaryOp::le:
+          return x <= y;
+        case BinaryOp::gt:
+          return x > y;
+        case BinaryOp::ge:
+          return x >= y;
+        case BinaryOp::logical_and:
+          return x && y;
+        case BinaryOp::logical_or:
+          return x || y;
+        default:
+          throw std::logic_error("evaluate: binary");
       }
     }
     throw std::logic_error("evaluate: expression");
@@ -88,8 +108,8 @@ class Evaluator {
   const Point& point_;
 };
 
-/// Variables with domains over which everything is enumerated: n in 1..13, io in [0, ceil(n/8)), ii in [0, 8), j in [-5, 6),
-/// k in [0, n), and b, a multiple of 4.
+/// Variables with domains over which everything is enumerated: n in 1..13, io in [0, ceil(n/8)), ii in [0, 8), j in
+/// [-5, 6), k in [0, n), and b, a multiple of 4.
 struct Space {
   VarRef n = Var::make("n"), io = Var::make("io"), ii = Var::make("ii"), j = Var::make("j"), k = Var::make("k"),
          b = Var::make("b");
@@ -106,7 +126,8 @@ struct Space {
 
   std::vector<VarRef> variables() const { return {n, io, ii, j, k, b}; }
 
-  /// Calls f at every `stride`-th of some 1,400 points, starting at `first`: another sample each time keeps tests quick.
+  /// Calls f at every `stride`-th of some 1,400 points, starting at `first`: another sample each time keeps tests
+  /// quick.
   template <class F>
   void each_point(int first, int stride, F&& f) const {
     Point point;
@@ -148,38 +169,62 @@ class RandomExprs {
     auto two = [&](BinaryOp op) { return Binary::make(op, number(depth - 1, lanes), number(depth - 1, lanes)); };
     auto by_constant = [&](BinaryOp op) {
       static const int divisors[] = {2, 3, 4, 8, 16, 1, -4, 0};
-      return Binary::make(op, number(depth - 1, lanes), IntImm::make(i64.with_lanes(lanes), divisors[below(below(4) ? 5 : 8)]));
+      return Binary::make(op, number(depth - 1, lanes),
+                          IntImm::make(i64.with_lanes(lanes), divisors[below(below(4) ? 5 : 8)]));
     };
     auto by_n = [&](BinaryOp op) {
       Expr n = space_.n;
       return Binary::make(op, number(depth - 1, lanes), lanes > 1 ? Broadcast::make(n, lanes) : n);
     };
     switch (below(14)) {
-      case 0: case 1: case 2: return two(BinaryOp::add);
-      case 3: return two(BinaryOp::sub);
-      case 4: case 5: return Binary::make(BinaryOp::mul, number(depth - 1, lanes), constant(lanes));
-      case 6: return by_constant(BinaryOp::floor_div);
-      case 7: return by_constant(BinaryOp::floor_mod);
-      case 8: return below(2) ? by_n(BinaryOp::floor_div) : by_n(BinaryOp::floor_mod);
-      case 9: return two(BinaryOp::min);
-      case 10: return two(BinaryOp::max);
-      case 11: return Select::make(condition(depth - 1, lanes), number(depth - 1, lanes), number(depth - 1, lanes));
-      case 12: return by_n(BinaryOp::mul);
-      default: return Unary::make(UnaryOp::neg, number(depth - 1, lanes));
+      case 0:
+      case 1:
+      case 2:
+        return two(BinaryOp::add);
+      case 3:
+        return two(BinaryOp::sub);
+      case 4:
+      case 5:
+        return Binary::make(BinaryOp::mul, number(depth - 1, lanes), constant(lanes));
+      case 6:
+        return by_constant(BinaryOp::floor_div);
+      case 7:
+        return by_constant(BinaryOp::floor_mod);
+      case 8:
+        return below(2) ? by_n(BinaryOp::floor_div) : by_n(BinaryOp::floor_mod);
+      case 9:
+        return two(BinaryOp::min);
+      case 10:
+        return two(BinaryOp::max);
+      case 11:
+        return Select::make(condition(depth - 1, lanes), number(depth - 1, lanes), number(depth - 1, lanes));
+      case 12:
+        return by_n(BinaryOp::mul);
+      default:
+        return Unary::make(UnaryOp::neg, number(depth - 1, lanes));
     }
   }
 
   Expr condition(int depth, int lanes = 1) {
     switch (below(depth > 0 ? 9 : 6)) {
-      case 0: return Binary::make(BinaryOp::lt, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 1: return Binary::make(BinaryOp::le, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 2: return Binary::make(BinaryOp::gt, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 3: return Binary::make(BinaryOp::ge, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 4: return Binary::make(BinaryOp::eq, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 5: return Binary::make(BinaryOp::ne, number(depth - 1, lanes), number(depth - 1, lanes));
-      case 6: return Binary::make(BinaryOp::logical_and, condition(depth - 1, lanes), condition(depth - 1, lanes));
-      case 7: return Binary::make(BinaryOp::logical_or, condition(depth - 1, lanes), condition(depth - 1, lanes));
-      default: return Unary::make(UnaryOp::logical_not, condition(depth - 1, lanes));
+      case 0:
+        return Binary::make(BinaryOp::lt, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 1:
+        return Binary::make(BinaryOp::le, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 2:
+        return Binary::make(BinaryOp::gt, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 3:
+        return Binary::make(BinaryOp::ge, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 4:
+        return Binary::make(BinaryOp::eq, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 5:
+        return Binary::make(BinaryOp::ne, number(depth - 1, lanes), number(depth - 1, lanes));
+      case 6:
+        return Binary::make(BinaryOp::logical_and, condition(depth - 1, lanes), condition(depth - 1, lanes));
+      case 7:
+        return Binary::make(BinaryOp::logical_or, condition(depth - 1, lanes), condition(depth - 1, lanes));
+      default:
+        return Unary::make(UnaryOp::logical_not, condition(depth - 1, lanes));
     }
   }
 

@@ -17,30 +17,46 @@ using testing::Point;
 double value(const Expr& e, const Point& point) {
   auto rounded = [&](double v) { return e->dtype == f32 ? double(float(v)) : v; };
   if (auto* imm = e.as<FloatImm>()) return imm->value;
-  if (auto* c = e.as<Cast>()) return rounded(c->value->dtype.is_float() ? value(c->value, point) : double(Evaluator(point).at(c->value)));
+  if (auto* c = e.as<Cast>())
+    return rounded(c->value->dtype.is_float() ? value(c->value, point) : double(Evaluator(point).at(c->value)));
   if (auto* u = e.as<Unary>()) {
     double a = value(u->a, point);
     switch (u->op) {
-      case UnaryOp::neg: return -a;
-      case UnaryOp::abs: return std::fabs(a);
-      case UnaryOp::floor: return std::floor(a);
-      case UnaryOp::ceil: return std::ceil(a);
-      case UnaryOp::trunc: return std::trunc(a);
-      case UnaryOp::round: return std::nearbyint(a);
-      case UnaryOp::sqrt: return rounded(std::sqrt(a));
-      default: throw std::logic_error("value: unary");
+      case UnaryOp::neg:
+        return -a;
+      case UnaryOp::abs:
+        return std::fabs(a);
+      case UnaryOp::floor:
+        return std::floor(a);
+      case UnaryOp::ceil:
+        return std::ceil(a);
+      case UnaryOp::trunc:
+        return std::trunc(a);
+      case UnaryOp::round:
+        return std::nearbyint(a);
+      case UnaryOp::sqrt:
+        return rounded(std::sqrt(a));
+      default:
+        throw std::logic_error("value: unary");
     }
   }
   auto* b = e.as<Binary>();
   double x = value(b->a, point), y = value(b->b, point);
   switch (b->op) {
-    case BinaryOp::add: return rounded(x + y);
-    case BinaryOp::sub: return rounded(x - y);
-    case BinaryOp::mul: return rounded(x * y);
-    case BinaryOp::div: return rounded(x / y);
-    case BinaryOp::min: return std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y);
-    case BinaryOp::max: return std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y);
-    default: throw std::logic_error("value: binary");
+    case BinaryOp::add:
+      return rounded(x + y);
+    case BinaryOp::sub:
+      return rounded(x - y);
+    case BinaryOp::mul:
+      return rounded(x * y);
+    case BinaryOp::div:
+      return rounded(x / y);
+    case BinaryOp::min:
+      return std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y);
+    case BinaryOp::max:
+      return std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y);
+    default:
+      throw std::logic_error("value: binary");
   }
 }
 
@@ -119,20 +135,30 @@ TEST_F(FloatForms, HoldForRandomExpressions) {
   std::function<Expr(int, DType)> make = [&](int depth, DType t) -> Expr {
     static const double constants[] = {0.5, 0.25, 2, 3, 1.0 / 3, 0.1, -1.5, 7.25, 100, 1e-3};
     if (depth == 0 || below(8) == 0)
-      return below(3) ? cast(t, below(2) ? v * below(5) + w : w * (below(7) - 3) + below(9)) : constant(t, constants[below(10)]);
+      return below(3) ? cast(t, below(2) ? v * below(5) + w : w * (below(7) - 3) + below(9))
+                      : constant(t, constants[below(10)]);
     auto child = [&] { return make(depth - 1, t); };
     switch (below(10)) {
-      case 0: case 1: return child() + child();
-      case 2: return child() - child();
-      case 3: case 4: return child() * constant(t, constants[below(10)]);
-      case 5: return div(child(), constant(t, constants[below(10)]));
+      case 0:
+      case 1:
+        return child() + child();
+      case 2:
+        return child() - child();
+      case 3:
+      case 4:
+        return child() * constant(t, constants[below(10)]);
+      case 5:
+        return div(child(), constant(t, constants[below(10)]));
       case 6: {
         UnaryOp ops[] = {UnaryOp::floor, UnaryOp::ceil, UnaryOp::trunc, UnaryOp::round, UnaryOp::neg, UnaryOp::abs};
         return unary(ops[below(6)], child());
       }
-      case 7: return below(2) ? min(child(), child()) : max(child(), child());
-      case 8: return child() * child();
-      default: return unary(UnaryOp::floor, child());
+      case 7:
+        return below(2) ? min(child(), child()) : max(child(), child());
+      case 8:
+        return child() * child();
+      default:
+        return unary(UnaryOp::floor, child());
     }
   };
   int forms = 0, exact = 0;

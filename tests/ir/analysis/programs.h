@@ -15,11 +15,12 @@ struct Touch {
   auto operator<=>(const Touch&) const = default;
 };
 
-/// Runs a statement over integers, memory left out: values of loads are never needed, for the programs here compute indices
-/// from variables alone. Calls `touched` for every element read or written.
+/// Runs a statement over integers, memory left out: values of loads are never needed, for the programs here compute
+/// indices from variables alone. Calls `touched` for every element read or written.
 class Executor {
  public:
-  Executor(Point point, std::function<void(const Touch&, const Point&)> touched) : point_(std::move(point)), touched_(std::move(touched)) {}
+  Executor(Point point, std::function<void(const Touch&, const Point&)> touched)
+      : point_(std::move(point)), touched_(std::move(touched)) {}
 
   /// The outermost block that is being run, or null.
   const Block* outermost = nullptr;
@@ -53,14 +54,18 @@ class Executor {
         return;
       }
       case StmtKind::Let:
-        if (s.as<Let>()->variable->dtype == i64) point_[s.as<Let>()->variable.get()] = value(s.as<Let>()->value);
-        else reads(s.as<Let>()->value);
+        if (s.as<Let>()->variable->dtype == i64)
+          point_[s.as<Let>()->variable.get()] = value(s.as<Let>()->value);
+        else
+          reads(s.as<Let>()->value);
         return run(s.as<Let>()->body);
-      case StmtKind::If: return run(value(s.as<If>()->condition) ? s.as<If>()->then_case : s.as<If>()->else_case);
+      case StmtKind::If:
+        return run(value(s.as<If>()->condition) ? s.as<If>()->then_case : s.as<If>()->else_case);
       case StmtKind::Seq:
         for (const Stmt& child : s.as<Seq>()->stmts) run(child);
         return;
-      default: throw std::logic_error("run: statement");
+      default:
+        throw std::logic_error("run: statement");
     }
   }
 
@@ -86,11 +91,13 @@ class Executor {
 };
 
 /// Seeded random statements over an outer variable `o` in [0, 4) and a size `n` in 1 .. 9: plain, split and triangular
-/// loops, blocks with predicates, Ifs, Lets, masks and vector accesses to a buffer A that is read and a C that is written.
+/// loops, blocks with predicates, Ifs, Lets, masks and vector accesses to a buffer A that is read and a C that is
+/// written.
 class RandomPrograms {
  public:
   VarRef o = Var::make("o"), n = Var::make("n");
-  Buffer a = BufferNode::make("A", f32, {n * 4 + 16, index(40)}), c = BufferNode::make("C", f32, {n * 2 + 8, index(40)});
+  Buffer a = BufferNode::make("A", f32, {n * 4 + 16, index(40)}),
+         c = BufferNode::make("C", f32, {n * 2 + 8, index(40)});
   Bounds bounds;
 
   explicit RandomPrograms(std::uint64_t seed) : random_(seed) {
@@ -125,22 +132,36 @@ class RandomPrograms {
 
   Expr number() {
     switch (below(10)) {
-      case 0: return index(below(4));
-      case 1: case 2: case 3: return any();
-      case 4: return any() + below(3);
-      case 5: return any() * (1 + below(4)) + any();
-      case 6: return floor_div(any() * 3 + any(), 2);
-      case 7: return floor_mod(any() + any(), 4);
-      case 8: return below(2) ? min(any(), index(below(4))) : max(any(), any());
-      default: return select(lt(any(), index(2)), any(), any() + 1);
+      case 0:
+        return index(below(4));
+      case 1:
+      case 2:
+      case 3:
+        return any();
+      case 4:
+        return any() + below(3);
+      case 5:
+        return any() * (1 + below(4)) + any();
+      case 6:
+        return floor_div(any() * 3 + any(), 2);
+      case 7:
+        return floor_mod(any() + any(), 4);
+      case 8:
+        return below(2) ? min(any(), index(below(4))) : max(any(), any());
+      default:
+        return select(lt(any(), index(2)), any(), any() + 1);
     }
   }
   Expr condition() {
     switch (below(4)) {
-      case 0: return lt(any(), index(below(5)));
-      case 1: return lt(any() * 2 + any(), n + 1);
-      case 2: return ge(any(), any());
-      default: return logical_and(ge(any(), index(1)), lt(any(), Expr(n)));
+      case 0:
+        return lt(any(), index(below(5)));
+      case 1:
+        return lt(any() * 2 + any(), n + 1);
+      case 2:
+        return ge(any(), any());
+      default:
+        return logical_and(ge(any(), index(1)), lt(any(), Expr(n)));
     }
   }
 
@@ -167,7 +188,9 @@ class RandomPrograms {
     const std::vector<Expr> outer = scope_;
     Stmt result;
     switch (below(9)) {
-      case 0: case 1: case 2: {
+      case 0:
+      case 1:
+      case 2: {
         VarRef v = Var::make(name("i"));
         Expr extents[] = {index(1 + below(5)), n, any() + 1, min(index(4), n - any())};
         Expr extent = extents[below(4)];
@@ -175,11 +198,14 @@ class RandomPrograms {
         result = For::make(v, index(below(2)), extent, ForKind::serial, statement(depth - 1));
         break;
       }
-      case 3: case 4: {
+      case 3:
+      case 4: {
         VarRef io = Var::make(name("io")), ii = Var::make(name("ii")), v = Var::make(name("v"));
         bool whole_domain = below(2);
-        if (whole_domain) scope_.push_back(v);
-        else scope_ = {o, v};
+        if (whole_domain)
+          scope_.push_back(v);
+        else
+          scope_ = {o, v};
         Block::Fields f;
         f.name = name("block");
         f.iters = {{v, {index(0), n}, IterKind::space}};
@@ -208,7 +234,8 @@ class RandomPrograms {
         result = Seq::make({first, statement(depth - 1)});
         break;
       }
-      default: result = store();
+      default:
+        result = store();
     }
     scope_ = outer;
     return result;

@@ -16,7 +16,9 @@ struct Variables : ::testing::Test {
     bounds.bind(n, Interval{1, {}, 1, 0});
     bounds.bind(m, Interval{1, {}, 1, 0});
   }
-  void expect_simplified(const Expr& e, const std::string& text) { EXPECT_EQ(print(simplify(e, bounds)), text) << print(e); }
+  void expect_simplified(const Expr& e, const std::string& text) {
+    EXPECT_EQ(print(simplify(e, bounds)), text) << print(e);
+  }
 };
 
 using Prove = Variables;

@@ -17,7 +17,8 @@ using testing::Touch;
 
 bool holds(const Region& region, const std::vector<std::int64_t>& indices, const Point& point) {
   for (size_t d = 0; d < indices.size(); ++d) {
-    std::int64_t first = Evaluator(point).at(region.ranges[d].min), count = Evaluator(point).at(region.ranges[d].extent);
+    std::int64_t first = Evaluator(point).at(region.ranges[d].min),
+                 count = Evaluator(point).at(region.ranges[d].extent);
     if (indices[d] < first || indices[d] >= first + count) return false;
   }
   return true;
@@ -44,9 +45,10 @@ TEST(RandomPrograms, TouchOnlyTheirMayRegions) {
       Executor run(point, [&](const Touch& t, const Point&) {
         if (!inside_buffer(t, point)) return;
         bool covered = false;
-        for (const Region& r : t.is_write ? writes : reads) covered |= r.buffer.get() == t.buffer && holds(r, t.indices, point);
-        ASSERT_TRUE(covered) << print(body) << "\nat " << point.text() << "touches " << t.indices[0] << ", " << t.indices[1]
-                             << "\nreads " << texts(reads) << "\nwrites " << texts(writes);
+        for (const Region& r : t.is_write ? writes : reads)
+          covered |= r.buffer.get() == t.buffer && holds(r, t.indices, point);
+        ASSERT_TRUE(covered) << print(body) << "\nat " << point.text() << "touches " << t.indices[0] << ", "
+                             << t.indices[1] << "\nreads " << texts(reads) << "\nwrites " << texts(writes);
       });
       run.run(body);
       for (const std::vector<Region>* regions : {&reads, &writes})
@@ -121,8 +123,7 @@ TEST_F(Regions, SplitLoopWithPredicateWritesTheWholeBuffer) {
 
 TEST_F(Regions, StencilReadsItsHaloWithinTheBuffer) {
   bounds.bind(i, Range{index(1), n - 2});
-  Stmt s = For::make(j, index(0), index(3), ForKind::serial,
-                     Store::make(c, {i}, load(a, {i + j - 1, index(5)})));
+  Stmt s = For::make(j, index(0), index(3), ForKind::serial, Store::make(c, {i}, load(a, {i + j - 1, index(5)})));
   EXPECT_EQ(texts(read_regions(s, bounds)), "A[i - 1:+3, 5]; ");
 }
 

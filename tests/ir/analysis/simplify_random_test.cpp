@@ -67,9 +67,9 @@ TEST(RandomExpressions, StayWithinTheirInterval) {
     bounded += known.min || known.max || known.multiple_of != 1;
     space.each_point(round, sampling, [&](const Point& point) {
       for (std::int64_t value : Evaluator(point).lanes(e))
-        ASSERT_TRUE(known.contains(value)) << print(e) << " = " << value << " not in [" << known.min.value_or(-999999) << ", "
-                                           << known.max.value_or(999999) << "] mod " << known.multiple_of << ", "
-                                           << known.remainder;
+        ASSERT_TRUE(known.contains(value))
+            << print(e) << " = " << value << " not in [" << known.min.value_or(-999999) << ", "
+            << known.max.value_or(999999) << "] mod " << known.multiple_of << ", " << known.remainder;
     });
     if (HasFatalFailure()) return;
   }
@@ -101,9 +101,10 @@ TEST(RandomExpressions, AreProvedOnlyWhenTheyHoldEverywhere) {
 TEST(HugeConstants, AreNeitherReasonedAboutNorOverflow) {
   std::mt19937_64 random(9);
   Buffer data = BufferNode::make("data", i64, {index(4)});
-  const std::int64_t ends[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1, -1, 0, 1, 2, std::int64_t{1} << 61, 3};
-  const BinaryOp ops[] = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div, BinaryOp::floor_mod,
-                          BinaryOp::min, BinaryOp::max};
+  const std::int64_t ends[] = {INT64_MIN, INT64_MIN + 1,         INT64_MAX, INT64_MAX - 1, -1, 0, 1,
+                               2,         std::int64_t{1} << 61, 3};
+  const BinaryOp ops[] = {BinaryOp::add,       BinaryOp::sub, BinaryOp::mul, BinaryOp::floor_div,
+                          BinaryOp::floor_mod, BinaryOp::min, BinaryOp::max};
   const BinaryOp comparisons[] = {BinaryOp::lt, BinaryOp::le, BinaryOp::gt, BinaryOp::ge, BinaryOp::eq, BinaryOp::ne};
   Expr unknown = load(data, {index(0)});
   std::function<Expr(int)> make = [&](int depth) -> Expr {
@@ -116,7 +117,8 @@ TEST(HugeConstants, AreNeitherReasonedAboutNorOverflow) {
     Expr simple = simplify(e);
     for (std::int64_t end : ends) {
       Put put(IntImm::make(i64, end));
-      ASSERT_EQ(print(fold_all(put.mutate(simple))), print(fold_all(put.mutate(e)))) << print(e) << "\n" << print(simple) << " at " << end;
+      ASSERT_EQ(print(fold_all(put.mutate(simple))), print(fold_all(put.mutate(e)))) << print(e) << "\n"
+                                                                                     << print(simple) << " at " << end;
     }
   }
 }

@@ -41,8 +41,8 @@ TEST(RandomPrograms, WriteTheSameElementsInTheSameOrderWhenSimplified) {
       Trace before = trace(body, point), after = trace(simple, point);
       // A store that never runs takes its reads with it; nothing new is read.
       bool reads_less = std::includes(before.reads.begin(), before.reads.end(), after.reads.begin(), after.reads.end());
-      ASSERT_TRUE(before.writes == after.writes && reads_less)
-          << print(body) << "\nbecame\n" << print(simple) << "\nat " << point.text();
+      ASSERT_TRUE(before.writes == after.writes && reads_less) << print(body) << "\nbecame\n"
+                                                               << print(simple) << "\nat " << point.text();
     });
     if (HasFatalFailure()) return;
   }
@@ -69,7 +69,8 @@ TEST_F(SimplifyStmt, LoopsOfNoOrOneIterationGo) {
 }
 
 TEST_F(SimplifyStmt, DecidedIfsBecomeTheirArm) {
-  Stmt guarded = loop(io, floor_div(Expr(n), 8), loop(ii, index(8), If::make(lt(io * 8 + ii, Expr(n)), store(io * 8 + ii))));
+  Stmt guarded =
+      loop(io, floor_div(Expr(n), 8), loop(ii, index(8), If::make(lt(io * 8 + ii, Expr(n)), store(io * 8 + ii))));
   EXPECT_EQ(text(guarded), print(loop(io, floor_div(Expr(n), 8), loop(ii, index(8), store(io * 8 + ii)))));
   Stmt never = loop(i, n, If::make(ge(Expr(i), Expr(n)), store(i)));
   EXPECT_EQ(text(never), print(Seq::make({})));
@@ -78,7 +79,8 @@ TEST_F(SimplifyStmt, DecidedIfsBecomeTheirArm) {
 TEST_F(SimplifyStmt, ConditionsHoldInTheirArms) {
   Stmt nested = loop(i, n, If::make(lt(Expr(i), index(4)), If::make(lt(Expr(i), index(6)), store(i)), store(i)));
   EXPECT_EQ(text(nested), print(loop(i, n, If::make(lt(Expr(i), index(4)), store(i), store(i)))));
-  Stmt asserted = Seq::make({Assert::make(lt(Expr(n), index(10)), "op|axis|what"), If::make(lt(Expr(n), index(20)), store(index(0)))});
+  Stmt asserted = Seq::make(
+      {Assert::make(lt(Expr(n), index(10)), "op|axis|what"), If::make(lt(Expr(n), index(20)), store(index(0)))});
   EXPECT_EQ(text(asserted), print(Seq::make({Assert::make(lt(Expr(n), index(10)), "op|axis|what"), store(index(0))})));
 }
 
