@@ -18,7 +18,8 @@ namespace {
 using namespace lathe;
 using bench::Floats;
 
-/// Compiles `f` for shapes that `shapes(i)` gives, a new one each iteration, and reports the median of each phase in ms.
+/// Compiles `f` for shapes that `shapes(i)` gives, a new one each iteration, and reports the median of each phase in
+/// ms.
 template <class F, class S>
 void compile_new(benchmark::State& state, F f, S shapes) {
   set_thread_count(1);
@@ -30,12 +31,13 @@ void compile_new(benchmark::State& state, F f, S shapes) {
     std::vector<std::vector<std::int64_t>> dims = shapes(i++);
     for (const auto& shape : dims) {
       // Nothing runs: a pointer that is aligned will do.
-      inputs.push_back({reinterpret_cast<void*>(64), f32, static_cast<std::int32_t>(shape.size()), shape.data(), nullptr});
+      inputs.push_back(
+          {reinterpret_cast<void*>(64), f32, static_cast<std::int32_t>(shape.size()), shape.data(), nullptr});
     }
     const EpochGuard guard;
     times.push_back(function.specialize({}, inputs).kernel->times);
   }
-  const auto median = [&](double CompileTimes::*phase) {
+  const auto median = [&](double CompileTimes::* phase) {
     std::vector<double> values;
     for (const CompileTimes& t : times) values.push_back(t.*phase);
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
@@ -52,18 +54,21 @@ void compile_new(benchmark::State& state, F f, S shapes) {
 using Dims = std::vector<std::vector<std::int64_t>>;
 
 void add(benchmark::State& state) {
-  compile_new(state, [](Tensor a, Tensor b) { return a + b; }, [](std::int64_t i) { return Dims{{1000 + i}, {1000 + i}}; });
+  compile_new(
+      state, [](Tensor a, Tensor b) { return a + b; }, [](std::int64_t i) { return Dims{{1000 + i}, {1000 + i}}; });
 }
 void gelu_chain(benchmark::State& state) {
-  compile_new(state, [](Tensor a, Tensor b) { return ops::gelu(a * b + literal(f32, 1.0)); },
-              [](std::int64_t i) { return Dims{{64, 100 + i}, {64, 100 + i}}; });
+  compile_new(
+      state, [](Tensor a, Tensor b) { return ops::gelu(a * b + literal(f32, 1.0)); },
+      [](std::int64_t i) { return Dims{{64, 100 + i}, {64, 100 + i}}; });
 }
 void softmax(benchmark::State& state) {
   compile_new(state, [](Tensor x) { return ops::softmax(x); }, [](std::int64_t i) { return Dims{{128, 1000 + i}}; });
 }
 void matmul(benchmark::State& state) {
-  compile_new(state, [](Tensor a, Tensor b) { return ops::matmul(a, b); },
-              [](std::int64_t i) { return Dims{{128, 256 + i}, {256 + i, 512}}; });
+  compile_new(
+      state, [](Tensor a, Tensor b) { return ops::matmul(a, b); },
+      [](std::int64_t i) { return Dims{{128, 256 + i}, {256 + i, 512}}; });
 }
 BENCHMARK(add)->Unit(benchmark::kMillisecond)->Iterations(100);
 BENCHMARK(gelu_chain)->Unit(benchmark::kMillisecond)->Iterations(100);

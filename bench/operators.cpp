@@ -17,10 +17,10 @@ using bench::Floats;
 void gemm(benchmark::State& state, bool transposed) {
   set_thread_count(1);
   const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const Function f = jit([=](Tensor a, Tensor b) {
-    return ops::matmul(a, transposed ? ops::matrix_transpose(b) : b);
-  }, "matmul");
-  const Floats a({m, k}), b(transposed ? std::vector<std::int64_t>{n, k} : std::vector<std::int64_t>{k, n}), out({m, n});
+  const Function f =
+      jit([=](Tensor a, Tensor b) { return ops::matmul(a, transposed ? ops::matrix_transpose(b) : b); }, "matmul");
+  const Floats a({m, k}), b(transposed ? std::vector<std::int64_t>{n, k} : std::vector<std::int64_t>{k, n}),
+      out({m, n});
   f(out.view(), {a.view(), b.view()});
   const double peak_before = bench::fma_peak_gflops();
   for (auto _ : state) f(out.view(), {a.view(), b.view()});
@@ -29,7 +29,11 @@ void gemm(benchmark::State& state, bool transposed) {
   state.counters["GFLOP/s"] = benchmark::Counter(flops * 1e-9, benchmark::Counter::kIsRate);
   state.counters["of_fma_peak"] = benchmark::Counter(flops * 1e-9 / peak, benchmark::Counter::kIsRate);
 }
-BENCHMARK_CAPTURE(gemm, plain, false)->Args({512, 512, 512})->Args({32, 1536, 384})->Args({64, 64, 64})->Args({127, 129, 131});
+BENCHMARK_CAPTURE(gemm, plain, false)
+    ->Args({512, 512, 512})
+    ->Args({32, 1536, 384})
+    ->Args({64, 64, 64})
+    ->Args({127, 129, 131});
 BENCHMARK_CAPTURE(gemm, b_transposed, true)->Args({512, 512, 512})->Args({32, 1536, 384});
 
 template <class F>

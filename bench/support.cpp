@@ -12,7 +12,9 @@
 
 namespace lathe::bench {
 
-void Floats::Free::operator()(float* p) const { std::free(p); }
+void Floats::Free::operator()(float* p) const {
+  std::free(p);
+}
 
 Floats::Floats(std::vector<std::int64_t> shape, unsigned seed) : shape_(std::move(shape)) {
   std::int64_t count = 1;

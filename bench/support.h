@@ -22,8 +22,8 @@ class Floats {
   std::unique_ptr<float, Free> data_;
 };
 
-/// Vector fma instructions on registers alone, as many chains as hide their latency: GFLOP/s that one core can reach, on
-/// the device that kernels are compiled for. Measured anew on each call, for about `milliseconds`.
+/// Vector fma instructions on registers alone, as many chains as hide their latency: GFLOP/s that one core can reach,
+/// on the device that kernels are compiled for. Measured anew on each call, for about `milliseconds`.
 double fma_peak_gflops(double milliseconds = 20);
 
 }  // namespace lathe::bench

@@ -39,11 +39,11 @@ typedef struct LatheContext {
   int32_t abi_version;
   int32_t thread_count;
   LatheParallelFor parallel_for;
-  void* shared_workspace;      /* at least the kernel's shared bytes, 64-byte aligned */
-  void* worker_workspace;      /* thread_count pieces of worker_stride bytes, 64-byte aligned */
+  void* shared_workspace; /* at least the kernel's shared bytes, 64-byte aligned */
+  void* worker_workspace; /* thread_count pieces of worker_stride bytes, 64-byte aligned */
   int64_t worker_stride;
   LatheKernelError error;
-  void* host;                  /* the runtime's or the host's own */
+  void* host; /* the runtime's or the host's own */
 } LatheContext;
 
 /* A kernel. Buffers and scalars stand in parameter order. */

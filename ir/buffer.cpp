@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-Buffer BufferNode::make(std::string name, DType dtype, std::vector<Expr> shape, std::string space, std::vector<Expr> strides,
-                        Expr offset, int alignment, std::optional<Region> view_of) {
+Buffer BufferNode::make(std::string name, DType dtype, std::vector<Expr> shape, std::string space,
+                        std::vector<Expr> strides, Expr offset, int alignment, std::optional<Region> view_of) {
   const auto check = [&](bool condition, const char* what) {
     if (!condition) throw InputError(Mistake::value, fmt::format("buffer {}: {}", name, what));
   };

@@ -10,8 +10,9 @@ namespace lathe {
 
 /// Where memory lives, by the name of a MemorySpace of the device (ir/device.h). These four every device has.
 namespace space {
-inline constexpr const char* global = "global";      ///< the caller's memory, and workspaces every thread can reach
-inline constexpr const char* worker = "worker";      ///< workspace of one worker: private to an iteration of a parallel loop
+inline constexpr const char* global = "global";  ///< the caller's memory, and workspaces every thread can reach
+inline constexpr const char* worker =
+    "worker";  ///< workspace of one worker: private to an iteration of a parallel loop
 inline constexpr const char* registers = "register";  ///< SSA values after unrolling: constant indices only, no address
 inline constexpr const char* constants = "constant";  ///< read-only data of the kernel
 }  // namespace space

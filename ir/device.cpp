@@ -18,8 +18,8 @@ const MemorySpace* Device::find_space(const std::string& name) const {
 }
 
 std::string Device::fingerprint() const {
-  std::string text = fmt::format("{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} caches", name, triple, cpu,
-                                 fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
+  std::string text = fmt::format("{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} caches", name,
+                                 triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
                                  fused_multiply_add, fma_per_cycle, fma_latency, loads_per_cycle, cores);
   for (const CacheLevel& cache : caches)
     text += fmt::format(" {}/{}/{}{}", cache.bytes, cache.ways, cache.line_bytes, cache.shared ? "s" : "");

@@ -32,16 +32,16 @@ struct CacheLevel {
 
 /// A machine, as data: whatever a scheduler or a backend wants to know stands here, not in its code.
 struct Device {
-  std::string name;            ///< "cpu", or what a description file says
-  std::string triple;          ///< LLVM's target triple
-  std::string cpu;             ///< LLVM's CPU name
+  std::string name;                   ///< "cpu", or what a description file says
+  std::string triple;                 ///< LLVM's target triple
+  std::string cpu;                    ///< LLVM's CPU name
   std::vector<std::string> features;  ///< LLVM's feature names that are on, sorted
-  int vector_bits = 128;       ///< width of one vector register that arithmetic runs at full rate on
+  int vector_bits = 128;              ///< width of one vector register that arithmetic runs at full rate on
   int vector_registers = 16;
-  int mask_registers = 0;      ///< 0: masks live in vector registers
+  int mask_registers = 0;  ///< 0: masks live in vector registers
   bool fused_multiply_add = false;
-  int fma_per_cycle = 1;       ///< vector fma instructions that start each cycle
-  int fma_latency = 4;         ///< cycles
+  int fma_per_cycle = 1;  ///< vector fma instructions that start each cycle
+  int fma_latency = 4;    ///< cycles
   int loads_per_cycle = 2;
   int cores = 1;
   std::vector<CacheLevel> caches;  ///< nearest first

@@ -12,8 +12,8 @@ struct Named {
   const char* name;
   DType dtype;
 };
-constexpr Named names[] = {{"bool", boolean}, {"i8", i8},   {"i16", i16},   {"i32", i32}, {"i64", i64},
-                           {"u8", u8},        {"u16", u16}, {"u32", u32},   {"u64", u64}, {"f16", f16},
+constexpr Named names[] = {{"bool", boolean}, {"i8", i8},   {"i16", i16}, {"i32", i32}, {"i64", i64},
+                           {"u8", u8},        {"u16", u16}, {"u32", u32}, {"u64", u64}, {"f16", f16},
                            {"bf16", bf16},    {"f32", f32}, {"f64", f64}};
 
 /// Rounds to a format of `significand` bits (the hidden one counted), whose least normal value is 2^(min_exponent - 1)

@@ -35,8 +35,8 @@ class InputError : public Error {
   Mistake mistake;
 };
 
-/// A well-formed request that cannot be carried out on this program: the message names the primitive or pass, the number
-/// of the condition that fails, and the culprit.
+/// A well-formed request that cannot be carried out on this program: the message names the primitive or pass, the
+/// number of the condition that fails, and the culprit.
 class Refusal : public Error {
  public:
   Refusal(std::string subject, int condition, std::string message)
@@ -60,8 +60,8 @@ std::string unknown_name(std::string_view what, std::string_view given, std::spa
 [[noreturn]] void report_bug(const char* condition, const char* file, int line, const std::string& detail);
 
 /// Checks Lathe's own invariant, in every build; a failure is a Bug.
-#define LATHE_CHECK(condition, detail)                                       \
-  do {                                                                       \
+#define LATHE_CHECK(condition, detail)                                             \
+  do {                                                                             \
     if (!(condition)) ::lathe::report_bug(#condition, __FILE__, __LINE__, detail); \
   } while (false)
 

@@ -16,11 +16,16 @@ enum class Operand { any, number, integer, floating, boolean };
 
 bool accepts(Operand operand, DType dtype) {
   switch (operand) {
-    case Operand::any: return true;
-    case Operand::number: return !dtype.is_bool();
-    case Operand::integer: return dtype.is_integer();
-    case Operand::floating: return dtype.is_float();
-    case Operand::boolean: return dtype.is_bool();
+    case Operand::any:
+      return true;
+    case Operand::number:
+      return !dtype.is_bool();
+    case Operand::integer:
+      return dtype.is_integer();
+    case Operand::floating:
+      return dtype.is_float();
+    case Operand::boolean:
+      return dtype.is_bool();
   }
   return false;
 }
@@ -36,9 +41,9 @@ constexpr Operand binary_operands[] = {LATHE_BINARY_OPS(LATHE_OPERAND)};
 #undef LATHE_OPERAND
 
 /// A macro, so that the message is only made when it is needed: every node passes here.
-#define LATHE_EXPECT(condition, message)                                 \
-  do {                                                                   \
-    if (!(condition)) throw InputError(Mistake::type, message);          \
+#define LATHE_EXPECT(condition, message)                        \
+  do {                                                          \
+    if (!(condition)) throw InputError(Mistake::type, message); \
   } while (false)
 
 std::int64_t to_int64(double value) {
@@ -52,17 +57,18 @@ std::int64_t to_int64(double value) {
 int check_access(const char* what, const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask) {
   LATHE_EXPECT(static_cast<bool>(buffer), fmt::format("{}: no buffer", what));
   LATHE_EXPECT(indices.size() == buffer->rank() || indices.size() == 1,
-        fmt::format("{} of {}: {} indices for rank {}", what, buffer->name, indices.size(), buffer->rank()));
+               fmt::format("{} of {}: {} indices for rank {}", what, buffer->name, indices.size(), buffer->rank()));
   int lanes = 1;
   for (const Expr& i : indices) {
     LATHE_EXPECT(i && i->dtype.element() == i64, fmt::format("{} of {}: an index is not i64", what, buffer->name));
     LATHE_EXPECT(lanes == 1 || i->dtype.lanes == 1 || i->dtype.lanes == lanes,
-          fmt::format("{} of {}: indices of {} and {} lanes", what, buffer->name, lanes, i->dtype.lanes));
+                 fmt::format("{} of {}: indices of {} and {} lanes", what, buffer->name, lanes, i->dtype.lanes));
     lanes = std::max<int>(lanes, i->dtype.lanes);
   }
   if (mask) {
     LATHE_EXPECT(mask->dtype.is_bool() && (mask->dtype.lanes == lanes || lanes == 1),
-          fmt::format("{} of {}: mask is {}, expected bool with {} lanes", what, buffer->name, to_string(mask->dtype), lanes));
+                 fmt::format("{} of {}: mask is {}, expected bool with {} lanes", what, buffer->name,
+                             to_string(mask->dtype), lanes));
     lanes = mask->dtype.lanes;
   }
   return lanes;
@@ -81,14 +87,22 @@ Expr fold_or_make(BinaryOp op, Expr a, Expr b) {
   if (x && y) {
     const auto ux = static_cast<std::uint64_t>(*x), uy = static_cast<std::uint64_t>(*y);
     switch (op) {
-      case BinaryOp::add: return wrap(ux + uy);
-      case BinaryOp::sub: return wrap(ux - uy);
-      case BinaryOp::mul: return wrap(ux * uy);
-      case BinaryOp::floor_div: return index(floor_quotient(*x, *y));
-      case BinaryOp::floor_mod: return *y == 0 ? index(0) : wrap(ux - static_cast<std::uint64_t>(floor_quotient(*x, *y)) * uy);
-      case BinaryOp::min: return index(std::min(*x, *y));
-      case BinaryOp::max: return index(std::max(*x, *y));
-      default: break;
+      case BinaryOp::add:
+        return wrap(ux + uy);
+      case BinaryOp::sub:
+        return wrap(ux - uy);
+      case BinaryOp::mul:
+        return wrap(ux * uy);
+      case BinaryOp::floor_div:
+        return index(floor_quotient(*x, *y));
+      case BinaryOp::floor_mod:
+        return *y == 0 ? index(0) : wrap(ux - static_cast<std::uint64_t>(floor_quotient(*x, *y)) * uy);
+      case BinaryOp::min:
+        return index(std::min(*x, *y));
+      case BinaryOp::max:
+        return index(std::max(*x, *y));
+      default:
+        break;
     }
   }
   if (y) {
@@ -107,11 +121,19 @@ Expr fold_or_make(BinaryOp op, Expr a, Expr b) {
 
 }  // namespace
 
-std::string_view to_string(ExprKind kind) { return expr_names[static_cast<int>(kind)]; }
-std::string_view to_string(UnaryOp op) { return unary_names[static_cast<int>(op)]; }
-std::string_view to_string(BinaryOp op) { return binary_names[static_cast<int>(op)]; }
+std::string_view to_string(ExprKind kind) {
+  return expr_names[static_cast<int>(kind)];
+}
+std::string_view to_string(UnaryOp op) {
+  return unary_names[static_cast<int>(op)];
+}
+std::string_view to_string(BinaryOp op) {
+  return binary_names[static_cast<int>(op)];
+}
 
-bool is_comparison(BinaryOp op) { return op >= BinaryOp::eq && op <= BinaryOp::ge; }
+bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::eq && op <= BinaryOp::ge;
+}
 
 Expr IntImm::make(DType dtype, std::int64_t value) {
   LATHE_EXPECT(!dtype.is_float(), fmt::format("an integer constant cannot be {}", to_string(dtype)));
@@ -123,31 +145,35 @@ Expr FloatImm::make(DType dtype, double value) {
   return Expr(new FloatImm(dtype, round_to(dtype, value)));
 }
 
-VarRef Var::make(std::string name, DType dtype) { return VarRef(new Var(dtype, std::move(name))); }
+VarRef Var::make(std::string name, DType dtype) {
+  return VarRef(new Var(dtype, std::move(name)));
+}
 
 Expr Unary::make(UnaryOp op, Expr a) {
   LATHE_EXPECT(accepts(unary_operands[static_cast<int>(op)], a->dtype),
-        fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
-  const bool tests = op == UnaryOp::is_nan || op == UnaryOp::is_inf || op == UnaryOp::is_finite || op == UnaryOp::signbit;
+               fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
+  const bool tests =
+      op == UnaryOp::is_nan || op == UnaryOp::is_inf || op == UnaryOp::is_finite || op == UnaryOp::signbit;
   const DType dtype = tests ? boolean.with_lanes(a->dtype.lanes) : a->dtype;
   return Expr(new Unary(dtype, op, std::move(a)));
 }
 
 Expr Binary::make(BinaryOp op, Expr a, Expr b) {
-  LATHE_EXPECT(a->dtype == b->dtype,
-        fmt::format("{} of {} and {}: the operands must have one type", to_string(op), to_string(a->dtype), to_string(b->dtype)));
+  LATHE_EXPECT(a->dtype == b->dtype, fmt::format("{} of {} and {}: the operands must have one type", to_string(op),
+                                                 to_string(a->dtype), to_string(b->dtype)));
   LATHE_EXPECT(accepts(binary_operands[static_cast<int>(op)], a->dtype),
-        fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
+               fmt::format("{} does not take {}", to_string(op), to_string(a->dtype)));
   const DType dtype = is_comparison(op) ? boolean.with_lanes(a->dtype.lanes) : a->dtype;
   return Expr(new Binary(dtype, op, std::move(a), std::move(b)));
 }
 
 Expr Select::make(Expr condition, Expr when_true, Expr when_false) {
-  LATHE_EXPECT(when_true->dtype == when_false->dtype, fmt::format("select between {} and {}: the arms must have one type",
-                                                           to_string(when_true->dtype), to_string(when_false->dtype)));
+  LATHE_EXPECT(when_true->dtype == when_false->dtype,
+               fmt::format("select between {} and {}: the arms must have one type", to_string(when_true->dtype),
+                           to_string(when_false->dtype)));
   LATHE_EXPECT(condition->dtype == boolean.with_lanes(when_true->dtype.lanes),
-        fmt::format("select: the condition is {}, expected bool with {} lanes", to_string(condition->dtype),
-                    when_true->dtype.lanes));
+               fmt::format("select: the condition is {}, expected bool with {} lanes", to_string(condition->dtype),
+                           when_true->dtype.lanes));
   return Expr(new Select(std::move(condition), std::move(when_true), std::move(when_false)));
 }
 
@@ -164,13 +190,14 @@ Expr Load::make(Buffer buffer, std::vector<Expr> indices, Expr mask) {
 
 Expr Ramp::make(Expr base, Expr stride, int lanes) {
   LATHE_EXPECT(base->dtype == stride->dtype && base->dtype.is_integer() && base->dtype.is_scalar() && lanes > 1,
-        fmt::format("ramp({}, {}, {}): base and stride must be scalars of one integer type, and lanes above 1",
-                    to_string(base->dtype), to_string(stride->dtype), lanes));
+               fmt::format("ramp({}, {}, {}): base and stride must be scalars of one integer type, and lanes above 1",
+                           to_string(base->dtype), to_string(stride->dtype), lanes));
   return Expr(new Ramp(std::move(base), std::move(stride), lanes));
 }
 
 Expr Broadcast::make(Expr value, int lanes) {
-  LATHE_EXPECT(value->dtype.is_scalar() && lanes >= 1, fmt::format("broadcast of {} to {} lanes", to_string(value->dtype), lanes));
+  LATHE_EXPECT(value->dtype.is_scalar() && lanes >= 1,
+               fmt::format("broadcast of {} to {} lanes", to_string(value->dtype), lanes));
   if (lanes == 1) return value;
   return Expr(new Broadcast(std::move(value), lanes));
 }
@@ -180,11 +207,12 @@ Expr Shuffle::make(std::vector<Expr> vectors, std::vector<int> lanes) {
   int total = 0;
   for (const Expr& v : vectors) {
     LATHE_EXPECT(v->dtype.element() == vectors[0]->dtype.element(),
-          fmt::format("shuffle of {} and {}: the operands must have one element type", to_string(vectors[0]->dtype),
-                      to_string(v->dtype)));
+                 fmt::format("shuffle of {} and {}: the operands must have one element type",
+                             to_string(vectors[0]->dtype), to_string(v->dtype)));
     total += v->dtype.lanes;
   }
-  for (const int lane : lanes) LATHE_EXPECT(lane >= 0 && lane < total, fmt::format("shuffle: lane {} of {}", lane, total));
+  for (const int lane : lanes)
+    LATHE_EXPECT(lane >= 0 && lane < total, fmt::format("shuffle: lane {} of {}", lane, total));
   const DType dtype = vectors[0]->dtype.with_lanes(static_cast<int>(lanes.size()));
   return Expr(new Shuffle(dtype, std::move(vectors), std::move(lanes)));
 }
@@ -198,16 +226,19 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
       throw InputError(Mistake::value, unknown_name("intrinsic", callee, known));
     }
     LATHE_EXPECT(static_cast<int>(args.size()) == intrinsic->arity,
-          fmt::format("{} takes {} arguments, given {}", callee, intrinsic->arity, args.size()));
+                 fmt::format("{} takes {} arguments, given {}", callee, intrinsic->arity, args.size()));
     if (intrinsic->reduces) {
-      LATHE_EXPECT(dtype == args[0]->dtype.element() && (args[0]->dtype.lanes & (args[0]->dtype.lanes - 1)) == 0,
-            fmt::format("{} of {} gives its element; lanes must be a power of two", callee, to_string(args[0]->dtype)));
+      LATHE_EXPECT(
+          dtype == args[0]->dtype.element() && (args[0]->dtype.lanes & (args[0]->dtype.lanes - 1)) == 0,
+          fmt::format("{} of {} gives its element; lanes must be a power of two", callee, to_string(args[0]->dtype)));
     } else if (callee == "reinterpret") {
-      LATHE_EXPECT(dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,
-            fmt::format("reinterpret of {} as {}: the widths differ", to_string(args[0]->dtype), to_string(dtype)));
+      LATHE_EXPECT(
+          dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,
+          fmt::format("reinterpret of {} as {}: the widths differ", to_string(args[0]->dtype), to_string(dtype)));
     } else {
       for (const Expr& arg : args) {
-        LATHE_EXPECT(arg->dtype == dtype, fmt::format("{}: an argument is {}, expected {}", callee, to_string(arg->dtype), to_string(dtype)));
+        LATHE_EXPECT(arg->dtype == dtype, fmt::format("{}: an argument is {}, expected {}", callee,
+                                                      to_string(arg->dtype), to_string(dtype)));
       }
     }
   }
@@ -222,8 +253,9 @@ Expr AddressOf::make(Buffer buffer, std::vector<Expr> indices) {
 Expr constant(DType dtype, double value) {
   if (dtype.is_float()) return FloatImm::make(dtype, value);
   if (dtype.is_bool()) return IntImm::make(dtype, value != 0);
-  return IntImm::make(dtype, dtype.element() == u64 && value >= 0x1p63 ? static_cast<std::int64_t>(static_cast<std::uint64_t>(value))
-                                                                       : to_int64(value));
+  return IntImm::make(dtype, dtype.element() == u64 && value >= 0x1p63
+                                 ? static_cast<std::int64_t>(static_cast<std::uint64_t>(value))
+                                 : to_int64(value));
 }
 
 Expr constant(DType dtype, std::int64_t value) {
@@ -231,7 +263,9 @@ Expr constant(DType dtype, std::int64_t value) {
   return IntImm::make(dtype, value);
 }
 
-Expr index(std::int64_t value) { return IntImm::make(i64, value); }
+Expr index(std::int64_t value) {
+  return IntImm::make(i64, value);
+}
 
 const std::int64_t* as_int(const Expr& e) {
   if (const IntImm* imm = e.as<IntImm>()) return &imm->value;
@@ -244,9 +278,15 @@ bool is_int(const Expr& e, std::int64_t value) {
   return imm && *imm == value;
 }
 
-Expr operator+(Expr a, Expr b) { return fold_or_make(BinaryOp::add, std::move(a), std::move(b)); }
-Expr operator-(Expr a, Expr b) { return fold_or_make(BinaryOp::sub, std::move(a), std::move(b)); }
-Expr operator*(Expr a, Expr b) { return fold_or_make(BinaryOp::mul, std::move(a), std::move(b)); }
+Expr operator+(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::add, std::move(a), std::move(b));
+}
+Expr operator-(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::sub, std::move(a), std::move(b));
+}
+Expr operator*(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::mul, std::move(a), std::move(b));
+}
 Expr operator+(Expr a, std::int64_t b) {
   const DType dtype = a->dtype;
   return std::move(a) + constant(dtype, b);
@@ -259,10 +299,18 @@ Expr operator*(Expr a, std::int64_t b) {
   const DType dtype = a->dtype;
   return std::move(a) * constant(dtype, b);
 }
-Expr operator-(Expr a) { return Unary::make(UnaryOp::neg, std::move(a)); }
-Expr div(Expr a, Expr b) { return Binary::make(BinaryOp::div, std::move(a), std::move(b)); }
-Expr floor_div(Expr a, Expr b) { return fold_or_make(BinaryOp::floor_div, std::move(a), std::move(b)); }
-Expr floor_mod(Expr a, Expr b) { return fold_or_make(BinaryOp::floor_mod, std::move(a), std::move(b)); }
+Expr operator-(Expr a) {
+  return Unary::make(UnaryOp::neg, std::move(a));
+}
+Expr div(Expr a, Expr b) {
+  return Binary::make(BinaryOp::div, std::move(a), std::move(b));
+}
+Expr floor_div(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::floor_div, std::move(a), std::move(b));
+}
+Expr floor_mod(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::floor_mod, std::move(a), std::move(b));
+}
 Expr floor_div(Expr a, std::int64_t b) {
   const DType dtype = a->dtype;
   return floor_div(std::move(a), constant(dtype, b));
@@ -271,14 +319,30 @@ Expr floor_mod(Expr a, std::int64_t b) {
   const DType dtype = a->dtype;
   return floor_mod(std::move(a), constant(dtype, b));
 }
-Expr min(Expr a, Expr b) { return fold_or_make(BinaryOp::min, std::move(a), std::move(b)); }
-Expr max(Expr a, Expr b) { return fold_or_make(BinaryOp::max, std::move(a), std::move(b)); }
-Expr eq(Expr a, Expr b) { return Binary::make(BinaryOp::eq, std::move(a), std::move(b)); }
-Expr ne(Expr a, Expr b) { return Binary::make(BinaryOp::ne, std::move(a), std::move(b)); }
-Expr lt(Expr a, Expr b) { return Binary::make(BinaryOp::lt, std::move(a), std::move(b)); }
-Expr le(Expr a, Expr b) { return Binary::make(BinaryOp::le, std::move(a), std::move(b)); }
-Expr gt(Expr a, Expr b) { return Binary::make(BinaryOp::gt, std::move(a), std::move(b)); }
-Expr ge(Expr a, Expr b) { return Binary::make(BinaryOp::ge, std::move(a), std::move(b)); }
+Expr min(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::min, std::move(a), std::move(b));
+}
+Expr max(Expr a, Expr b) {
+  return fold_or_make(BinaryOp::max, std::move(a), std::move(b));
+}
+Expr eq(Expr a, Expr b) {
+  return Binary::make(BinaryOp::eq, std::move(a), std::move(b));
+}
+Expr ne(Expr a, Expr b) {
+  return Binary::make(BinaryOp::ne, std::move(a), std::move(b));
+}
+Expr lt(Expr a, Expr b) {
+  return Binary::make(BinaryOp::lt, std::move(a), std::move(b));
+}
+Expr le(Expr a, Expr b) {
+  return Binary::make(BinaryOp::le, std::move(a), std::move(b));
+}
+Expr gt(Expr a, Expr b) {
+  return Binary::make(BinaryOp::gt, std::move(a), std::move(b));
+}
+Expr ge(Expr a, Expr b) {
+  return Binary::make(BinaryOp::ge, std::move(a), std::move(b));
+}
 
 Expr logical_and(Expr a, Expr b) {
   if (!a) return b;
@@ -286,8 +350,12 @@ Expr logical_and(Expr a, Expr b) {
   return Binary::make(BinaryOp::logical_and, std::move(a), std::move(b));
 }
 
-Expr logical_or(Expr a, Expr b) { return Binary::make(BinaryOp::logical_or, std::move(a), std::move(b)); }
-Expr logical_not(Expr a) { return Unary::make(UnaryOp::logical_not, std::move(a)); }
+Expr logical_or(Expr a, Expr b) {
+  return Binary::make(BinaryOp::logical_or, std::move(a), std::move(b));
+}
+Expr logical_not(Expr a) {
+  return Unary::make(UnaryOp::logical_not, std::move(a));
+}
 Expr select(Expr condition, Expr when_true, Expr when_false) {
   return Select::make(std::move(condition), std::move(when_true), std::move(when_false));
 }
@@ -295,7 +363,11 @@ Expr cast(DType dtype, Expr value) {
   if (value->dtype.element() == dtype.element()) return value;
   return Cast::make(dtype, std::move(value));
 }
-Expr unary(UnaryOp op, Expr a) { return Unary::make(op, std::move(a)); }
-Expr binary(BinaryOp op, Expr a, Expr b) { return Binary::make(op, std::move(a), std::move(b)); }
+Expr unary(UnaryOp op, Expr a) {
+  return Unary::make(op, std::move(a));
+}
+Expr binary(BinaryOp op, Expr a, Expr b) {
+  return Binary::make(op, std::move(a), std::move(b));
+}
 
 }  // namespace lathe

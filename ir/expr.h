@@ -3,17 +3,22 @@
 ///
 /// - An expression has a dtype with lanes. Both operands of a Binary have the same one; nothing converts by itself.
 /// - Evaluation has no side effect, and no order: both arms of a Select are evaluated, and so is every operand.
-/// - Indices and extents are i64. Index arithmetic cannot overflow (buffers are smaller than 2^47 bytes) and a backend may
+/// - Indices and extents are i64. Index arithmetic cannot overflow (buffers are smaller than 2^47 bytes) and a backend
+/// may
 ///   say so to its compiler. Every other integer operation wraps to its width.
-/// - floor_div and floor_mod round toward minus infinity, as Python does. On integers x floor_div 0 = x floor_mod 0 = 0 and
+/// - floor_div and floor_mod round toward minus infinity, as Python does. On integers x floor_div 0 = x floor_mod 0 = 0
+/// and
 ///   MIN floor_div -1 = MIN. `div` is for floats only. On floats floor_mod(x, y) has y's sign.
 /// - A shift by its width or more gives 0 (shl; shr of an unsigned) or the sign (shr of a signed). The count is read as
 ///   unsigned.
-/// - Cast: float to integer truncates; out of range it gives some value, never a trap and never poison. Integer to narrower
+/// - Cast: float to integer truncates; out of range it gives some value, never a trap and never poison. Integer to
+/// narrower
 ///   integer wraps. Anything to bool is `!= 0`. Narrowing floats round to nearest even. bool to number gives 0 or 1.
-/// - Floats follow IEEE 754, default rounding. min and max return NaN when either operand is NaN, and order -0 below +0.
+/// - Floats follow IEEE 754, default rounding. min and max return NaN when either operand is NaN, and order -0 below
+/// +0.
 ///   Comparisons with NaN are false but for `ne`. f16 and bf16 are storage types: a tracer computes them in f32.
-/// - bool is an 8-bit type whose values are 0 and 1. logical_and, logical_or, logical_not take bools and do not shortcut.
+/// - bool is an 8-bit type whose values are 0 and 1. logical_and, logical_or, logical_not take bools and do not
+/// shortcut.
 /// - A Load or Store under a false mask lane touches no memory; such a Load gives zero.
 /// - Floats that feed an index, a predicate, a comparison or a cast to integer are never contracted or reassociated.
 #include <cstdint>
@@ -29,24 +34,23 @@ namespace lathe {
 
 /// X(name, operand): operand is one of any (every number), number, integer, floating, boolean.
 /// The result has the operand's type, but is_nan, is_inf, is_finite and signbit, which give bool.
-#define LATHE_UNARY_OPS(X)                                                                                          \
-  X(neg, number) X(bit_not, integer) X(logical_not, boolean) X(abs, number)                                         \
-  X(sqrt, floating) X(rsqrt, floating) X(floor, floating) X(ceil, floating) X(trunc, floating) X(round, floating)   \
-  X(exp, floating) X(exp2, floating) X(expm1, floating)                                                             \
-  X(log, floating) X(log2, floating) X(log10, floating) X(log1p, floating)                                          \
-  X(sin, floating) X(cos, floating) X(tan, floating) X(asin, floating) X(acos, floating) X(atan, floating)          \
-  X(sinh, floating) X(cosh, floating) X(tanh, floating) X(asinh, floating) X(acosh, floating) X(atanh, floating)    \
-  X(erf, floating) X(sigmoid, floating)                                                                             \
-  X(is_nan, floating) X(is_inf, floating) X(is_finite, floating) X(signbit, floating)
+#define LATHE_UNARY_OPS(X)                                                                                           \
+  X(neg, number)                                                                                                     \
+  X(bit_not, integer) X(logical_not, boolean) X(abs, number) X(sqrt, floating) X(rsqrt, floating) X(floor, floating) \
+      X(ceil, floating) X(trunc, floating) X(round, floating) X(exp, floating) X(exp2, floating) X(expm1, floating)  \
+          X(log, floating) X(log2, floating) X(log10, floating) X(log1p, floating) X(sin, floating) X(cos, floating) \
+              X(tan, floating) X(asin, floating) X(acos, floating) X(atan, floating) X(sinh, floating)               \
+                  X(cosh, floating) X(tanh, floating) X(asinh, floating) X(acosh, floating) X(atanh, floating)       \
+                      X(erf, floating) X(sigmoid, floating) X(is_nan, floating) X(is_inf, floating)                  \
+                          X(is_finite, floating) X(signbit, floating)
 
 /// X(name, operand). Comparisons and logic give bool; the others the operands' type. `round` is half to even.
-#define LATHE_BINARY_OPS(X)                                                                       \
-  X(add, number) X(sub, number) X(mul, number) X(div, floating) X(floor_div, number) X(floor_mod, number) \
-  X(min, any) X(max, any)                                                                         \
-  X(bit_and, integer) X(bit_or, integer) X(bit_xor, integer) X(shl, integer) X(shr, integer)      \
-  X(eq, any) X(ne, any) X(lt, any) X(le, any) X(gt, any) X(ge, any)                               \
-  X(logical_and, boolean) X(logical_or, boolean)                                                  \
-  X(pow, number) X(atan2, floating) X(hypot, floating) X(copysign, floating) X(nextafter, floating)
+#define LATHE_BINARY_OPS(X)                                                                                            \
+  X(add, number)                                                                                                       \
+  X(sub, number) X(mul, number) X(div, floating) X(floor_div, number) X(floor_mod, number) X(min, any) X(max, any)     \
+      X(bit_and, integer) X(bit_or, integer) X(bit_xor, integer) X(shl, integer) X(shr, integer) X(eq, any) X(ne, any) \
+          X(lt, any) X(le, any) X(gt, any) X(ge, any) X(logical_and, boolean) X(logical_or, boolean) X(pow, number)    \
+              X(atan2, floating) X(hypot, floating) X(copysign, floating) X(nextafter, floating)
 
 #define LATHE_ENUM_ENTRY(name, ...) name,
 enum class UnaryOp : std::uint8_t { LATHE_UNARY_OPS(LATHE_ENUM_ENTRY) };
@@ -95,7 +99,8 @@ struct Unary : ExprNode {
 
 struct Binary : ExprNode {
   static constexpr ExprKind node_kind = ExprKind::Binary;
-  Binary(DType dtype, BinaryOp op, Expr a, Expr b) : ExprNode(node_kind, dtype), op(op), a(std::move(a)), b(std::move(b)) {}
+  Binary(DType dtype, BinaryOp op, Expr a, Expr b)
+      : ExprNode(node_kind, dtype), op(op), a(std::move(a)), b(std::move(b)) {}
   const BinaryOp op;
   const Expr a, b;
   static Expr make(BinaryOp op, Expr a, Expr b);
@@ -191,7 +196,9 @@ struct AddressOf : ExprNode {
 /// A constant of any dtype: `value` is converted as Cast would. Vector types make every lane the same.
 Expr constant(DType dtype, double value);
 Expr constant(DType dtype, std::int64_t value);
-inline Expr constant(DType dtype, int value) { return constant(dtype, static_cast<std::int64_t>(value)); }
+inline Expr constant(DType dtype, int value) {
+  return constant(dtype, static_cast<std::int64_t>(value));
+}
 /// An i64 constant: an index or an extent.
 Expr index(std::int64_t value);
 
@@ -199,8 +206,8 @@ Expr index(std::int64_t value);
 const std::int64_t* as_int(const Expr& e);
 bool is_int(const Expr& e, std::int64_t value);
 
-/// Builders. Where both operands are constants, or one is a neutral or absorbing i64 constant (x+0, x*1, x*0, x//1), the
-/// result is folded; nothing else is simplified here.
+/// Builders. Where both operands are constants, or one is a neutral or absorbing i64 constant (x+0, x*1, x*0, x//1),
+/// the result is folded; nothing else is simplified here.
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
 Expr operator*(Expr a, Expr b);

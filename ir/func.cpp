@@ -12,10 +12,11 @@ namespace {
 constexpr std::string_view stage_table[] = {LATHE_STAGES(LATHE_NAME)};
 #undef LATHE_NAME
 
-
 }  // namespace
 
-std::string_view to_string(Stage stage) { return stage_table[static_cast<int>(stage)]; }
+std::string_view to_string(Stage stage) {
+  return stage_table[static_cast<int>(stage)];
+}
 
 std::optional<Stage> parse_stage(std::string_view name) {
   for (size_t i = 0; i < std::size(stage_table); ++i) {
@@ -24,7 +25,9 @@ std::optional<Stage> parse_stage(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<std::string> stage_names() { return {std::begin(stage_table), std::end(stage_table)}; }
+std::vector<std::string> stage_names() {
+  return {std::begin(stage_table), std::end(stage_table)};
+}
 
 Func FuncNode::make(std::string name, std::vector<Param> params, Stmt body, std::vector<Fact> facts, Annotations attrs,
                     Stage stage) {
@@ -82,7 +85,8 @@ std::vector<bool> written_params(const Func& func) {
 std::vector<Buffer> allocations(const Func& func) {
   std::vector<Buffer> buffers;
   for_each_stmt(func->body, [&](const Stmt& s) {
-    if (const Block* block = s.as<Block>()) buffers.insert(buffers.end(), block->f.allocs.begin(), block->f.allocs.end());
+    if (const Block* block = s.as<Block>())
+      buffers.insert(buffers.end(), block->f.allocs.begin(), block->f.allocs.end());
   });
   return buffers;
 }

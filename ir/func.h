@@ -28,8 +28,8 @@ std::optional<Stage> parse_stage(std::string_view name);
 /// The stages' names in order, for messages.
 std::vector<std::string> stage_names();
 
-/// One kernel to be. Parameters are in the caller's order: buffers go to the kernel's `buffers` array, scalars (as i64, or
-/// the bits of another type widened to 64) to its `scalars` array, each in parameter order.
+/// One kernel to be. Parameters are in the caller's order: buffers go to the kernel's `buffers` array, scalars (as i64,
+/// or the bits of another type widened to 64) to its `scalars` array, each in parameter order.
 struct FuncNode : Node {
   std::string name;
   std::vector<Param> params;

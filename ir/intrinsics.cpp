@@ -19,21 +19,30 @@ constexpr std::array<Intrinsic, 9> all{{{"fma", 3, false},
 
 const char* reduction_name(BinaryOp op) {
   switch (op) {
-    case BinaryOp::add: return "reduce_add";
-    case BinaryOp::mul: return "reduce_mul";
-    case BinaryOp::min: return "reduce_min";
-    case BinaryOp::max: return "reduce_max";
+    case BinaryOp::add:
+      return "reduce_add";
+    case BinaryOp::mul:
+      return "reduce_mul";
+    case BinaryOp::min:
+      return "reduce_min";
+    case BinaryOp::max:
+      return "reduce_max";
     case BinaryOp::logical_and:
-    case BinaryOp::bit_and: return "reduce_and";
+    case BinaryOp::bit_and:
+      return "reduce_and";
     case BinaryOp::logical_or:
-    case BinaryOp::bit_or: return "reduce_or";
-    default: throw InputError(Mistake::value, "no lane reduction for " + std::string(to_string(op)));
+    case BinaryOp::bit_or:
+      return "reduce_or";
+    default:
+      throw InputError(Mistake::value, "no lane reduction for " + std::string(to_string(op)));
   }
 }
 
 }  // namespace
 
-std::span<const Intrinsic> intrinsics() { return all; }
+std::span<const Intrinsic> intrinsics() {
+  return all;
+}
 
 const Intrinsic* find_intrinsic(std::string_view name) {
   for (const Intrinsic& intrinsic : all) {

@@ -14,8 +14,9 @@ namespace lathe {
 ///   reinterpret(a)        the same bits as another type of the same width
 ///   population_count(a)   set bits of an integer
 ///   reduce_add(v) reduce_mul(v) reduce_min(v) reduce_max(v) reduce_and(v) reduce_or(v)
-///                         a vector folded to a scalar by halves: lane i with lane i + n/2, then again, until one is left.
-///                         The lane count is a power of two. The order is part of the meaning: the bits are the same everywhere.
+///                         a vector folded to a scalar by halves: lane i with lane i + n/2, then again, until one is
+///                         left. The lane count is a power of two. The order is part of the meaning: the bits are the
+///                         same everywhere.
 struct Intrinsic {
   std::string_view name;
   int arity;

@@ -20,7 +20,8 @@ struct Edge {
   int param = 0;
 };
 
-/// What tracing yields before it is cut into kernels: Funcs in an order in which they can run, and the values between them.
+/// What tracing yields before it is cut into kernels: Funcs in an order in which they can run, and the values between
+/// them.
 struct Program {
   std::vector<Func> funcs;
   std::vector<Value> values;

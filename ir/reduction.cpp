@@ -108,13 +108,24 @@ Reducer simple_reducer(BinaryOp op, DType dtype) {
     case BinaryOp::add:
     case BinaryOp::logical_or:
     case BinaryOp::bit_or:
-    case BinaryOp::bit_xor: identity = constant(dtype, 0); break;
+    case BinaryOp::bit_xor:
+      identity = constant(dtype, 0);
+      break;
     case BinaryOp::mul:
-    case BinaryOp::logical_and: identity = constant(dtype, 1); break;
-    case BinaryOp::bit_and: identity = constant(dtype, -1); break;
-    case BinaryOp::min: identity = dtype.is_float() ? constant(dtype, infinity) : IntImm::make(dtype, integer_max(dtype)); break;
-    case BinaryOp::max: identity = dtype.is_float() ? constant(dtype, -infinity) : IntImm::make(dtype, integer_min(dtype)); break;
-    default: throw InputError(Mistake::value, "no reducer for " + std::string(to_string(op)));
+    case BinaryOp::logical_and:
+      identity = constant(dtype, 1);
+      break;
+    case BinaryOp::bit_and:
+      identity = constant(dtype, -1);
+      break;
+    case BinaryOp::min:
+      identity = dtype.is_float() ? constant(dtype, infinity) : IntImm::make(dtype, integer_max(dtype));
+      break;
+    case BinaryOp::max:
+      identity = dtype.is_float() ? constant(dtype, -infinity) : IntImm::make(dtype, integer_min(dtype));
+      break;
+    default:
+      throw InputError(Mistake::value, "no reducer for " + std::string(to_string(op)));
   }
   reducer.identities = {identity};
   return reducer;

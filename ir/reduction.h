@@ -14,8 +14,8 @@ struct ReductionOutput {
 /// A reduction's canonical update (ir/stmt.h), taken apart.
 struct ReductionParts {
   std::vector<ReductionOutput> outputs;
-  std::vector<Stmt> lets;    ///< other Lets that enclose the stores, outermost first; bodies are to be ignored
-  std::vector<Expr> terms;   ///< the right operand of each output's combination; may use the lets
+  std::vector<Stmt> lets;   ///< other Lets that enclose the stores, outermost first; bodies are to be ignored
+  std::vector<Expr> terms;  ///< the right operand of each output's combination; may use the lets
 };
 
 /// Builds the canonical update body.
@@ -29,8 +29,8 @@ std::optional<ReductionParts> match_update(const Block& block);
 /// The result of combining `lhs` and `rhs` tuples.
 std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, const std::vector<Expr>& rhs);
 
-/// The scalar reducers: add, mul, min, max, logical_and, logical_or over `dtype`. The identity of max over floats is -inf,
-/// over integers the least value; of min the opposites.
+/// The scalar reducers: add, mul, min, max, logical_and, logical_or over `dtype`. The identity of max over floats is
+/// -inf, over integers the least value; of min the opposites.
 Reducer simple_reducer(BinaryOp op, DType dtype);
 /// The BinaryOp of a one-value reducer whose result is `lhs op rhs`, if it is one.
 std::optional<BinaryOp> simple_op(const Reducer& reducer);

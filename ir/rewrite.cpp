@@ -131,17 +131,33 @@ class ExprWalker : public Visitor {
 
 }  // namespace
 
-Expr substitute(const Expr& e, const Substitution& map) { return e && !map.empty() ? Substituter(map).mutate(e) : e; }
-Stmt substitute(const Stmt& s, const Substitution& map) { return s && !map.empty() ? Substituter(map).mutate(s) : s; }
-Region substitute(const Region& region, const Substitution& map) { return Substituter(map).mutate_region(region); }
+Expr substitute(const Expr& e, const Substitution& map) {
+  return e && !map.empty() ? Substituter(map).mutate(e) : e;
+}
+Stmt substitute(const Stmt& s, const Substitution& map) {
+  return s && !map.empty() ? Substituter(map).mutate(s) : s;
+}
+Region substitute(const Region& region, const Substitution& map) {
+  return Substituter(map).mutate_region(region);
+}
 
-Stmt replace_buffers(const Stmt& s, const BufferMap& map) { return map.empty() ? s : BufferReplacer(map).mutate(s); }
+Stmt replace_buffers(const Stmt& s, const BufferMap& map) {
+  return map.empty() ? s : BufferReplacer(map).mutate(s);
+}
 
-Stmt fresh_copy(const Stmt& s) { return Freshener().mutate(s); }
+Stmt fresh_copy(const Stmt& s) {
+  return Freshener().mutate(s);
+}
 
-void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f) { StmtWalker(f).visit(s); }
-void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f) { ExprWalker(f).visit(e); }
-void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& f) { ExprWalker(f).visit(s); }
+void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f) {
+  StmtWalker(f).visit(s);
+}
+void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f) {
+  ExprWalker(f).visit(e);
+}
+void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& f) {
+  ExprWalker(f).visit(s);
+}
 
 bool uses_var(const Expr& e, const Var* variable) {
   bool found = false;

@@ -2,14 +2,15 @@
 /// Statements. They run in order, and only Store, and Calls within Eval, have effects.
 ///
 /// A Block is the unit of scheduling. It promises, and `verify` (ir/analysis/verify.h) proves or names:
-///   1. its body uses no loop variable from outside, only its own iters, function parameters and enclosing blocks' iters;
+///   1. its body uses no loop variable from outside, only its own iters, function parameters and enclosing blocks'
+///   iters;
 ///   2. `reads` and `writes` cover every access that one instance makes (may regions: a superset);
 ///   3. for all loop iterations that satisfy `predicate`, every binding lies in its iter's domain;
 ///   4. space iters run in any order: no instance reads or overwrites what another writes;
 ///   5. reduce iters run in any order, but not at once: the body is the canonical update of `reducer`;
 ///   6. ordered iters run in order; opaque ones promise nothing.
-/// `init` runs once per space point, before that point's reduce instances, and also when there are none: for every value
-/// of the space iters that the loops reach within the domains, whatever the predicate says of the instances.
+/// `init` runs once per space point, before that point's reduce instances, and also when there are none: for every
+/// value of the space iters that the loops reach within the domains, whatever the predicate says of the instances.
 /// `allocs` live for one instance of the block; their contents are undefined at its start.
 ///
 /// The canonical update of a reducer, for outputs C_0 .. C_n (the helpers of ir/reduction.h build and match it):
@@ -64,7 +65,8 @@ std::string_view to_string(ForKind kind);
 /// for variable in [min, min + extent). A negative extent is an empty loop.
 struct For : StmtNode {
   static constexpr StmtKind node_kind = StmtKind::For;
-  For(VarRef variable, Expr min, Expr extent, ForKind for_kind, Stmt body, Annotations annotations, std::string thread_axis)
+  For(VarRef variable, Expr min, Expr extent, ForKind for_kind, Stmt body, Annotations annotations,
+      std::string thread_axis)
       : StmtNode(node_kind),
         variable(std::move(variable)),
         min(std::move(min)),

@@ -9,7 +9,8 @@ namespace lathe {
 void Visitor::visit(const Expr& e) {
   switch (e->kind) {
 #define LATHE_CASE(name) \
-  case ExprKind::name: return visit_##name(static_cast<const name*>(e.get()));
+  case ExprKind::name:   \
+    return visit_##name(static_cast<const name*>(e.get()));
     LATHE_EXPR_NODES(LATHE_CASE)
 #undef LATHE_CASE
   }
@@ -18,7 +19,8 @@ void Visitor::visit(const Expr& e) {
 void Visitor::visit(const Stmt& s) {
   switch (s->kind) {
 #define LATHE_CASE(name) \
-  case StmtKind::name: return visit_##name(static_cast<const name*>(s.get()));
+  case StmtKind::name:   \
+    return visit_##name(static_cast<const name*>(s.get()));
     LATHE_STMT_NODES(LATHE_CASE)
 #undef LATHE_CASE
   }
@@ -27,7 +29,9 @@ void Visitor::visit(const Stmt& s) {
 void Visitor::visit_IntImm(const IntImm*) {}
 void Visitor::visit_FloatImm(const FloatImm*) {}
 void Visitor::visit_Var(const Var*) {}
-void Visitor::visit_Unary(const Unary* node) { visit(node->a); }
+void Visitor::visit_Unary(const Unary* node) {
+  visit(node->a);
+}
 void Visitor::visit_Binary(const Binary* node) {
   visit(node->a);
   visit(node->b);
@@ -37,7 +41,9 @@ void Visitor::visit_Select(const Select* node) {
   visit(node->when_true);
   visit(node->when_false);
 }
-void Visitor::visit_Cast(const Cast* node) { visit(node->value); }
+void Visitor::visit_Cast(const Cast* node) {
+  visit(node->value);
+}
 void Visitor::visit_Load(const Load* node) {
   for (const Expr& i : node->indices) visit(i);
   if (node->mask) visit(node->mask);
@@ -46,7 +52,9 @@ void Visitor::visit_Ramp(const Ramp* node) {
   visit(node->base);
   visit(node->stride);
 }
-void Visitor::visit_Broadcast(const Broadcast* node) { visit(node->value); }
+void Visitor::visit_Broadcast(const Broadcast* node) {
+  visit(node->value);
+}
 void Visitor::visit_Shuffle(const Shuffle* node) {
   for (const Expr& v : node->vectors) visit(v);
 }
@@ -94,7 +102,9 @@ void Visitor::visit_While(const While* node) {
 void Visitor::visit_Seq(const Seq* node) {
   for (const Stmt& s : node->stmts) visit(s);
 }
-void Visitor::visit_Eval(const Eval* node) { visit(node->value); }
+void Visitor::visit_Eval(const Eval* node) {
+  visit(node->value);
+}
 void Visitor::visit_Assert(const Assert* node) {
   visit(node->condition);
   if (node->index) visit(node->index);
@@ -106,8 +116,10 @@ Expr Mutator::mutate(const Expr& e) {
   if (const auto found = memo_.find(e); found != memo_.end()) return found->second;
   Expr result;
   switch (e->kind) {
-#define LATHE_CASE(name) \
-  case ExprKind::name: result = mutate_##name(e, static_cast<const name*>(e.get())); break;
+#define LATHE_CASE(name)                                          \
+  case ExprKind::name:                                            \
+    result = mutate_##name(e, static_cast<const name*>(e.get())); \
+    break;
     LATHE_EXPR_NODES(LATHE_CASE)
 #undef LATHE_CASE
   }
@@ -119,7 +131,8 @@ Stmt Mutator::mutate(const Stmt& s) {
   if (!s) return s;
   switch (s->kind) {
 #define LATHE_CASE(name) \
-  case StmtKind::name: return mutate_##name(s, static_cast<const name*>(s.get()));
+  case StmtKind::name:   \
+    return mutate_##name(s, static_cast<const name*>(s.get()));
     LATHE_STMT_NODES(LATHE_CASE)
 #undef LATHE_CASE
   }
@@ -143,9 +156,15 @@ Region Mutator::mutate_region(const Region& region) {
   return result;
 }
 
-Expr Mutator::mutate_IntImm(const Expr& e, const IntImm*) { return e; }
-Expr Mutator::mutate_FloatImm(const Expr& e, const FloatImm*) { return e; }
-Expr Mutator::mutate_Var(const Expr& e, const Var*) { return e; }
+Expr Mutator::mutate_IntImm(const Expr& e, const IntImm*) {
+  return e;
+}
+Expr Mutator::mutate_FloatImm(const Expr& e, const FloatImm*) {
+  return e;
+}
+Expr Mutator::mutate_Var(const Expr& e, const Var*) {
+  return e;
+}
 
 Expr Mutator::mutate_Unary(const Expr& e, const Unary* node) {
   Expr a = mutate(node->a);
@@ -212,8 +231,8 @@ Stmt Mutator::mutate_For(const Stmt& s, const For* node) {
   Expr min = mutate(node->min), extent = mutate(node->extent);
   Stmt body = mutate(node->body);
   if (min == node->min && extent == node->extent && body == node->body) return s;
-  return For::make(node->variable, std::move(min), std::move(extent), node->for_kind, std::move(body), node->annotations,
-                   node->thread_axis);
+  return For::make(node->variable, std::move(min), std::move(extent), node->for_kind, std::move(body),
+                   node->annotations, node->thread_axis);
 }
 
 Stmt Mutator::mutate_Block(const Stmt& s, const Block* node) {

@@ -7,8 +7,9 @@
 
 namespace lathe {
 
-/// Walks an expression or a statement. Override the kinds that matter; the defaults visit children. An expression that is
-/// shared is visited once per path: a visitor that must stay linear on shared expressions keeps its own set of seen nodes.
+/// Walks an expression or a statement. Override the kinds that matter; the defaults visit children. An expression that
+/// is shared is visited once per path: a visitor that must stay linear on shared expressions keeps its own set of seen
+/// nodes.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -22,10 +23,10 @@ class Visitor {
 #undef LATHE_VISIT
 };
 
-/// Rebuilds what changes and shares what does not: a node whose children come back identical is returned itself. Results
-/// of expressions are remembered by node while one top-level `mutate` runs, so shared expressions stay shared; a mutator
-/// whose answer depends on context (scoped bindings) calls forget() when the context changes.
-/// Buffers pass through mutate_buffer, at accesses, regions and allocations alike.
+/// Rebuilds what changes and shares what does not: a node whose children come back identical is returned itself.
+/// Results of expressions are remembered by node while one top-level `mutate` runs, so shared expressions stay shared;
+/// a mutator whose answer depends on context (scoped bindings) calls forget() when the context changes. Buffers pass
+/// through mutate_buffer, at accesses, regions and allocations alike.
 class Mutator {
  public:
   virtual ~Mutator() = default;
@@ -52,7 +53,8 @@ class Mutator {
 using Substitution = std::unordered_map<const Var*, Expr>;
 
 Expr substitute(const Expr& e, const Substitution& map);
-/// Also inside regions, domains and bindings. Variables bound inside `s` are not renamed: the map's values must not use them.
+/// Also inside regions, domains and bindings. Variables bound inside `s` are not renamed: the map's values must not use
+/// them.
 Stmt substitute(const Stmt& s, const Substitution& map);
 Region substitute(const Region& region, const Substitution& map);
 
@@ -60,8 +62,8 @@ Region substitute(const Region& region, const Substitution& map);
 using BufferMap = std::unordered_map<const BufferNode*, Buffer>;
 Stmt replace_buffers(const Stmt& s, const BufferMap& map);
 
-/// The statement with every variable that it binds (loops, iters, lets, reducers) and every buffer that it allocates made
-/// anew under the same name, so that a copy can stand beside the original.
+/// The statement with every variable that it binds (loops, iters, lets, reducers) and every buffer that it allocates
+/// made anew under the same name, so that a copy can stand beside the original.
 Stmt fresh_copy(const Stmt& s);
 
 /// Does `e` use `variable`?

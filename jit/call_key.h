@@ -9,11 +9,12 @@
 
 namespace lathe {
 
-/// What tells one call's layouts from another's, as words that are cheap to make, hash and compare: the first level of the
-/// cache. Extents of outputs are not in it (they follow from the inputs), and compact outputs add nothing.
+/// What tells one call's layouts from another's, as words that are cheap to make, hash and compare: the first level of
+/// the cache. Extents of outputs are not in it (they follow from the inputs), and compact outputs add nothing.
 class CallKey {
  public:
-  CallKey(std::span<const TensorView> outputs, std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) {
+  CallKey(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+          std::span<const ScalarValue> scalars) {
     push(inputs.size() | static_cast<std::uint64_t>(scalars.size()) << 32);
     for (const TensorView& view : inputs) {
       push_header(view);

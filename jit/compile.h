@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-/// Compiles `func`: traced (stage begin, scheduled here when `schedule` is true), or already lowered some way. Not cached.
+/// Compiles `func`: traced (stage begin, scheduled here when `schedule` is true), or already lowered some way. Not
+/// cached.
 std::shared_ptr<Kernel> compile(const Func& func, const Device& device, bool schedule = true,
                                 CompileTimes times = CompileTimes());
 
@@ -16,7 +17,8 @@ std::vector<std::string> text_stages();
 /// The program as it stands after a stage, as text.
 std::string stage_text(const Func& func, const Device& device, const std::string& stage);
 
-/// The machine that kernels are compiled for, fixed at first use: this host under LATHE_CPU_FEATURES (backends/cpu/cpu.h).
+/// The machine that kernels are compiled for, fixed at first use: this host under LATHE_CPU_FEATURES
+/// (backends/cpu/cpu.h).
 const Device& compile_device();
 
 }  // namespace lathe

@@ -65,6 +65,8 @@ struct ExchangeApi {
 inline DType element_type(DataType dtype) {
   return {static_cast<TypeCode>(dtype.code), dtype.bits, dtype.lanes};
 }
-inline DataType data_type(DType dtype) { return {static_cast<std::uint8_t>(dtype.code), dtype.bits, dtype.lanes}; }
+inline DataType data_type(DType dtype) {
+  return {static_cast<std::uint8_t>(dtype.code), dtype.bits, dtype.lanes};
+}
 
 }  // namespace lathe::dlpack

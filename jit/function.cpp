@@ -88,8 +88,9 @@ struct Function::State {
   void drop_evicted();
   void rebuild();
   void check_outputs(const Specialization& entry, std::span<const TensorView> outputs) const;
-  void run_through_temporaries(const Function& function, const Specialization& entry, std::span<const TensorView> outputs,
-                               std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const;
+  void run_through_temporaries(const Function& function, const Specialization& entry,
+                               std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                               std::span<const ScalarValue> scalars) const;
 };
 
 Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const {
@@ -97,7 +98,8 @@ Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorView& view = inputs[i];
     if (std::find(std::begin(all_dtypes), std::end(all_dtypes), view.dtype) == std::end(all_dtypes)) {
-      throw InputError(Mistake::type, fmt::format("{}: argument {} has a dtype that Lathe has no kernels for", name, i));
+      throw InputError(Mistake::type,
+                       fmt::format("{}: argument {} has a dtype that Lathe has no kernels for", name, i));
     }
     if (view.rank > max_rank) {
       throw InputError(Mistake::value, fmt::format("{}: argument {} has rank {}, at most {} are supported", name, i,
@@ -163,13 +165,14 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
 
   CompileTimes times;
   times.trace = milliseconds_since(start);
-  entry->kernel = KernelCache::instance().find_or_compile(
-      signature, [&] { return compile(func, device, true, times); }, waited);
+  entry->kernel =
+      KernelCache::instance().find_or_compile(signature, [&] { return compile(func, device, true, times); }, waited);
   return entry;
 }
 
 const Specialization* Function::State::find(const CallKey& key, std::span<const TensorView> outputs) {
-  if (generation.load(std::memory_order_relaxed) != KernelCache::instance().generation()) [[unlikely]] drop_evicted();
+  if (generation.load(std::memory_order_relaxed) != KernelCache::instance().generation()) [[unlikely]]
+    drop_evicted();
   const Specialization* found = table.load(std::memory_order_acquire)->find(key, key.hash());
   if (!found) return nullptr;
   if (!outputs.empty()) check_outputs(*found, outputs);
@@ -228,7 +231,8 @@ void Function::State::check_outputs(const Specialization& entry, std::span<const
     const bool same_shape = view.rank == static_cast<int>(spec.shape.size()) &&
                             std::equal(spec.shape.begin(), spec.shape.end(), view.shape);
     if (same_shape && view.dtype == spec.dtype) continue;
-    const TensorView expected{nullptr, spec.dtype, static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(), nullptr};
+    const TensorView expected{nullptr, spec.dtype, static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(),
+                              nullptr};
     throw InputError(same_shape ? Mistake::type : Mistake::value,
                      fmt::format("{}: output {} is {}, expected {}", name, i, describe(view), describe(expected)));
   }
@@ -240,8 +244,9 @@ void Function::State::run_through_temporaries(const Function& function, const Sp
   std::vector<TensorView> temporaries(outputs.begin(), outputs.end());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (overlaps_itself(outputs[i])) {
-      throw InputError(Mistake::value, fmt::format("{}: output {} {} overlaps itself: two of its indices name one element",
-                                                   name, i, describe(outputs[i])));
+      throw InputError(Mistake::value,
+                       fmt::format("{}: output {} {} overlaps itself: two of its indices name one element", name, i,
+                                   describe(outputs[i])));
     }
     for (size_t j = 0; j < i; ++j) {
       if (alias_class(outputs[i], outputs[j]) != AliasClass::disjoint) {
@@ -268,7 +273,9 @@ Function::~Function() {
 Function::Function(Function&&) noexcept = default;
 Function& Function::operator=(Function&&) noexcept = default;
 
-const std::string& Function::name() const { return state_->name; }
+const std::string& Function::name() const {
+  return state_->name;
+}
 
 Func Function::trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                      std::span<const ScalarValue> scalars) const {
@@ -286,7 +293,8 @@ const Specialization* Function::find(std::span<const TensorView> outputs, std::s
 const Specialization& Function::specialize(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                                            std::span<const ScalarValue> scalars) const {
   const CallKey key(outputs, inputs, scalars);
-  if (const Specialization* found = state_->find(key, outputs)) [[likely]] return *found;
+  if (const Specialization* found = state_->find(key, outputs)) [[likely]]
+    return *found;
   bool waited = false;
   std::unique_ptr<Specialization> entry = state_->prepare(key, outputs, inputs, scalars, &waited);
   waited ? count_miss() : count_hit();
@@ -355,7 +363,9 @@ void Function::operator()(std::span<const TensorView> outputs, std::span<const T
   run(specialize(outputs, inputs, scalars), outputs, inputs, scalars);
 }
 
-void set_profiling(bool on) { profiling.store(on); }
+void set_profiling(bool on) {
+  profiling.store(on);
+}
 
 namespace detail {
 void wrong_arity(const std::string& name, size_t expected, size_t given) {

@@ -41,8 +41,8 @@ struct Specialization {
   std::vector<DType> scalars;  ///< the types that the kernel reads its scalars as
 };
 
-/// An operator that compiles itself for whatever it is called with, once per signature. Calls come from any thread; a call
-/// whose kernel is there takes no lock and allocates nothing.
+/// An operator that compiles itself for whatever it is called with, once per signature. Calls come from any thread; a
+/// call whose kernel is there takes no lock and allocates nothing.
 class Function {
  public:
   Function(std::string name, TraceFunction trace);
@@ -50,24 +50,24 @@ class Function {
   Function(Function&&) noexcept;
   Function& operator=(Function&&) noexcept;
 
-  /// Computes `outputs` from `inputs`. Outputs may overlap inputs, which costs a temporary; they may not overlap themselves
-  /// or each other. Throws InputError for wrong shapes, dtypes or indices out of range.
+  /// Computes `outputs` from `inputs`. Outputs may overlap inputs, which costs a temporary; they may not overlap
+  /// themselves or each other. Throws InputError for wrong shapes, dtypes or indices out of range.
   void operator()(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                   std::span<const ScalarValue> scalars = {}) const;
   void operator()(const TensorView& output, std::initializer_list<TensorView> inputs) const {
     (*this)({&output, 1}, {inputs.begin(), inputs.size()});
   }
 
-  /// The specialization for these arguments, compiled if it is new. `outputs` may be empty: compact ones are assumed then.
-  /// Valid while the caller holds an EpochGuard (jit/cache/epoch.h).
+  /// The specialization for these arguments, compiled if it is new. `outputs` may be empty: compact ones are assumed
+  /// then. Valid while the caller holds an EpochGuard (jit/cache/epoch.h).
   const Specialization& specialize(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                                    std::span<const ScalarValue> scalars = {}) const;
   /// The same where it exists already, counted as a hit; null otherwise.
   const Specialization* find(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                              std::span<const ScalarValue> scalars = {}) const;
   /// Runs a specialization on arguments that it was made for.
-  void run(const Specialization& specialization, std::span<const TensorView> outputs, std::span<const TensorView> inputs,
-           std::span<const ScalarValue> scalars = {}) const;
+  void run(const Specialization& specialization, std::span<const TensorView> outputs,
+           std::span<const TensorView> inputs, std::span<const ScalarValue> scalars = {}) const;
 
   /// The Func that these arguments trace to, their layouts applied; compact outputs are assumed where none are given.
   Func trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,

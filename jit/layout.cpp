@@ -81,8 +81,12 @@ std::string describe(const TensorView& view) {
   return text + "]";
 }
 
-ScalarValue ScalarValue::of(double value) { return {f64, std::bit_cast<std::int64_t>(value), true}; }
-ScalarValue ScalarValue::of(std::int64_t value) { return {i64, value, true}; }
+ScalarValue ScalarValue::of(double value) {
+  return {f64, std::bit_cast<std::int64_t>(value), true};
+}
+ScalarValue ScalarValue::of(std::int64_t value) {
+  return {i64, value, true};
+}
 
 StrideClasses classify_strides(const TensorView& view) {
   if (!view.strides) return 0;
@@ -128,7 +132,9 @@ bool overlaps_itself(const TensorView& view) {
   return overlap;
 }
 
-std::int64_t dense_bytes(const TensorView& view) { return view.elements() * view.dtype.bytes(); }
+std::int64_t dense_bytes(const TensorView& view) {
+  return view.elements() * view.dtype.bytes();
+}
 
 void scatter_dense(const void* dense, const TensorView& to) {
   if (classify_strides(to) == 0) {
@@ -136,11 +142,16 @@ void scatter_dense(const void* dense, const TensorView& to) {
     return;
   }
   switch (to.dtype.bytes()) {
-    case 1: return scatter<std::uint8_t>(dense, to);
-    case 2: return scatter<std::uint16_t>(dense, to);
-    case 4: return scatter<std::uint32_t>(dense, to);
-    case 8: return scatter<std::uint64_t>(dense, to);
-    default: LATHE_CHECK(false, describe(to));
+    case 1:
+      return scatter<std::uint8_t>(dense, to);
+    case 2:
+      return scatter<std::uint16_t>(dense, to);
+    case 4:
+      return scatter<std::uint32_t>(dense, to);
+    case 8:
+      return scatter<std::uint64_t>(dense, to);
+    default:
+      LATHE_CHECK(false, describe(to));
   }
 }
 

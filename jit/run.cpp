@@ -39,14 +39,15 @@ void check_facts(const Func& func, std::span<const std::int64_t> scalars) {
                          (fact.multiple_of <= 1 || value % fact.multiple_of == 0) &&
                          (!fact.equals || is_int(simplify(substitute(fact.equals, values)), value));
       if (!holds) {
-        throw InputError(Mistake::value, fmt::format("{}: scalar {} is {}, which breaks a fact of the program", func->name,
-                                                     params[i]->name, value));
+        throw InputError(Mistake::value, fmt::format("{}: scalar {} is {}, which breaks a fact of the program",
+                                                     func->name, params[i]->name, value));
       }
     }
   }
 }
 
-void check_array(const Func& func, const Buffer& buffer, const TensorView& view, std::span<const std::int64_t> scalars) {
+void check_array(const Func& func, const Buffer& buffer, const TensorView& view,
+                 std::span<const std::int64_t> scalars) {
   std::string expected = to_string(buffer->dtype) + "[";
   bool fits = view.dtype == buffer->dtype && view.rank == static_cast<int>(buffer->rank());
   for (size_t d = 0; d < buffer->rank(); ++d) {
@@ -63,8 +64,8 @@ void check_array(const Func& func, const Buffer& buffer, const TensorView& view,
   for (size_t d = 0; d < buffer->rank(); ++d) {
     const std::int64_t stride = evaluate_extent(func, strides[d], scalars);
     if (view.shape[d] > 1 && view.strides[d] != stride) {
-      throw InputError(Mistake::value, fmt::format("{}: {} has stride {} in dimension {}, the program expects {}", func->name,
-                                                   buffer->name, view.strides[d], d, stride));
+      throw InputError(Mistake::value, fmt::format("{}: {} has stride {} in dimension {}, the program expects {}",
+                                                   func->name, buffer->name, view.strides[d], d, stride));
     }
   }
 }
@@ -146,18 +147,22 @@ std::int64_t evaluate_extent(const Func& func, const Expr& extent, std::span<con
   const Expr value = simplify(substitute(extent, scalar_values(func, scalars)));
   const std::int64_t* number = as_int(value);
   if (!number) {
-    throw InputError(Mistake::value, fmt::format("{}: the extent {} does not follow from the scalars", func->name, print(extent)));
+    throw InputError(Mistake::value,
+                     fmt::format("{}: the extent {} does not follow from the scalars", func->name, print(extent)));
   }
   return *number;
 }
 
-std::string summarize(const TensorView& view) { return describe(view) + " " + nested(view, 0, static_cast<const char*>(view.data)); }
+std::string summarize(const TensorView& view) {
+  return describe(view) + " " + nested(view, 0, static_cast<const char*>(view.data));
+}
 
 void check_arguments(const Func& func, std::span<const TensorView> arrays, std::span<const std::int64_t> scalars) {
   const std::vector<Buffer> buffers = buffer_params(func);
   if (arrays.size() != buffers.size() || scalars.size() != scalar_params(func).size()) {
-    throw InputError(Mistake::value, fmt::format("{}: it takes {} arrays and {} scalars, {} and {} were given", func->name,
-                                                 buffers.size(), scalar_params(func).size(), arrays.size(), scalars.size()));
+    throw InputError(Mistake::value,
+                     fmt::format("{}: it takes {} arrays and {} scalars, {} and {} were given", func->name,
+                                 buffers.size(), scalar_params(func).size(), arrays.size(), scalars.size()));
   }
   check_facts(func, scalars);
   for (size_t i = 0; i < buffers.size(); ++i) check_array(func, buffers[i], arrays[i], scalars);

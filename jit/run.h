@@ -10,9 +10,9 @@
 
 namespace lathe {
 
-/// Checks arrays, in parameter order, against a program's parameters: dtypes, ranks, extents, strides, facts, and that none
-/// that is written shares memory with another. A mistake is an InputError that names the parameter. Scalars are as the
-/// kernel ABI has them.
+/// Checks arrays, in parameter order, against a program's parameters: dtypes, ranks, extents, strides, facts, and that
+/// none that is written shares memory with another. A mistake is an InputError that names the parameter. Scalars are as
+/// the kernel ABI has them.
 void check_arguments(const Func& func, std::span<const TensorView> arrays, std::span<const std::int64_t> scalars);
 
 /// Runs a program that `kernel` was compiled from, on arguments that are checked first.

@@ -22,9 +22,14 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
       if (layout.strides != 0) strides = strides_of(buffer);
       for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
         switch (stride_class(layout.strides, d)) {
-          case StrideClass::dense: break;
-          case StrideClass::zero: strides[d] = index(0); break;
-          case StrideClass::unit: strides[d] = index(1); break;
+          case StrideClass::dense:
+            break;
+          case StrideClass::zero:
+            strides[d] = index(0);
+            break;
+          case StrideClass::unit:
+            strides[d] = index(1);
+            break;
           case StrideClass::runtime: {
             const VarRef stride = Var::make(fmt::format("{}_stride{}", buffer->name, d));
             strides[d] = stride;
@@ -34,8 +39,8 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
         }
       }
       const int alignment = layout.aligned ? buffer->alignment : 1;
-      map[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, buffer->shape, buffer->space, std::move(strides),
-                                           buffer->offset, alignment, buffer->view_of);
+      map[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, buffer->shape, buffer->space,
+                                           std::move(strides), buffer->offset, alignment, buffer->view_of);
       param = map[buffer.get()];
     }
     ++tensor;

@@ -17,8 +17,9 @@ struct StrideParameter {
   int tensor, dimension;
 };
 
-/// Rewrites the buffer parameters of a traced Func, which are compact, to the layouts that the caller's arrays have: strides
-/// known from the class are constants, the others become scalar parameters, appended in the order of `*runtime`.
+/// Rewrites the buffer parameters of a traced Func, which are compact, to the layouts that the caller's arrays have:
+/// strides known from the class are constants, the others become scalar parameters, appended in the order of
+/// `*runtime`.
 Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, std::vector<StrideParameter>* runtime);
 
 }  // namespace lathe

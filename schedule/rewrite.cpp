@@ -2,15 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "ir/text/print.h"
 
 namespace lathe {
 namespace {
 
+/// The path from the wanted statement up, so that nothing is counted on the way to where it is not.
 bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path& path) {
-  path.push_back(s);
-  if (wanted(s)) return true;
+  if (wanted(s)) {
+    path.push_back(s);
+    return true;
+  }
   const auto into = [&](const Stmt& child) { return child && descend(child, wanted, path); };
   bool found = false;
   switch (s->kind) {
@@ -39,7 +44,7 @@ bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path
     case StmtKind::Assert:
       break;
   }
-  if (!found) path.pop_back();
+  if (found) path.push_back(s);
   return found;
 }
 
@@ -74,6 +79,7 @@ Stmt with_child(const Stmt& parent, const Stmt& child, const Stmt& replacement) 
 Path find_path(const Stmt& root, const std::function<bool(const Stmt&)>& wanted) {
   Path path;
   descend(root, wanted, path);
+  std::reverse(path.begin(), path.end());
   return path;
 }
 
@@ -209,6 +215,9 @@ const Block* root_block(const Func& func) {
 }
 
 bool is_allocated(const Func& func, const Buffer& buffer) {
+  if (const Block* root = root_block(func)) {
+    if (std::find(root->f.allocs.begin(), root->f.allocs.end(), buffer) != root->f.allocs.end()) return true;
+  }
   for (const Buffer& allocated : allocations(func)) {
     if (allocated == buffer) return true;
   }

@@ -19,8 +19,8 @@ namespace {
 
 /// The micro-architecture levels of the x86-64 psABI, as LLVM names their features; each includes those before it.
 const std::set<std::string> x86_baseline = {"64bit", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"};
-const std::set<std::string> x86_v3 = {"avx",  "avx2",  "bmi",  "bmi2",   "cx16",   "f16c",  "fma",  "lzcnt", "movbe",
-                                      "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3", "xsave"};
+const std::set<std::string> x86_v3 = {"avx",   "avx2",   "bmi",  "bmi2", "cx16",   "f16c",   "fma",   "lzcnt",
+                                      "movbe", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3", "xsave"};
 const std::set<std::string> x86_v4 = {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "evex512"};
 
 /// Every feature name of each level; a null set keeps everything.

@@ -35,9 +35,9 @@ std::vector<CacheLevel> caches_from_sysfs() {
     const std::string type = read_line(folder + "type");
     if (type != "Data" && type != "Unified") continue;
     const std::string sharers = read_line(folder + "shared_cpu_list");
-    CacheLevel level{parse_size(read_line(folder + "size")), std::atoi(read_line(folder + "ways_of_associativity").c_str()),
-                     std::atoi(read_line(folder + "coherency_line_size").c_str()),
-                     sharers.find_first_of(",-") != std::string::npos};
+    CacheLevel level{
+        parse_size(read_line(folder + "size")), std::atoi(read_line(folder + "ways_of_associativity").c_str()),
+        std::atoi(read_line(folder + "coherency_line_size").c_str()), sharers.find_first_of(",-") != std::string::npos};
     if (level.bytes > 0) found.emplace_back(std::atoi(read_line(folder + "level").c_str()), level);
   }
   std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
@@ -55,8 +55,10 @@ std::vector<CacheLevel> caches_from_cpuid() {
       unsigned a, b, c, d;
       if (!__get_cpuid_count(leaf, index, &a, &b, &c, &d) || (a & 31) == 0) break;
       if ((a & 31) == 2) continue;
-      const std::int64_t ways = (b >> 22) + 1, partitions = ((b >> 12) & 1023) + 1, line = (b & 4095) + 1, sets = c + 1LL;
-      result.push_back({ways * partitions * line * sets, static_cast<int>(ways), static_cast<int>(line), ((a >> 14) & 4095) > 1});
+      const std::int64_t ways = (b >> 22) + 1, partitions = ((b >> 12) & 1023) + 1, line = (b & 4095) + 1,
+                         sets = c + 1LL;
+      result.push_back(
+          {ways * partitions * line * sets, static_cast<int>(ways), static_cast<int>(line), ((a >> 14) & 4095) > 1});
     }
     if (!result.empty()) break;
   }
@@ -84,7 +86,8 @@ int quota_cores() {
     double quota = 0, period = 0;
     if (unified >> quota >> period) apply(quota, period);
     const std::string folder = "/sys/fs/cgroup/cpu" + group + "/";
-    apply(std::atof(read_line(folder + "cpu.cfs_quota_us").c_str()), std::atof(read_line(folder + "cpu.cfs_period_us").c_str()));
+    apply(std::atof(read_line(folder + "cpu.cfs_quota_us").c_str()),
+          std::atof(read_line(folder + "cpu.cfs_period_us").c_str()));
   }
   return cores;
 }

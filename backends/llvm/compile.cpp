@@ -39,7 +39,8 @@ struct Compilation {
         context(std::make_unique<llvm::LLVMContext>()),
         module(std::make_unique<llvm::Module>(func->name, *context)),
         symbol(symbol_of(func)) {
-    LATHE_CHECK(func->stage == Stage::end, fmt::format("emission of {} at stage {}", func->name, to_string(func->stage)));
+    LATHE_CHECK(func->stage == Stage::end,
+                fmt::format("emission of {} at stage {}", func->name, to_string(func->stage)));
     if (!options.name_values) context->setDiscardValueNames(true);
     module->setDataLayout(machine.createDataLayout());
     module->setTargetTriple(device.triple);
@@ -77,8 +78,8 @@ struct Compilation {
 /// The names that linking has to bind. Any that the Func did not call is a library call of LLVM's own making.
 std::vector<std::string> undefined_symbols(const std::vector<char>& object) {
   std::vector<std::string> result;
-  auto file = llvm::cantFail(
-      llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel")));
+  auto file = llvm::cantFail(llvm::object::ObjectFile::createObjectFile(
+      llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel")));
   for (const llvm::object::SymbolRef& symbol : file->symbols()) {
     auto flags = llvm::cantFail(symbol.getFlags());
     auto name = llvm::cantFail(symbol.getName());
@@ -90,7 +91,8 @@ std::vector<std::string> undefined_symbols(const std::vector<char>& object) {
 
 }  // namespace
 
-ObjectCode compile_to_object(const Func& func, const Device& device, const CodegenOptions& options, CodegenTimes* times) {
+ObjectCode compile_to_object(const Func& func, const Device& device, const CodegenOptions& options,
+                             CodegenTimes* times) {
   using Clock = std::chrono::steady_clock;
   auto milliseconds = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
   const auto start = Clock::now();

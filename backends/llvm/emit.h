@@ -30,10 +30,10 @@ inline constexpr bool host_address_sanitizer = false;
 #endif
 
 struct CodegenOptions {
-  /// Instrument the kernel's memory accesses. Needs a host that was itself built with the sanitizer, whose kernels are then
-  /// instrumented unless told otherwise.
+  /// Instrument the kernel's memory accesses. Needs a host that was itself built with the sanitizer, whose kernels are
+  /// then instrumented unless told otherwise.
   bool address_sanitizer = host_address_sanitizer;
-  bool name_values = false;        ///< keep TIR's names in the LLVM IR, for reading
+  bool name_values = false;  ///< keep TIR's names in the LLVM IR, for reading
 };
 
 /// Compiles a Func at stage `end`. Thread safe: each thread has a TargetMachine of its own.

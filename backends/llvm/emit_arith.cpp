@@ -24,23 +24,34 @@ llvm::Value* FunctionEmitter::emit_unary(UnaryOp op, DType dtype, llvm::Value* a
   }
   llvm::Value* infinity = llvm::ConstantFP::getInfinity(a->getType());
   switch (op) {
-    case UnaryOp::neg: return b.CreateFNeg(a);
-    case UnaryOp::abs: return floats.abs(a);
-    case UnaryOp::sqrt: return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
+    case UnaryOp::neg:
+      return b.CreateFNeg(a);
+    case UnaryOp::abs:
+      return floats.abs(a);
+    case UnaryOp::sqrt:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
     case UnaryOp::rsqrt:
       return b.CreateFDiv(llvm::ConstantFP::get(a->getType(), 1.0), b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a));
-    case UnaryOp::floor: return floats.floor(a);
-    case UnaryOp::ceil: return floats.ceil(a);
-    case UnaryOp::trunc: return floats.trunc(a);
-    case UnaryOp::round: return floats.round_even(a);
-    case UnaryOp::is_nan: return b.CreateFCmpUNO(a, a);
-    case UnaryOp::is_inf: return b.CreateFCmpOEQ(floats.abs(a), infinity);
-    case UnaryOp::is_finite: return b.CreateFCmpOLT(floats.abs(a), infinity);
+    case UnaryOp::floor:
+      return floats.floor(a);
+    case UnaryOp::ceil:
+      return floats.ceil(a);
+    case UnaryOp::trunc:
+      return floats.trunc(a);
+    case UnaryOp::round:
+      return floats.round_even(a);
+    case UnaryOp::is_nan:
+      return b.CreateFCmpUNO(a, a);
+    case UnaryOp::is_inf:
+      return b.CreateFCmpOEQ(floats.abs(a), infinity);
+    case UnaryOp::is_finite:
+      return b.CreateFCmpOLT(floats.abs(a), infinity);
     case UnaryOp::signbit: {
       llvm::Type* bits = with_lanes_of(b.getIntNTy(dtype.bits), a->getType());
       return b.CreateICmpSLT(b.CreateBitCast(a, bits), int_constant(bits, 0));
     }
-    default: throw Bug("emission got " + std::string(to_string(op)) + ", which lower_math should have replaced");
+    default:
+      throw Bug("emission got " + std::string(to_string(op)) + ", which lower_math should have replaced");
   }
 }
 
@@ -58,14 +69,22 @@ llvm::Value* FunctionEmitter::emit_binary(BinaryOp op, DType dtype, llvm::Value*
 
 llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
   switch (op) {
-    case BinaryOp::add: return b.CreateFAdd(x, y);
-    case BinaryOp::sub: return b.CreateFSub(x, y);
-    case BinaryOp::mul: return b.CreateFMul(x, y);
-    case BinaryOp::div: return b.CreateFDiv(x, y);
-    case BinaryOp::min: return floats.minimum(x, y);
-    case BinaryOp::max: return floats.maximum(x, y);
-    case BinaryOp::copysign: return floats.copysign(x, y);
-    default: throw Bug("emission got " + std::string(to_string(op)) + " of floats, which lower_math should have replaced");
+    case BinaryOp::add:
+      return b.CreateFAdd(x, y);
+    case BinaryOp::sub:
+      return b.CreateFSub(x, y);
+    case BinaryOp::mul:
+      return b.CreateFMul(x, y);
+    case BinaryOp::div:
+      return b.CreateFDiv(x, y);
+    case BinaryOp::min:
+      return floats.minimum(x, y);
+    case BinaryOp::max:
+      return floats.maximum(x, y);
+    case BinaryOp::copysign:
+      return floats.copysign(x, y);
+    default:
+      throw Bug("emission got " + std::string(to_string(op)) + " of floats, which lower_math should have replaced");
   }
 }
 
@@ -74,34 +93,47 @@ llvm::Value* FunctionEmitter::emit_bool_binary(BinaryOp op, llvm::Value* x, llvm
     case BinaryOp::logical_and:
     case BinaryOp::bit_and:
     case BinaryOp::mul:
-    case BinaryOp::min: return b.CreateAnd(x, y);
+    case BinaryOp::min:
+      return b.CreateAnd(x, y);
     case BinaryOp::logical_or:
     case BinaryOp::bit_or:
     case BinaryOp::add:
-    case BinaryOp::max: return b.CreateOr(x, y);
-    case BinaryOp::bit_xor: return b.CreateXor(x, y);
-    default: throw Bug("emission got " + std::string(to_string(op)) + " of bools");
+    case BinaryOp::max:
+      return b.CreateOr(x, y);
+    case BinaryOp::bit_xor:
+      return b.CreateXor(x, y);
+    default:
+      throw Bug("emission got " + std::string(to_string(op)) + " of bools");
   }
 }
 
 llvm::Value* FunctionEmitter::emit_integer_binary(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
   const bool is_signed = dtype.is_signed();
   switch (op) {
-    case BinaryOp::add: return b.CreateAdd(x, y);
-    case BinaryOp::sub: return b.CreateSub(x, y);
-    case BinaryOp::mul: return b.CreateMul(x, y);
+    case BinaryOp::add:
+      return b.CreateAdd(x, y);
+    case BinaryOp::sub:
+      return b.CreateSub(x, y);
+    case BinaryOp::mul:
+      return b.CreateMul(x, y);
     case BinaryOp::min:
       return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
     case BinaryOp::max:
       return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
-    case BinaryOp::bit_and: return b.CreateAnd(x, y);
-    case BinaryOp::bit_or: return b.CreateOr(x, y);
-    case BinaryOp::bit_xor: return b.CreateXor(x, y);
+    case BinaryOp::bit_and:
+      return b.CreateAnd(x, y);
+    case BinaryOp::bit_or:
+      return b.CreateOr(x, y);
+    case BinaryOp::bit_xor:
+      return b.CreateXor(x, y);
     case BinaryOp::shl:
-    case BinaryOp::shr: return emit_shift(op, dtype, x, y);
+    case BinaryOp::shr:
+      return emit_shift(op, dtype, x, y);
     case BinaryOp::floor_div:
-    case BinaryOp::floor_mod: return emit_division(op, dtype, x, y);
-    default: throw Bug("emission got " + std::string(to_string(op)) + " of " + to_string(dtype));
+    case BinaryOp::floor_mod:
+      return emit_division(op, dtype, x, y);
+    default:
+      throw Bug("emission got " + std::string(to_string(op)) + " of " + to_string(dtype));
   }
 }
 
@@ -174,8 +206,10 @@ llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Valu
     // Toward minus infinity: one less where the remainder is not zero and has not the divisor's sign.
     llvm::Value* wrong_sign = b.CreateICmpSLT(b.CreateXor(remainder, divisor), zero);
     llvm::Value* adjust = b.CreateAnd(wrong_sign, b.CreateICmpNE(remainder, zero));
-    if (divide) quotient = b.CreateAdd(quotient, b.CreateSExt(adjust, type));
-    else remainder = b.CreateAdd(remainder, b.CreateSelect(adjust, divisor, zero));
+    if (divide)
+      quotient = b.CreateAdd(quotient, b.CreateSExt(adjust, type));
+    else
+      remainder = b.CreateAdd(remainder, b.CreateSelect(adjust, divisor, zero));
   }
   llvm::Value* result = divide ? quotient : remainder;
   // MIN % -1 was taken by 1, which leaves zero as well.
@@ -186,27 +220,39 @@ llvm::Value* FunctionEmitter::emit_comparison(BinaryOp op, DType dtype, llvm::Va
   if (dtype.is_float()) {
     if (is_half(dtype)) x = floats.widen(dtype, x), y = floats.widen(dtype, y);
     switch (op) {
-      case BinaryOp::eq: return b.CreateFCmpOEQ(x, y);
-      case BinaryOp::ne: return b.CreateFCmpUNE(x, y);
-      case BinaryOp::lt: return b.CreateFCmpOLT(x, y);
-      case BinaryOp::le: return b.CreateFCmpOLE(x, y);
-      case BinaryOp::gt: return b.CreateFCmpOGT(x, y);
-      default: return b.CreateFCmpOGE(x, y);
+      case BinaryOp::eq:
+        return b.CreateFCmpOEQ(x, y);
+      case BinaryOp::ne:
+        return b.CreateFCmpUNE(x, y);
+      case BinaryOp::lt:
+        return b.CreateFCmpOLT(x, y);
+      case BinaryOp::le:
+        return b.CreateFCmpOLE(x, y);
+      case BinaryOp::gt:
+        return b.CreateFCmpOGT(x, y);
+      default:
+        return b.CreateFCmpOGE(x, y);
     }
   }
   const bool is_signed = dtype.is_signed();
   switch (op) {
-    case BinaryOp::eq: return b.CreateICmpEQ(x, y);
-    case BinaryOp::ne: return b.CreateICmpNE(x, y);
-    case BinaryOp::lt: return is_signed ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
-    case BinaryOp::le: return is_signed ? b.CreateICmpSLE(x, y) : b.CreateICmpULE(x, y);
-    case BinaryOp::gt: return is_signed ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y);
-    default: return is_signed ? b.CreateICmpSGE(x, y) : b.CreateICmpUGE(x, y);
+    case BinaryOp::eq:
+      return b.CreateICmpEQ(x, y);
+    case BinaryOp::ne:
+      return b.CreateICmpNE(x, y);
+    case BinaryOp::lt:
+      return is_signed ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+    case BinaryOp::le:
+      return is_signed ? b.CreateICmpSLE(x, y) : b.CreateICmpULE(x, y);
+    case BinaryOp::gt:
+      return is_signed ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y);
+    default:
+      return is_signed ? b.CreateICmpSGE(x, y) : b.CreateICmpUGE(x, y);
   }
 }
 
-// ramp(x, 1) < broadcast(n) in 64 bits is two or four registers of comparisons for one of floats. The lanes that hold are a
-// prefix, whose length fits a narrow integer.
+// ramp(x, 1) < broadcast(n) in 64 bits is two or four registers of comparisons for one of floats. The lanes that hold
+// are a prefix, whose length fits a narrow integer.
 llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
   auto* ramp = node->a.as<Ramp>();
   auto* limit = node->b.as<Broadcast>();

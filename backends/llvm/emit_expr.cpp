@@ -36,7 +36,8 @@ llvm::Value* FunctionEmitter::emit(const Expr& e) {
 
 llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
   switch (e->kind) {
-    case ExprKind::IntImm: return emit_imm(e->dtype, static_cast<const IntImm*>(e.get())->value);
+    case ExprKind::IntImm:
+      return emit_imm(e->dtype, static_cast<const IntImm*>(e.get())->value);
     case ExprKind::FloatImm: {
       const double value = static_cast<const FloatImm*>(e.get())->value;
       if (!is_half(e->dtype)) return llvm::ConstantFP::get(value_type(context, e->dtype), value);
@@ -62,16 +63,22 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       llvm::Value* a = emit(node->a);
       return emit_binary(node->op, node->a->dtype, a, emit(node->b));
     }
-    case ExprKind::Select: return emit_select(static_cast<const Select*>(e.get()));
+    case ExprKind::Select:
+      return emit_select(static_cast<const Select*>(e.get()));
     case ExprKind::Cast: {
       auto* node = static_cast<const Cast*>(e.get());
       return emit_cast(node->dtype, node->value->dtype, emit(node->value));
     }
-    case ExprKind::Load: return emit_load(static_cast<const Load*>(e.get()));
-    case ExprKind::Ramp: return emit_ramp(static_cast<const Ramp*>(e.get()));
-    case ExprKind::Broadcast: return splat(b, emit(static_cast<const Broadcast*>(e.get())->value), e->dtype.lanes);
-    case ExprKind::Shuffle: return emit_shuffle(static_cast<const Shuffle*>(e.get()));
-    case ExprKind::Call: return emit_call(static_cast<const Call*>(e.get()));
+    case ExprKind::Load:
+      return emit_load(static_cast<const Load*>(e.get()));
+    case ExprKind::Ramp:
+      return emit_ramp(static_cast<const Ramp*>(e.get()));
+    case ExprKind::Broadcast:
+      return splat(b, emit(static_cast<const Broadcast*>(e.get())->value), e->dtype.lanes);
+    case ExprKind::Shuffle:
+      return emit_shuffle(static_cast<const Shuffle*>(e.get()));
+    case ExprKind::Call:
+      return emit_call(static_cast<const Call*>(e.get()));
     case ExprKind::AddressOf: {
       auto* node = static_cast<const AddressOf*>(e.get());
       llvm::Value* address = element_address(node->buffer.get(), split_offset(node->indices[0]), false);
@@ -85,7 +92,8 @@ llvm::Value* FunctionEmitter::emit_imm(DType dtype, std::int64_t value) {
   if (dtype.is_bool()) value = value != 0 ? 1 : 0;
   const unsigned bits = dtype.is_bool() ? 1 : dtype.bits;
   const auto mask = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-  return llvm::ConstantInt::get(value_type(context, dtype), llvm::APInt(bits, static_cast<std::uint64_t>(value) & mask));
+  return llvm::ConstantInt::get(value_type(context, dtype),
+                                llvm::APInt(bits, static_cast<std::uint64_t>(value) & mask));
 }
 
 // ---- indices ----
@@ -103,8 +111,10 @@ bool FunctionEmitter::is_pure_index(const Expr& e) {
     case BinaryOp::floor_div:
     case BinaryOp::floor_mod:
     case BinaryOp::min:
-    case BinaryOp::max: return is_pure_index(node->a) && is_pure_index(node->b);
-    default: return false;
+    case BinaryOp::max:
+      return is_pure_index(node->a) && is_pure_index(node->b);
+    default:
+      return false;
   }
 }
 
@@ -118,10 +128,14 @@ bool FunctionEmitter::is_non_negative(const Expr& e) {
     case BinaryOp::add:
     case BinaryOp::mul:  // may wrap as a value, never as an index
     case BinaryOp::min:
-    case BinaryOp::floor_div: return is_non_negative(node->a) && is_non_negative(node->b);
-    case BinaryOp::max: return is_non_negative(node->a) || is_non_negative(node->b);
-    case BinaryOp::floor_mod: return is_non_negative(node->b);
-    default: return false;
+    case BinaryOp::floor_div:
+      return is_non_negative(node->a) && is_non_negative(node->b);
+    case BinaryOp::max:
+      return is_non_negative(node->a) || is_non_negative(node->b);
+    case BinaryOp::floor_mod:
+      return is_non_negative(node->b);
+    default:
+      return false;
   }
 }
 
@@ -178,11 +192,12 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
   if (lanes == 1) {
     size_t k = starts.size() - 1;
     while (starts[k] > node->lanes[0]) --k;
-    return node->vectors[k]->dtype.lanes == 1 ? vectors[k] : b.CreateExtractElement(vectors[k], node->lanes[0] - starts[k]);
+    return node->vectors[k]->dtype.lanes == 1 ? vectors[k]
+                                              : b.CreateExtractElement(vectors[k], node->lanes[0] - starts[k]);
   }
   if (uniform && vectors.size() <= 2)
-    return b.CreateShuffleVector(vectors[0], vectors.size() == 2 ? vectors[1] : llvm::PoisonValue::get(vectors[0]->getType()),
-                                 node->lanes);
+    return b.CreateShuffleVector(
+        vectors[0], vectors.size() == 2 ? vectors[1] : llvm::PoisonValue::get(vectors[0]->getType()), node->lanes);
   // Operands of different widths are first laid end to end: pairs are joined after widening each to the whole.
   llvm::Value* joined = nullptr;
   llvm::Type* whole = llvm::FixedVectorType::get(value_type(context, node->dtype.element()), total);
@@ -215,8 +230,10 @@ llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value*
     lanes /= 2;
     std::vector<int> low(lanes), high(lanes);
     for (int i = 0; i < lanes; ++i) low[i] = i, high[i] = i + lanes;
-    llvm::Value* lower = lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{0}) : b.CreateShuffleVector(vector, low);
-    llvm::Value* upper = lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{1}) : b.CreateShuffleVector(vector, high);
+    llvm::Value* lower =
+        lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{0}) : b.CreateShuffleVector(vector, low);
+    llvm::Value* upper =
+        lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{1}) : b.CreateShuffleVector(vector, high);
     vector = emit_binary(op, dtype.with_lanes(lanes), lower, upper);
   }
   return vector;
@@ -227,7 +244,8 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   for (const Expr& arg : node->args) args.push_back(emit(arg));
   if (node->call_kind == CallKind::extern_scalar) {
     if (node->callee.starts_with("llvm."))
-      throw InputError(Mistake::value, "extern callee '" + node->callee + "': LLVM keeps names that start with llvm. to itself");
+      throw InputError(Mistake::value,
+                       "extern callee '" + node->callee + "': LLVM keeps names that start with llvm. to itself");
     llvm::SmallVector<llvm::Type*, 4> types;
     for (llvm::Value* arg : args) types.push_back(arg->getType());
     auto* type = llvm::FunctionType::get(value_type(context, node->dtype), types, false);
@@ -241,7 +259,8 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     LATHE_CHECK(callee->getFunctionType() == type, "extern " + node->callee + " is called with two signatures");
     llvm::CallInst* call = b.CreateCall(callee, args);
     // What gets no address computes from its arguments alone; it may have an effect only where its value is not used.
-    const bool addressed = std::any_of(node->args.begin(), node->args.end(), [](const Expr& arg) { return arg.as<AddressOf>(); });
+    const bool addressed =
+        std::any_of(node->args.begin(), node->args.end(), [](const Expr& arg) { return arg.as<AddressOf>(); });
     if (!addressed && node != evaluated_) call->setDoesNotAccessMemory();
     return call;
   }
@@ -254,7 +273,8 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     return emit_cast(dtype, f64, floats.fma(args[0], args[1], args[2]));
   }
   if (name == "reinterpret") {
-    llvm::Value* bits = dtype.is_bool() ? b.CreateZExt(args[0], with_lanes_of(b.getInt8Ty(), args[0]->getType())) : args[0];
+    llvm::Value* bits =
+        dtype.is_bool() ? b.CreateZExt(args[0], with_lanes_of(b.getInt8Ty(), args[0]->getType())) : args[0];
     if (node->dtype.is_bool()) return b.CreateIsNotNull(bits);
     return b.CreateBitCast(bits, value_type(context, node->dtype));
   }
@@ -263,8 +283,10 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   if (name == "reduce_mul") return emit_reduce(BinaryOp::mul, dtype, args[0]);
   if (name == "reduce_min") return emit_reduce(BinaryOp::min, dtype, args[0]);
   if (name == "reduce_max") return emit_reduce(BinaryOp::max, dtype, args[0]);
-  if (name == "reduce_and") return emit_reduce(dtype.is_bool() ? BinaryOp::logical_and : BinaryOp::bit_and, dtype, args[0]);
-  if (name == "reduce_or") return emit_reduce(dtype.is_bool() ? BinaryOp::logical_or : BinaryOp::bit_or, dtype, args[0]);
+  if (name == "reduce_and")
+    return emit_reduce(dtype.is_bool() ? BinaryOp::logical_and : BinaryOp::bit_and, dtype, args[0]);
+  if (name == "reduce_or")
+    return emit_reduce(dtype.is_bool() ? BinaryOp::logical_or : BinaryOp::bit_or, dtype, args[0]);
   throw Bug("emission does not know the intrinsic " + name + " in " + print(kernel.func));
 }
 
@@ -284,8 +306,7 @@ llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value
   if (is_half(to)) {
     if (from.is_float() && from.bits == 64) return floats.narrow_double(to, value);
     // A float holds every integer of 16 bits; wider ones go through double.
-    if (!from.is_float() && from.bits > 16)
-      return floats.narrow_double(to, emit_cast(f64, from, value));
+    if (!from.is_float() && from.bits > 16) return floats.narrow_double(to, emit_cast(f64, from, value));
     return floats.narrow(to, emit_cast(f32, from, value));
   }
   if (is_half(from)) return emit_cast(to, f32.with_lanes(from.lanes), floats.widen(from, value));

@@ -31,10 +31,11 @@ llvm::Value* FunctionEmitter::base_pointer(const BufferNode* buffer) {
   } else if (buffer->space == space::worker) {
     llvm::Value* stride = context_field(offsetof(LatheContext, worker_stride), prologue.getInt64Ty());
     llvm::Value* offset = prologue.CreateNSWMul(prologue.CreateSExt(worker, prologue.getInt64Ty()), stride);
-    pointer = prologue.CreateGEP(prologue.getInt8Ty(), context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy()),
-                                 offset);
+    pointer = prologue.CreateGEP(prologue.getInt8Ty(),
+                                 context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy()), offset);
   } else {
-    throw Refusal("emit", 2, "buffer " + buffer->name + " lives in space '" + buffer->space + "', which kernels cannot address");
+    throw Refusal("emit", 2,
+                  "buffer " + buffer->name + " lives in space '" + buffer->space + "', which kernels cannot address");
   }
   name(pointer, buffer->name);
   return pointers_[buffer] = pointer;
@@ -49,9 +50,12 @@ FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {
     const Offset a = split_offset(node->a), c = split_offset(node->b);
     const bool add = node->op == BinaryOp::add;
     result.constant = add ? a.constant + c.constant : a.constant - c.constant;
-    if (!c.variable) result.variable = a.variable;
-    else if (!a.variable) result.variable = add ? c.variable : b.CreateNeg(c.variable);
-    else result.variable = add ? b.CreateAdd(a.variable, c.variable) : b.CreateSub(a.variable, c.variable);
+    if (!c.variable)
+      result.variable = a.variable;
+    else if (!a.variable)
+      result.variable = add ? c.variable : b.CreateNeg(c.variable);
+    else
+      result.variable = add ? b.CreateAdd(a.variable, c.variable) : b.CreateSub(a.variable, c.variable);
   } else if (node && node->op == BinaryOp::mul && node->b.as<IntImm>()) {
     const std::int64_t factor = node->b.as<IntImm>()->value;
     const Offset a = split_offset(node->a);
@@ -84,7 +88,8 @@ std::int64_t FunctionEmitter::known_multiple(const Expr& index) {
   if (auto* imm = index.as<IntImm>()) return imm->value;
   auto* node = index.as<Binary>();
   if (!node) return 1;
-  if (node->op == BinaryOp::add || node->op == BinaryOp::sub) return std::gcd(known_multiple(node->a), known_multiple(node->b));
+  if (node->op == BinaryOp::add || node->op == BinaryOp::sub)
+    return std::gcd(known_multiple(node->a), known_multiple(node->b));
   if (node->op == BinaryOp::mul) return known_multiple(node->a) * known_multiple(node->b);
   return 1;
 }
@@ -146,8 +151,8 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
   return annotate(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer, true);
 }
 
-/// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element, shuffled.
-/// Other strides: element by element, which on today's CPUs is no slower than a gather.
+/// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element,
+/// shuffled. Other strides: element by element, which on today's CPUs is no slower than a gather.
 llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
@@ -175,8 +180,10 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   Offset offset = base;
   for (int i = 0; i < lanes; ++i) {
     result = b.CreateInsertElement(result, emit_load_run(buffer, offset, 1, align, nullptr), b.getInt64(i));
-    if (constant) offset.constant += *constant;
-    else offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
+    if (constant)
+      offset.constant += *constant;
+    else
+      offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
   }
   return result;
 }
@@ -209,7 +216,8 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
   }
   if (ramp && stride && *stride == 1)
-    return from_memory(dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));
+    return from_memory(
+        dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));
   const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   if (ramp && stride && *stride == -1) {
     Offset last = split_offset(ramp->base);
@@ -217,15 +225,18 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* run = emit_load_run(buffer, last, lanes, align, mask ? reverse(mask) : nullptr);
     return from_memory(dtype, reverse(run));
   }
-  if (ramp && !mask) return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes));
+  if (ramp && !mask)
+    return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes));
   llvm::Value* lanes_index = emit(index);
   if (!(index->dtype.element() == i64))
-    lanes_index = b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
+    lanes_index =
+        b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
   llvm::Type* type = memory_type(context, dtype);
   llvm::Value* addresses = b.CreateGEP(type->getScalarType(), base_pointer(buffer), lanes_index);
-  llvm::Value* gathered = annotate(b.CreateMaskedGather(type, addresses, align, mask ? mask : splat(b, b.getTrue(), lanes),
-                                                        llvm::Constant::getNullValue(type)),
-                                   buffer, true);
+  llvm::Value* gathered =
+      annotate(b.CreateMaskedGather(type, addresses, align, mask ? mask : splat(b, b.getTrue(), lanes),
+                                    llvm::Constant::getNullValue(type)),
+               buffer, true);
   return from_memory(dtype, gathered);
 }
 
@@ -242,8 +253,10 @@ void FunctionEmitter::emit_store(const Store* node) {
   const llvm::Align element_align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   auto store_run = [&](Offset first, llvm::Value* run, llvm::Align align, llvm::Value* lanes_mask) {
     llvm::Value* address = element_address(buffer, first, lanes_mask == nullptr);
-    if (!lanes_mask) annotate(b.CreateAlignedStore(run, address, align), buffer, false);
-    else annotate(b.CreateMaskedStore(run, address, align, lanes_mask), buffer, false);
+    if (!lanes_mask)
+      annotate(b.CreateAlignedStore(run, address, align), buffer, false);
+    else
+      annotate(b.CreateMaskedStore(run, address, align, lanes_mask), buffer, false);
   };
   if (lanes == 1) {
     if (mask) {
@@ -271,9 +284,11 @@ void FunctionEmitter::emit_store(const Store* node) {
   llvm::Value* lanes_index = emit(index);
   if (index->dtype.lanes == 1) lanes_index = splat(b, lanes_index, lanes);
   if (!(index->dtype.element() == i64))
-    lanes_index = b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
+    lanes_index =
+        b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
   llvm::Value* addresses = b.CreateGEP(value->getType()->getScalarType(), base_pointer(buffer), lanes_index);
-  annotate(b.CreateMaskedScatter(value, addresses, element_align, mask ? mask : splat(b, b.getTrue(), lanes)), buffer, false);
+  annotate(b.CreateMaskedScatter(value, addresses, element_align, mask ? mask : splat(b, b.getTrue(), lanes)), buffer,
+           false);
 }
 
 }  // namespace lathe::codegen

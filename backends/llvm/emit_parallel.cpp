@@ -57,8 +57,9 @@ void FunctionEmitter::emit_parallel(const For* loop) {
   for (llvm::Value* value : values) types.push_back(value->getType());
   auto* closure_type = llvm::StructType::get(context, types);
 
-  llvm::Function* body = kernel.make_function(function->getName().str() + ".parallel" + std::to_string(kernel.outlined++),
-                                              {pointer, i64_type, i64_type, i32_type}, false);
+  llvm::Function* body =
+      kernel.make_function(function->getName().str() + ".parallel" + std::to_string(kernel.outlined++),
+                           {pointer, i64_type, i64_type, i32_type}, false);
   FunctionEmitter inner(kernel, body, true);
   std::vector<llvm::Value*> fields;
   for (size_t k = 0; k < values.size(); ++k)
@@ -78,7 +79,8 @@ void FunctionEmitter::emit_parallel(const For* loop) {
   auto* constant_begin = llvm::dyn_cast<llvm::Constant>(begin);
   llvm::Value* first = constant_begin ? constant_begin : fields[2];
   if (is_non_negative(loop->min)) inner.non_negative_vars_.insert(loop->variable.get());
-  inner.emit_serial_loop(loop, inner.b.CreateNSWAdd(first, body->getArg(1)), inner.b.CreateNSWAdd(first, body->getArg(2)));
+  inner.emit_serial_loop(loop, inner.b.CreateNSWAdd(first, body->getArg(1)),
+                         inner.b.CreateNSWAdd(first, body->getArg(2)));
   inner.finish();
 
   llvm::Value* closure = prologue.CreateAlloca(closure_type);

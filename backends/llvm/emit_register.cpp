@@ -45,7 +45,9 @@ llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
     const int slot_lanes = kernel.info.slots()[piece.slot].lanes;
     llvm::Value* slot = slots_[piece.slot];
     if (!slot)
-      throw Refusal("emit", 3, "register buffer " + node->buffer->name + " is read outside its allocation, or by a parallel loop inside it");
+      throw Refusal(
+          "emit", 3,
+          "register buffer " + node->buffer->name + " is read outside its allocation, or by a parallel loop inside it");
     if (is_whole(piece, slot_lanes, lanes)) {
       result = slot;
     } else if (slot_lanes > 1 && lanes > 1 && static_cast<int>(piece.lanes.size()) == lanes) {
@@ -59,7 +61,8 @@ llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
       }
     }
   }
-  if (llvm::Value* mask = emit_mask(node->mask)) result = b.CreateSelect(mask, result, llvm::Constant::getNullValue(type));
+  if (llvm::Value* mask = emit_mask(node->mask))
+    result = b.CreateSelect(mask, result, llvm::Constant::getNullValue(type));
   return result;
 }
 
@@ -69,7 +72,9 @@ void FunctionEmitter::emit_register_store(const Store* node, llvm::Value* value,
     const int slot_lanes = kernel.info.slots()[piece.slot].lanes;
     llvm::Value*& slot = slots_[piece.slot];
     if (!slot)
-      throw Refusal("emit", 3, "register buffer " + node->buffer->name + " is stored outside its allocation, or by a parallel loop inside it");
+      throw Refusal("emit", 3,
+                    "register buffer " + node->buffer->name +
+                        " is stored outside its allocation, or by a parallel loop inside it");
     if (is_whole(piece, slot_lanes, lanes)) {
       slot = mask ? b.CreateSelect(mask, value, slot) : value;
       continue;

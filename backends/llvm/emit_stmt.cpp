@@ -36,9 +36,12 @@ void FunctionEmitter::finish() {
 void FunctionEmitter::emit(const Stmt& s) {
   transient_.clear();
   switch (s->kind) {
-    case StmtKind::For: return emit_for(static_cast<const For*>(s.get()));
-    case StmtKind::Block: return emit_block(static_cast<const Block*>(s.get()));
-    case StmtKind::Store: return emit_store(static_cast<const Store*>(s.get()));
+    case StmtKind::For:
+      return emit_for(static_cast<const For*>(s.get()));
+    case StmtKind::Block:
+      return emit_block(static_cast<const Block*>(s.get()));
+    case StmtKind::Store:
+      return emit_store(static_cast<const Store*>(s.get()));
     case StmtKind::Let: {
       auto* node = static_cast<const Let*>(s.get());
       llvm::Value* value = emit(node->value);
@@ -50,8 +53,10 @@ void FunctionEmitter::emit(const Stmt& s) {
       close_scope(scope);
       return;
     }
-    case StmtKind::If: return emit_if(static_cast<const If*>(s.get()));
-    case StmtKind::While: return emit_while(static_cast<const While*>(s.get()));
+    case StmtKind::If:
+      return emit_if(static_cast<const If*>(s.get()));
+    case StmtKind::While:
+      return emit_while(static_cast<const While*>(s.get()));
     case StmtKind::Seq:
       for (const Stmt& stmt : static_cast<const Seq*>(s.get())->stmts) emit(stmt);
       return;
@@ -62,7 +67,8 @@ void FunctionEmitter::emit(const Stmt& s) {
       evaluated_ = nullptr;
       return;
     }
-    case StmtKind::Assert: return emit_assert(static_cast<const Assert*>(s.get()));
+    case StmtKind::Assert:
+      return emit_assert(static_cast<const Assert*>(s.get()));
   }
 }
 
@@ -74,7 +80,8 @@ void FunctionEmitter::emit_block(const Block* block) {
     LATHE_CHECK(buffer->space == space::registers || !kernel.info.is_accessed(buffer.get()),
                 "allocation " + buffer->name + " reached emission; plan_storage should have placed it");
     for (int slot : kernel.info.slots_of(buffer.get()))
-      slots_[slot] = llvm::UndefValue::get(value_type(context, buffer->dtype.with_lanes(kernel.info.slots()[slot].lanes)));
+      slots_[slot] =
+          llvm::UndefValue::get(value_type(context, buffer->dtype.with_lanes(kernel.info.slots()[slot].lanes)));
   }
   emit(block->f.body);
   for (const Buffer& buffer : block->f.allocs)
@@ -83,8 +90,9 @@ void FunctionEmitter::emit_block(const Block* block) {
 
 void FunctionEmitter::emit_for(const For* loop) {
   if (loop->for_kind == ForKind::bound)
-    throw Refusal("emit", 4, "loop " + loop->variable->name + " is bound to thread axis '" + loop->thread_axis +
-                                 "', which this device has not");
+    throw Refusal("emit", 4,
+                  "loop " + loop->variable->name + " is bound to thread axis '" + loop->thread_axis +
+                      "', which this device has not");
   // A parallel loop inside another runs on the worker that reached it.
   if (loop->for_kind == ForKind::parallel && !outlined) return emit_parallel(loop);
   llvm::Value* begin = emit_index(loop->min);
@@ -114,8 +122,10 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   llvm::BasicBlock *body = new_block("loop"), *exit = new_block("done");
   std::vector<llvm::Value*> initial;
   for (int slot : carried) initial.push_back(slots_[slot]);
-  if (counted) b.CreateBr(body);
-  else b.CreateCondBr(b.CreateICmpSLT(begin, end), body, exit);
+  if (counted)
+    b.CreateBr(body);
+  else
+    b.CreateCondBr(b.CreateICmpSLT(begin, end), body, exit);
 
   b.SetInsertPoint(body);
   llvm::PHINode* counter = b.CreatePHI(b.getInt64Ty(), 2);
@@ -150,8 +160,10 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
 void FunctionEmitter::emit_if(const If* node) {
   llvm::Value* condition = emit(node->condition);
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
-    if (constant->isOne()) emit(node->then_case);
-    else if (node->else_case) emit(node->else_case);
+    if (constant->isOne())
+      emit(node->then_case);
+    else if (node->else_case)
+      emit(node->else_case);
     return;
   }
   llvm::BasicBlock *then_block = new_block("then"), *join = new_block("join");
@@ -236,7 +248,8 @@ void FunctionEmitter::emit_assert(const Assert* node) {
                              b.CreateExtractElement(all, std::uint64_t(lane)));
   }
   llvm::Value* message = b.CreateGlobalString(node->message, "", 0, &kernel.module);
-  llvm::Value* message_slot = context_field_address(offsetof(LatheContext, error) + offsetof(LatheKernelError, message));
+  llvm::Value* message_slot =
+      context_field_address(offsetof(LatheContext, error) + offsetof(LatheKernelError, message));
   llvm::Value* index_slot = context_field_address(offsetof(LatheContext, error) + offsetof(LatheKernelError, index));
   const auto pointer_align = kernel.module.getDataLayout().getPointerABIAlignment(0);
   const int status =
@@ -244,8 +257,9 @@ void FunctionEmitter::emit_assert(const Assert* node) {
   llvm::BasicBlock *first = new_block("first"), *stop = new_block("stop");
   if (outlined) {
     // Several workers may fail at once; the context comes in with a null message.
-    llvm::Value* won = b.CreateAtomicCmpXchg(message_slot, llvm::ConstantPointerNull::get(b.getPtrTy()), message, pointer_align,
-                                             llvm::AtomicOrdering::AcquireRelease, llvm::AtomicOrdering::Acquire);
+    llvm::Value* won =
+        b.CreateAtomicCmpXchg(message_slot, llvm::ConstantPointerNull::get(b.getPtrTy()), message, pointer_align,
+                              llvm::AtomicOrdering::AcquireRelease, llvm::AtomicOrdering::Acquire);
     b.CreateCondBr(b.CreateExtractValue(won, 1), first, stop);
   } else {
     b.CreateAlignedStore(message, message_slot, pointer_align);

@@ -10,7 +10,8 @@ namespace lathe::codegen {
 
 /// What all functions of one kernel share: the module, the Func's analysis, alias scopes.
 struct KernelModule {
-  KernelModule(llvm::Module& module, const Func& func, const Device& device, const TargetTraits& traits, bool name_values);
+  KernelModule(llvm::Module& module, const Func& func, const Device& device, const TargetTraits& traits,
+               bool name_values);
 
   llvm::Function* make_function(const std::string& name, llvm::ArrayRef<llvm::Type*> params, bool external);
   /// The scope of `buffer`'s storage and the list of all others; null for memory that may alias anything.
@@ -146,7 +147,7 @@ class FunctionEmitter {
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
   const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
-  std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated
+  std::vector<llvm::Value*> slots_;      ///< each register slot's current value; null while not allocated
 };
 
 }  // namespace lathe::codegen

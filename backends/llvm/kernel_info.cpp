@@ -29,13 +29,17 @@ std::optional<std::vector<std::int64_t>> constant_lanes(const Expr& index) {
     for (int i = 0; i < lanes; ++i) result[i] = base->front() + i * stride->front();
     return result;
   }
-  if (auto* op = index.as<Binary>(); op && (op->op == BinaryOp::add || op->op == BinaryOp::sub || op->op == BinaryOp::mul)) {
+  if (auto* op = index.as<Binary>();
+      op && (op->op == BinaryOp::add || op->op == BinaryOp::sub || op->op == BinaryOp::mul)) {
     auto a = constant_lanes(op->a), b = constant_lanes(op->b);
     if (!a || !b) return std::nullopt;
     for (int i = 0; i < lanes; ++i) {
-      if (op->op == BinaryOp::add) (*a)[i] += (*b)[i];
-      else if (op->op == BinaryOp::sub) (*a)[i] -= (*b)[i];
-      else (*a)[i] *= (*b)[i];
+      if (op->op == BinaryOp::add)
+        (*a)[i] += (*b)[i];
+      else if (op->op == BinaryOp::sub)
+        (*a)[i] -= (*b)[i];
+      else
+        (*a)[i] *= (*b)[i];
     }
     return a;
   }
@@ -106,8 +110,10 @@ void KernelInfo::lay_out_registers() {
     }
     std::vector<std::pair<std::int64_t, std::int64_t>> merged;
     for (auto [low, high] : intervals) {
-      if (!merged.empty() && low <= merged.back().second) merged.back().second = std::max(merged.back().second, high);
-      else merged.emplace_back(low, high);
+      if (!merged.empty() && low <= merged.back().second)
+        merged.back().second = std::max(merged.back().second, high);
+      else
+        merged.emplace_back(low, high);
     }
     auto add_slot = [&](std::int64_t first, int lanes) {
       for (int i = 0; i < lanes; ++i) slot_of_[buffer.get()][first + i] = static_cast<int>(slots_.size());
@@ -116,14 +122,17 @@ void KernelInfo::lay_out_registers() {
     for (auto [low, high] : merged) {
       const std::int64_t count = high - low + 1;
       // Misaligned vectors that chain into a long run are cheaper as single elements than as one giant value.
-      if (count <= static_cast<std::int64_t>(widest)) add_slot(low, static_cast<int>(count));
+      if (count <= static_cast<std::int64_t>(widest))
+        add_slot(low, static_cast<int>(count));
       else
         for (std::int64_t i = low; i <= high; ++i) add_slot(i, 1);
     }
   }
 }
 
-int KernelInfo::slot_of(const BufferNode* buffer, std::int64_t element) const { return slot_of_.at(buffer).at(element); }
+int KernelInfo::slot_of(const BufferNode* buffer, std::int64_t element) const {
+  return slot_of_.at(buffer).at(element);
+}
 
 std::vector<int> KernelInfo::slots_of(const BufferNode* buffer) const {
   std::vector<int> result;
@@ -156,8 +165,11 @@ bool KernelInfo::is_stable(const ExprNode* e) const {
   switch (e->kind) {
     case ExprKind::IntImm:
     case ExprKind::FloatImm:
-    case ExprKind::Var: break;
-    case ExprKind::Unary: stable = is_stable(static_cast<const Unary*>(e)->a.get()); break;
+    case ExprKind::Var:
+      break;
+    case ExprKind::Unary:
+      stable = is_stable(static_cast<const Unary*>(e)->a.get());
+      break;
     case ExprKind::Binary: {
       auto* node = static_cast<const Binary*>(e);
       stable = is_stable(node->a.get()) && is_stable(node->b.get());
@@ -165,13 +177,17 @@ bool KernelInfo::is_stable(const ExprNode* e) const {
     }
     case ExprKind::Select: {
       auto* node = static_cast<const Select*>(e);
-      stable = is_stable(node->condition.get()) && is_stable(node->when_true.get()) && is_stable(node->when_false.get());
+      stable =
+          is_stable(node->condition.get()) && is_stable(node->when_true.get()) && is_stable(node->when_false.get());
       break;
     }
-    case ExprKind::Cast: stable = is_stable(static_cast<const Cast*>(e)->value.get()); break;
+    case ExprKind::Cast:
+      stable = is_stable(static_cast<const Cast*>(e)->value.get());
+      break;
     case ExprKind::Load: {
       auto* node = static_cast<const Load*>(e);
-      stable = !is_written(storage_of(node->buffer.get())) && all(node->indices) && (!node->mask || is_stable(node->mask.get()));
+      stable = !is_written(storage_of(node->buffer.get())) && all(node->indices) &&
+               (!node->mask || is_stable(node->mask.get()));
       break;
     }
     case ExprKind::Ramp: {
@@ -179,11 +195,19 @@ bool KernelInfo::is_stable(const ExprNode* e) const {
       stable = is_stable(node->base.get()) && is_stable(node->stride.get());
       break;
     }
-    case ExprKind::Broadcast: stable = is_stable(static_cast<const Broadcast*>(e)->value.get()); break;
-    case ExprKind::Shuffle: stable = all(static_cast<const Shuffle*>(e)->vectors); break;
+    case ExprKind::Broadcast:
+      stable = is_stable(static_cast<const Broadcast*>(e)->value.get());
+      break;
+    case ExprKind::Shuffle:
+      stable = all(static_cast<const Shuffle*>(e)->vectors);
+      break;
     // An extern callee may read memory whose address it is given.
-    case ExprKind::Call: stable = all(static_cast<const Call*>(e)->args); break;
-    case ExprKind::AddressOf: stable = false; break;
+    case ExprKind::Call:
+      stable = all(static_cast<const Call*>(e)->args);
+      break;
+    case ExprKind::AddressOf:
+      stable = false;
+      break;
   }
   stable_[e] = stable;
   return stable;

@@ -27,7 +27,8 @@ class KernelInfo {
 
   bool is_written(const BufferNode* buffer) const { return written_.count(buffer) != 0; }
   bool is_accessed(const BufferNode* buffer) const { return accessed_.count(buffer) != 0; }
-  /// Does `e` have one value wherever its variables have theirs? False when it loads from memory that the kernel writes.
+  /// Does `e` have one value wherever its variables have theirs? False when it loads from memory that the kernel
+  /// writes.
   bool is_stable(const ExprNode* e) const;
 
   const std::vector<Slot>& slots() const { return slots_; }

@@ -48,7 +48,8 @@ KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device&
     std::vector<llvm::Metadata*> others;
     for (auto& [other, other_scope] : classes)
       if (other != alias) others.push_back(other_scope);
-    scopes_[alias] = {llvm::MDNode::get(context, {scope}), others.empty() ? nullptr : llvm::MDNode::get(context, others)};
+    scopes_[alias] = {llvm::MDNode::get(context, {scope}),
+                      others.empty() ? nullptr : llvm::MDNode::get(context, others)};
   }
 }
 
@@ -59,8 +60,10 @@ void KernelModule::refuse_large_register_buffers() const {
   for (const Slot& slot : info.slots()) bits[slot.buffer] += std::int64_t{slot.lanes} * slot.buffer->dtype.bits;
   for (auto& [buffer, used] : bits)
     if (used > capacity)
-      throw Refusal("emit", 5, fmt::format("register buffer {} takes {} bits, and the register file of {} holds {} ({} of {} bits)",
-                                           buffer->name, used, device.cpu, capacity, device.vector_registers, device.vector_bits));
+      throw Refusal(
+          "emit", 5,
+          fmt::format("register buffer {} takes {} bits, and the register file of {} holds {} ({} of {} bits)",
+                      buffer->name, used, device.cpu, capacity, device.vector_registers, device.vector_bits));
 }
 
 KernelModule::AliasScopes KernelModule::alias_scopes(const BufferNode* buffer) const {
@@ -68,7 +71,8 @@ KernelModule::AliasScopes KernelModule::alias_scopes(const BufferNode* buffer) c
   return scopes_.at(alias_class(*this, buffer));
 }
 
-llvm::Function* KernelModule::make_function(const std::string& name, llvm::ArrayRef<llvm::Type*> params, bool external) {
+llvm::Function* KernelModule::make_function(const std::string& name, llvm::ArrayRef<llvm::Type*> params,
+                                            bool external) {
   auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), params, false);
   auto* function = llvm::Function::Create(
       type, external ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage, name, module);
@@ -99,9 +103,12 @@ void FunctionEmitter::emit_kernel(KernelModule& kernel, const std::string& symbo
     word->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(kernel.context, {}));
     const DType dtype = param->dtype;
     llvm::Value* value = word;
-    if (dtype.is_bool()) value = top.CreateIsNotNull(top.CreateTrunc(word, top.getInt8Ty()));
-    else if (dtype.bits < 64) value = top.CreateTrunc(word, top.getIntNTy(dtype.bits));
-    if (dtype.is_float() && dtype.bits > 16) value = top.CreateBitCast(value, element_value_type(kernel.context, dtype));
+    if (dtype.is_bool())
+      value = top.CreateIsNotNull(top.CreateTrunc(word, top.getInt8Ty()));
+    else if (dtype.bits < 64)
+      value = top.CreateTrunc(word, top.getIntNTy(dtype.bits));
+    if (dtype.is_float() && dtype.bits > 16)
+      value = top.CreateBitCast(value, element_value_type(kernel.context, dtype));
     emitter.name(value, param->name);
     emitter.vars_[param.get()] = value;
     if (dtype == i64) emitter.index_vars_.insert(param.get());

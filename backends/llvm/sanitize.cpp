@@ -20,7 +20,8 @@ void instrument_addresses(llvm::Module& module, llvm::TargetMachine& machine) {
   options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
   options.InsertVersionCheck = false;
   // The host has started the sanitizer's run-time: kernels need no constructor.
-  llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None, llvm::AsanCtorKind::None).run(module, modules);
+  llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None, llvm::AsanCtorKind::None)
+      .run(module, modules);
 }
 
 }  // namespace lathe::codegen

@@ -27,7 +27,9 @@ namespace lathe::codegen {
 namespace {
 
 // Unwinding through LLVM's frames runs none of their destructors; whoever catches abandons what LLVM had in hand.
-void on_fatal_error(void*, const char* reason, bool) { throw Bug(std::string("LLVM cannot go on: ") + reason); }
+void on_fatal_error(void*, const char* reason, bool) {
+  throw Bug(std::string("LLVM cannot go on: ") + reason);
+}
 
 }  // namespace
 
@@ -37,10 +39,11 @@ void initialize_llvm() {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error);
-    // Loops are laid out in TIR. Strength reduction takes a fifth of the time that code generation takes, and neither products,
-    // softmax nor attention run faster for it; only LLVM's own command line can switch it off.
+    // Loops are laid out in TIR. Strength reduction takes a fifth of the time that code generation takes, and neither
+    // products, softmax nor attention run faster for it; only LLVM's own command line can switch it off.
     auto& options = llvm::cl::getRegisteredOptions();
-    if (auto found = options.find("disable-lsr"); found != options.end()) found->second->addOccurrence(1, "disable-lsr", "true");
+    if (auto found = options.find("disable-lsr"); found != options.end())
+      found->second->addOccurrence(1, "disable-lsr", "true");
   });
 }
 
@@ -90,7 +93,8 @@ llvm::TargetMachine& target_machine(const Device& device) {
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.TrapUnreachable = false;
   machine.reset(target->createTargetMachine(device.triple, base_cpu(device), feature_string(device), options,
-                                            llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, true));
+                                            llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less,
+                                            true));
   LATHE_CHECK(machine, "LLVM made no TargetMachine for " + device.triple);
   return *machine;
 }

@@ -10,7 +10,8 @@ namespace lathe::codegen {
 /// Registers the host's LLVM target once, and turns LLVM's fatal errors into Bugs.
 void initialize_llvm();
 
-/// The CPU that the device's features are added to: the oldest of its architecture, so that a masked feature is not implied.
+/// The CPU that the device's features are added to: the oldest of its architecture, so that a masked feature is not
+/// implied.
 std::string base_cpu(const Device& device);
 /// "+avx2,+fma,...": LLVM's form of the features.
 std::string feature_string(const Device& device);
@@ -22,7 +23,8 @@ llvm::TargetMachine& target_machine(const Device& device);
 void abandon_target_machines();
 
 enum class Output { object, assembly };
-/// Cleans the module up and generates code. The module is consumed. `prepare` is what instruments the module, if anything.
+/// Cleans the module up and generates code. The module is consumed. `prepare` is what instruments the module, if
+/// anything.
 std::vector<char> generate_code(llvm::Module& module, llvm::TargetMachine& machine, Output output);
 
 /// Inserts the address sanitizer's checks before every access of functions that have the attribute.

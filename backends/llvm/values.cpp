@@ -49,7 +49,9 @@ llvm::Value* FloatEmitter::to_bits(llvm::Value* x) {
   return b.CreateBitCast(x, with_lanes_of(element, x->getType()));
 }
 
-llvm::Value* FloatEmitter::from_bits(llvm::Value* bits, llvm::Type* type) { return b.CreateBitCast(bits, type); }
+llvm::Value* FloatEmitter::from_bits(llvm::Value* bits, llvm::Type* type) {
+  return b.CreateBitCast(bits, type);
+}
 
 // ---- 16-bit storage types ----
 
@@ -80,10 +82,9 @@ llvm::Value* FloatEmitter::widen_f16(llvm::Value* bits) {
   llvm::Value* exponent = b.CreateAnd(magnitude, constant(0x7c00 << 13));
   llvm::Value* normal = b.CreateAdd(magnitude, constant((127 - 15) << 23));
   llvm::Value* special = b.CreateAdd(normal, constant((128 - 16) << 23));
-  llvm::Value* subnormal = b.CreateBitCast(
-      b.CreateFSub(b.CreateBitCast(b.CreateAdd(normal, constant(1 << 23)), floats),
-                   b.CreateBitCast(constant(113 << 23), floats)),
-      ints);
+  llvm::Value* subnormal = b.CreateBitCast(b.CreateFSub(b.CreateBitCast(b.CreateAdd(normal, constant(1 << 23)), floats),
+                                                        b.CreateBitCast(constant(113 << 23), floats)),
+                                           ints);
   llvm::Value* result = b.CreateSelect(b.CreateICmpEQ(exponent, constant(0x7c00 << 13)), special, normal);
   result = b.CreateSelect(b.CreateICmpEQ(exponent, constant(0)), subnormal, result);
   llvm::Value* sign = b.CreateShl(b.CreateAnd(wide, constant(0x8000)), 16);
@@ -148,8 +149,8 @@ const llvm::ConstantFP* known_number(llvm::Value* v) {
 
 }  // namespace
 
-// A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first. In general
-// the or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one.
+// A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first. In
+// general the or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one.
 llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y); c && !(c->isZero() && c->isNegative()))
@@ -159,8 +160,8 @@ llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
   return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
 }
 
-// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest. Where the operands are equal
-// or unordered the hardware's maximum is y, so it stands in for y: the bits are then merged into it in place.
+// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest. Where the operands are
+// equal or unordered the hardware's maximum is y, so it stands in for y: the bits are then merged into it in place.
 llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y)) {
@@ -182,17 +183,20 @@ llvm::Value* FloatEmitter::majority(llvm::Value* x, llvm::Value* y, llvm::Value*
   const unsigned width = x->getType()->getScalarSizeInBits();
   const auto bits = x->getType()->isVectorTy() ? x->getType()->getPrimitiveSizeInBits().getFixedValue() : 0;
   const bool words = width == 32;
-  const ID id = bits == 512   ? (words ? x86_avx512_pternlog_d_512 : x86_avx512_pternlog_q_512)
-                : bits == 256 ? (words ? x86_avx512_pternlog_d_256 : x86_avx512_pternlog_q_256)
-                : bits == 128 ? (words ? x86_avx512_pternlog_d_128 : x86_avx512_pternlog_q_128)
-                              : not_intrinsic;
+  const auto pick = [&](ID of_words, ID of_double_words) { return words ? of_words : of_double_words; };
+  ID id = not_intrinsic;
+  if (bits == 512) id = pick(x86_avx512_pternlog_d_512, x86_avx512_pternlog_q_512);
+  if (bits == 256) id = pick(x86_avx512_pternlog_d_256, x86_avx512_pternlog_q_256);
+  if (bits == 128) id = pick(x86_avx512_pternlog_d_128, x86_avx512_pternlog_q_128);
   if (traits.ternary_logic && id != not_intrinsic) return b.CreateIntrinsic(id, {}, {x, y, z, b.getInt32(0xe8)});
   return b.CreateOr(b.CreateAnd(x, y), b.CreateAnd(b.CreateOr(x, y), z));
 }
 
 // ---- rounding ----
 
-llvm::Value* FloatEmitter::abs(llvm::Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
+llvm::Value* FloatEmitter::abs(llvm::Value* x) {
+  return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+}
 
 llvm::Value* FloatEmitter::copysign(llvm::Value* magnitude, llvm::Value* sign) {
   return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
@@ -275,9 +279,9 @@ llvm::Value* FloatEmitter::fma_by_double(llvm::Value* x, llvm::Value* y, llvm::V
   return b.CreateFPTrunc(to_odd(sum, error), x->getType());
 }
 
-// Boldo and Melquiond's correctly rounded fma from Dekker's product. Where the product leaves the range in which that is
-// exact (above 2^996, or with bits below 2^-1074), and where it needs no correction, the unfused result stands in: its zero
-// also has the right sign.
+// Boldo and Melquiond's correctly rounded fma from Dekker's product. Where the product leaves the range in which that
+// is exact (above 2^996, or with bits below 2^-1074), and where it needs no correction, the unfused result stands in:
+// its zero also has the right sign.
 llvm::Value* FloatEmitter::fma_by_parts(llvm::Value* x, llvm::Value* y, llvm::Value* z) {
   auto [xh, xl] = split(b, x);
   auto [yh, yl] = split(b, y);

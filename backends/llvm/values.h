@@ -13,8 +13,8 @@ using Builder = llvm::IRBuilder<>;
 
 /// What the target does in hardware, where LLVM would otherwise call a library.
 struct TargetTraits {
-  bool half_conversion = false;     ///< f16 <-> f32 instructions
-  bool rounding = false;            ///< floor, ceil, trunc and round to even as instructions
+  bool half_conversion = false;  ///< f16 <-> f32 instructions
+  bool rounding = false;         ///< floor, ceil, trunc and round to even as instructions
   bool fused_multiply_add = false;
   bool ternary_logic = false;  ///< AVX-512's, on vectors of every width
 };
@@ -25,7 +25,9 @@ llvm::Type* value_type(llvm::LLVMContext& context, DType dtype);
 llvm::Type* memory_type(llvm::LLVMContext& context, DType dtype);
 
 /// Is this a 16-bit float, whose values travel as i16?
-inline bool is_half(DType dtype) { return dtype.is_float() && dtype.bits == 16; }
+inline bool is_half(DType dtype) {
+  return dtype.is_float() && dtype.bits == 16;
+}
 
 /// `element` with the lanes of `like`.
 llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like);

@@ -4,6 +4,8 @@
 
 namespace lathe {
 
-const char* llvm_version() { return LLVM_VERSION_STRING; }
+const char* llvm_version() {
+  return LLVM_VERSION_STRING;
+}
 
 }  // namespace lathe

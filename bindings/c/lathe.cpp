@@ -39,10 +39,14 @@ LatheResult guarded(F body) {
     return LATHE_RESULT_OK;
   } catch (const InputError& error) {
     switch (error.mistake) {
-      case Mistake::value: return fail(LATHE_RESULT_VALUE, error.what());
-      case Mistake::type: return fail(LATHE_RESULT_TYPE, error.what());
-      case Mistake::index: return fail(LATHE_RESULT_INDEX, error.what());
-      case Mistake::syntax: return fail(LATHE_RESULT_SYNTAX, error.what());
+      case Mistake::value:
+        return fail(LATHE_RESULT_VALUE, error.what());
+      case Mistake::type:
+        return fail(LATHE_RESULT_TYPE, error.what());
+      case Mistake::index:
+        return fail(LATHE_RESULT_INDEX, error.what());
+      case Mistake::syntax:
+        return fail(LATHE_RESULT_SYNTAX, error.what());
     }
     return fail(LATHE_RESULT_BUG, error.what());
   } catch (const Refusal& error) {
@@ -65,8 +69,8 @@ void require(const void* pointer, const char* name) {
 TensorView view_of(const void* pointer, int position) {
   const auto& tensor = *static_cast<const dlpack::Tensor*>(pointer);
   if (tensor.device.type != dlpack::cpu) {
-    throw InputError(Mistake::value, fmt::format("tensor {} lives on DLPack device type {}, expected the CPU (1)", position,
-                                                 tensor.device.type));
+    throw InputError(Mistake::value, fmt::format("tensor {} lives on DLPack device type {}, expected the CPU (1)",
+                                                 position, tensor.device.type));
   }
   TensorView view;
   view.data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
@@ -82,8 +86,12 @@ TensorView view_of(const void* pointer, int position) {
 
 }  // namespace
 
-const char* lathe_version(void) { return lathe::lathe_version; }
-int32_t lathe_abi_version(void) { return LATHE_ABI_VERSION; }
+const char* lathe_version(void) {
+  return lathe::lathe_version;
+}
+int32_t lathe_abi_version(void) {
+  return LATHE_ABI_VERSION;
+}
 
 LatheResult lathe_compile(const char* tir, LatheProgram** program) {
   return guarded([&] {
@@ -97,7 +105,9 @@ LatheResult lathe_compile(const char* tir, LatheProgram** program) {
   });
 }
 
-void lathe_release(LatheProgram* program) { delete program; }
+void lathe_release(LatheProgram* program) {
+  delete program;
+}
 
 LatheResult lathe_arity(const LatheProgram* program, int32_t* arrays, int32_t* scalars) {
   return guarded([&] {
@@ -132,8 +142,14 @@ LatheResult lathe_stage_text(const LatheProgram* program, const char* stage, cha
   });
 }
 
-void lathe_free_text(char* text) { std::free(text); }
+void lathe_free_text(char* text) {
+  std::free(text);
+}
 
-const char* lathe_last_error(void) { return last_error.c_str(); }
+const char* lathe_last_error(void) {
+  return last_error.c_str();
+}
 
-void lathe_set_thread_count(int32_t count) { lathe::set_thread_count(count); }
+void lathe_set_thread_count(int32_t count) {
+  lathe::set_thread_count(count);
+}

@@ -30,8 +30,6 @@ typedef enum LatheResult {
 
 typedef struct LatheProgram LatheProgram;
 
-
-
 /* "0.1.0". */
 LATHE_API const char* lathe_version(void);
 /* The ABI version of this library: LATHE_ABI_VERSION of ir/abi.h. */

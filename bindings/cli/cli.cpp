@@ -9,13 +9,13 @@
 #include <iterator>
 #include <numeric>
 
+#include "backends/llvm/version.h"
 #include "bindings/cli/npy.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
-#include "jit/compile.h"
-#include "backends/llvm/version.h"
 #include "jit/cache/signature.h"
+#include "jit/compile.h"
 #include "jit/run.h"
 #include "jit/runtime/threads.h"
 
@@ -50,18 +50,21 @@ std::vector<std::int64_t> parse_scalars(const Func& func, const std::vector<std:
       throw InputError(Mistake::value, "--scalar " + pair + ": " + unknown_name("scalar", name, names));
     }
     const std::string text = pair.substr(equals + 1);
-    values[at] = scalar_params(func)[at]->dtype.is_float() ? scalar_bits(scalar_params(func)[at]->dtype, std::stod(text))
-                                                           : std::stoll(text);
+    values[at] = scalar_params(func)[at]->dtype.is_float()
+                     ? scalar_bits(scalar_params(func)[at]->dtype, std::stod(text))
+                     : std::stoll(text);
     seen[at] = true;
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    if (!seen[i]) throw InputError(Mistake::value, fmt::format("scalar {} needs a value: --scalar {}=VALUE", names[i], names[i]));
+    if (!seen[i])
+      throw InputError(Mistake::value, fmt::format("scalar {} needs a value: --scalar {}=VALUE", names[i], names[i]));
   }
   return values;
 }
 
 /// The shape of an output, its symbolic extents taken from the scalars.
-std::vector<std::int64_t> output_shape(const Func& func, const Buffer& buffer, const std::vector<std::int64_t>& scalars) {
+std::vector<std::int64_t> output_shape(const Func& func, const Buffer& buffer,
+                                       const std::vector<std::int64_t>& scalars) {
   std::vector<std::int64_t> shape;
   for (const Expr& extent : buffer->shape) shape.push_back(evaluate_extent(func, extent, scalars));
   return shape;
@@ -74,8 +77,8 @@ void run(const std::string& path, const std::vector<std::string>& inputs, const 
   const std::vector<bool> written = written_params(func);
   const auto input_count = static_cast<size_t>(std::count(written.begin(), written.end(), false));
   if (inputs.size() != input_count) {
-    throw InputError(Mistake::value, fmt::format("{} reads {} arrays, {} were given with --input", func->name, input_count,
-                                                 inputs.size()));
+    throw InputError(Mistake::value, fmt::format("{} reads {} arrays, {} were given with --input", func->name,
+                                                 input_count, inputs.size()));
   }
   if (outputs.size() > buffers.size() - input_count) {
     throw InputError(Mistake::value, fmt::format("{} writes {} arrays, {} were named with --output", func->name,
@@ -109,7 +112,8 @@ void run(const std::string& path, const std::vector<std::string>& inputs, const 
 void info() {
   const Device& device = compile_device();
   fmt::print("lathe        {} (ABI {})\nllvm         {}\n", lathe_version, LATHE_ABI_VERSION, llvm_version());
-  fmt::print("host         {}, {}\nthreads      {} of {} cores\n", device.triple, device.cpu, thread_count(), device.cores);
+  fmt::print("host         {}, {}\nthreads      {} of {} cores\n", device.triple, device.cpu, thread_count(),
+             device.cores);
   fmt::print("vectors      {} registers of {} bits{}\n", device.vector_registers, device.vector_bits,
              device.fused_multiply_add ? ", fused multiply-add" : "");
   for (size_t i = 0; i < device.caches.size(); ++i) {
@@ -126,8 +130,9 @@ void info() {
 }  // namespace
 
 int cli_main(int argc, const char* const* argv) {
-  CLI::App app("Lathe compiles tensor operators at run time. LATHE_CPU_FEATURES=baseline|avx2|avx512|native, or a list such "
-               "as -avx512f, masks the host's features.");
+  CLI::App app(
+      "Lathe compiles tensor operators at run time. LATHE_CPU_FEATURES=baseline|avx2|avx512|native, or a list such "
+      "as -avx512f, masks the host's features.");
   app.name("lathe");
   app.require_subcommand(1);
   app.set_version_flag("--version", lathe_version);

@@ -32,7 +32,9 @@ std::string field(const std::string& path, const std::string& header, const std:
   at = header.find_first_not_of(' ', at);
   if (at == std::string::npos) fail(path, "the .npy header ends early");
   const char open = header[at];
-  const size_t end = open == '(' ? header.find(')', at) : open == '\'' ? header.find('\'', at + 1) : header.find_first_of(",}", at);
+  const size_t end = open == '('    ? header.find(')', at)
+                     : open == '\'' ? header.find('\'', at + 1)
+                                    : header.find_first_of(",}", at);
   if (end == std::string::npos) fail(path, "the .npy header ends early");
   return header.substr(at, end - at + (open == '(' || open == '\'' ? 1 : 0));
 }

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <deque>
 
-#include "bindings/python/owned.h"
-#include "ir/error.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include "bindings/python/owned.h"
+#include "ir/error.h"
 
 namespace nb = nanobind;
 
@@ -44,8 +44,8 @@ bool is_named(PyTypeObject* type, const char* module, const char* name) {
          std::strcmp(nb::cast<const char*>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__name__")), name) == 0;
 }
 
-/// The exchange API that `type` itself publishes; an inherited one says nothing about a subclass, but for torch's Parameter,
-/// which adds no meaning to its data.
+/// The exchange API that `type` itself publishes; an inherited one says nothing about a subclass, but for torch's
+/// Parameter, which adds no meaning to its data.
 const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
   const char* attribute = "__dlpack_c_exchange_api__";
   nb::handle handle(reinterpret_cast<PyObject*>(type));
@@ -88,21 +88,34 @@ const KnownType& find_type(PyTypeObject* type) {
 
 DType numpy_dtype(PyArrayObject* array, const char* role) {
   switch (PyArray_TYPE(array)) {
-    case NPY_BOOL: return boolean;
-    case NPY_INT8: return i8;
-    case NPY_INT16: return i16;
-    case NPY_INT32: return i32;
-    case NPY_UINT8: return u8;
-    case NPY_UINT16: return u16;
-    case NPY_UINT32: return u32;
+    case NPY_BOOL:
+      return boolean;
+    case NPY_INT8:
+      return i8;
+    case NPY_INT16:
+      return i16;
+    case NPY_INT32:
+      return i32;
+    case NPY_UINT8:
+      return u8;
+    case NPY_UINT16:
+      return u16;
+    case NPY_UINT32:
+      return u32;
     case NPY_LONG:
-    case NPY_LONGLONG: return i64;
+    case NPY_LONGLONG:
+      return i64;
     case NPY_ULONG:
-    case NPY_ULONGLONG: return u64;
-    case NPY_FLOAT16: return f16;
-    case NPY_FLOAT32: return f32;
-    case NPY_FLOAT64: return f64;
-    default: break;
+    case NPY_ULONGLONG:
+      return u64;
+    case NPY_FLOAT16:
+      return f16;
+    case NPY_FLOAT32:
+      return f32;
+    case NPY_FLOAT64:
+      return f64;
+    default:
+      break;
   }
   const nb::object dtype = nb::handle(reinterpret_cast<PyObject*>(array)).attr("dtype");
   throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for", role,
@@ -128,8 +141,7 @@ int numpy_type(DType dtype) {
 void check_torch(PyObject* object, const char* role) {
   const nb::object requires_grad = nb::steal(PyObject_GetAttr(object, requires_grad_name));
   if (!requires_grad.is_valid()) throw nb::python_error();
-  if (requires_grad.ptr() == Py_True &&
-      nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
+  if (requires_grad.ptr() == Py_True && nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
     throw InputError(Mistake::value, fmt::format("{} requires grad, and Lathe records no gradients: call it under "
                                                  "torch.no_grad() or torch.inference_mode(), or pass detach()",
                                                  role));
@@ -147,14 +159,19 @@ void check_torch(PyObject* object, const char* role) {
 
 std::string ArrayKind::name() const {
   switch (library) {
-    case none: return "none";
-    case numpy: return "numpy.ndarray";
-    default: return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__module__")) + "." +
-                    nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__qualname__"));
+    case none:
+      return "none";
+    case numpy:
+      return "numpy.ndarray";
+    default:
+      return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__module__")) + "." +
+             nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__qualname__"));
   }
 }
 
-bool is_array_type(PyTypeObject* type) { return find_type(type).kind.library != ArrayKind::none; }
+bool is_array_type(PyTypeObject* type) {
+  return find_type(type).kind.library != ArrayKind::none;
+}
 
 Borrowed::~Borrowed() {
   if (managed_ && managed_->deleter) managed_->deleter(managed_);
@@ -171,16 +188,22 @@ bool Borrowed::borrow(PyObject* object, bool writable, const char* role) {
   const KnownType& known = find_type(Py_TYPE(object));
   kind = known.kind;
   switch (kind.library) {
-    case ArrayKind::none: return false;
-    case ArrayKind::numpy: borrow_numpy(object, writable, role); break;
+    case ArrayKind::none:
+      return false;
+    case ArrayKind::numpy:
+      borrow_numpy(object, writable, role);
+      break;
     case ArrayKind::exchange:
       if (known.torch) check_torch(object, role);
       borrow_exchange(object, writable, role);
       break;
-    case ArrayKind::dlpack: borrow_dlpack(object, writable, role); break;
+    case ArrayKind::dlpack:
+      borrow_dlpack(object, writable, role);
+      break;
   }
   if (!view.data && view.elements() > 0) {
-    throw InputError(Mistake::value, fmt::format("{} has {} elements but no data (a fake or meta tensor?)", role, view.elements()));
+    throw InputError(Mistake::value,
+                     fmt::format("{} has {} elements but no data (a fake or meta tensor?)", role, view.elements()));
   }
   return true;
 }
@@ -213,13 +236,15 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const char* role) {
 
 void Borrowed::take(const dlpack::Tensor& tensor, const char* role) {
   if (tensor.device.type != dlpack::cpu) {
-    throw InputError(Mistake::value, fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)",
-                                                 role, tensor.device.type));
+    throw InputError(Mistake::value,
+                     fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)", role,
+                                 tensor.device.type));
   }
   view.dtype = dlpack::element_type(tensor.dtype);
   if (std::find(std::begin(all_dtypes), std::end(all_dtypes), view.dtype) == std::end(all_dtypes)) {
-    throw InputError(Mistake::type, fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for",
-                                                role, tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
+    throw InputError(Mistake::type,
+                     fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for", role,
+                                 tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
   }
   view.data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
   view.rank = tensor.rank;
@@ -243,7 +268,8 @@ void Borrowed::borrow_dlpack(PyObject* object, bool writable, const char* role) 
     capsule = method();
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    auto* managed = static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    auto* managed =
+        static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1) {
       throw InputError(Mistake::type, fmt::format("{} speaks DLPack {}, expected 1", role, managed->version.major));
     }
@@ -268,8 +294,13 @@ PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* vi
   view->shape = spec.shape.data();
   view->strides = nullptr;
   if (kind.library == ArrayKind::exchange) {
-    dlpack::Tensor prototype{nullptr, {dlpack::cpu, 0}, view->rank, dlpack::data_type(spec.dtype),
-                             const_cast<std::int64_t*>(spec.shape.data()), nullptr, 0};
+    dlpack::Tensor prototype{nullptr,
+                             {dlpack::cpu, 0},
+                             view->rank,
+                             dlpack::data_type(spec.dtype),
+                             const_cast<std::int64_t*>(spec.shape.data()),
+                             nullptr,
+                             0};
     dlpack::ManagedTensorVersioned* managed = nullptr;
     const auto set_error = [](void*, const char*, const char* message) { PyErr_SetString(PyExc_MemoryError, message); };
     void* object = nullptr;

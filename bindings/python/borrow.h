@@ -13,8 +13,8 @@ namespace lathe::python {
 /// Which library an array belongs to; results are made by the same one.
 struct ArrayKind {
   enum Library { none, numpy, exchange, dlpack } library = none;
-  PyTypeObject* type = nullptr;                 ///< of exchange and dlpack
-  const dlpack::ExchangeApi* api = nullptr;     ///< of exchange
+  PyTypeObject* type = nullptr;              ///< of exchange and dlpack
+  const dlpack::ExchangeApi* api = nullptr;  ///< of exchange
 
   /// Results may be mixed only within one library.
   bool same_as(const ArrayKind& other) const {
@@ -31,9 +31,9 @@ class Borrowed {
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
 
-  /// Borrows `object` and returns true, or returns false when it is no array of any kind. Throws for arrays that cannot be
-  /// taken: on another device, of an unknown dtype, requiring grad while grad mode is on, lazily negated or conjugated, with
-  /// elements but without data; and with `writable`, read-only ones.
+  /// Borrows `object` and returns true, or returns false when it is no array of any kind. Throws for arrays that cannot
+  /// be taken: on another device, of an unknown dtype, requiring grad while grad mode is on, lazily negated or
+  /// conjugated, with elements but without data; and with `writable`, read-only ones.
   bool borrow(PyObject* object, bool writable, const char* role);
 
   TensorView view;

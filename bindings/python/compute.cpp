@@ -23,9 +23,9 @@ nb::tuple index_arguments(const Indices& indices) {
 
 /// A reducer by name ("sum"), made once the terms' dtype is known, or one that the user wrote.
 BinaryOp reducer_op(const std::string& name) {
-  constexpr std::pair<const char*, BinaryOp> known[] = {{"sum", BinaryOp::add},         {"prod", BinaryOp::mul},
-                                                        {"max", BinaryOp::max},         {"min", BinaryOp::min},
-                                                        {"any", BinaryOp::logical_or},  {"all", BinaryOp::logical_and}};
+  constexpr std::pair<const char*, BinaryOp> known[] = {{"sum", BinaryOp::add},        {"prod", BinaryOp::mul},
+                                                        {"max", BinaryOp::max},        {"min", BinaryOp::min},
+                                                        {"any", BinaryOp::logical_or}, {"all", BinaryOp::logical_and}};
   std::vector<std::string> names;
   for (const auto& [candidate, op] : known) {
     if (name == candidate) return op;
@@ -48,7 +48,8 @@ Reducer make_reducer(const nb::callable& combine, nb::handle identity, nb::handl
   collect(identity, &identities);
   collect(dtypes, &types);
   if (identities.size() != types.size()) {
-    throw InputError(Mistake::value, fmt::format("Reducer: {} identities but {} dtypes", identities.size(), types.size()));
+    throw InputError(Mistake::value,
+                     fmt::format("Reducer: {} identities but {} dtypes", identities.size(), types.size()));
   }
   nb::list left, right;
   for (size_t k = 0; k < types.size(); ++k) {
@@ -64,7 +65,8 @@ Reducer make_reducer(const nb::callable& combine, nb::handle identity, nb::handl
   std::vector<nb::object> results;
   collect(result, &results);
   if (results.size() != types.size()) {
-    throw InputError(Mistake::value, fmt::format("Reducer: {} dtypes but {} combined values", types.size(), results.size()));
+    throw InputError(Mistake::value,
+                     fmt::format("Reducer: {} dtypes but {} combined values", types.size(), results.size()));
   }
   for (size_t k = 0; k < results.size(); ++k) reducer.results.push_back(to_expr(results[k], to_dtype(types[k])));
   return reducer;
@@ -100,15 +102,13 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
   Reduction* reduction = as_instance<Reduction>(nb::handle(body));
   if (reduction) {
     const size_t count = reduction->terms.size();
-    const std::vector<Tensor> results = compute_tuple(extents, [&](const Indices& indices) {
-      return nb::cast<Reduction>(f(*index_arguments(indices)));
-    }, name);
+    const std::vector<Tensor> results = compute_tuple(
+        extents, [&](const Indices& indices) { return nb::cast<Reduction>(f(*index_arguments(indices))); }, name);
     if (count == 1) return nb::cast(results[0]);
     return nb::tuple(nb::cast(results));
   }
-  return nb::cast(compute(extents, [&](const Indices& indices) -> Expr {
-    return to_expr(f(*index_arguments(indices)), f32);
-  }, name));
+  return nb::cast(compute(
+      extents, [&](const Indices& indices) -> Expr { return to_expr(f(*index_arguments(indices)), f32); }, name));
 }
 
 }  // namespace
@@ -116,19 +116,27 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
 void bind_compute(nb::module_& module) {
   nb::class_<Reduction>(module, "Reduction", "What reduce gives: the whole body of a compute.");
   nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
-      .def("__init__", [](Reducer* self, const nb::callable& combine, nb::handle identity, nb::handle dtype) {
-        new (self) Reducer(make_reducer(combine, identity, dtype));
-      }, "combine"_a, "identity"_a, "dtype"_a,
-      "combine(l, r) of two values (or two tuples of values) of these dtypes; identity combines to the other operand.");
-  module.def("reduce", &reduce_python, "reducer"_a, "axes"_a, "f"_a,
-             "Folds f(r, ..) over the box of extents `axes` by a Reducer, or by 'sum', 'prod', 'max', 'min', 'any', 'all'.");
+      .def(
+          "__init__",
+          [](Reducer* self, const nb::callable& combine, nb::handle identity, nb::handle dtype) {
+            new (self) Reducer(make_reducer(combine, identity, dtype));
+          },
+          "combine"_a, "identity"_a, "dtype"_a,
+          "combine(l, r) of two values (or two tuples of values) of these dtypes; identity combines to the other "
+          "operand.");
+  module.def(
+      "reduce", &reduce_python, "reducer"_a, "axes"_a, "f"_a,
+      "Folds f(r, ..) over the box of extents `axes` by a Reducer, or by 'sum', 'prod', 'max', 'min', 'any', 'all'.");
   module.def("compute", &compute_python, "shape"_a, "f"_a, "name"_a = "compute",
              "A tensor whose element at (i, ..) is f(i, ..): an expression, or a reduce. Any operator in a line.");
-  module.def("select", [](const Expr& condition, nb::handle a, nb::handle b) {
-    const Expr *left = as_instance<Expr>(a), *right = as_instance<Expr>(b);
-    const DType like = left ? (*left)->dtype : right ? (*right)->dtype : f32;
-    return select(condition, to_expr(a, like), to_expr(b, like));
-  }, "condition"_a, "x1"_a, "x2"_a, "In a compute: x1 where the condition holds, else x2; both are evaluated.");
+  module.def(
+      "select",
+      [](const Expr& condition, nb::handle a, nb::handle b) {
+        const Expr *left = as_instance<Expr>(a), *right = as_instance<Expr>(b);
+        const DType like = left ? (*left)->dtype : right ? (*right)->dtype : f32;
+        return select(condition, to_expr(a, like), to_expr(b, like));
+      },
+      "condition"_a, "x1"_a, "x2"_a, "In a compute: x1 where the condition holds, else x2; both are evaluated.");
 }
 
 }  // namespace lathe::python

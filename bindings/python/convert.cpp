@@ -16,11 +16,14 @@ struct NamedDType {
   DType dtype;
   const char* name;
 };
-constexpr NamedDType names[] = {{boolean, "bool"}, {i8, "int8"},     {i16, "int16"},     {i32, "int32"},   {i64, "int64"},
-                                {u8, "uint8"},     {u16, "uint16"},  {u32, "uint32"},    {u64, "uint64"},  {f16, "float16"},
-                                {bf16, "bfloat16"}, {f32, "float32"}, {f64, "float64"}};
+constexpr NamedDType names[] = {{boolean, "bool"}, {i8, "int8"},     {i16, "int16"},     {i32, "int32"},
+                                {i64, "int64"},    {u8, "uint8"},    {u16, "uint16"},    {u32, "uint32"},
+                                {u64, "uint64"},   {f16, "float16"}, {bf16, "bfloat16"}, {f32, "float32"},
+                                {f64, "float64"}};
 
-std::string object_type(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+std::string object_type(nb::handle object) {
+  return Py_TYPE(object.ptr())->tp_name;
+}
 
 /// A Python number as a weak literal, or nothing.
 std::optional<Tensor> number_literal(nb::handle object) {
@@ -28,7 +31,8 @@ std::optional<Tensor> number_literal(nb::handle object) {
   if (PyLong_Check(object.ptr())) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
-    if (overflow != 0) throw InputError(Mistake::value, fmt::format("the integer {} does not fit int64", nb::str(object).c_str()));
+    if (overflow != 0)
+      throw InputError(Mistake::value, fmt::format("the integer {} does not fit int64", nb::str(object).c_str()));
     return literal(i64, static_cast<std::int64_t>(value));
   }
   if (PyFloat_Check(object.ptr())) return literal(f64, PyFloat_AS_DOUBLE(object.ptr()));
@@ -73,11 +77,13 @@ std::optional<Tensor> to_optional_tensor(nb::handle object, const char* op) {
 Expr to_expr(nb::handle object, DType like) {
   Expr* expr = as_instance<Expr>(object);
   if (expr) return *expr;
-  if (PyBool_Check(object.ptr())) return constant(like.is_bool() ? like : boolean, std::int64_t{object.ptr() == Py_True});
+  if (PyBool_Check(object.ptr()))
+    return constant(like.is_bool() ? like : boolean, std::int64_t{object.ptr() == Py_True});
   if (PyLong_Check(object.ptr())) return constant(like, static_cast<std::int64_t>(nb::cast<long long>(object)));
   if (PyFloat_Check(object.ptr())) {
     if (!like.is_float()) {
-      throw InputError(Mistake::type, fmt::format("the float {} beside an expression of {}", nb::str(object).c_str(), to_string(like)));
+      throw InputError(Mistake::type, fmt::format("the float {} beside an expression of {}", nb::str(object).c_str(),
+                                                  to_string(like)));
     }
     return constant(like, PyFloat_AS_DOUBLE(object.ptr()));
   }
@@ -152,7 +158,8 @@ Shape to_shape(nb::handle object) {
   } else if (PySequence_Check(object.ptr())) {
     for (const nb::handle item : nb::borrow<nb::sequence>(object)) extent(item);
   } else {
-    throw InputError(Mistake::type, fmt::format("a shape is an int or a sequence of ints, not {}", object_type(object)));
+    throw InputError(Mistake::type,
+                     fmt::format("a shape is an int or a sequence of ints, not {}", object_type(object)));
   }
   return shape;
 }

@@ -24,10 +24,14 @@ PyObject* add_error(nb::module_& module, const char* name, const char* doc, PyOb
 
 PyObject* type_of(const InputError& error) {
   switch (error.mistake) {
-    case Mistake::value: return PyExc_ValueError;
-    case Mistake::type: return PyExc_TypeError;
-    case Mistake::index: return PyExc_IndexError;
-    case Mistake::syntax: return PyExc_SyntaxError;
+    case Mistake::value:
+      return PyExc_ValueError;
+    case Mistake::type:
+      return PyExc_TypeError;
+    case Mistake::index:
+      return PyExc_IndexError;
+    case Mistake::syntax:
+      return PyExc_SyntaxError;
   }
   return error_type;
 }
@@ -35,8 +39,10 @@ PyObject* type_of(const InputError& error) {
 }  // namespace
 
 void bind_errors(nb::module_& module) {
-  error_type = add_error(module, "Error", "Base of Lathe's own errors; mistakes of the caller raise Python's.", PyExc_Exception);
-  refusal_type = add_error(module, "Refusal", "A well-formed request that cannot be carried out on this program.", error_type);
+  error_type =
+      add_error(module, "Error", "Base of Lathe's own errors; mistakes of the caller raise Python's.", PyExc_Exception);
+  refusal_type =
+      add_error(module, "Refusal", "A well-formed request that cannot be carried out on this program.", error_type);
   internal_type = add_error(module, "InternalError", "A bug in Lathe; please report it with its text.", error_type);
   nb::register_exception_translator([](const std::exception_ptr& exception, void*) {
     try {

@@ -22,12 +22,11 @@ namespace {
 
 /// What @lathe.jit returns: a CPython object with a vectorcall slot, so that a call builds no tuple and no dict.
 struct JitFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* dict;
   PyObject* weakrefs;
-  PyObject* function;    ///< the Python function
-  PyObject* bind;        ///< maps (args, kwargs) to positional arguments with defaults filled in
+  PyObject* function;     ///< the Python function
+  PyObject* bind;         ///< maps (args, kwargs) to positional arguments with defaults filled in
   Py_ssize_t positional;  ///< parameters that a call must give by position for the fast path
   std::string* name;
   std::vector<std::unique_ptr<Variant>>* variants;
@@ -100,9 +99,10 @@ void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssiz
       if (call->kind.library == ArrayKind::none) {
         call->kind = array.kind;
       } else if (!call->kind.same_as(array.kind)) {
-        throw InputError(Mistake::type, fmt::format("{}: arguments are both {} and {}: results are of the arguments' kind, "
-                                                    "so give it one",
-                                                    *self->name, call->kind.name(), array.kind.name()));
+        throw InputError(Mistake::type,
+                         fmt::format("{}: arguments are both {} and {}: results are of the arguments' kind, "
+                                     "so give it one",
+                                     *self->name, call->kind.name(), array.kind.name()));
       }
       call->inputs.push(array.view);
       call->roles.push(Role::array);
@@ -111,9 +111,10 @@ void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssiz
     call->arrays.drop_last();
     if (!simple && PyObject_Hash(argument) == -1) {
       PyErr_Clear();
-      throw InputError(Mistake::type, fmt::format("{}: argument {} is a {}: an argument is an array (NumPy, torch, DLPack), a "
-                                                  "float, or a hashable static value",
-                                                  *self->name, i, Py_TYPE(argument)->tp_name));
+      throw InputError(Mistake::type,
+                       fmt::format("{}: argument {} is a {}: an argument is an array (NumPy, torch, DLPack), a "
+                                   "float, or a hashable static value",
+                                   *self->name, i, Py_TYPE(argument)->tp_name));
     }
     call->fixed.push(argument);
     call->roles.push(Role::fixed);
@@ -176,7 +177,8 @@ const Specialization& specialize(const Variant& variant, Call* call, std::span<c
   size_t captured = variant.captured.size();
   add_captured(variant, call, 0);
   for (;;) {
-    if (const Specialization* found = variant.function->find(outputs, call->inputs.span(), call->scalars.span())) return *found;
+    if (const Specialization* found = variant.function->find(outputs, call->inputs.span(), call->scalars.span()))
+      return *found;
     try {
       const nb::gil_scoped_release release;
       return variant.function->specialize(outputs, call->inputs.span(), call->scalars.span());
@@ -369,7 +371,8 @@ void create_type(nb::module_& module) {
       {"__weaklistoffset__", T_PYSSIZET, offsetof(JitFunction, weakrefs), READONLY, nullptr},
       {nullptr, 0, 0, 0, nullptr}};
   static PyMethodDef methods[] = {
-      {"lower", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&lower_method)), METH_VARARGS | METH_KEYWORDS,
+      {"lower", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&lower_method)),
+       METH_VARARGS | METH_KEYWORDS,
        "lower(*args): what a call with these arguments compiles; .text(stage) prints any stage."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {{"__dict__", &PyObject_GenericGetDict, &PyObject_GenericSetDict, nullptr, nullptr},
@@ -394,14 +397,18 @@ void create_type(nb::module_& module) {
 
 void bind_jit(nb::module_& module) {
   create_type(module);
-  module.def("_make_jit_function", [](nb::handle function, nb::handle bind, Py_ssize_t positional, const std::string& name) {
-    return nb::steal(make_jit_function(function, bind, positional, name));
-  });
+  module.def("_make_jit_function",
+             [](nb::handle function, nb::handle bind, Py_ssize_t positional, const std::string& name) {
+               return nb::steal(make_jit_function(function, bind, positional, name));
+             });
   nb::class_<Lowered>(module, "Lowered", "One call's program, at every stage of its compilation.")
-      .def("text", [](const Lowered& lowered, const std::string& stage) {
-        return stage_text(lowered.func, compile_device(), stage);
-      }, nb::arg("stage") = "scheduled",
-      "The program after `stage`: traced, scheduled, begin .. end, llvm, asm (lathe.stages lists them).")
+      .def(
+          "text",
+          [](const Lowered& lowered, const std::string& stage) {
+            return stage_text(lowered.func, compile_device(), stage);
+          },
+          nb::arg("stage") = "scheduled",
+          "The program after `stage`: traced, scheduled, begin .. end, llvm, asm (lathe.stages lists them).")
       .def_ro("signature", &Lowered::signature, "What the compiled kernel depends on, one field a line.")
       .def("__repr__", [](const Lowered& lowered) { return fmt::format("<lathe.Lowered {}>", lowered.func->name); });
   module.attr("stages") = nb::cast(text_stages());

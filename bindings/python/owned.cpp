@@ -30,8 +30,13 @@ struct Storage {
   ~Storage() { std::free(data); }
 
   void fill(dlpack::Tensor* tensor) {
-    *tensor = {data, {dlpack::cpu, 0}, static_cast<std::int32_t>(shape.size()), dlpack::data_type(dtype), shape.data(),
-               strides.data(), 0};
+    *tensor = {data,
+               {dlpack::cpu, 0},
+               static_cast<std::int32_t>(shape.size()),
+               dlpack::data_type(dtype),
+               shape.data(),
+               strides.data(),
+               0};
   }
 
   void* data;
@@ -79,7 +84,8 @@ nb::object to_capsule(const Owned& owned, const nb::kwargs& options) {
   return make_capsule(make_managed<dlpack::ManagedTensor>(owned.storage), "dltensor");
 }
 
-/// The from_dlpack of the library that `type` or one of its bases comes from: the type's own, or that of a module above it.
+/// The from_dlpack of the library that `type` or one of its bases comes from: the type's own, or that of a module above
+/// it.
 nb::object find_from_dlpack(PyTypeObject* type) {
   const nb::handle handle(reinterpret_cast<PyObject*>(type));
   const nb::object own = nb::getattr(handle, "from_dlpack", nb::none());
@@ -91,17 +97,19 @@ nb::object find_from_dlpack(PyTypeObject* type) {
     if (module.rfind("jaxlib", 0) == 0) return nb::module_::import_("jax").attr("dlpack").attr("from_dlpack");
     for (;;) {
       const nb::object found = modules.attr("get")(module);
-      const nb::object function = found.is_none() ? nb::object(nb::none()) : nb::getattr(found, "from_dlpack", nb::none());
+      const nb::object function =
+          found.is_none() ? nb::object(nb::none()) : nb::getattr(found, "from_dlpack", nb::none());
       if (!function.is_none()) return function;
       const size_t dot = module.rfind('.');
       if (dot == std::string::npos) break;
       module.resize(dot);
     }
   }
-  throw InputError(Mistake::type,
-                   fmt::format("{}.{} can be read through __dlpack__, but its library has no from_dlpack to make a result "
-                               "with: pass out=",
-                               nb::cast<std::string>(handle.attr("__module__")), type->tp_name));
+  throw InputError(
+      Mistake::type,
+      fmt::format("{}.{} can be read through __dlpack__, but its library has no from_dlpack to make a result "
+                  "with: pass out=",
+                  nb::cast<std::string>(handle.attr("__module__")), type->tp_name));
 }
 
 }  // namespace
@@ -117,9 +125,9 @@ PyObject* hand_over(PyTypeObject* type, PyObject* owned) {
 }
 
 void bind_owned(nb::module_& module) {
-  nb::class_<Owned>(module, "_Owned")
-      .def("__dlpack__", &to_capsule)
-      .def("__dlpack_device__", [](const Owned&) { return nb::make_tuple(1, 0); });
+  nb::class_<Owned>(module, "_Owned").def("__dlpack__", &to_capsule).def("__dlpack_device__", [](const Owned&) {
+    return nb::make_tuple(1, 0);
+  });
 }
 
 }  // namespace lathe::python

@@ -2,13 +2,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "backends/llvm/version.h"
 #include "bindings/cli/cli.h"
 #include "bindings/python/bind.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile.h"
-#include "backends/llvm/version.h"
 #include "jit/function.h"
 #include "jit/runtime/threads.h"
 
@@ -33,7 +33,8 @@ nb::dict describe_kernel(const Kernel& kernel) {
   row["compile_ms"] = phases;
   row["calls"] = kernel.calls.load();
   const std::int64_t profiled = kernel.profiled_calls.load();
-  row["us_per_call"] = profiled ? nb::object(nb::float_(1e-3 * static_cast<double>(kernel.nanoseconds.load()) / static_cast<double>(profiled)))
+  row["us_per_call"] = profiled ? nb::object(nb::float_(1e-3 * static_cast<double>(kernel.nanoseconds.load()) /
+                                                        static_cast<double>(profiled)))
                                 : nb::none();
   return row;
 }
@@ -60,20 +61,29 @@ void bind_runtime(nb::module_& module) {
     const CacheInfo info = KernelCache::instance().info();
     return nb::make_tuple(info.hits, info.misses, info.compiles, info.evictions, info.kernels);
   });
-  module.def("cache_clear", [] {
-    const nb::gil_scoped_release release;
-    KernelCache::instance().clear();
-  }, "Evicts every kernel; calls that run finish on the code they have.");
-  module.def("set_cache_capacity", [](std::int64_t kernels) { KernelCache::instance().set_capacity(kernels); }, "kernels"_a,
-             "Kernels kept at most; beyond it the one looked up longest ago goes.");
-  module.def("kernels", [] {
-    nb::list rows;
-    for (const auto& kernel : KernelCache::instance().kernels()) rows.append(describe_kernel(*kernel));
-    return rows;
-  }, "One dict a kernel alive: operators, shapes, compile milliseconds by phase, calls, microseconds a call (while profiling).");
+  module.def(
+      "cache_clear",
+      [] {
+        const nb::gil_scoped_release release;
+        KernelCache::instance().clear();
+      },
+      "Evicts every kernel; calls that run finish on the code they have.");
+  module.def(
+      "set_cache_capacity", [](std::int64_t kernels) { KernelCache::instance().set_capacity(kernels); }, "kernels"_a,
+      "Kernels kept at most; beyond it the one looked up longest ago goes.");
+  module.def(
+      "kernels",
+      [] {
+        nb::list rows;
+        for (const auto& kernel : KernelCache::instance().kernels()) rows.append(describe_kernel(*kernel));
+        return rows;
+      },
+      "One dict a kernel alive: operators, shapes, compile milliseconds by phase, calls, microseconds a call (while "
+      "profiling).");
   module.def("set_profiling", &set_profiling, "on"_a, "While on, every call measures its kernel's time.");
   module.def("thread_count", &thread_count, "Worker threads of later calls.");
-  module.def("set_thread_count", &set_thread_count, "count"_a, "0 brings the default back: what affinity and cgroup allow.");
+  module.def("set_thread_count", &set_thread_count, "count"_a,
+             "0 brings the default back: what affinity and cgroup allow.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
 
   module.def("_cli", [](const std::vector<std::string>& arguments) {

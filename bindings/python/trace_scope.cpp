@@ -14,9 +14,13 @@ TraceScope::TraceScope(std::vector<PyObject*>* captured, std::vector<Tensor> inp
   active_scope = this;
 }
 
-TraceScope::~TraceScope() { active_scope = outer_; }
+TraceScope::~TraceScope() {
+  active_scope = outer_;
+}
 
-TraceScope* TraceScope::active() { return active_scope; }
+TraceScope* TraceScope::active() {
+  return active_scope;
+}
 
 Tensor TraceScope::capture(PyObject* object) {
   for (size_t i = 0; i < captured_->size(); ++i) {

@@ -31,7 +31,8 @@ void bind_operator(nb::class_<Tensor>& type, const char* name, const char* refle
                    Tensor (*op)(const Tensor&, const Tensor&)) {
   type.def(name, [op, name](const Tensor& a, nb::handle b) { return op(a, to_tensor(b, name)); }, nb::is_operator());
   if (reflected) {
-    type.def(reflected, [op, name](const Tensor& a, nb::handle b) { return op(to_tensor(b, name), a); }, nb::is_operator());
+    type.def(
+        reflected, [op, name](const Tensor& a, nb::handle b) { return op(to_tensor(b, name), a); }, nb::is_operator());
   }
 }
 
@@ -47,9 +48,10 @@ ops::Subscript to_subscript(nb::handle item) {
     return ops::Slice{part("start"), part("stop"), part("step").value_or(1)};
   }
   if (!PyIndex_Check(item.ptr())) {
-    throw InputError(Mistake::type, fmt::format("a subscript is an int, a slice, None or ..., not {}; gather by a tensor "
-                                                "with lathe.take",
-                                                Py_TYPE(item.ptr())->tp_name));
+    throw InputError(Mistake::type,
+                     fmt::format("a subscript is an int, a slice, None or ..., not {}; gather by a tensor "
+                                 "with lathe.take",
+                                 Py_TYPE(item.ptr())->tp_name));
   }
   return to_ints(item).at(0);
 }
@@ -83,10 +85,11 @@ void bind_dtype(nb::module_& module) {
       .def("__repr__", [](DType dtype) { return fmt::format("lathe.{}", standard_name(dtype)); })
       .def("__str__", [](DType dtype) { return std::string(standard_name(dtype)); })
       .def("__hash__", [](DType d) { return static_cast<std::int64_t>(d.code) << 8 | d.bits; })
-      .def("__eq__", [](DType a, nb::handle b) {
-        const DType* other = as_instance<DType>(b);
-        return other && a == *other;
-      })
+      .def("__eq__",
+           [](DType a, nb::handle b) {
+             const DType* other = as_instance<DType>(b);
+             return other && a == *other;
+           })
       .def_prop_ro("name", [](DType dtype) { return standard_name(dtype); })
       .def_prop_ro("itemsize", [](DType dtype) { return dtype.bytes(); });
   for (const DType dtype : all_dtypes) module.attr(standard_name(dtype)) = nb::cast(dtype);
@@ -95,7 +98,8 @@ void bind_dtype(nb::module_& module) {
 template <class F>
 void bind_expr_operator(nb::class_<Expr>& type, const char* name, const char* reflected, F f) {
   type.def(name, [f](const Expr& a, nb::handle b) { return f(a, to_expr(b, a->dtype)); }, nb::is_operator());
-  if (reflected) type.def(reflected, [f](const Expr& a, nb::handle b) { return f(to_expr(b, a->dtype), a); }, nb::is_operator());
+  if (reflected)
+    type.def(reflected, [f](const Expr& a, nb::handle b) { return f(to_expr(b, a->dtype), a); }, nb::is_operator());
 }
 
 void bind_expr(nb::module_& module) {
@@ -104,7 +108,8 @@ void bind_expr(nb::module_& module) {
   type.def_prop_ro("dtype", [](const Expr& e) { return e->dtype; });
   type.def("astype", [](const Expr& e, nb::handle dtype) { return cast(to_dtype(dtype), e); }, nb::arg("dtype"));
   type.def("__bool__", [](const Expr&) -> bool {
-    throw InputError(Mistake::type, "bool of an expression: its value does not exist while the function is traced. Use lathe.select");
+    throw InputError(Mistake::type,
+                     "bool of an expression: its value does not exist while the function is traced. Use lathe.select");
   });
   type.def("__neg__", [](const Expr& e) { return -e; });
   const auto by_op = [](BinaryOp op) { return [op](const Expr& a, const Expr& b) { return binary(op, a, b); }; };
@@ -112,7 +117,8 @@ void bind_expr(nb::module_& module) {
   bind_expr_operator(type, "__sub__", "__rsub__", [](const Expr& a, const Expr& b) { return a - b; });
   bind_expr_operator(type, "__mul__", "__rmul__", [](const Expr& a, const Expr& b) { return a * b; });
   bind_expr_operator(type, "__truediv__", "__rtruediv__", by_op(BinaryOp::div));
-  bind_expr_operator(type, "__floordiv__", "__rfloordiv__", [](const Expr& a, const Expr& b) { return floor_div(a, b); });
+  bind_expr_operator(type, "__floordiv__", "__rfloordiv__",
+                     [](const Expr& a, const Expr& b) { return floor_div(a, b); });
   bind_expr_operator(type, "__mod__", "__rmod__", [](const Expr& a, const Expr& b) { return floor_mod(a, b); });
   bind_expr_operator(type, "__pow__", "__rpow__", by_op(BinaryOp::pow));
   const auto logic = [](BinaryOp on_bool, BinaryOp on_bits) {
@@ -130,9 +136,8 @@ void bind_expr(nb::module_& module) {
   bind_expr_operator(type, "__eq__", nullptr, by_op(BinaryOp::eq));
   bind_expr_operator(type, "__ne__", nullptr, by_op(BinaryOp::ne));
   type.def("__hash__", [](const Expr& e) { return reinterpret_cast<std::intptr_t>(e.get()) >> 4; });
-  type.def("__invert__", [](const Expr& e) {
-    return unary(e->dtype.is_bool() ? UnaryOp::logical_not : UnaryOp::bit_not, e);
-  });
+  type.def("__invert__",
+           [](const Expr& e) { return unary(e->dtype.is_bool() ? UnaryOp::logical_not : UnaryOp::bit_not, e); });
 }
 
 }  // namespace
@@ -141,7 +146,8 @@ void bind_types(nb::module_& module) {
   bind_dtype(module);
   bind_expr(module);
 
-  nb::class_<Tensor> type(module, "Tensor", "A symbolic tensor: a value of the operator being traced. It holds no data.");
+  nb::class_<Tensor> type(module, "Tensor",
+                          "A symbolic tensor: a value of the operator being traced. It holds no data.");
   type.def("__repr__", [](const Tensor& t) { return fmt::format("lathe.Tensor({})", describe(t)); });
   type.def_prop_ro("shape", [](const Tensor& t) { return from_shape(t.shape()); });
   type.def_prop_ro("dtype", &Tensor::dtype);
@@ -162,7 +168,8 @@ void bind_types(nb::module_& module) {
     return t.static_shape()[0];
   });
   type.def("__getitem__", &subscript);
-  type.def("astype", [](const Tensor& t, nb::handle dtype) { return ops::astype(t, to_dtype(dtype)); }, nb::arg("dtype"));
+  type.def(
+      "astype", [](const Tensor& t, nb::handle dtype) { return ops::astype(t, to_dtype(dtype)); }, nb::arg("dtype"));
   type.def("reshape", [](const Tensor& t, const nb::args& shape) {
     if (shape.size() == 1) return ops::reshape(t, to_ints(shape[0]));
     return ops::reshape(t, to_ints(shape));
@@ -197,7 +204,8 @@ void bind_types(nb::module_& module) {
   type.def("__int__", [](const Tensor& t) -> long { refuse_value(t, "int"); });
   type.def("__index__", [](const Tensor& t) -> long { refuse_value(t, "int"); });
   type.def("__float__", [](const Tensor& t) -> double { refuse_value(t, "float"); });
-  type.def("__array__", [](const Tensor& t, const nb::args&, const nb::kwargs&) -> nb::object { refuse_value(t, "the data"); });
+  type.def("__array__",
+           [](const Tensor& t, const nb::args&, const nb::kwargs&) -> nb::object { refuse_value(t, "the data"); });
   type.attr("__array_ufunc__") = nb::none();
 }
 

@@ -75,15 +75,22 @@ std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std
   size_t next_array = 0, next_scalar = 0, next_fixed = 0;
   for (const Role role : variant.roles) {
     switch (role) {
-      case Role::array: arguments.append(nb::cast(inputs[next_array++])); break;
-      case Role::scalar: arguments.append(nb::cast(scalars[next_scalar++])); break;
-      case Role::fixed: arguments.append(variant.fixed[next_fixed++]); break;
+      case Role::array:
+        arguments.append(nb::cast(inputs[next_array++]));
+        break;
+      case Role::scalar:
+        arguments.append(nb::cast(scalars[next_scalar++]));
+        break;
+      case Role::fixed:
+        arguments.append(variant.fixed[next_fixed++]);
+        break;
     }
   }
   const nb::object result = nb::handle(function)(*nb::tuple(arguments));
   std::vector<Tensor> outputs;
   if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result)) {
-    for (const nb::handle item : nb::borrow<nb::sequence>(result)) outputs.push_back(to_tensor(item, "a traced function's result"));
+    for (const nb::handle item : nb::borrow<nb::sequence>(result))
+      outputs.push_back(to_tensor(item, "a traced function's result"));
   } else {
     outputs.push_back(to_tensor(result, "a traced function's result"));
   }

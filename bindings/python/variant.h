@@ -8,8 +8,8 @@
 
 namespace lathe::python {
 
-/// One thing that a traced function's meaning hangs on besides its arguments: what a closure cell or a global held when it
-/// was traced. Another object there is another operator.
+/// One thing that a traced function's meaning hangs on besides its arguments: what a closure cell or a global held when
+/// it was traced. Another object there is another operator.
 struct Guard {
   nanobind::object container;  ///< a cell, or a globals dict
   nanobind::object name;       ///< the global's name; null for a cell
@@ -29,7 +29,8 @@ struct Variant {
   std::vector<Role> roles;
   std::vector<nanobind::object> fixed;  ///< the values of the static arguments, in order
   std::vector<Guard> guards;
-  std::vector<PyObject*> captured;  ///< arrays that the function captured: inputs behind the arguments; references are held
+  std::vector<PyObject*>
+      captured;  ///< arrays that the function captured: inputs behind the arguments; references are held
   std::unique_ptr<Function> function;
 
   Variant() = default;

@@ -71,7 +71,8 @@ class PairProof {
     step.variable = other;
   }
 
-  /// The indices of any one lane, told by a new variable; an index that is no ramp stays a vector, and nothing is proved of it.
+  /// The indices of any one lane, told by a new variable; an index that is no ramp stays a vector, and nothing is
+  /// proved of it.
   std::vector<Expr> one_lane(std::vector<Expr> indices) {
     const VarRef lane = Var::make("lane");
     for (Expr& e : indices) {

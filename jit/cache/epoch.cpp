@@ -53,7 +53,8 @@ thread_local ThreadSlot thread_slot;
 
 EpochGuard::EpochGuard() {
   Slot& slot = thread_slot.slot;
-  if (slot.depth++ == 0) slot.entered.store(registry().epoch.load(std::memory_order_acquire), std::memory_order_seq_cst);
+  if (slot.depth++ == 0)
+    slot.entered.store(registry().epoch.load(std::memory_order_acquire), std::memory_order_seq_cst);
 }
 
 EpochGuard::~EpochGuard() {
@@ -76,7 +77,8 @@ void reclaim() {
     std::uint64_t oldest = idle;
     for (const Slot* slot : registry().slots) oldest = std::min(oldest, slot->entered.load(std::memory_order_seq_cst));
     auto& retired = registry().retired;
-    const auto split = std::partition(retired.begin(), retired.end(), [&](const Retired& r) { return r.epoch >= oldest; });
+    const auto split =
+        std::partition(retired.begin(), retired.end(), [&](const Retired& r) { return r.epoch >= oldest; });
     std::move(split, retired.end(), std::back_inserter(ready));
     retired.erase(split, retired.end());
   }

@@ -3,8 +3,8 @@
 
 namespace lathe {
 
-/// Marks this thread as inside a call: what was reachable when the guard was made stays alive until it goes. Guards nest.
-/// A call takes no lock and counts no reference; see Fraser, "Practical lock-freedom" (2004), chapter 5.2.
+/// Marks this thread as inside a call: what was reachable when the guard was made stays alive until it goes. Guards
+/// nest. A call takes no lock and counts no reference; see Fraser, "Practical lock-freedom" (2004), chapter 5.2.
 class EpochGuard {
  public:
   EpochGuard();

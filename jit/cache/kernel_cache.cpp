@@ -46,8 +46,12 @@ void add_one(std::atomic<std::int64_t>& counter) {
 
 }  // namespace
 
-void count_hit() { add_one(thread_counts.hits); }
-void count_miss() { add_one(thread_counts.misses); }
+void count_hit() {
+  add_one(thread_counts.hits);
+}
+void count_miss() {
+  add_one(thread_counts.misses);
+}
 
 /// A compile under way.
 struct KernelCache::Flight {

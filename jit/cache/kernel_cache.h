@@ -20,8 +20,8 @@ struct CacheInfo {
   std::int64_t kernels = 0;  ///< alive in the cache now
 };
 
-/// The process's kernels by signature. One compile per signature however many threads ask: the others wait for it, and get
-/// its error if it fails; a failure leaves nothing behind.
+/// The process's kernels by signature. One compile per signature however many threads ask: the others wait for it, and
+/// get its error if it fails; a failure leaves nothing behind.
 class KernelCache {
  public:
   static KernelCache& instance();
@@ -33,7 +33,8 @@ class KernelCache {
   CacheInfo info() const;
   /// Every kernel alive, the oldest first.
   std::vector<std::shared_ptr<Kernel>> kernels() const;
-  /// Kernels kept at most; beyond it the one that was looked up longest ago goes. Default: LATHE_CACHE_KERNELS, or 16384.
+  /// Kernels kept at most; beyond it the one that was looked up longest ago goes. Default: LATHE_CACHE_KERNELS, or
+  /// 16384.
   void set_capacity(std::int64_t kernels);
   /// Evicts everything. Calls that are running finish on the code that they have.
   void clear();

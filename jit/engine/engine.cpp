@@ -63,8 +63,9 @@ std::shared_ptr<LoadedKernel> Engine::link(const ObjectCode& object) {
   for (const std::string& name : object.externals) {
     void* address = find_symbol(name);
     if (!address)
-      throw InputError(Mistake::value, fmt::format("kernel {} calls '{}', which nothing provides: register_symbol binds a name",
-                                                   object.symbol, name));
+      throw InputError(Mistake::value,
+                       fmt::format("kernel {} calls '{}', which nothing provides: register_symbol binds a name",
+                                   object.symbol, name));
     externals[session.intern(name)] = {orc::ExecutorAddr::fromPtr(address),
                                        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
   }
@@ -74,10 +75,12 @@ std::shared_ptr<LoadedKernel> Engine::link(const ObjectCode& object) {
   kernel->loaded_ = std::make_unique<LoadedKernel::Loaded>(LoadedKernel::Loaded{&library});
   impl_->loaded++;
   if (!externals.empty()) expect(library.define(orc::absoluteSymbols(std::move(externals))), "binding externals");
-  auto buffer = llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(object.bytes.data(), object.bytes.size()), object.symbol, false);
+  auto buffer =
+      llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(object.bytes.data(), object.bytes.size()), object.symbol, false);
   expect(impl_->jit->getObjLinkingLayer().add(library, std::move(buffer)), "adding the object");
-  auto symbol = expect(session.lookup({{&library, orc::JITDylibLookupFlags::MatchAllSymbols}}, session.intern(object.symbol)),
-                       "linking the object");
+  auto symbol =
+      expect(session.lookup({{&library, orc::JITDylibLookupFlags::MatchAllSymbols}}, session.intern(object.symbol)),
+             "linking the object");
   kernel->entry_ = symbol.getAddress().toPtr<LatheKernel>();
   kernel->shared_bytes_ = object.shared_bytes;
   kernel->worker_bytes_ = object.worker_bytes;
@@ -93,8 +96,14 @@ LoadedKernel::~LoadedKernel() {
   if (engine.loaded % 256 == 0) session.getSymbolStringPool()->clearDeadEntries();
 }
 
-std::int64_t Engine::loaded_kernels() const { return impl_->loaded; }
-std::int64_t Engine::reserved_bytes() const { return impl_->memory.reserved; }
-std::int64_t Engine::mapped_bytes() const { return impl_->memory.mapped; }
+std::int64_t Engine::loaded_kernels() const {
+  return impl_->loaded;
+}
+std::int64_t Engine::reserved_bytes() const {
+  return impl_->memory.reserved;
+}
+std::int64_t Engine::mapped_bytes() const {
+  return impl_->memory.mapped;
+}
 
 }  // namespace lathe

@@ -25,15 +25,15 @@ class LoadedKernel {
   std::int64_t shared_bytes_ = 0, worker_bytes_ = 0;
 };
 
-/// Links object code into this process, through LLVM's ORC and JITLink. Every kernel is a library of its own, so the same
-/// object may be loaded twice. All members may be called from any thread.
+/// Links object code into this process, through LLVM's ORC and JITLink. Every kernel is a library of its own, so the
+/// same object may be loaded twice. All members may be called from any thread.
 class Engine {
  public:
   /// The process's engine, made on first use and never destroyed: kernels may outlive every static.
   static Engine& instance();
 
-  /// Binds the object's externals by address (jit/engine/symbols.h) and maps its code. A name that nothing provides is an
-  /// InputError.
+  /// Binds the object's externals by address (jit/engine/symbols.h) and maps its code. A name that nothing provides is
+  /// an InputError.
   std::shared_ptr<LoadedKernel> link(const ObjectCode& object);
 
   /// Kernels that are mapped now.

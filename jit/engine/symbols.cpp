@@ -30,7 +30,8 @@ std::string own_folder() {
 void* sleef() {
   static void* const library = [] {
     const std::string folder = own_folder();
-    for (const std::string& path : {folder + "libsleef.so.3", folder + "../lathe.libs/libsleef.so.3", std::string("libsleef.so.3")})
+    for (const std::string& path :
+         {folder + "libsleef.so.3", folder + "../lathe.libs/libsleef.so.3", std::string("libsleef.so.3")})
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     return static_cast<void*>(nullptr);
   }();

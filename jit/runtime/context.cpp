@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 
-std::int64_t round_up(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+std::int64_t round_up(std::int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 /// One growing block of memory.
 class Arena {
@@ -66,10 +68,13 @@ CallContext::CallContext(std::int64_t shared_bytes, std::int64_t worker_bytes, i
   context_->worker_stride = round_up(worker_bytes);
   context_->shared_workspace = shared_bytes ? frame.shared.reserve(shared_bytes) : nullptr;
   context_->worker_workspace = worker_bytes ? frame.workers.reserve(context_->worker_stride * threads) : nullptr;
-  if ((shared_bytes && !context_->shared_workspace) || (worker_bytes && !context_->worker_workspace)) context_ = nullptr;
+  if ((shared_bytes && !context_->shared_workspace) || (worker_bytes && !context_->worker_workspace))
+    context_ = nullptr;
 }
 
-CallContext::~CallContext() { --state.depth; }
+CallContext::~CallContext() {
+  --state.depth;
+}
 
 void* thread_scratch(int slot, std::int64_t bytes) {
   while (state.scratch.size() <= static_cast<size_t>(slot)) state.scratch.push_back(std::make_unique<Arena>());

@@ -6,8 +6,8 @@
 namespace lathe {
 
 /// This thread's context for a call that needs so much workspace, filled in and ready to pass. Its arenas live with the
-/// thread and grow on first use, so a later call of the same size allocates nothing. A call made from inside a kernel's own
-/// parallel body gets another context of the same thread. Null when the memory is not to be had.
+/// thread and grow on first use, so a later call of the same size allocates nothing. A call made from inside a kernel's
+/// own parallel body gets another context of the same thread. Null when the memory is not to be had.
 class CallContext {
  public:
   CallContext(std::int64_t shared_bytes, std::int64_t worker_bytes, int threads);

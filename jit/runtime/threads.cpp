@@ -56,7 +56,9 @@ int thread_count() {
   return count > 0 ? count : usable_threads();
 }
 
-void set_thread_count(int count) { configured_threads.store(std::max(count, 0), std::memory_order_relaxed); }
+void set_thread_count(int count) {
+  configured_threads.store(std::max(count, 0), std::memory_order_relaxed);
+}
 
 void set_parallel_for(LatheParallelFor parallel_for, void* host) {
   configured_host.store(parallel_for ? host : nullptr);

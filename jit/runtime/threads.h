@@ -12,8 +12,8 @@ int usable_threads();
 int thread_count();
 void set_thread_count(int count);
 
-/// The parallel loop of later calls, and what its context's `host` holds; null brings oneTBB back. Kernels already running
-/// keep what they started with.
+/// The parallel loop of later calls, and what its context's `host` holds; null brings oneTBB back. Kernels already
+/// running keep what they started with.
 void set_parallel_for(LatheParallelFor parallel_for, void* host);
 /// What a call started now would use.
 LatheParallelFor current_parallel_for(void** host);

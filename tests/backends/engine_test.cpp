@@ -88,7 +88,9 @@ TEST(Engine, CompilesAndLinksFromManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-double triple(double x) { return 3 * x; }
+double triple(double x) {
+  return 3 * x;
+}
 
 TEST(Engine, BindsExternalsByAddress) {
   register_symbol("test_triple", reinterpret_cast<void*>(&triple));

@@ -19,7 +19,8 @@ namespace lathe::testing {
 
 /// The devices that every emission test runs for: the host, and the host with features masked.
 inline std::vector<std::pair<std::string, Device>> devices() {
-  std::vector<std::pair<std::string, Device>> result = {{"native", host_device("native")}, {"baseline", host_device("baseline")}};
+  std::vector<std::pair<std::string, Device>> result = {{"native", host_device("native")},
+                                                        {"baseline", host_device("baseline")}};
 #if defined(__x86_64__)
   result.emplace_back("avx2", host_device("avx2"));
 #endif
@@ -51,9 +52,11 @@ struct Outcome {
 };
 
 /// A parallel_for that runs the pieces one after another, last piece first.
-inline std::int32_t run_pieces(LatheContext*, std::int64_t n, std::int64_t grain, LatheParallelBody body, void* closure) {
+inline std::int32_t run_pieces(LatheContext*, std::int64_t n, std::int64_t grain, LatheParallelBody body,
+                               void* closure) {
   for (std::int64_t end = n; end > 0; end -= grain) {
-    const std::int32_t status = body(closure, std::max<std::int64_t>(0, end - grain), end, static_cast<std::int32_t>(end % 2));
+    const std::int32_t status =
+        body(closure, std::max<std::int64_t>(0, end - grain), end, static_cast<std::int32_t>(end % 2));
     if (status != 0) return status;
   }
   return 0;
@@ -83,7 +86,8 @@ inline Outcome run_compiled(const Func& func, const Device& device, std::vector<
   return outcome;
 }
 
-inline Outcome run_interpreted(const Func& func, std::vector<Bytes> buffers, const std::vector<std::int64_t>& scalars = {}) {
+inline Outcome run_interpreted(const Func& func, std::vector<Bytes> buffers,
+                               const std::vector<std::int64_t>& scalars = {}) {
   std::vector<HostBuffer> host;
   for (Bytes& bytes : buffers) host.push_back({bytes.data(), bytes.data(), bytes.data() + bytes.size()});
   InterpreterOptions options;
@@ -95,7 +99,8 @@ inline Outcome run_interpreted(const Func& func, std::vector<Bytes> buffers, con
 }
 
 /// Runs `func` compiled for each device and interpreted; every buffer must come out bit for bit the same.
-inline void expect_same(const Func& func, const std::vector<Bytes>& buffers, const std::vector<std::int64_t>& scalars = {}) {
+inline void expect_same(const Func& func, const std::vector<Bytes>& buffers,
+                        const std::vector<std::int64_t>& scalars = {}) {
   const Outcome expected = run_interpreted(func, buffers, scalars);
   for (auto& [name, device] : devices()) {
     for (int threads : {1, 2}) {
@@ -114,6 +119,8 @@ inline void expect_same(const Func& func, const std::vector<Bytes>& buffers, con
   }
 }
 
-inline Func parse_end(const std::string& text) { return parse_func(text); }
+inline Func parse_end(const std::string& text) {
+  return parse_func(text);
+}
 
 }  // namespace lathe::testing

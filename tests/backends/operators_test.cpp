@@ -14,7 +14,8 @@ using namespace testing;
 
 constexpr int count = 64;
 
-/// Bit patterns of `dtype` that arithmetic trips over, then random ones, `count` of them in an order that `seed` decides.
+/// Bit patterns of `dtype` that arithmetic trips over, then random ones, `count` of them in an order that `seed`
+/// decides.
 std::vector<std::uint64_t> interesting_bits(DType dtype, int seed) {
   std::vector<std::uint64_t> bits;
   if (dtype.is_bool()) {
@@ -26,22 +27,26 @@ std::vector<std::uint64_t> interesting_bits(DType dtype, int seed) {
     const std::uint64_t one = ((std::uint64_t{1} << (dtype.bits - mantissa - 2)) - 1) << mantissa;
     const std::uint64_t half = one - (std::uint64_t{1} << mantissa), two = one + (std::uint64_t{1} << mantissa);
     const std::uint64_t step = std::uint64_t{1} << (mantissa - 1);
-    for (std::uint64_t magnitude : {std::uint64_t{0}, std::uint64_t{1}, step, (step << 1) - 1, step << 1, half, half - 1, half + 1, one,
-                                    one - 1, one + 1, one + step, two, two + step / 2, two + step, infinity - 1, infinity,
-                                    infinity + step, std::uint64_t{1} * (one + (std::uint64_t(mantissa) << mantissa)) + 1})
+    for (std::uint64_t magnitude :
+         {std::uint64_t{0}, std::uint64_t{1}, step, (step << 1) - 1, step << 1, half, half - 1, half + 1, one, one - 1,
+          one + 1, one + step, two, two + step / 2, two + step, infinity - 1, infinity, infinity + step,
+          std::uint64_t{1} * (one + (std::uint64_t(mantissa) << mantissa)) + 1})
       for (std::uint64_t s : {std::uint64_t{0}, sign}) bits.push_back(magnitude | s);
   } else {
-    for (std::int64_t value : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-1}, std::int64_t{2}, std::int64_t{-2}, std::int64_t{3},
-                               std::int64_t{7}, std::int64_t{-7}, std::int64_t{8}, std::int64_t{31}, std::int64_t{32}, std::int64_t{63},
-                               integer_min(dtype), integer_max(dtype), integer_max(dtype) - 1, integer_min(dtype) + 1})
+    for (std::int64_t value :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{-1}, std::int64_t{2}, std::int64_t{-2}, std::int64_t{3},
+          std::int64_t{7}, std::int64_t{-7}, std::int64_t{8}, std::int64_t{31}, std::int64_t{32}, std::int64_t{63},
+          integer_min(dtype), integer_max(dtype), integer_max(dtype) - 1, integer_min(dtype) + 1})
       bits.push_back(static_cast<std::uint64_t>(value));
   }
   std::mt19937_64 random(seed);
   const size_t special = bits.size();
   while (bits.size() < count) {
     // Half of the rest random, half special again.
-    if (dtype.is_bool() || random() % 2) bits.push_back(bits[random() % special]);
-    else bits.push_back(random() >> (random() % 64));
+    if (dtype.is_bool() || random() % 2)
+      bits.push_back(bits[random() % special]);
+    else
+      bits.push_back(random() >> (random() % 64));
   }
   std::shuffle(bits.begin(), bits.end(), random);
   bits.resize(count);
@@ -69,8 +74,8 @@ struct Case {
   std::function<Expr(const std::vector<Expr>&)> f;
 };
 
-/// Every case over `count` elements, once for each lane count: out_case[i] = f(x0[i], x1[i], ..). All in one kernel, for a
-/// kernel of one operator is compiled no faster.
+/// Every case over `count` elements, once for each lane count: out_case[i] = f(x0[i], x1[i], ..). All in one kernel,
+/// for a kernel of one operator is compiled no faster.
 Func elementwise(const std::vector<DType>& types, const std::vector<int>& lane_counts, const std::vector<Case>& cases) {
   std::vector<Param> params;
   std::vector<Buffer> inputs;
@@ -87,7 +92,8 @@ Func elementwise(const std::vector<DType>& types, const std::vector<int>& lane_c
       const Expr at = lanes == 1 ? Expr(i) : Ramp::make(i * lanes, index(1), lanes);
       std::vector<Expr> operands;
       for (const Buffer& input : inputs) operands.push_back(load(input, {at}));
-      loops.push_back(For::make(i, index(0), index(count / lanes), ForKind::serial, Store::make(out, {at}, c.f(operands))));
+      loops.push_back(
+          For::make(i, index(0), index(count / lanes), ForKind::serial, Store::make(out, {at}, c.f(operands))));
     }
   }
   return FuncNode::make("elementwise", params, Seq::make(loops), {}, {}, Stage::end);
@@ -101,8 +107,8 @@ double to_double(DType dtype, const std::byte* element) {
   if (dtype.bits == 32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
   const double magnitude = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                           : exponent    ? std::ldexp(1024 + mantissa, exponent - 25)
-                                         : std::ldexp(mantissa, -24);
+                           : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
+                                          : std::ldexp(mantissa, -24);
   return bits >> 15 ? -magnitude : magnitude;
 }
 
@@ -113,10 +119,10 @@ std::uint64_t element_bits(const Bytes& bytes, DType dtype, int i) {
   return bits;
 }
 
-/// Compiled for each device, against the interpreter: bitwise up to `ulps` (0: exactly), but any NaN equals any NaN: which
-/// one comes out is nobody's promise.
-void expect_same_values(const std::vector<DType>& types, const std::vector<Bytes>& operands, const std::vector<int>& lane_counts,
-                        const std::vector<Case>& cases, std::uint64_t ulps = 0) {
+/// Compiled for each device, against the interpreter: bitwise up to `ulps` (0: exactly), but any NaN equals any NaN:
+/// which one comes out is nobody's promise.
+void expect_same_values(const std::vector<DType>& types, const std::vector<Bytes>& operands,
+                        const std::vector<int>& lane_counts, const std::vector<Case>& cases, std::uint64_t ulps = 0) {
   const Func func = elementwise(types, lane_counts, cases);
   std::vector<Bytes> buffers = operands;
   for (const Case& c : cases)
@@ -137,7 +143,8 @@ void expect_same_values(const std::vector<DType>& types, const std::vector<Bytes
         std::string text;
         for (size_t n = 0; n < types.size(); ++n) text += fmt::format(" {:#x}", element_bits(operands[n], types[n], i));
         ADD_FAILURE() << fmt::format("{} x{} on {} of{} gives {:#x}, not {:#x}", c.name,
-                                     lane_counts[(k - operands.size()) % lane_counts.size()], device_name, text, got, wanted);
+                                     lane_counts[(k - operands.size()) % lane_counts.size()], device_name, text, got,
+                                     wanted);
         break;
       }
     }
@@ -183,7 +190,8 @@ TEST_P(OnEachDType, BinaryOperatorsAgreeWithTheInterpreter) {
   std::vector<Case> cases;
   for (auto& [op, operand] : rows) {
     // What lower_math replaces.
-    const bool lowered = op == BinaryOp::pow || op == BinaryOp::atan2 || op == BinaryOp::hypot || op == BinaryOp::nextafter;
+    const bool lowered =
+        op == BinaryOp::pow || op == BinaryOp::atan2 || op == BinaryOp::hypot || op == BinaryOp::nextafter;
     const bool division = op == BinaryOp::floor_div || op == BinaryOp::floor_mod;
     if (!takes(operand, dtype) || lowered || (division && dtype.is_float())) continue;
     cases.push_back({fmt::format("{} of {}", to_string(op), to_string(dtype)),
@@ -191,14 +199,16 @@ TEST_P(OnEachDType, BinaryOperatorsAgreeWithTheInterpreter) {
                      [op = op](const std::vector<Expr>& x) { return binary(op, x[0], x[1]); }});
   }
   for (int seed : {2, 3})
-    expect_same_values({dtype, dtype}, {pack(dtype, interesting_bits(dtype, seed)), pack(dtype, interesting_bits(dtype, seed + 10))},
+    expect_same_values({dtype, dtype},
+                       {pack(dtype, interesting_bits(dtype, seed)), pack(dtype, interesting_bits(dtype, seed + 10))},
                        lane_counts, cases);
 }
 
 TEST_P(OnEachDType, OperatorsWithConstantOperandsAgreeWithTheInterpreter) {
   const DType dtype = GetParam();
   std::vector<BinaryOp> ops = {BinaryOp::min, BinaryOp::max};
-  if (dtype.is_integer()) ops.insert(ops.end(), {BinaryOp::floor_div, BinaryOp::floor_mod, BinaryOp::shl, BinaryOp::shr});
+  if (dtype.is_integer())
+    ops.insert(ops.end(), {BinaryOp::floor_div, BinaryOp::floor_mod, BinaryOp::shl, BinaryOp::shr});
   std::vector<Expr> constants;
   for (int value : {0, 1, -1, 3, -3, 8, 16, 100}) constants.push_back(constant(dtype, value));
   if (dtype.is_float()) constants.push_back(constant(dtype, -0.0));
@@ -222,8 +232,10 @@ TEST_P(OnEachDType, CastsAgreeWithTheInterpreter) {
       // Out of range any value will do: keep those that both types hold.
       for (int i = 0; i < count; ++i) {
         const double value = to_double(from, &values[i * from.bytes()]);
-        const double least = to.is_signed() ? -std::ldexp(1, to.bits - 1) : 0, limit = std::ldexp(1, to.bits - to.is_signed());
-        if (!(std::trunc(value) >= least && std::trunc(value) < limit)) std::memset(&values[i * from.bytes()], 0, from.bytes());
+        const double least = to.is_signed() ? -std::ldexp(1, to.bits - 1) : 0,
+                     limit = std::ldexp(1, to.bits - to.is_signed());
+        if (!(std::trunc(value) >= least && std::trunc(value) < limit))
+          std::memset(&values[i * from.bytes()], 0, from.bytes());
       }
     }
     expect_same_values({from}, {values}, lane_counts,
@@ -241,17 +253,21 @@ TEST_P(OnEachDType, SelectsAndLaneReductionsAgreeWithTheInterpreter) {
   expect_same_values({dtype, dtype}, {pack(dtype, interesting_bits(dtype, 6)), pack(dtype, interesting_bits(dtype, 7))},
                      lane_counts, {choice});
   std::vector<BinaryOp> ops = {BinaryOp::min, BinaryOp::max};
-  if (dtype.is_bool()) ops.insert(ops.end(), {BinaryOp::logical_and, BinaryOp::logical_or});
-  else ops.insert(ops.end(), {BinaryOp::add, BinaryOp::mul});
+  if (dtype.is_bool())
+    ops.insert(ops.end(), {BinaryOp::logical_and, BinaryOp::logical_or});
+  else
+    ops.insert(ops.end(), {BinaryOp::add, BinaryOp::mul});
   std::vector<Case> cases;
   for (BinaryOp op : ops)
-    cases.push_back({fmt::format("reduce {} of {}", to_string(op), to_string(dtype)), dtype, [=](const std::vector<Expr>& x) {
-                       return Broadcast::make(reduce_lanes(op, x[0]), x[0]->dtype.lanes);
-                     }});
+    cases.push_back(
+        {fmt::format("reduce {} of {}", to_string(op), to_string(dtype)), dtype,
+         [=](const std::vector<Expr>& x) { return Broadcast::make(reduce_lanes(op, x[0]), x[0]->dtype.lanes); }});
   expect_same_values({dtype}, {pack(dtype, interesting_bits(dtype, 8))}, {2, 8, 16}, cases);
 }
 
-std::string dtype_name(const ::testing::TestParamInfo<DType>& info) { return to_string(info.param); }
+std::string dtype_name(const ::testing::TestParamInfo<DType>& info) {
+  return to_string(info.param);
+}
 INSTANTIATE_TEST_SUITE_P(Operators, OnEachDType, ::testing::ValuesIn(all_dtypes), dtype_name);
 
 TEST(Operators, FmaRoundsOnceWhateverTheDeviceHas) {
@@ -266,9 +282,10 @@ TEST(Operators, FmaRoundsOnceWhateverTheDeviceHas) {
         for (auto& operand : operands)
           for (auto& bits : operand) bits = (random() & keep) | ((1023 + random() % 40 - 20) << 52);
       }
-      expect_same_values({dtype, dtype, dtype}, {pack(dtype, operands[0]), pack(dtype, operands[1]), pack(dtype, operands[2])},
-                         lane_counts,
-                         {{"fma of " + to_string(dtype), dtype, [](const std::vector<Expr>& x) { return fma(x[0], x[1], x[2]); }}});
+      expect_same_values(
+          {dtype, dtype, dtype}, {pack(dtype, operands[0]), pack(dtype, operands[1]), pack(dtype, operands[2])},
+          lane_counts,
+          {{"fma of " + to_string(dtype), dtype, [](const std::vector<Expr>& x) { return fma(x[0], x[1], x[2]); }}});
     }
   }
 }
@@ -277,7 +294,8 @@ TEST(Operators, ReinterpretAndPopulationCount) {
   for (auto [from, to] : std::vector<std::pair<DType, DType>>{
            {f32, i32}, {i32, f32}, {f64, u64}, {u64, f64}, {f16, u16}, {i16, bf16}, {u8, i8}})
     expect_same_values({from}, {pack(from, interesting_bits(from, 9))}, lane_counts,
-                       {{"reinterpret " + to_string(from), to, [to = to](const std::vector<Expr>& x) { return reinterpret(to, x[0]); }}});
+                       {{"reinterpret " + to_string(from), to,
+                         [to = to](const std::vector<Expr>& x) { return reinterpret(to, x[0]); }}});
   for (DType dtype : {i8, u8, i16, i32, u32, i64, u64})
     expect_same_values({dtype}, {pack(dtype, interesting_bits(dtype, 9))}, lane_counts,
                        {{"population_count of " + to_string(dtype), dtype, [](const std::vector<Expr>& x) {

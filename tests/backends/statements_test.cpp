@@ -35,7 +35,8 @@ func loops(x: i64[64], n: i64, m: i64) stage end {
 }
 )");
   std::vector<std::int64_t> x(64, 5);
-  for (auto [n, m] : std::vector<std::pair<int, int>>{{0, 0}, {1, 0}, {40, 7}, {3, 9}}) expect_same(func, {bytes_of(x)}, {n, m});
+  for (auto [n, m] : std::vector<std::pair<int, int>>{{0, 0}, {1, 0}, {40, 7}, {3, 9}})
+    expect_same(func, {bytes_of(x)}, {n, m});
 }
 
 TEST(Statements, BranchesAndWhileLoops) {
@@ -83,8 +84,10 @@ TEST(Statements, ALoadIsReadAgainBehindAStore) {
   const Buffer x = BufferNode::make("x", i64, {index(4)});
   const Expr zero = load(x, {index(0)});
   const Expr sum = zero + load(x, {index(1)});
-  const Stmt body = Seq::make({Store::make(x, {index(1)}, sum), Store::make(x, {index(0)}, sum), Store::make(x, {index(2)}, sum)});
-  expect_same(FuncNode::make("shared", {x}, body, {}, {}, Stage::end), {bytes_of(std::vector<std::int64_t>{3, 5, 0, 0})});
+  const Stmt body =
+      Seq::make({Store::make(x, {index(1)}, sum), Store::make(x, {index(0)}, sum), Store::make(x, {index(2)}, sum)});
+  expect_same(FuncNode::make("shared", {x}, body, {}, {}, Stage::end),
+              {bytes_of(std::vector<std::int64_t>{3, 5, 0, 0})});
 }
 
 TEST(Registers, AccumulateThroughLoopsBranchesAndMasks) {
@@ -157,15 +160,16 @@ func tile(a: f32[n * 8], b: f32[n * 64], c: f32[384], n: i64) stage end facts {n
 )";
   const Device device = host_device("native");
   // 8 by 3 vectors fill an AVX-512 register file, 2 by 2 fit everywhere.
-  const int lanes = device.lanes(32), rows = device.vector_registers >= 32 ? 8 : 2, columns = device.vector_registers >= 32 ? 3 : 2;
+  const int lanes = device.lanes(32), rows = device.vector_registers >= 32 ? 8 : 2,
+            columns = device.vector_registers >= 32 ? 3 : 2;
   auto slot = [&](int r, int c) { return fmt::format("acc[ramp({}, 1, {})]", (r * columns + c) * lanes, lanes); };
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) text += fmt::format("{} = 0.0f32x{}\n", slot(r, c), lanes);
   text += "for k in [0, n) {\n";
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c)
-      text += fmt::format("{0} = broadcast(a[k * {1} + {2}], {3}) * b[ramp(k * {4} + {5}, 1, {3})] + {0}\n", slot(r, c), rows, r, lanes,
-                          columns * lanes, c * lanes);
+      text += fmt::format("{0} = broadcast(a[k * {1} + {2}], {3}) * b[ramp(k * {4} + {5}, 1, {3})] + {0}\n", slot(r, c),
+                          rows, r, lanes, columns * lanes, c * lanes);
   text += "}\n";
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c)
@@ -197,14 +201,16 @@ func moving(out: f32[4]) stage end {
     FAIL() << "the index was taken";
   } catch (const Refusal& refusal) {
     EXPECT_EQ(refusal.message(),
-              "register buffer r needs constant indices, got [i]; unroll the loops that index it, or give the buffer another space");
+              "register buffer r needs constant indices, got [i]; unroll the loops that index it, or give the buffer "
+              "another space");
   }
 }
 
 TEST(Registers, RefuseABufferLargerThanTheRegisterFile) {
   std::string text = "func large(out: f32[8]) stage end { block() { alloc r: f32[4096] @register\n";
   for (int i = 0; i < 512; ++i) text += fmt::format("r[ramp({}, 1, 8)] = out[ramp(0, 1, 8)]\n", i * 8);
-  EXPECT_THROW(compile_to_object(parse_func(text + "out[ramp(0, 1, 8)] = r[ramp(8, 1, 8)] } }"), host_device("native")), Refusal);
+  EXPECT_THROW(compile_to_object(parse_func(text + "out[ramp(0, 1, 8)] = r[ramp(8, 1, 8)] } }"), host_device("native")),
+               Refusal);
 }
 
 TEST(Asserts, ReportTheFirstFailingLane) {
@@ -221,7 +227,8 @@ func take(x: f32[8], k: i64[16], out: f32[16]) stage end {
   k[11] = -5;
   k[13] = 100;
   expect_same(func, {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
-  const Outcome outcome = run_compiled(func, host_device("native"), {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
+  const Outcome outcome =
+      run_compiled(func, host_device("native"), {bytes_of(floats(8)), bytes_of(k), bytes_of(floats(16))});
   EXPECT_EQ(outcome.status, LATHE_INDEX_OUT_OF_RANGE);
   EXPECT_EQ(outcome.index, -5);
 }
@@ -271,8 +278,9 @@ func spread(x: i64[8], out: i64[8]) stage end {
 }
 )");
   for (int threads : {1, 2}) {
-    const Outcome outcome = run_compiled(
-        func, host_device("native"), {bytes_of(std::vector<std::int64_t>{1, 2, 3, 44, 5, 6, 7, 8}), Bytes(64)}, {}, threads);
+    const Outcome outcome =
+        run_compiled(func, host_device("native"),
+                     {bytes_of(std::vector<std::int64_t>{1, 2, 3, 44, 5, 6, 7, 8}), Bytes(64)}, {}, threads);
     EXPECT_EQ(outcome.status, LATHE_INDEX_OUT_OF_RANGE);
     EXPECT_EQ(outcome.index, 44);
     EXPECT_EQ(outcome.message, "spread|0|index");
@@ -282,8 +290,10 @@ func spread(x: i64[8], out: i64[8]) stage end {
 
 TEST(Emission, RefusesWhatTheDeviceCannotDo) {
   const Device device = host_device("native");
-  EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage end { bound(\"x\") for i in [0, 4) { x[i] = 0.0f32 } }"), device),
-               Refusal);
+  EXPECT_THROW(
+      compile_to_object(parse_func("func f(x: f32[4]) stage end { bound(\"x\") for i in [0, 4) { x[i] = 0.0f32 } }"),
+                        device),
+      Refusal);
   EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage end { x[0] = exp(x[1]) }"), device), Bug);
   EXPECT_THROW(compile_to_object(parse_func("func f(x: f32[4]) stage begin { x[0] = x[1] }"), device), Bug);
 }

@@ -32,7 +32,9 @@ struct Values {
   TensorView view() { return {data.data(), f32, static_cast<std::int32_t>(shape.size()), shape.data(), nullptr}; }
 };
 
-CacheInfo counts() { return KernelCache::instance().info(); }
+CacheInfo counts() {
+  return KernelCache::instance().info();
+}
 
 TEST(Function, ComputesWhatItTraces) {
   const Function f = jit([](Tensor x, Tensor y) { return ops::relu(x * y + literal(f32, 1.0)); });

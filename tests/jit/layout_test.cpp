@@ -12,7 +12,8 @@ namespace {
 struct Layout {
   std::vector<std::int64_t> shape, strides;
   TensorView view(void* data, DType dtype = f32) const {
-    return {data, dtype, static_cast<std::int32_t>(shape.size()), shape.data(), strides.empty() ? nullptr : strides.data()};
+    return {data, dtype, static_cast<std::int32_t>(shape.size()), shape.data(),
+            strides.empty() ? nullptr : strides.data()};
   }
 };
 
@@ -75,7 +76,8 @@ TEST(Layout, DisjointMeansNoSharedByte) {
         layout->strides.push_back(static_cast<std::int64_t>(generator() % 11) - 5);
       }
     }
-    const std::int64_t x = 100 + static_cast<std::int64_t>(generator() % 60), y = 100 + static_cast<std::int64_t>(generator() % 60);
+    const std::int64_t x = 100 + static_cast<std::int64_t>(generator() % 60),
+                       y = 100 + static_cast<std::int64_t>(generator() % 60);
     std::set<std::int64_t> first;
     for (const std::int64_t o : offsets(a)) first.insert(x + o);
     bool shared = false;

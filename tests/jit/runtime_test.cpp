@@ -62,7 +62,9 @@ TEST(ParallelFor, AWorkerIsNeverInTwoPlaces) {
 
 TEST(ParallelFor, TheFirstErrorWins) {
   LatheContext context = context_of(2);
-  const auto body = [](void*, std::int64_t begin, std::int64_t, std::int32_t) -> std::int32_t { return begin == 0 ? 7 : 0; };
+  const auto body = [](void*, std::int64_t begin, std::int64_t, std::int32_t) -> std::int32_t {
+    return begin == 0 ? 7 : 0;
+  };
   EXPECT_EQ(tbb_parallel_for(&context, 100, 1, body, nullptr), 7);
 }
 

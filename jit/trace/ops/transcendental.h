@@ -4,12 +4,13 @@
 namespace lathe::ops {
 
 /// X(operator, UnaryOp): element-wise functions of floats that the IR has as they are.
-#define LATHE_FLOAT_FUNCTIONS(X)                                                                                      \
-  X(exp, exp)                                                                                                         \
-  X(exp2, exp2)                                                                                                       \
-  X(expm1, expm1)                                                                                                     \
-  X(log, log) X(log2, log2) X(log10, log10) X(log1p, log1p) X(sqrt, sqrt) X(rsqrt, rsqrt) X(sin, sin) X(cos, cos)     \
-      X(tan, tan) X(asin, asin) X(acos, acos) X(atan, atan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, asinh) \
+#define LATHE_FLOAT_FUNCTIONS(X)                                                                                  \
+  X(exp, exp)                                                                                                     \
+  X(exp2, exp2)                                                                                                   \
+  X(expm1, expm1)                                                                                                 \
+  X(log, log)                                                                                                     \
+  X(log2, log2) X(log10, log10) X(log1p, log1p) X(sqrt, sqrt) X(rsqrt, rsqrt) X(sin, sin) X(cos, cos) X(tan, tan) \
+      X(asin, asin) X(acos, acos) X(atan, atan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, asinh)         \
           X(acosh, acosh) X(atanh, atanh) X(erf, erf) X(sigmoid, sigmoid)
 
 #define LATHE_DECLARE(name, op) Tensor name(const Tensor& x);
