@@ -14,8 +14,7 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block has no reducer and no iter but space iters, and its body is Lets around one Store without a mask, at
-///   indices that
-///      are its iters, each once, or 0; no Assert and no extern call
+///      indices that are its iters, each once, or 0; no Assert and no extern call
 ///   2. block is the only writer of its buffer, and the buffer is an allocation
 ///   3. everything that reads the buffer is a Load in a block's body, not in an init, a reducer or an AddressOf
 ///   4. the indices and masks of those Loads use only the consumer's iters and the Lets at the head of its body, and no

@@ -16,8 +16,8 @@ namespace lathe {
 /// Requires:
 ///   1. block is a reduction with an init
 ///   2. loop is around block, and no loop around loop drives a reduce iter of block
-///   3. no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops below
-///   loop
+///   3. no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops
+///      below loop
 BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

@@ -15,8 +15,7 @@ namespace lathe {
 ///   3. no reduce, ordered or opaque iter below is bound to an expression of loop
 ///   4. a block below that does not use loop writes only buffers that nothing outside of loop reads or writes
 ///   5. what a block below reads of another block below comes from the same iteration: either nothing outside of loop
-///   uses
-///      the buffer, so that each iteration has its own, or no two iterations are found to meet in an element of it
+///      uses the buffer, so that each iteration has its own, or no two iterations are found to meet in an element of it
 void parallel(Schedule& schedule, const LoopRef& loop, std::int64_t grain = 1);
 
 }  // namespace lathe
