@@ -5,10 +5,6 @@
 namespace lathe {
 namespace {
 
-Expr truth(bool value, DType like) {
-  return IntImm::make(boolean.with_lanes(like.lanes), value);
-}
-
 Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
   using U = std::uint64_t;
   bool is_unsigned = dtype.is_unsigned() || dtype.is_bool();
@@ -50,21 +46,21 @@ Expr fold_integers(BinaryOp op, DType dtype, std::int64_t a, std::int64_t b) {
       return make(U(a >> (count >= dtype.bits ? 63 : count)));
     }
     case BinaryOp::eq:
-      return truth(a == b, dtype);
+      return truth(a == b, dtype.lanes);
     case BinaryOp::ne:
-      return truth(a != b, dtype);
+      return truth(a != b, dtype.lanes);
     case BinaryOp::lt:
-      return truth(less, dtype);
+      return truth(less, dtype.lanes);
     case BinaryOp::le:
-      return truth(less || a == b, dtype);
+      return truth(less || a == b, dtype.lanes);
     case BinaryOp::gt:
-      return truth(!less && a != b, dtype);
+      return truth(!less && a != b, dtype.lanes);
     case BinaryOp::ge:
-      return truth(!less, dtype);
+      return truth(!less, dtype.lanes);
     case BinaryOp::logical_and:
-      return truth(a && b, dtype);
+      return truth(a && b, dtype.lanes);
     case BinaryOp::logical_or:
-      return truth(a || b, dtype);
+      return truth(a || b, dtype.lanes);
     default:
       return nullptr;
   }
@@ -92,17 +88,17 @@ Expr fold_floats(BinaryOp op, DType dtype, double a, double b) {
     case BinaryOp::copysign:
       return make(std::copysign(a, b));
     case BinaryOp::eq:
-      return truth(a == b, dtype);
+      return truth(a == b, dtype.lanes);
     case BinaryOp::ne:
-      return truth(a != b, dtype);
+      return truth(a != b, dtype.lanes);
     case BinaryOp::lt:
-      return truth(a < b, dtype);
+      return truth(a < b, dtype.lanes);
     case BinaryOp::le:
-      return truth(a <= b, dtype);
+      return truth(a <= b, dtype.lanes);
     case BinaryOp::gt:
-      return truth(a > b, dtype);
+      return truth(a > b, dtype.lanes);
     case BinaryOp::ge:
-      return truth(a >= b, dtype);
+      return truth(a >= b, dtype.lanes);
     default:
       return nullptr;
   }
@@ -127,6 +123,22 @@ Expr zero(DType dtype) {
   return dtype.is_float() ? FloatImm::make(dtype, 0.0) : IntImm::make(dtype, 0);
 }
 
+Expr truth(bool value, int lanes) {
+  return IntImm::make(boolean.with_lanes(lanes), value);
+}
+
+bool is_true(const Expr& e) {
+  return e->dtype.is_bool() && is_int(e, 1);
+}
+
+bool is_false(const Expr& e) {
+  return e->dtype.is_bool() && is_int(e, 0);
+}
+
+Expr widen(const Expr& scalar, int lanes) {
+  return lanes > 1 ? Broadcast::make(scalar, lanes) : scalar;
+}
+
 Expr fold_unary(UnaryOp op, const Expr& a) {
   DType dtype = a->dtype;
   if (const std::int64_t* i = as_int(a)) {
@@ -139,7 +151,7 @@ Expr fold_unary(UnaryOp op, const Expr& a) {
       case UnaryOp::abs:
         return make(*i < 0 && !dtype.is_unsigned() ? 0 - std::uint64_t(*i) : std::uint64_t(*i));
       case UnaryOp::logical_not:
-        return truth(*i == 0, dtype);
+        return truth(*i == 0, dtype.lanes);
       default:
         return nullptr;
     }
@@ -163,13 +175,13 @@ Expr fold_unary(UnaryOp op, const Expr& a) {
     case UnaryOp::round:
       return make(std::nearbyint(*f));
     case UnaryOp::is_nan:
-      return truth(std::isnan(*f), dtype);
+      return truth(std::isnan(*f), dtype.lanes);
     case UnaryOp::is_inf:
-      return truth(std::isinf(*f), dtype);
+      return truth(std::isinf(*f), dtype.lanes);
     case UnaryOp::is_finite:
-      return truth(std::isfinite(*f), dtype);
+      return truth(std::isfinite(*f), dtype.lanes);
     case UnaryOp::signbit:
-      return truth(std::signbit(*f), dtype);
+      return truth(std::signbit(*f), dtype.lanes);
     default:
       return nullptr;
   }

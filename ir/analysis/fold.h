@@ -17,5 +17,11 @@ const double* as_float(const Expr& e);
 Expr scalar_of(const Expr& e);
 /// 0 or false of any type.
 Expr zero(DType dtype);
+/// A bool constant; and is `e` one, in every lane?
+Expr truth(bool value, int lanes);
+bool is_true(const Expr& e);
+bool is_false(const Expr& e);
+/// A scalar in every lane; itself for one lane.
+Expr widen(const Expr& scalar, int lanes);
 
 }  // namespace lathe

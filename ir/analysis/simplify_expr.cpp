@@ -11,23 +11,8 @@
 namespace lathe {
 namespace {
 
-Expr truth(bool value, int lanes) {
-  return IntImm::make(boolean.with_lanes(lanes), value);
-}
-
-bool is_true(const Expr& e) {
-  return e->dtype.is_bool() && is_int(e, 1);
-}
-bool is_false(const Expr& e) {
-  return e->dtype.is_bool() && is_int(e, 0);
-}
-
 bool is_i64(const Expr& e) {
   return e->dtype.element() == i64;
-}
-
-Expr widen(const Expr& scalar, int lanes) {
-  return lanes > 1 ? Broadcast::make(scalar, lanes) : scalar;
 }
 
 }  // namespace
