@@ -46,7 +46,7 @@ Outcome run_interpreted(const GeneratedProgram& program, const Func& func, bool 
   InterpreterOptions options;
   options.step_limit = 50'000'000;
   if (with_bounds) options.bounds = &outcome.bounds;
-  outcome.status = interpret(func, hosts, program.scalars, options, &outcome.message);
+  outcome.status = interpret(func, hosts, {}, options, &outcome.message);
   return outcome;
 }
 

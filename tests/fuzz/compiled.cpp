@@ -60,8 +60,7 @@ Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& com
   context.shared_workspace = shared.begin();
   context.worker_workspace = own.begin();
   context.worker_stride = stride;
-  const void* fault =
-      fault_of([&] { outcome.status = compiled.code->entry()(&context, pointers.data(), program.scalars.data()); });
+  const void* fault = fault_of([&] { outcome.status = compiled.code->entry()(&context, pointers.data(), nullptr); });
   if (context.error.message) outcome.message = context.error.message;
   if (fault) {
     outcome.status = -1;

@@ -22,10 +22,10 @@ Coverage::Coverage() {
 #undef LATHE_ROW
   for (const DType dtype : all_dtypes) rows_["dtype " + to_string(dtype)] = 0;
   for (const ops::Operator& op : ops::operators()) rows_["operator " + std::string(op.name)] = 0;
-  for (const char* row : {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense",
-                          "layout strided", "layout reversed", "layout broadcast", "layout offset", "layout unaligned",
-                          "layout of run-time strides", "input with NaN and infinities", "loop serial", "loop parallel",
-                          "loop vectorized", "loop unrolled", "access masked"}) {
+  for (const char* row :
+       {"shape empty", "shape with an extent of 1", "shape odd", "shape of rank 0", "layout dense", "layout strided",
+        "layout reversed", "layout broadcast", "layout offset", "input with NaN and infinities", "loop serial",
+        "loop parallel", "loop vectorized", "loop unrolled", "access masked"}) {
     rows_[row] = 0;
   }
 }
@@ -54,8 +54,6 @@ void Coverage::add(const GeneratedProgram& program) {
     rows_["layout reversed"] += reversed;
     rows_["layout broadcast"] += zero;
     rows_["layout offset"] += p.offset != 0;
-    rows_["layout unaligned"] += !p.aligned;
-    rows_["layout of run-time strides"] += p.runtime_strides;
     rows_["input with NaN and infinities"] += p.dtype.is_float() && p.fill.kind == Fill::Kind::special;
   }
   add(program.func);

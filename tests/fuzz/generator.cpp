@@ -21,7 +21,6 @@ void choose_layout(Random& random, bool is_input, Parameter* p) {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
   const bool plain = random.chance(55);
-  p->aligned = p->dtype.bytes() == 1 || !random.chance(5);
   if (!plain && random.chance(40)) {
     for (size_t d = rank; d-- > 1;)
       std::swap(order[d], order[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(d)))]);
@@ -37,7 +36,6 @@ void choose_layout(Random& random, bool is_input, Parameter* p) {
   }
   if (plain) return;
   p->dense = false;
-  p->runtime_strides = random.chance(40);
   for (size_t d = 0; d < rank; ++d) {
     if (random.chance(15)) p->strides[d] = -p->strides[d];
     if (is_input && random.chance(12)) p->strides[d] = 0;
@@ -45,39 +43,31 @@ void choose_layout(Random& random, bool is_input, Parameter* p) {
   if (random.chance(25)) p->offset = random.between(1, 40);
 }
 
-/// The program's Func with its parameters laid out as they say. Run-time strides become scalar parameters, in order.
-void lay_out(GeneratedProgram* program) {
+/// The Func with its parameters laid out as `parameters` say.
+Func lay_out(const Func& func, const std::vector<Parameter>& parameters) {
   BufferMap map;
-  std::vector<Param> params, scalars;
+  std::vector<Param> params;
   size_t next = 0;
-  for (const Param& param : program->func->params) {
-    const Parameter& p = program->parameters[next++];
-    const BufferNode& old = *std::get<Buffer>(param);
-    if (p.dense && p.aligned) {
+  for (const Param& param : func->params) {
+    const Buffer* buffer = std::get_if<Buffer>(&param);
+    if (!buffer) {
+      params.push_back(param);
+      continue;
+    }
+    const Parameter& p = parameters[next++];
+    if (p.dense) {
       params.push_back(param);
       continue;
     }
     std::vector<Expr> strides;
-    for (size_t d = 0; d < p.strides.size(); ++d) {
-      if (!p.runtime_strides) {
-        strides.push_back(index(p.strides[d]));
-        continue;
-      }
-      const VarRef stride = Var::make(fmt::format("{}_stride{}", old.name, d));
-      strides.push_back(stride);
-      scalars.push_back(stride);
-      program->scalars.push_back(p.strides[d]);
-    }
-    const Expr offset = p.offset ? index(p.offset) : Expr();
+    for (const std::int64_t stride : p.strides) strides.push_back(index(stride));
+    const BufferNode& old = **buffer;
     const Buffer laid_out =
-        BufferNode::make(old.name, old.dtype, old.shape, old.space, strides, offset, p.aligned ? 0 : 1);
-    map[std::get<Buffer>(param).get()] = laid_out;
+        BufferNode::make(old.name, old.dtype, old.shape, old.space, strides, p.offset ? index(p.offset) : Expr());
+    map[buffer->get()] = laid_out;
     params.push_back(laid_out);
   }
-  params.insert(params.end(), scalars.begin(), scalars.end());
-  const Func& func = program->func;
-  program->func =
-      FuncNode::make(func->name, params, replace_buffers(func->body, map), func->facts, func->attrs, func->stage);
+  return FuncNode::make(func->name, params, replace_buffers(func->body, map), func->facts, func->attrs, func->stage);
 }
 
 double random_float(Random& random, const Fill& fill) {
@@ -170,8 +160,7 @@ GeneratedProgram generate(std::uint64_t seed) {
     choose_layout(random, k < builder.inputs.size(), &program.parameters[k]);
   }
   program.operators = builder.used;
-  program.func = make_func(fmt::format("program_{}", seed), builder.inputs, outputs);
-  lay_out(&program);
+  program.func = lay_out(make_func(fmt::format("program_{}", seed), builder.inputs, outputs), program.parameters);
   return program;
 }
 
@@ -180,7 +169,7 @@ std::vector<GuardedArray> make_arrays(const GeneratedProgram& program, Against a
   Random random(program.seed ^ 0x5eed);
   for (size_t k = 0; k < program.parameters.size(); ++k) {
     const Parameter& p = program.parameters[k];
-    arrays.emplace_back(GuardedArray::Layout{p.dtype, p.shape, p.strides, against, p.aligned ? -1 : 1});
+    arrays.emplace_back(GuardedArray::Layout{p.dtype, p.shape, p.strides, against});
     if (k < static_cast<size_t>(program.input_count)) fill_array(random, p.fill, arrays.back());
   }
   return arrays;

@@ -30,15 +30,12 @@ struct Parameter {
   std::vector<std::int64_t> shape, strides;  ///< strides in elements
   std::int64_t offset = 0;                   ///< of the buffer, in elements
   bool dense = true;
-  bool runtime_strides = false;  ///< handed to the kernel as scalars
-  bool aligned = true;           ///< to its element's size
   Fill fill;
 };
 
 struct GeneratedProgram {
   std::uint64_t seed = 0;
   Func func;                          ///< traced; parameters: the inputs, then the outputs
-  std::vector<std::int64_t> scalars;  ///< the strides that are run-time values
   std::vector<Parameter> parameters;  ///< one each
   int input_count = 0;
   /// Indices reach outside: the kernel is to stop with a status, or not to have looked at those.
