@@ -120,6 +120,7 @@ ObjectCode compile_to_object(const Func& func, const Device& device, const Codeg
 std::string llvm_ir_text(const Func& func, const Device& device) {
   CodegenOptions options;
   options.name_values = true;
+  options.address_sanitizer = false;
   Compilation compilation(func, device, options);
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -128,7 +129,9 @@ std::string llvm_ir_text(const Func& func, const Device& device) {
 }
 
 std::string assembly_text(const Func& func, const Device& device) {
-  Compilation compilation(func, device, {});
+  CodegenOptions options;
+  options.address_sanitizer = false;
+  Compilation compilation(func, device, options);
   const std::vector<char> text = compilation.generate(Output::assembly);
   return {text.begin(), text.end()};
 }

@@ -39,7 +39,7 @@ struct CodegenOptions {
 /// Compiles a Func at stage `end`. Thread safe: each thread has a TargetMachine of its own.
 ObjectCode compile_to_object(const Func& func, const Device& device, const CodegenOptions& options = {},
                              CodegenTimes* times = nullptr);
-/// The LLVM IR, and the assembly, as text.
+/// The LLVM IR, and the assembly, as text; never instrumented.
 std::string llvm_ir_text(const Func& func, const Device& device);
 std::string assembly_text(const Func& func, const Device& device);
 
