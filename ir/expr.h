@@ -34,23 +34,28 @@ namespace lathe {
 
 /// X(name, operand): operand is one of any (every number), number, integer, floating, boolean.
 /// The result has the operand's type, but is_nan, is_inf, is_finite and signbit, which give bool.
-#define LATHE_UNARY_OPS(X)                                                                                           \
-  X(neg, number)                                                                                                     \
-  X(bit_not, integer) X(logical_not, boolean) X(abs, number) X(sqrt, floating) X(rsqrt, floating) X(floor, floating) \
-      X(ceil, floating) X(trunc, floating) X(round, floating) X(exp, floating) X(exp2, floating) X(expm1, floating)  \
-          X(log, floating) X(log2, floating) X(log10, floating) X(log1p, floating) X(sin, floating) X(cos, floating) \
-              X(tan, floating) X(asin, floating) X(acos, floating) X(atan, floating) X(sinh, floating)               \
-                  X(cosh, floating) X(tanh, floating) X(asinh, floating) X(acosh, floating) X(atanh, floating)       \
-                      X(erf, floating) X(sigmoid, floating) X(is_nan, floating) X(is_inf, floating)                  \
-                          X(is_finite, floating) X(signbit, floating)
+// clang-format off
+#define LATHE_UNARY_OPS(X)                                                                                            \
+  X(neg, number) X(bit_not, integer) X(logical_not, boolean) X(abs, number)                                           \
+  X(sqrt, floating) X(rsqrt, floating) X(floor, floating) X(ceil, floating) X(trunc, floating) X(round, floating)     \
+  X(exp, floating) X(exp2, floating) X(expm1, floating)                                                               \
+  X(log, floating) X(log2, floating) X(log10, floating) X(log1p, floating)                                            \
+  X(sin, floating) X(cos, floating) X(tan, floating) X(asin, floating) X(acos, floating) X(atan, floating)            \
+  X(sinh, floating) X(cosh, floating) X(tanh, floating) X(asinh, floating) X(acosh, floating) X(atanh, floating)      \
+  X(erf, floating) X(sigmoid, floating)                                                                               \
+  X(is_nan, floating) X(is_inf, floating) X(is_finite, floating) X(signbit, floating)
+// clang-format on
 
 /// X(name, operand). Comparisons and logic give bool; the others the operands' type. `round` is half to even.
-#define LATHE_BINARY_OPS(X)                                                                                            \
-  X(add, number)                                                                                                       \
-  X(sub, number) X(mul, number) X(div, floating) X(floor_div, number) X(floor_mod, number) X(min, any) X(max, any)     \
-      X(bit_and, integer) X(bit_or, integer) X(bit_xor, integer) X(shl, integer) X(shr, integer) X(eq, any) X(ne, any) \
-          X(lt, any) X(le, any) X(gt, any) X(ge, any) X(logical_and, boolean) X(logical_or, boolean) X(pow, number)    \
-              X(atan2, floating) X(hypot, floating) X(copysign, floating) X(nextafter, floating)
+// clang-format off
+#define LATHE_BINARY_OPS(X)                                                                                           \
+  X(add, number) X(sub, number) X(mul, number) X(div, floating) X(floor_div, number) X(floor_mod, number)             \
+  X(min, any) X(max, any)                                                                                             \
+  X(bit_and, integer) X(bit_or, integer) X(bit_xor, integer) X(shl, integer) X(shr, integer)                          \
+  X(eq, any) X(ne, any) X(lt, any) X(le, any) X(gt, any) X(ge, any)                                                   \
+  X(logical_and, boolean) X(logical_or, boolean)                                                                      \
+  X(pow, number) X(atan2, floating) X(hypot, floating) X(copysign, floating) X(nextafter, floating)
+// clang-format on
 
 #define LATHE_ENUM_ENTRY(name, ...) name,
 enum class UnaryOp : std::uint8_t { LATHE_UNARY_OPS(LATHE_ENUM_ENTRY) };

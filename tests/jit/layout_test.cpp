@@ -83,7 +83,9 @@ TEST(Layout, DisjointMeansNoSharedByte) {
     bool shared = false;
     for (const std::int64_t o : offsets(b)) shared |= first.count(y + o) != 0;
     const AliasClass alias = alias_class(a.view(data.data() + x, u8), b.view(data.data() + y, u8));
-    if (shared) EXPECT_NE(alias, AliasClass::disjoint);
+    if (shared) {
+      EXPECT_NE(alias, AliasClass::disjoint);
+    }
     disjoint += alias == AliasClass::disjoint;
   }
   EXPECT_GT(disjoint, 300);
