@@ -4,6 +4,7 @@
 namespace lathe::ops {
 
 /// X(operator, UnaryOp): element-wise functions of floats that the IR has as they are.
+// clang-format off
 #define LATHE_FLOAT_FUNCTIONS(X)                                                                                  \
   X(exp, exp)                                                                                                     \
   X(exp2, exp2)                                                                                                   \
@@ -12,6 +13,7 @@ namespace lathe::ops {
   X(log2, log2) X(log10, log10) X(log1p, log1p) X(sqrt, sqrt) X(rsqrt, rsqrt) X(sin, sin) X(cos, cos) X(tan, tan) \
       X(asin, asin) X(acos, acos) X(atan, atan) X(sinh, sinh) X(cosh, cosh) X(tanh, tanh) X(asinh, asinh)         \
           X(acosh, acosh) X(atanh, atanh) X(erf, erf) X(sigmoid, sigmoid)
+// clang-format on
 
 #define LATHE_DECLARE(name, op) Tensor name(const Tensor& x);
 LATHE_FLOAT_FUNCTIONS(LATHE_DECLARE)
