@@ -86,7 +86,7 @@ const KnownType& find_type(PyTypeObject* type) {
   return learn_type(type);
 }
 
-DType numpy_dtype(PyArrayObject* array, const char* role) {
+DType numpy_dtype(PyArrayObject* array, const ArrayName& array_name) {
   switch (PyArray_TYPE(array)) {
     case NPY_BOOL:
       return boolean;
@@ -118,7 +118,7 @@ DType numpy_dtype(PyArrayObject* array, const char* role) {
       break;
   }
   const nb::object dtype = nb::handle(reinterpret_cast<PyObject*>(array)).attr("dtype");
-  throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for", role,
+  throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for", array_name.text(),
                                               nb::str(dtype).c_str()));
 }
 
@@ -138,20 +138,20 @@ int numpy_type(DType dtype) {
   throw InputError(Mistake::type, fmt::format("NumPy has no dtype for a result of {}", to_string(dtype)));
 }
 
-void check_torch(PyObject* object, const char* role) {
+void check_torch(PyObject* object, const ArrayName& array_name) {
   const nb::object requires_grad = nb::steal(PyObject_GetAttr(object, requires_grad_name));
   if (!requires_grad.is_valid()) throw nb::python_error();
   if (requires_grad.ptr() == Py_True && nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
     throw InputError(Mistake::value, fmt::format("{} requires grad, and Lathe records no gradients: call it under "
                                                  "torch.no_grad() or torch.inference_mode(), or pass detach()",
-                                                 role));
+                                                 array_name.text()));
   }
   const nb::object negated = nb::steal(PyObject_Vectorcall(is_neg_method, &object, 1, nullptr));
   if (!negated.is_valid()) throw nb::python_error();
   if (negated.ptr() == Py_True) {
     throw InputError(Mistake::value, fmt::format("{} is a lazily negated view, whose memory has the other sign: pass "
                                                  "resolve_neg()",
-                                                 role));
+                                                 array_name.text()));
   }
 }
 
@@ -184,37 +184,37 @@ std::int64_t* Borrowed::dims(int count) {
   return more_dims_.data();
 }
 
-bool Borrowed::borrow(PyObject* object, bool writable, const char* role) {
+bool Borrowed::borrow(PyObject* object, bool writable, const ArrayName& array_name) {
   const KnownType& known = find_type(Py_TYPE(object));
   kind = known.kind;
   switch (kind.library) {
     case ArrayKind::none:
       return false;
     case ArrayKind::numpy:
-      borrow_numpy(object, writable, role);
+      borrow_numpy(object, writable, array_name);
       break;
     case ArrayKind::exchange:
-      if (known.torch) check_torch(object, role);
-      borrow_exchange(object, writable, role);
+      if (known.torch) check_torch(object, array_name);
+      borrow_exchange(object, writable, array_name);
       break;
     case ArrayKind::dlpack:
-      borrow_dlpack(object, writable, role);
+      borrow_dlpack(object, writable, array_name);
       break;
   }
   if (!view.data && view.elements() > 0) {
     throw InputError(Mistake::value,
-                     fmt::format("{} has {} elements but no data (a fake or meta tensor?)", role, view.elements()));
+                     fmt::format("{} has {} elements but no data (a fake or meta tensor?)", array_name.text(), view.elements()));
   }
   return true;
 }
 
-void Borrowed::borrow_numpy(PyObject* object, bool writable, const char* role) {
+void Borrowed::borrow_numpy(PyObject* object, bool writable, const ArrayName& array_name) {
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  view.dtype = numpy_dtype(array, role);
+  view.dtype = numpy_dtype(array, array_name);
   if (!PyArray_ISNOTSWAPPED(array)) {
-    throw InputError(Mistake::type, fmt::format("{} is a NumPy array of foreign byte order", role));
+    throw InputError(Mistake::type, fmt::format("{} is a NumPy array of foreign byte order", array_name.text()));
   }
-  if (writable && !PyArray_ISWRITEABLE(array)) throw InputError(Mistake::value, fmt::format("{} is read-only", role));
+  if (writable && !PyArray_ISWRITEABLE(array)) throw InputError(Mistake::value, fmt::format("{} is read-only", array_name.text()));
   view.data = PyArray_DATA(array);
   view.rank = PyArray_NDIM(array);
   const npy_intp* shape = PyArray_DIMS(array);
@@ -226,7 +226,7 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const char* role) {
   const std::int64_t size = view.dtype.bytes();
   for (int d = 0; d < view.rank; ++d) {
     if (strides[d] % size != 0 && shape[d] > 1) {
-      throw InputError(Mistake::value, fmt::format("{} has a stride of {} bytes, no multiple of its element's {}", role,
+      throw InputError(Mistake::value, fmt::format("{} has a stride of {} bytes, no multiple of its element's {}", array_name.text(),
                                                    strides[d], size));
     }
     elements[d] = strides[d] / size;
@@ -234,16 +234,16 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const char* role) {
   view.strides = elements;
 }
 
-void Borrowed::take(const dlpack::Tensor& tensor, const char* role) {
+void Borrowed::take(const dlpack::Tensor& tensor, const ArrayName& array_name) {
   if (tensor.device.type != dlpack::cpu) {
     throw InputError(Mistake::value,
-                     fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)", role,
+                     fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)", array_name.text(),
                                  tensor.device.type));
   }
   view.dtype = dlpack::element_type(tensor.dtype);
   if (std::find(std::begin(all_dtypes), std::end(all_dtypes), view.dtype) == std::end(all_dtypes)) {
     throw InputError(Mistake::type,
-                     fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for", role,
+                     fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for", array_name.text(),
                                  tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
   }
   view.data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
@@ -252,13 +252,13 @@ void Borrowed::take(const dlpack::Tensor& tensor, const char* role) {
   view.strides = tensor.strides;
 }
 
-void Borrowed::borrow_exchange(PyObject* object, bool, const char* role) {
+void Borrowed::borrow_exchange(PyObject* object, bool, const ArrayName& array_name) {
   dlpack::Tensor tensor;
   if (kind.api->view_object(object, &tensor) != 0) throw nb::python_error();
-  take(tensor, role);
+  take(tensor, array_name);
 }
 
-void Borrowed::borrow_dlpack(PyObject* object, bool writable, const char* role) {
+void Borrowed::borrow_dlpack(PyObject* object, bool writable, const ArrayName& array_name) {
   nb::object capsule;
   const nb::object method = nb::handle(object).attr("__dlpack__");
   try {
@@ -271,20 +271,20 @@ void Borrowed::borrow_dlpack(PyObject* object, bool writable, const char* role) 
     auto* managed =
         static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1) {
-      throw InputError(Mistake::type, fmt::format("{} speaks DLPack {}, expected 1", role, managed->version.major));
+      throw InputError(Mistake::type, fmt::format("{} speaks DLPack {}, expected 1", array_name.text(), managed->version.major));
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     managed_ = managed;
     if (writable && (managed->flags & dlpack::flag_read_only)) {
-      throw InputError(Mistake::value, fmt::format("{} is read-only", role));
+      throw InputError(Mistake::value, fmt::format("{} is read-only", array_name.text()));
     }
-    take(managed->tensor, role);
+    take(managed->tensor, array_name);
   } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
     managed_old_ = static_cast<dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-    take(managed_old_->tensor, role);
+    take(managed_old_->tensor, array_name);
   } else {
-    throw InputError(Mistake::type, fmt::format("{}: __dlpack__ of {} gave no DLPack capsule", role, kind.name()));
+    throw InputError(Mistake::type, fmt::format("{}: __dlpack__ of {} gave no DLPack capsule", array_name.text(), kind.name()));
   }
 }
 

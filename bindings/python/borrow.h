@@ -2,6 +2,7 @@
 #include <Python.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "jit/dlpack.h"
@@ -23,6 +24,13 @@ struct ArrayKind {
   std::string name() const;
 };
 
+/// How messages name an array: "out", or "argument 2". Put into words only when a message is made.
+struct ArrayName {
+  const char* word;
+  int position = -1;
+  std::string text() const { return position < 0 ? word : std::string(word) + " " + std::to_string(position); }
+};
+
 /// An array argument, borrowed for one call. The Python object outlives it.
 class Borrowed {
  public:
@@ -34,16 +42,16 @@ class Borrowed {
   /// Borrows `object` and returns true, or returns false when it is no array of any kind. Throws for arrays that cannot
   /// be taken: on another device, of an unknown dtype, requiring grad while grad mode is on, lazily negated or
   /// conjugated, with elements but without data; and with `writable`, read-only ones.
-  bool borrow(PyObject* object, bool writable, const char* role);
+  bool borrow(PyObject* object, bool writable, const ArrayName& array_name);
 
   TensorView view;
   ArrayKind kind;
 
  private:
-  void borrow_numpy(PyObject* object, bool writable, const char* role);
-  void borrow_exchange(PyObject* object, bool writable, const char* role);
-  void borrow_dlpack(PyObject* object, bool writable, const char* role);
-  void take(const dlpack::Tensor& tensor, const char* role);
+  void borrow_numpy(PyObject* object, bool writable, const ArrayName& array_name);
+  void borrow_exchange(PyObject* object, bool writable, const ArrayName& array_name);
+  void borrow_dlpack(PyObject* object, bool writable, const ArrayName& array_name);
+  void take(const dlpack::Tensor& tensor, const ArrayName& array_name);
   std::int64_t* dims(int count);
 
   std::array<std::int64_t, 16> inline_dims_;

@@ -91,11 +91,9 @@ void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssiz
       call->roles.push(Role::scalar);
       continue;
     }
-    char role[32];
-    std::snprintf(role, sizeof role, "argument %d", static_cast<int>(i));
     Borrowed& array = call->arrays.next();
     const bool simple = PyLong_Check(argument) || PyUnicode_Check(argument) || argument == Py_None;
-    if (!simple && array.borrow(argument, false, role)) {
+    if (!simple && array.borrow(argument, false, {"argument", static_cast<int>(i)})) {
       if (call->kind.library == ArrayKind::none) {
         call->kind = array.kind;
       } else if (!call->kind.same_as(array.kind)) {
@@ -165,7 +163,7 @@ Variant& find_variant(JitFunction* self, Call& call) {
 void add_captured(const Variant& variant, Call* call, size_t from) {
   for (size_t i = from; i < variant.captured.size(); ++i) {
     Borrowed& array = call->arrays.next();
-    array.borrow(variant.captured[i], false, "a captured array");
+    array.borrow(variant.captured[i], false, {"a captured array"});
     if (call->kind.library == ArrayKind::none) call->kind = array.kind;
     call->inputs.push(array.view);
   }
@@ -206,7 +204,7 @@ PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
   SmallList<TensorView, 8> views;
   const auto add = [&](PyObject* object) {
     Borrowed& array = arrays.next();
-    if (!array.borrow(object, true, "out")) {
+    if (!array.borrow(object, true, {"out"})) {
       throw InputError(Mistake::type, fmt::format("{}: out is a {}, expected an array", variant.function->name(),
                                                   Py_TYPE(object)->tp_name));
     }

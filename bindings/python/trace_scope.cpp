@@ -27,7 +27,7 @@ Tensor TraceScope::capture(PyObject* object) {
     if ((*captured_)[i] == object) return inputs_[i];
   }
   Borrowed borrowed;
-  borrowed.borrow(object, false, "a captured array");
+  borrowed.borrow(object, false, {"a captured array"});
   Shape shape;
   for (int d = 0; d < borrowed.view.rank; ++d) shape.push_back(index(borrowed.view.shape[d]));
   const Tensor tensor = input(fmt::format("c{}", captured_->size()), borrowed.view.dtype, std::move(shape));
