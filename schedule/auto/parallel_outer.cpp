@@ -81,9 +81,15 @@ void parallel_outer(RuleContext& context) {
   const Stmt& body = root ? root->f.body : schedule.func()->body;
   const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
   for (const Stmt& nest : nests) {
-    const double time = nanoseconds(nest, false);
-    if (time < 2 * task_nanoseconds || !shares_out(nest)) continue;
-    const For* loop = nest.as<For>();
+    // The outermost loop that can be shared out: one above it may drive only some of the blocks.
+    Stmt candidate = nest;
+    double time = nanoseconds(nest, false);
+    while (candidate.as<For>() && candidate.as<For>()->for_kind == ForKind::serial && !shares_out(candidate)) {
+      time /= static_cast<double>(std::max<std::int64_t>(1, extent_estimate(candidate.as<For>()->extent)));
+      candidate = candidate.as<For>()->body;
+    }
+    const For* loop = candidate.as<For>();
+    if (!loop || time < 2 * task_nanoseconds || !shares_out(candidate)) continue;
     attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
       LoopRef outer{loop->variable};
       std::int64_t iterations = extent_estimate(loop->extent);
