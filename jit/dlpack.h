@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <bit>
 #include <cstdint>
 
 #include "ir/dtype.h"
@@ -64,6 +66,17 @@ struct ExchangeApi {
 /// The element type as Lathe's; an unknown code or width gives a DType that equals none of all_dtypes.
 inline DType element_type(DataType dtype) {
   return {static_cast<TypeCode>(dtype.code), dtype.bits, dtype.lanes};
+}
+/// True for one of all_dtypes.
+inline bool is_known(DataType dtype) {
+  // Widths are powers of two: one bit each.
+  constexpr auto widths = [] {
+    std::array<std::uint8_t, 8> table{};
+    for (const DType known : all_dtypes) table[static_cast<size_t>(known.code)] |= known.bits;
+    return table;
+  }();
+  return dtype.code < widths.size() && std::has_single_bit(dtype.bits) && (widths[dtype.code] & dtype.bits) &&
+         dtype.lanes == 1;
 }
 inline DataType data_type(DType dtype) {
   return {static_cast<std::uint8_t>(dtype.code), dtype.bits, dtype.lanes};

@@ -11,6 +11,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include "bindings/python/owned.h"
+#include "bindings/python/torch_flags.h"
 #include "ir/error.h"
 
 namespace nb = nanobind;
@@ -26,15 +27,13 @@ struct KnownType {
 };
 
 std::deque<KnownType> known_types;  // under the GIL
-PyObject* requires_grad_name;
-PyObject* is_neg_method;  // torch.Tensor.is_neg
 
 bool import_numpy() {
-  static const bool imported = [] {
-    if (_import_array() == 0) return true;
-    PyErr_Clear();
-    return false;
-  }();
+  // Python code runs within, and other threads: a guarded static would keep them waiting with the GIL in hand.
+  static bool imported = false;
+  if (imported) return true;
+  imported = _import_array() == 0;
+  if (!imported) PyErr_Clear();
   return imported;
 }
 
@@ -56,7 +55,7 @@ const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   const auto* api = static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (api && api->version.major != 1) api = api->previous;
-  return api && api->view_object ? api : nullptr;
+  return api && api->view_object && api->to_object ? api : nullptr;
 }
 
 const KnownType& learn_type(PyTypeObject* type) {
@@ -67,10 +66,6 @@ const KnownType& learn_type(PyTypeObject* type) {
   } else if (const dlpack::ExchangeApi* api = find_exchange_api(type)) {
     known.kind = {ArrayKind::exchange, type, api};
     known.torch = is_named(type, "torch", "Tensor") || is_named(type, "torch.nn.parameter", "Parameter");
-    if (known.torch && !is_neg_method) {
-      requires_grad_name = PyUnicode_InternFromString("requires_grad");
-      is_neg_method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "is_neg");
-    }
   } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__dlpack__")) {
     known.kind = {ArrayKind::dlpack, type, nullptr};
   }
@@ -118,8 +113,8 @@ DType numpy_dtype(PyArrayObject* array, const ArrayName& array_name) {
       break;
   }
   const nb::object dtype = nb::handle(reinterpret_cast<PyObject*>(array)).attr("dtype");
-  throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for", array_name.text(),
-                                              nb::str(dtype).c_str()));
+  throw InputError(Mistake::type, fmt::format("{} is a NumPy array of dtype {}, which Lathe has no type for",
+                                              array_name.text(), nb::str(dtype).c_str()));
 }
 
 int numpy_type(DType dtype) {
@@ -139,16 +134,13 @@ int numpy_type(DType dtype) {
 }
 
 void check_torch(PyObject* object, const ArrayName& array_name) {
-  const nb::object requires_grad = nb::steal(PyObject_GetAttr(object, requires_grad_name));
-  if (!requires_grad.is_valid()) throw nb::python_error();
-  if (requires_grad.ptr() == Py_True && nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) {
+  const TorchFlags& flags = TorchFlags::of(object);
+  if (flags.records_gradients(object)) {
     throw InputError(Mistake::value, fmt::format("{} requires grad, and Lathe records no gradients: call it under "
                                                  "torch.no_grad() or torch.inference_mode(), or pass detach()",
                                                  array_name.text()));
   }
-  const nb::object negated = nb::steal(PyObject_Vectorcall(is_neg_method, &object, 1, nullptr));
-  if (!negated.is_valid()) throw nb::python_error();
-  if (negated.ptr() == Py_True) {
+  if (flags.is_negated(object)) {
     throw InputError(Mistake::value, fmt::format("{} is a lazily negated view, whose memory has the other sign: pass "
                                                  "resolve_neg()",
                                                  array_name.text()));
@@ -173,15 +165,15 @@ bool is_array_type(PyTypeObject* type) {
   return find_type(type).kind.library != ArrayKind::none;
 }
 
-Borrowed::~Borrowed() {
+void Borrowed::release() {
   if (managed_ && managed_->deleter) managed_->deleter(managed_);
   if (managed_old_ && managed_old_->deleter) managed_old_->deleter(managed_old_);
 }
 
 std::int64_t* Borrowed::dims(int count) {
   if (count <= static_cast<int>(inline_dims_.size())) return inline_dims_.data();
-  more_dims_.resize(static_cast<size_t>(count));
-  return more_dims_.data();
+  more_dims_ = std::make_unique<std::int64_t[]>(static_cast<size_t>(count));
+  return more_dims_.get();
 }
 
 bool Borrowed::borrow(PyObject* object, bool writable, const ArrayName& array_name) {
@@ -202,8 +194,8 @@ bool Borrowed::borrow(PyObject* object, bool writable, const ArrayName& array_na
       break;
   }
   if (!view.data && view.elements() > 0) {
-    throw InputError(Mistake::value,
-                     fmt::format("{} has {} elements but no data (a fake or meta tensor?)", array_name.text(), view.elements()));
+    throw InputError(Mistake::value, fmt::format("{} has {} elements but no data (a fake or meta tensor?)",
+                                                 array_name.text(), view.elements()));
   }
   return true;
 }
@@ -214,7 +206,8 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const ArrayName& ar
   if (!PyArray_ISNOTSWAPPED(array)) {
     throw InputError(Mistake::type, fmt::format("{} is a NumPy array of foreign byte order", array_name.text()));
   }
-  if (writable && !PyArray_ISWRITEABLE(array)) throw InputError(Mistake::value, fmt::format("{} is read-only", array_name.text()));
+  if (writable && !PyArray_ISWRITEABLE(array))
+    throw InputError(Mistake::value, fmt::format("{} is read-only", array_name.text()));
   view.data = PyArray_DATA(array);
   view.rank = PyArray_NDIM(array);
   const npy_intp* shape = PyArray_DIMS(array);
@@ -226,8 +219,8 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const ArrayName& ar
   const std::int64_t size = view.dtype.bytes();
   for (int d = 0; d < view.rank; ++d) {
     if (strides[d] % size != 0 && shape[d] > 1) {
-      throw InputError(Mistake::value, fmt::format("{} has a stride of {} bytes, no multiple of its element's {}", array_name.text(),
-                                                   strides[d], size));
+      throw InputError(Mistake::value, fmt::format("{} has a stride of {} bytes, no multiple of its element's {}",
+                                                   array_name.text(), strides[d], size));
     }
     elements[d] = strides[d] / size;
   }
@@ -237,14 +230,14 @@ void Borrowed::borrow_numpy(PyObject* object, bool writable, const ArrayName& ar
 void Borrowed::take(const dlpack::Tensor& tensor, const ArrayName& array_name) {
   if (tensor.device.type != dlpack::cpu) {
     throw InputError(Mistake::value,
-                     fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)", array_name.text(),
-                                 tensor.device.type));
+                     fmt::format("{} lives on DLPack device type {}, and kernels here run on the CPU (type 1)",
+                                 array_name.text(), tensor.device.type));
   }
   view.dtype = dlpack::element_type(tensor.dtype);
-  if (std::find(std::begin(all_dtypes), std::end(all_dtypes), view.dtype) == std::end(all_dtypes)) {
+  if (!dlpack::is_known(tensor.dtype)) {
     throw InputError(Mistake::type,
-                     fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for", array_name.text(),
-                                 tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
+                     fmt::format("{} has DLPack dtype (code {}, bits {}, lanes {}), which Lathe has no type for",
+                                 array_name.text(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes));
   }
   view.data = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
   view.rank = tensor.rank;
@@ -271,7 +264,8 @@ void Borrowed::borrow_dlpack(PyObject* object, bool writable, const ArrayName& a
     auto* managed =
         static_cast<dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1) {
-      throw InputError(Mistake::type, fmt::format("{} speaks DLPack {}, expected 1", array_name.text(), managed->version.major));
+      throw InputError(Mistake::type,
+                       fmt::format("{} speaks DLPack {}, expected 1", array_name.text(), managed->version.major));
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     managed_ = managed;
@@ -284,7 +278,8 @@ void Borrowed::borrow_dlpack(PyObject* object, bool writable, const ArrayName& a
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
     take(managed_old_->tensor, array_name);
   } else {
-    throw InputError(Mistake::type, fmt::format("{}: __dlpack__ of {} gave no DLPack capsule", array_name.text(), kind.name()));
+    throw InputError(Mistake::type,
+                     fmt::format("{}: __dlpack__ of {} gave no DLPack capsule", array_name.text(), kind.name()));
   }
 }
 
@@ -294,19 +289,8 @@ PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* vi
   view->shape = spec.shape.data();
   view->strides = nullptr;
   if (kind.library == ArrayKind::exchange) {
-    dlpack::Tensor prototype{nullptr,
-                             {dlpack::cpu, 0},
-                             view->rank,
-                             dlpack::data_type(spec.dtype),
-                             const_cast<std::int64_t*>(spec.shape.data()),
-                             nullptr,
-                             0};
-    dlpack::ManagedTensorVersioned* managed = nullptr;
-    const auto set_error = [](void*, const char*, const char* message) { PyErr_SetString(PyExc_MemoryError, message); };
     void* object = nullptr;
-    if (kind.api->allocate(&prototype, &managed, nullptr, set_error) != 0) throw nb::python_error();
-    view->data = static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
-    if (kind.api->to_object(managed, &object) != 0) throw nb::python_error();
+    if (kind.api->to_object(allocate_managed(spec, view), &object) != 0) throw nb::python_error();
     return static_cast<PyObject*>(object);
   }
   if (kind.library == ArrayKind::dlpack) return allocate_owned(spec, view);

@@ -2,8 +2,8 @@
 #include <Python.h>
 
 #include <array>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "jit/dlpack.h"
 #include "jit/function.h"
@@ -34,8 +34,10 @@ struct ArrayName {
 /// An array argument, borrowed for one call. The Python object outlives it.
 class Borrowed {
  public:
-  Borrowed() = default;
-  ~Borrowed();
+  Borrowed() {}  // not defaulted: that would clear inline_dims_ at each call
+  ~Borrowed() {
+    if (managed_ || managed_old_) release();
+  }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
 
@@ -51,11 +53,12 @@ class Borrowed {
   void borrow_numpy(PyObject* object, bool writable, const ArrayName& array_name);
   void borrow_exchange(PyObject* object, bool writable, const ArrayName& array_name);
   void borrow_dlpack(PyObject* object, bool writable, const ArrayName& array_name);
+  void release();
   void take(const dlpack::Tensor& tensor, const ArrayName& array_name);
   std::int64_t* dims(int count);
 
   std::array<std::int64_t, 16> inline_dims_;
-  std::vector<std::int64_t> more_dims_;
+  std::unique_ptr<std::int64_t[]> more_dims_;
   dlpack::ManagedTensorVersioned* managed_ = nullptr;
   dlpack::ManagedTensor* managed_old_ = nullptr;
 };

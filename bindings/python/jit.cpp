@@ -9,6 +9,7 @@
 
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
+#include "bindings/python/call_lists.h"
 #include "bindings/python/errors.h"
 #include "bindings/python/variant.h"
 #include "ir/error.h"
@@ -32,47 +33,6 @@ struct JitFunction {
   std::vector<std::unique_ptr<Variant>>* variants;
 };
 
-/// Arrays first kept on the stack: most calls have few.
-class ArrayList {
- public:
-  Borrowed& next() {
-    if (count_ < inline_.size()) return inline_[count_++];
-    more_.push_back(std::make_unique<Borrowed>());
-    ++count_;
-    return *more_.back();
-  }
-  void drop_last() { --count_; }
-  const Borrowed& operator[](size_t i) const { return i < inline_.size() ? inline_[i] : *more_[i - inline_.size()]; }
-  size_t size() const { return count_; }
-
- private:
-  std::array<Borrowed, 6> inline_;
-  std::vector<std::unique_ptr<Borrowed>> more_;
-  size_t count_ = 0;
-};
-
-template <class T, size_t N>
-class SmallList {
- public:
-  void push(const T& value) {
-    if (count_ < N && more_.empty()) {
-      inline_[count_++] = value;
-      return;
-    }
-    if (more_.empty()) more_.assign(inline_.begin(), inline_.begin() + count_);
-    more_.push_back(value);
-    ++count_;
-  }
-  T& operator[](size_t i) { return more_.empty() ? inline_[i] : more_[i]; }
-  std::span<const T> span() const { return {more_.empty() ? inline_.data() : more_.data(), count_}; }
-  size_t size() const { return count_; }
-
- private:
-  std::array<T, N> inline_;
-  std::vector<T> more_;
-  size_t count_ = 0;
-};
-
 /// One call's arguments, sorted by what they become.
 struct Call {
   ArrayList arrays;
@@ -82,6 +42,11 @@ struct Call {
   SmallList<PyObject*, 8> fixed;
   ArrayKind kind;
 };
+
+bool is_out(PyObject* keyword) {
+  static PyObject* const out = PyUnicode_InternFromString("out");
+  return keyword == out || PyUnicode_CompareWithASCIIString(keyword, "out") == 0;
+}
 
 void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssize_t count, Call* call) {
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -181,9 +146,9 @@ const Specialization& specialize(const Variant& variant, Call* call, std::span<c
       const nb::gil_scoped_release release;
       return variant.function->specialize(outputs, call->inputs.span(), call->scalars.span());
     } catch (const RetraceWithCaptures&) {
+      add_captured(variant, call, captured);
+      captured = variant.captured.size();
     }
-    add_captured(variant, call, captured);
-    captured = variant.captured.size();
   }
 }
 
@@ -200,10 +165,9 @@ void run(const Function& function, const Specialization& entry, std::span<const 
 }
 
 PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
-  ArrayList arrays;
   SmallList<TensorView, 8> views;
   const auto add = [&](PyObject* object) {
-    Borrowed& array = arrays.next();
+    Borrowed& array = call->arrays.next();
     if (!array.borrow(object, true, {"out"})) {
       throw InputError(Mistake::type, fmt::format("{}: out is a {}, expected an array", variant.function->name(),
                                                   Py_TYPE(object)->tp_name));
@@ -228,15 +192,21 @@ PyObject* call_new(Variant& variant, Call* call) {
   const EpochGuard guard;
   const Specialization& entry = specialize(variant, call, {});
   SmallList<TensorView, 8> views;
+  const auto make = [&](const OutputSpec& spec) {
+    TensorView view;
+    nb::object memory = nb::steal(allocate(call->kind, spec, &view));
+    views.push(view);
+    return memory;
+  };
+  if (entry.outputs.size() == 1) {
+    const nb::object memory = make(entry.outputs[0]);
+    run(*variant.function, entry, views.span(), *call);
+    return finish(call->kind, memory.ptr());
+  }
   std::vector<nb::object> memory;
   memory.reserve(entry.outputs.size());
-  for (const OutputSpec& spec : entry.outputs) {
-    TensorView view;
-    memory.push_back(nb::steal(allocate(call->kind, spec, &view)));
-    views.push(view);
-  }
+  for (const OutputSpec& spec : entry.outputs) memory.push_back(make(spec));
   run(*variant.function, entry, views.span(), *call);
-  if (memory.size() == 1) return finish(call->kind, memory[0].ptr());
   nb::list results;
   for (const nb::object& object : memory) results.append(nb::steal(finish(call->kind, object.ptr())));
   return nb::tuple(results).release().ptr();
@@ -250,7 +220,7 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
     bool plain = count == self->positional;
     const Py_ssize_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
     for (Py_ssize_t i = 0; i < keywords; ++i) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "out") == 0) {
+      if (is_out(PyTuple_GET_ITEM(names, i))) {
         out = arguments[count + i] == Py_None ? nullptr : arguments[count + i];
       } else {
         plain = false;
@@ -263,7 +233,7 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
       for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::handle(arguments[i]));
       for (Py_ssize_t i = 0; i < keywords; ++i) {
         const nb::handle name = PyTuple_GET_ITEM(names, i);
-        if (PyUnicode_CompareWithASCIIString(name.ptr(), "out") != 0) named[name] = nb::handle(arguments[count + i]);
+        if (!is_out(name.ptr())) named[name] = nb::handle(arguments[count + i]);
       }
       bound = nb::handle(self->bind)(nb::tuple(positional), named);
       arguments = PySequence_Fast_ITEMS(bound.ptr());

@@ -8,11 +8,15 @@
 
 #include "ir/error.h"
 #include "jit/dlpack.h"
+#include "jit/layout.h"
 
 namespace nb = nanobind;
 
 namespace lathe::python {
 namespace {
+
+/// Of every result, in bytes: a cache line, and the widest vector.
+constexpr size_t memory_alignment = 64;
 
 /// Memory with a shape, alive as long as anyone who was handed it.
 struct Storage {
@@ -88,7 +92,7 @@ nb::object to_capsule(const Owned& owned, const nb::kwargs& options) {
 /// it.
 nb::object find_from_dlpack(PyTypeObject* type) {
   const nb::handle handle(reinterpret_cast<PyObject*>(type));
-  const nb::object own = nb::getattr(handle, "from_dlpack", nb::none());
+  nb::object own = nb::getattr(handle, "from_dlpack", nb::none());
   if (!own.is_none()) return own;
   const nb::object modules = nb::module_::import_("sys").attr("modules");
   for (const nb::handle base : nb::borrow<nb::tuple>(handle.attr("__mro__"))) {
@@ -112,7 +116,44 @@ nb::object find_from_dlpack(PyTypeObject* type) {
                   nb::cast<std::string>(handle.attr("__module__")), type->tp_name));
 }
 
+/// Extents, then strides in elements, of a compact row-major array.
+void fill_dims(const OutputSpec& spec, std::int64_t* dims) {
+  const size_t rank = spec.shape.size();
+  std::int64_t stride = 1;
+  for (size_t d = rank; d-- > 0;) {
+    dims[d] = spec.shape[d];
+    dims[rank + d] = stride;
+    stride *= spec.shape[d];
+  }
+}
+
 }  // namespace
+
+dlpack::ManagedTensorVersioned* allocate_managed(const OutputSpec& spec, TensorView* view) {
+  using Managed = dlpack::ManagedTensorVersioned;
+  const size_t rank = spec.shape.size();
+  const size_t header = sizeof(Managed) + 2 * rank * sizeof(std::int64_t);
+  const auto bytes = static_cast<size_t>(dense_bytes(*view));
+  size_t room = bytes + memory_alignment;
+  // std::aligned_alloc goes past glibc's cache of small blocks, and costs seven times as much as room to align in.
+  void* block = std::malloc(header + room);
+  if (!block) throw std::bad_alloc();
+  view->data = static_cast<char*>(block) + header;
+  std::align(memory_alignment, bytes, view->data, room);
+  auto* dims = reinterpret_cast<std::int64_t*>(static_cast<char*>(block) + sizeof(Managed));
+  fill_dims(spec, dims);
+  return new (block) Managed{{1, 0},
+                             nullptr,
+                             [](Managed* self) { std::free(self); },
+                             0,
+                             {view->data,
+                              {dlpack::cpu, 0},
+                              static_cast<std::int32_t>(rank),
+                              dlpack::data_type(spec.dtype),
+                              dims,
+                              dims + rank,
+                              0}};
+}
 
 PyObject* allocate_owned(const OutputSpec& spec, TensorView* view) {
   const Owned owned{std::make_shared<Storage>(spec)};

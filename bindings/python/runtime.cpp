@@ -5,6 +5,7 @@
 #include "backends/llvm/version.h"
 #include "bindings/cli/cli.h"
 #include "bindings/python/bind.h"
+#include "bindings/python/torch_flags.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/cache/kernel_cache.h"
@@ -86,8 +87,11 @@ void bind_runtime(nb::module_& module) {
              "0 brings the default back: what affinity and cgroup allow.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
 
+  module.def("_use_torch_library", &TorchFlags::use_library, "on"_a,
+             "False asks torch's Python methods whether a tensor may be taken, even where its library answers sooner.");
   module.def("_cli", [](const std::vector<std::string>& arguments) {
     std::vector<const char*> argv;
+    argv.reserve(arguments.size());
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     return cli_main(static_cast<int>(argv.size()), argv.data());
   });

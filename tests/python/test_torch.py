@@ -15,6 +15,14 @@ def affine(x, y):
     return lathe.gelu(x * y + 1)
 
 
+@pytest.fixture(params=["library", "methods"])
+def flags_from(request):
+    """Runs a test with torch's flags read from its C++ library, and again from its Python methods."""
+    lathe._lathe._use_torch_library(request.param == "library")
+    yield
+    lathe._lathe._use_torch_library(True)
+
+
 def random(*shape, dtype=torch.float32):
     return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
 
@@ -46,25 +54,63 @@ def test_bfloat16_arithmetic():
     torch.testing.assert_close(result, x * y + x)
 
 
-def test_parameters_and_grad_mode():
+def test_parameters_and_grad_mode(flags_from):
     parameter = torch.nn.Parameter(random(3))
     with pytest.raises(ValueError, match="requires grad"):
         affine(parameter, parameter)
     with torch.no_grad():
         result = affine(parameter, parameter)
     torch.testing.assert_close(result, torch.nn.functional.gelu(parameter.detach() ** 2 + 1))
+    with pytest.raises(ValueError, match="requires grad"):
+        affine(parameter, parameter)
 
 
-def test_a_lazily_negated_view_is_refused():
-    negated = torch._neg_view(random(4))
+def test_any_tensor_on_the_way_to_a_gradient_is_refused(flags_from):
+    plain, leaf = random(3), random(3).requires_grad_()
+    derived = leaf * 2
+    for x in (leaf, derived, derived.view(3), leaf[:]):
+        with pytest.raises(ValueError, match="argument 1 requires grad"):
+            affine(plain, x)
+        with pytest.raises(ValueError, match="out requires grad"):
+            affine(plain, plain, out=x)
+    torch.testing.assert_close(affine(plain, leaf.detach()), affine(plain, plain))
+    with torch.inference_mode():
+        affine(plain, leaf)
+
+
+def test_grad_is_read_anew_at_each_call(flags_from):
+    x = random(3)
+    affine(x, x)
+    x.requires_grad_()
+    with pytest.raises(ValueError, match="requires grad"):
+        affine(x, x)
+    x.requires_grad_(False)
+    affine(x, x)
+
+
+def test_a_lazily_negated_view_is_refused(flags_from):
+    plain, negated = random(4), torch._neg_view(random(4))
     with pytest.raises(ValueError, match="negated"):
         affine(negated, negated)
+    with pytest.raises(ValueError, match="out is a lazily negated"):
+        affine(plain, plain, out=negated)
+    torch.testing.assert_close(affine(negated.resolve_neg(), plain), torch.nn.functional.gelu(1 - plain * plain))
 
 
-def test_an_imaginary_part_of_a_conjugate_is_refused():
+def test_an_imaginary_part_of_a_conjugate_is_refused(flags_from):
     imaginary = torch.complex(random(4), random(4)).conj().imag
     with pytest.raises(ValueError, match="negated"):
         affine(imaginary, imaginary)
+    with torch.inference_mode(), pytest.raises(ValueError, match="negated"):
+        affine(imaginary, imaginary)
+
+
+def test_negation_that_comes_with_new_data_is_seen(flags_from):
+    x = random(4)
+    affine(x, x)
+    x.data = torch._neg_view(x.data)
+    with pytest.raises(ValueError, match="negated"):
+        affine(x, x)
 
 
 def test_complex_numbers_are_refused():
@@ -85,6 +131,24 @@ def test_fake_tensors_are_refused():
 def test_meta_tensors_are_refused():
     with pytest.raises((ValueError, RuntimeError, BufferError)):
         affine(torch.empty(4, device="meta"), torch.empty(4, device="meta"))
+
+
+def test_tensors_without_memory_of_their_own_are_refused(flags_from):
+    plain = random(4)
+    for x in (torch._efficientzerotensor(4), plain.to_sparse()):
+        with pytest.raises((ValueError, RuntimeError), match="no data|data pointer"):
+            affine(x, plain)
+    with pytest.raises(RuntimeError, match="data pointer"):
+        torch.func.vmap(affine)(random(2, 3), random(2, 3))
+
+
+def test_an_output_that_shares_its_memory_until_written_is_parted_first():
+    x = random(4)
+    lazy = x._lazy_clone()
+    before = x.tolist()
+    affine(lazy, lazy, out=lazy)
+    assert x.tolist() == before
+    torch.testing.assert_close(lazy, affine(x, x))
 
 
 def test_subclasses_go_through_dlpack():
@@ -115,3 +179,45 @@ def test_scaled_dot_product_attention():
         return lathe.softmax(q @ k.mT * 0.25) @ v
 
     torch.testing.assert_close(attend(q, k, v), torch.nn.functional.scaled_dot_product_attention(q, k, v), rtol=1e-5, atol=1e-5)
+
+
+def test_results_are_compact_aligned_and_their_own():
+    for shape in ((), (1,), (0, 3), (1, 1, 2, 4), (3, 1000), (2,) * 20):
+        x = random(*shape)
+        result = affine(x, x)
+        assert result.shape == x.shape
+        assert result.is_contiguous() and result.stride() == x.stride()
+        assert result.data_ptr() % 64 == 0
+        torch.testing.assert_close(result.reshape(-1), torch.nn.functional.gelu(x.reshape(-1) ** 2 + 1))
+
+
+def test_results_live_as_long_as_anything_that_sees_them():
+    x = random(2, 3)
+    result = affine(x, x)
+    expected = result.clone()
+    row, array = result[1], result.numpy()
+    del result
+    for _ in range(1000):
+        affine(x, x)
+    assert torch.equal(row, expected[1])
+    assert np.array_equal(array, expected.numpy())
+    results = [affine(x, x) for _ in range(100)]
+    assert len({r.data_ptr() for r in results}) == 100
+
+
+def test_results_are_ordinary_tensors():
+    x = random(5)
+    result = affine(x, x)
+    assert result.is_leaf and not result.requires_grad
+    result.add_(1).requires_grad_()
+    (result * result).sum().backward()
+    torch.testing.assert_close(result.grad, 2 * result.detach())
+    with torch.inference_mode():
+        assert affine(x, x).is_inference()
+
+
+def test_several_results():
+    x = random(4, 5)
+    total, doubled = lathe.jit(lambda t: (lathe.sum(t, axis=1), t + t), name="two")(x)
+    torch.testing.assert_close(total, x.sum(1))
+    torch.testing.assert_close(doubled, x + x)
