@@ -141,7 +141,13 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   emit(loop->body);
   llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(1));
   llvm::BasicBlock* latch = b.GetInsertBlock();
-  b.CreateCondBr(b.CreateICmpSLT(next, end), body, exit);
+  // Without the count every loop is taken for one of some thirty iterations: what a short deep loop uses would then
+  // drive the accumulators of a long shallow one out of the registers.
+  constexpr std::int64_t most = 1 << 20;
+  llvm::MDNode* weights =
+      counted ? llvm::MDBuilder(context).createBranchWeights(static_cast<std::uint32_t>(std::min(trips - 1, most)), 1)
+              : nullptr;
+  b.CreateCondBr(b.CreateICmpSLT(next, end), body, exit, weights);
   counter->addIncoming(next, latch);
   for (size_t k = 0; k < carried.size(); ++k) phis[k]->addIncoming(slots_[carried[k]], latch);
 

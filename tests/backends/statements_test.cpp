@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "tests/backends/harness.h"
 
 /// Control flow, register buffers, assertions and parallel loops against the interpreter.
@@ -181,6 +183,53 @@ func tile(a: f32[n * 8], b: f32[n * 64], c: f32[384], n: i64) stage end facts {n
   const std::string assembly = assembly_text(func, device);
   EXPECT_EQ(assembly.find("rsp"), std::string::npos) << assembly;
   EXPECT_EQ(assembly.find("rbp"), std::string::npos) << assembly;
+#endif
+}
+
+TEST(Registers, AreNotLostToTheConstantsOfAShortLoopBehind) {
+  const Device device = host_device("native");
+  const int lanes = device.lanes(32), rows = device.vector_registers >= 32 ? 8 : 4,
+            columns = device.vector_registers >= 32 ? 3 : 2, elements = rows * columns * lanes;
+  std::string text = fmt::format(R"(
+func tile(a: f32[{0}], b: f32[{1}], c: f32[{2}]) stage end attrs {{shared_bytes: 0, worker_bytes: {3}}}
+    memory {{
+      sums: f32[{4}] offset 0 @worker align 64
+    }}
+{{
+  parallel for i in [0, 8) {{
+    block() {{
+      alloc acc: f32[{4}] @register
+)",
+                                 rows * 384, 384 * columns * lanes, 8 * elements, 4 * elements, elements);
+  auto slot = [&](int r, int c) { return fmt::format("acc[ramp({}, 1, {})]", (r * columns + c) * lanes, lanes); };
+  const auto each_slot = [&](auto line) {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) text += line(r, c) + "\n";
+  };
+  each_slot([&](int r, int c) { return fmt::format("{} = 0.0f32x{}", slot(r, c), lanes); });
+  text += "for k in [0, 384) {\n";
+  each_slot([&](int r, int c) {
+    const char* update = device.fused_multiply_add ? "{0} = fma({1}, {2}, {0})" : "{0} = {1} * {2} + {0}";
+    return fmt::format(fmt::runtime(update), slot(r, c), fmt::format("broadcast(a[k * {} + {}], {})", rows, r, lanes),
+                       fmt::format("b[ramp(k * {} + {}, 1, {})]", columns * lanes, c * lanes, lanes));
+  });
+  text += "}\n";
+  each_slot([&](int r, int c) {
+    return fmt::format("sums[ramp({}, 1, {})] = {}", (r * columns + c) * lanes, lanes, slot(r, c));
+  });
+  text += fmt::format("for r in [0, {}) {{\nfor v in [0, {}) {{\n", rows, columns);
+  const std::string place = fmt::format("r * {} + v * {}", columns * lanes, lanes);
+  text += fmt::format("let x: f32x{0} = sums[ramp({1}, 1, {0})]\n", lanes, place);
+  std::string value = "x";
+  for (int k = 0; k < 24; ++k) value = fmt::format("({} * x + {}.5f32x{})", value, k, lanes);
+  text += fmt::format("c[ramp(i * {} + {}, 1, {})] = {}\n}}\n}}\n}}\n}}\n}}\n", elements, place, lanes, value);
+  const Func func = parse_func(text);
+#if defined(__x86_64__)
+  std::istringstream lines(assembly_text(func, device));
+  for (std::string line; std::getline(lines, line);) {
+    const bool on_stack = line.find("(%rsp)") != std::string::npos || line.find("(%rbp)") != std::string::npos;
+    EXPECT_FALSE(on_stack && line.find("mm") != std::string::npos) << line;
+  }
 #endif
 }
 
