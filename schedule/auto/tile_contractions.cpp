@@ -162,13 +162,18 @@ class Tiler {
     return std::nullopt;
   }
 
-  /// Splits the reader's loops into tiles: others, columns of tiles, rows of tiles, then what is inside a tile.
+  /// Splits the reader's loops into tiles: others, columns of tiles, those of `inside`, rows of tiles, then what is
+  /// inside a tile.
   void tile_reader(std::int64_t rows, std::int64_t columns, const std::optional<size_t>& row_iter,
-                   const std::optional<size_t>& column_iter) {
+                   const std::optional<size_t>& column_iter, const std::vector<size_t>& inside = {}) {
     const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter);
-    std::vector<LoopRef> order;
+    std::vector<LoopRef> order, below_columns;
+    for (const size_t i : inside) {
+      if (const auto loop = reader_loop(i)) below_columns.push_back(*loop);
+    }
     for (const LoopRef& loop : schedule_.loops(reader_)) {
-      if (!(row && loop == *row) && !(column && loop == *column)) order.push_back(loop);
+      const bool below = std::find(below_columns.begin(), below_columns.end(), loop) != below_columns.end();
+      if (!(row && loop == *row) && !(column && loop == *column) && !below) order.push_back(loop);
     }
     std::optional<LoopRef> inner_row, inner_column;
     if (column) {
@@ -176,6 +181,7 @@ class Tiler {
       order.push_back(outer);
       inner_column = inner;
     }
+    order.insert(order.end(), below_columns.begin(), below_columns.end());
     if (row) {
       const auto [outer, inner] = split(schedule_, *row, rows);
       order.push_back(outer);
@@ -213,24 +219,38 @@ class Tiler {
     return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
   }
 
-  /// The operand that the vectors walk, when its panels are worth a copy.
-  std::optional<std::string> operand_to_pack(std::optional<std::int64_t> rows, std::int64_t tile_rows) const {
-    if (!shape_.rows || !rows || *rows / tile_rows < packing_reuse || shape_.reduce.empty()) return std::nullopt;
-    const Block& reduction = schedule_.node(block_);
-    for (const Access& access : block_accesses(reduction)) {
-      if (access.store || access.masked || access.strides[*shape_.vector_space] != 1 ||
-          access.strides[*shape_.rows] != 0)
-        continue;
-      std::int64_t distance = 0, steps = 1;
-      bool known = true;
-      for (const size_t i : shape_.reduce) {
-        known &= access.strides[i].has_value();
-        distance = std::max(distance, access.strides[i].value_or(0));
-        steps *= extent_estimate(reduction.f.iters[i].domain.extent);
-      }
-      if (known && steps * distance * access.buffer->dtype.bytes() >= packing_footprint) return access.buffer->name;
+  /// The operand that the vectors walk while the rows of a tile stand still in it.
+  std::optional<Access> vector_operand() const {
+    if (!shape_.rows) return std::nullopt;
+    for (Access& access : block_accesses(schedule_.node(block_))) {
+      if (!access.store && !access.masked && access.strides[*shape_.vector_space] == 1 &&
+          access.strides[*shape_.rows] == 0)
+        return std::move(access);
     }
     return std::nullopt;
+  }
+
+  /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
+  /// panel in a near cache; outside, it would walk the whole operand again each time.
+  std::vector<size_t> sharing(const Access& operand) const {
+    std::vector<size_t> found;
+    for (const size_t i : shape_.space) {
+      if (i != *shape_.rows && i != *shape_.vector_space && operand.strides[i] == 0) found.push_back(i);
+    }
+    return found;
+  }
+
+  /// Are panels of the operand worth a copy, when `tiles` tiles read each?
+  bool worth_packing(const Access& operand, std::optional<std::int64_t> tiles) const {
+    if (!tiles || *tiles < packing_reuse || shape_.reduce.empty()) return false;
+    const Block& reduction = schedule_.node(block_);
+    std::int64_t distance = 0, steps = 1;
+    for (const size_t i : shape_.reduce) {
+      if (!operand.strides[i]) return false;
+      distance = std::max(distance, *operand.strides[i]);
+      steps *= extent_estimate(reduction.f.iters[i].domain.extent);
+    }
+    return steps * distance * operand.buffer->dtype.bytes() >= packing_footprint;
   }
 
   /// Copies the operand's panel where the loop over panels has just moved on.
@@ -249,9 +269,11 @@ class Tiler {
     const auto columns = constant_extent(reduction, *shape_.vector_space);
     while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
     const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
-    const std::optional<std::string> packed = operand_to_pack(rows, tile.rows);
-    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space);
-    if (packed && panel_loop_) pack(*packed);
+    const std::optional<Access> operand = vector_operand();
+    const bool packed = operand && worth_packing(*operand, rows ? std::optional(*rows / tile.rows) : std::nullopt);
+    const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
+    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space, inside);
+    if (packed && panel_loop_) pack(operand->buffer->name);
 
     std::vector<LoopRef> order;
     for (const size_t i : shape_.reduce) {

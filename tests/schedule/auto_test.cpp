@@ -181,6 +181,40 @@ TEST(AutoSchedule, SharesOutOnlyWhatTakesLongerThanATask) {
   EXPECT_TRUE(is_parallel(matmul(256, 192, 256, false)));
 }
 
+/// out[b, i, j] = sum over k of x[b, i, k] · w[k, j]: the batch shares w.
+Func batch_matmul(int batch, int m, int n, int k) {
+  return parse_func(fmt::format(
+      R"(func batch_matmul(x: f32[{0}, {1}, {3}], w: f32[{3}, {2}], out: f32[{0}, {1}, {2}]) stage begin {{
+  for b in [0, {0}) {{
+    for i in [0, {1}) {{
+      for j in [0, {2}) {{
+        for k in [0, {3}) {{
+          block product(space vb in [0, {0}) = b, space vi in [0, {1}) = i, space vj in [0, {2}) = j, reduce vk in [0, {3}) = k)
+              reads out[vb, vi, vj], x[vb, vi, vk], w[vk, vj]
+              writes out[vb, vi, vj]
+          {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{
+              out[vb, vi, vj] = 0.0f32
+            }}
+            let l: f32 = out[vb, vi, vj]
+            let r: f32 = x[vb, vi, vk] * w[vk, vj]
+            out[vb, vi, vj] = l + r
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+      batch, m, n, k));
+}
+
+TEST(AutoSchedule, WalksASharedOperandOnceForTheWholeBatch) {
+  expect_golden(print(auto_schedule(batch_matmul(4, 8, 96, 64), wide())), "auto_shared_operand.tir");
+  expect_scheduled_well(batch_matmul(3, 5, 35, 7));
+}
+
 TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {
   expect_golden(print(auto_schedule(matmul(64, 96, 128, true), wide())), "auto_matmul_transposed.tir");
 }
