@@ -38,13 +38,16 @@ def row(name, sample, unit=1):
 
 
 def interleaved(calls, rounds=15):
-    """Median milliseconds of each call, taken in turns so that drift meets all alike."""
+    """Median milliseconds of each call, taken in turns so that drift meets all alike. Before each timed call come a pause
+    and an untimed one: OpenMP's workers spin on for milliseconds after their last loop, and would take the other's cores."""
     for call in calls.values():
         call()
         call()
     samples = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            time.sleep(0.02)
+            call()
             start = time.perf_counter_ns()
             call()
             samples[name].append(1e-6 * (time.perf_counter_ns() - start))
