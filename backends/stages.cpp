@@ -95,6 +95,12 @@ std::vector<std::string> Pipeline::pass_names() const {
   return names;
 }
 
+Stage Pipeline::stage_of(const std::string& name) const {
+  auto place = find_pass(stages_, name);
+  if (!place) refuse_unknown(*this, name);
+  return static_cast<Stage>(place->stage);
+}
+
 void register_pipeline(const std::string& family, Pipeline pipeline) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
@@ -113,45 +119,88 @@ Pipeline find_pipeline(const std::string& family) {
   throw InputError(Mistake::value, unknown_name("device family", family, known));
 }
 
+namespace {
+
+constexpr const char* last_pass = "last_pass";
+
+Func with_last_pass(const Func& func, const std::string* name) {
+  Annotations attrs = func->attrs;
+  attrs.erase(last_pass);
+  if (name) attrs[last_pass] = *name;
+  return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);
+}
+
+/// Runs one pass as the options want it; what it left is seen by `after_pass` at `reached`.
+Func run_pass(const Pass& pass, const Func& before, const Device& device, Stage stage, Stage reached,
+              const LowerOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Func after = pass.run(before, device);
+  if (options.timings) {
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    options.timings->push_back({std::string(to_string(stage)), pass.name, elapsed.count()});
+  }
+  after = with_stage(after, reached);
+  if (options.verify_each) check_verified(after, pass.name);
+  if (options.after_pass) {
+    const bool changed = before->body != after->body && !equal(before->body, after->body);
+    options.after_pass(stage, pass.name, after, changed);
+  }
+  return after;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline, const std::vector<std::string>& names,
+                const LowerOptions& options) {
+  for (const std::string& name : names) pipeline.stage_of(name);
+  Func current = func;
+  for (const std::string& name : names) {
+    const Stage stage = pipeline.stage_of(name);
+    const std::vector<Pass>& passes = pipeline.passes(stage);
+    const auto pass = std::find_if(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == name; });
+    const auto before = static_cast<Stage>(std::max(0, static_cast<int>(stage) - 1));
+    const Stage reached = std::max(current->stage, pass + 1 == passes.end() ? stage : before);
+    current = run_pass(*pass, current, device, stage, reached, options);
+  }
+  return current;
+}
+
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options) {
-  std::vector<std::string> names = pipeline.pass_names();
-  auto check_known = [&](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) refuse_unknown(pipeline, name);
-  };
-  for (const std::string& name : options.skip) check_known(name);
-  if (options.stop_after_pass) check_known(*options.stop_after_pass);
+  for (const std::string& name : options.skip) pipeline.stage_of(name);
+  if (options.stop_after_pass) pipeline.stage_of(*options.stop_after_pass);
 
   Func current = func;
   // The passes of `begin` receive what tracing and scheduling leave, which is at stage begin already.
   int first = func->stage == Stage::begin ? 0 : static_cast<int>(func->stage) + 1;
-  for (int s = first; s < 7; ++s) {
-    Stage stage = static_cast<Stage>(s);
+  size_t from = 0;
+  if (const auto found = func->attrs.find(last_pass); found != func->attrs.end()) {
+    const std::string* name = std::get_if<std::string>(&found->second);
+    if (!name) throw InputError(Mistake::value, "attribute last_pass: expected the name of a pass in quotes");
+    first = static_cast<int>(pipeline.stage_of(*name));
+    const std::vector<Pass>& passes = pipeline.passes(static_cast<Stage>(first));
+    while (passes[from].name != *name) ++from;
+    ++from;
+    current = with_last_pass(func, nullptr);
+  }
+  for (int s = first; s < 7; ++s, from = 0) {
+    const auto stage = static_cast<Stage>(s);
     if (options.stop_after && s > static_cast<int>(*options.stop_after)) break;
     const std::vector<Pass>& passes = pipeline.passes(stage);
-    for (size_t i = 0; i < passes.size(); ++i) {
+    for (size_t i = from; i < passes.size(); ++i) {
       const Pass& pass = passes[i];
-      bool skipped = std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end();
-      Func before = current;
-      if (!skipped) {
-        auto start = std::chrono::steady_clock::now();
-        current = pass.run(before, device);
-        if (options.timings) {
-          std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-          options.timings->push_back({std::string(to_string(stage)), pass.name, elapsed.count()});
-        }
+      const bool last = i + 1 == passes.size();
+      if (!contains(options.skip, pass.name)) {
+        current = run_pass(pass, current, device, stage, last ? stage : current->stage, options);
       }
-      bool last = i + 1 == passes.size();
-      if (last) current = with_stage(current, stage);
-      if (!skipped) {
-        if (options.verify_each) check_verified(current, pass.name);
-        if (options.after_pass) {
-          bool changed = before->body != current->body && !equal(before->body, current->body);
-          options.after_pass(stage, pass.name, current, changed);
-        }
+      if (options.stop_after_pass && *options.stop_after_pass == pass.name) {
+        return last ? with_stage(current, stage) : with_last_pass(current, &pass.name);
       }
-      if (options.stop_after_pass && *options.stop_after_pass == pass.name) return current;
     }
-    if (passes.empty()) current = with_stage(current, stage);
+    current = with_stage(current, stage);
   }
   return current;
 }

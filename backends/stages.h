@@ -26,6 +26,8 @@ class Pipeline {
   void remove(const std::string& name);
   const std::vector<Pass>& passes(Stage stage) const;
   std::vector<std::string> pass_names() const;
+  /// The stage of a pass; an InputError that lists the known names.
+  Stage stage_of(const std::string& name) const;
 
  private:
   std::vector<Pass> stages_[7];
@@ -50,8 +52,15 @@ struct LowerOptions {
   std::vector<PassTiming>* timings = nullptr;
 };
 
+/// Runs passes of a pipeline by name, in the order given, whatever their stages. The result stands at the last stage
+/// whose passes are all behind it. Unknown names are an InputError that lists those known.
+Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline, const std::vector<std::string>& names,
+                const LowerOptions& options = {});
+
 /// Runs the stages that lie after func->stage, in order; the result's stage is the last one run to its end. The passes
-/// of `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there.
+/// of `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there. A Func that
+/// `stop_after_pass` left in the middle of a stage says so in its attribute `last_pass`, and lowering goes on behind
+/// that pass: a printed Func resumes where it was printed.
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options = {});
 
 }  // namespace lathe

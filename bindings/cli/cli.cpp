@@ -9,15 +9,19 @@
 #include <iterator>
 #include <numeric>
 
+#include "backends/cpu/cpu.h"
 #include "backends/llvm/version.h"
+#include "backends/stages.h"
 #include "bindings/cli/npy.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/cache/signature.h"
 #include "jit/compile.h"
+#include "jit/explain.h"
 #include "jit/run.h"
 #include "jit/runtime/threads.h"
+#include "schedule/auto/auto_schedule.h"
 
 namespace lathe {
 namespace {
@@ -29,8 +33,74 @@ Func read_func(const std::string& path) {
   return parse_func(text, path);
 }
 
-void dump(const std::string& path, const std::string& stage) {
-  fmt::print("{}", stage_text(read_func(path), compile_device(), stage));
+struct DumpChoices {
+  std::string stage = "scheduled", after, stop_after, resume;
+  std::vector<std::string> skip;
+  bool time = false, verify_each = false;
+};
+
+void print_timings(const std::vector<PassTiming>& timings) {
+  double total = 0;
+  for (const PassTiming& t : timings) {
+    fmt::print(stderr, "{:<15} {:<20} {:>8.3f} ms\n", t.stage, t.pass, t.milliseconds);
+    total += t.milliseconds;
+  }
+  fmt::print(stderr, "{:<15} {:<20} {:>8.3f} ms\n", "", "all passes", total);
+}
+
+/// What lowering options ask for goes through the runner of passes; plain stages through stage_text.
+void dump(const std::string& path, const DumpChoices& choices) {
+  const Func func = read_func(choices.resume.empty() ? path : choices.resume);
+  const Device& device = compile_device();
+  const bool lowers = !choices.after.empty() || !choices.stop_after.empty() || !choices.resume.empty() ||
+                      !choices.skip.empty() || choices.time || choices.verify_each;
+  if (!lowers) {
+    fmt::print("{}", stage_text(func, device, choices.stage));
+    return;
+  }
+  register_cpu();
+  const Pipeline pipeline = find_pipeline("cpu");
+  std::vector<PassTiming> timings;
+  LowerOptions options;
+  options.skip = choices.skip;
+  options.verify_each = choices.verify_each;
+  options.timings = &timings;
+  if (!choices.after.empty()) options.stop_after_pass = choices.after;
+  if (!choices.stop_after.empty()) {
+    options.stop_after = parse_stage(choices.stop_after);
+    if (!options.stop_after) {
+      throw InputError(Mistake::value, unknown_name("stage", choices.stop_after, stage_names()));
+    }
+  }
+  const bool fresh = func->stage == Stage::begin && !func->attrs.contains("last_pass");
+  const Func lowered = lower(fresh ? auto_schedule(func, device) : func, device, pipeline, options);
+  fmt::print("{}", print(lowered));
+  if (choices.time) print_timings(timings);
+}
+
+/// Runs passes by name; `auto_schedule` is one of them.
+void opt(const std::string& path, const std::vector<std::string>& passes, bool verify_each) {
+  register_cpu();
+  const Device& device = compile_device();
+  Pipeline pipeline = find_pipeline("cpu");
+  pipeline.insert_before("simplify",
+                         {"auto_schedule", [](const Func& func, const Device& on) { return auto_schedule(func, on); }});
+  LowerOptions options;
+  options.verify_each = verify_each;
+  fmt::print("{}", print(run_passes(read_func(path), device, pipeline, passes, options)));
+}
+
+void explain(const std::string& path, bool html, const std::string& output) {
+  const std::vector<ExplainStep> steps = explain_steps(read_func(path), compile_device());
+  const std::string text = html ? explain_html(steps) : explain_text(steps);
+  if (output.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream file(output);
+  file << text;
+  file.flush();
+  if (!file) throw InputError(Mistake::value, output + ": cannot be written");
 }
 
 /// "name=value" pairs for scalar parameters.
@@ -137,11 +207,43 @@ int cli_main(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", lathe_version);
 
-  std::string file, stage = "scheduled";
-  CLI::App* dump_command = app.add_subcommand("dump", "print a program as it stands after a stage");
-  dump_command->add_option("file", file, "a .tir file")->required();
+  std::string file;
+  DumpChoices choices;
+  CLI::App* dump_command = app.add_subcommand("dump", "print a program as it stands after a stage or a pass");
+  CLI::Option* dump_file = dump_command->add_option("file", file, "a .tir file");
   const std::vector<std::string> stages = text_stages();
-  dump_command->add_option("--stage", stage, fmt::format("one of {}", fmt::join(stages, ", ")))->capture_default_str();
+  CLI::Option* stage_option =
+      dump_command->add_option("--stage", choices.stage, fmt::format("one of {}", fmt::join(stages, ", ")))
+          ->capture_default_str();
+  CLI::Option* after =
+      dump_command->add_option("--after", choices.after, "stop after this pass")->excludes(stage_option);
+  dump_command->add_option("--stop-after", choices.stop_after, "stop after this stage of lowering")
+      ->excludes(stage_option)
+      ->excludes(after);
+  CLI::Option* resume = dump_command->add_option("--resume", choices.resume, "go on from a program that dump printed")
+                            ->excludes(dump_file);
+  dump_command->add_option("--skip", choices.skip, "leave a pass out; may be repeated")->excludes(stage_option);
+  dump_command->add_flag("--time", choices.time, "the time of each pass, on standard error")->excludes(stage_option);
+  dump_command->add_flag("--verify-each", choices.verify_each, "verify the program after each pass")
+      ->excludes(stage_option);
+  dump_command->callback([&] {
+    if (file.empty() && resume->empty()) throw CLI::RequiredError("file or --resume");
+  });
+
+  std::vector<std::string> passes;
+  bool verify_each = false;
+  CLI::App* opt_command = app.add_subcommand("opt", "run passes by name and print the program");
+  opt_command->add_option("file", file, "a .tir file")->required();
+  opt_command->add_option("--passes", passes, "names of passes, in order: a,b,c")->required()->delimiter(',');
+  opt_command->add_flag("--verify-each", verify_each, "verify the program after each pass");
+
+  bool html = false;
+  std::string output;
+  CLI::App* explain_command =
+      app.add_subcommand("explain", "print what each schedule primitive and each pass does to a program");
+  explain_command->add_option("file", file, "a .tir file")->required();
+  explain_command->add_flag("--html", html, "as a page: side by side, changed lines marked");
+  explain_command->add_option("-o,--output", output, "where to write it; standard output when not given");
 
   std::vector<std::string> inputs, outputs, scalars;
   bool interpreted = false;
@@ -161,7 +263,9 @@ int cli_main(int argc, const char* const* argv) {
     return status == 0 ? 0 : 2;
   }
   try {
-    if (*dump_command) dump(file, stage);
+    if (*dump_command) dump(file, choices);
+    if (*opt_command) opt(file, passes, verify_each);
+    if (*explain_command) explain(file, html, output);
     if (*run_command) run(file, inputs, outputs, scalars, interpreted);
     if (*info_command) info();
     return 0;

@@ -6,6 +6,7 @@
 #include "bindings/cli/cli.h"
 #include "bindings/python/bind.h"
 #include "bindings/python/torch_flags.h"
+#include "ir/structural.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/cache/kernel_cache.h"
@@ -100,6 +101,10 @@ void bind_runtime(nb::module_& module) {
   nb::class_<Func>(ir, "Func", "A program in Lathe's intermediate representation.")
       .def("__str__", [](const Func& func) { return print(func); })
       .def("__repr__", [](const Func& func) { return "<lathe.ir.Func " + func->name + ">"; })
+      .def(
+          "__eq__", [](const Func& a, const Func& b) { return equal(a, b); }, "Structural equality.")
+      .def("__eq__", [](const Func&, nb::handle) { return false; })
+      .def("__hash__", [](const Func& func) { return structural_hash(func); })
       .def_prop_ro("name", [](const Func& func) { return func->name; });
   ir.def("parse", [](const std::string& text) { return parse_func(text); }, "text"_a, "Reads .tir text.");
 }

@@ -19,6 +19,7 @@ Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   vectorize_reductions(context);
   vectorize_elementwise(context);
   parallel_outer(context);
+  if (log) log->record = schedule.record();
   return schedule.func();
 }
 

@@ -10,6 +10,7 @@ namespace lathe {
 /// Why a schedule looks as it does: one line a decision, in the order taken.
 struct ScheduleLog {
   std::vector<std::string> decisions;
+  std::vector<std::string> record;  ///< the primitives applied, as Schedule::record has them
 };
 
 /// Schedules a traced Func by analysis alone: no search, no operator named. The rules, in order, are the files beside

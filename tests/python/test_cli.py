@@ -1,5 +1,6 @@
 """The command line, as a user types it: python -m lathe runs the same code as the installed command."""
 
+import pathlib
 import subprocess
 import sys
 
@@ -83,3 +84,68 @@ def test_mistakes(program, tmp_path):
         assert result.returncode == 1
         assert message in result.stderr
     assert run("dmup").returncode == 2
+
+
+def passes(program):
+    listing = run("dump", program, "--time").stderr
+    return [line.split()[1] for line in listing.splitlines() if line.endswith("ms") and not line.startswith(" ")]
+
+
+def test_dump_stops_after_any_pass_and_resumes_from_what_it_printed(program, tmp_path):
+    end = lathe.ir.parse(run("dump", program, "--stage", "end").stdout)
+    for name in passes(program):
+        half = run("dump", program, "--after", name)
+        assert half.returncode == 0, half.stderr
+        (tmp_path / "half.tir").write_text(half.stdout)
+        rest = run("dump", "--resume", tmp_path / "half.tir", "--verify-each")
+        assert rest.returncode == 0, rest.stderr
+        assert lathe.ir.parse(rest.stdout) == end
+
+
+def test_dump_times_verifies_skips_and_stops_after_a_stage(program):
+    result = run("dump", program, "--stop-after", "before_flatten", "--time", "--verify-each", "--skip", "partition_loops")
+    assert result.returncode == 0, result.stderr
+    assert "stage before_flatten" in result.stdout
+    assert "compact_buffers" in result.stderr and "all passes" in result.stderr
+    assert "partition_loops" not in result.stderr and "flatten_buffers" not in result.stderr
+    for arguments, message in [
+        (["--after", "simplyfy"], "unknown pass 'simplyfy'; did you mean 'simplify'?"),
+        (["--skip", "nothing"], "unknown pass 'nothing'"),
+        (["--stop-after", "flat"], "unknown stage 'flat'"),
+    ]:
+        refused = run("dump", program, *arguments)
+        assert refused.returncode == 1
+        assert message in refused.stderr
+    assert run("dump").returncode != 0
+
+
+GOLDEN = sorted((pathlib.Path(__file__).parent / "golden" / "opt").glob("*.tir"))
+
+
+@pytest.mark.parametrize("path", [p for p in GOLDEN if not p.stem.endswith(".out")], ids=lambda path: path.stem)
+def test_opt(path, golden):
+    """Each program names its passes in its first line: `# passes: a, b`. What they leave lies beside it."""
+    names = path.read_text().splitlines()[0].removeprefix("# passes:").replace(" ", "")
+    result = run("opt", path, "--passes", names, "--verify-each")
+    assert result.returncode == 0, result.stderr
+    golden(f"opt/{path.stem}.out.tir", result.stdout)
+
+
+def test_opt_refuses_an_unknown_pass(program):
+    result = run("opt", program, "--passes", "simplify,inline")
+    assert result.returncode == 1
+    assert "unknown pass 'inline'" in result.stderr and "auto_schedule" in result.stderr
+
+
+def test_explain_shows_every_primitive_and_pass(program, tmp_path):
+    text = run("explain", program)
+    assert text.returncode == 0, text.stderr
+    for heading in ("trace: traced", "schedule: vectorize(", "flatten: flatten_buffers"):
+        assert heading in text.stdout
+    page = tmp_path / "scale.html"
+    assert run("explain", program, "--html", "-o", page).returncode == 0
+    html = page.read_text()
+    assert html.startswith("<!doctype html>")
+    assert html.count("<section>") == html.count("<button>") == text.stdout.count("\n## ") + 1
+    assert "class=changed" in html and "x[vi, vj]" in html
+    assert "http" not in html
