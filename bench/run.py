@@ -7,6 +7,7 @@ Suites: dispatch, compile, operators (C++), python, model. Figures are of this m
 """
 
 import argparse
+import functools
 import pathlib
 import statistics
 import subprocess
@@ -99,7 +100,7 @@ def bench_model():
         mask = np.ones((batch, length), np.int64)
         for count in threads:
             lathe.set_thread_count(count)
-            calls = {"lathe": lambda: encoder(ids, mask)}
+            calls = {"lathe": functools.partial(encoder, ids, mask)}
             if torch is not None:
                 torch.set_num_threads(count)
                 calls["torch"] = torch_forward(torch, encoder, ids, mask)

@@ -284,7 +284,7 @@ def test_compute_with_a_reducer_of_tuples():
     @lathe.jit
     def extremes(x):
         both = lathe.Reducer(
-            lambda l, r: (lathe.minimum(l[0], r[0]), lathe.maximum(l[1], r[1])),
+            lambda a, b: (lathe.minimum(a[0], b[0]), lathe.maximum(a[1], b[1])),
             identity=(float("inf"), float("-inf")), dtype=(lathe.float32, lathe.float32),
         )  # fmt: skip
         return lathe.compute((x.shape[0],), lambda i: lathe.reduce(both, x.shape[1], lambda r: (x[i, r], x[i, r])))

@@ -93,7 +93,7 @@ def test_every_operator_is_in_the_table():
 
 def operator_table():
     """docs/operators.md, from what the tests above check: a mark where the dtype is accepted, a dot where it is a TypeError."""
-    short = dict(zip(DTYPES, "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split()))
+    short = dict(zip(DTYPES, "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split(), strict=True))
     lines = [
         "# Operators and dtypes",
         "",
@@ -128,7 +128,7 @@ def test_creation(dtype):
 
     storage = np.dtype("float32" if dtype == "bfloat16" else dtype)
     expected = (np.zeros((2, 3)), np.ones((2, 3)), np.ones(4), np.eye(3))
-    for actual, reference in zip(made(), expected):
+    for actual, reference in zip(made(), expected, strict=True):
         np.testing.assert_array_equal(actual, reference.astype(storage))
         assert actual.dtype == storage
 
