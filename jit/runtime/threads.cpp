@@ -6,6 +6,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <fstream>
@@ -78,21 +79,32 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
   const int workers = static_cast<int>(std::min<std::int64_t>(context->thread_count, most_pieces));
   if (workers <= 1 || inside_parallel) return body(closure, 0, n, inside_parallel ? current_worker : 0);
 
-  // Four pieces a worker balance uneven cores; fewer where the grain says so.
+  // Four pieces a worker balance uneven cores; fewer where the grain says so. Each worker walks a stretch of its own
+  // from one end to the other, so that what one piece leaves in its caches serves the next, then helps with the
+  // others'.
   const std::int64_t pieces = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers);
-  std::atomic<std::int64_t> next{0};
+  struct alignas(64) Stretch {
+    std::atomic<std::int64_t> next{0};
+  };
+  constexpr int most_stretches = 64;
+  const int stretches = std::min(workers, most_stretches);
+  std::array<Stretch, most_stretches> taken;
   std::atomic<std::int32_t> status{LATHE_OK};
+  const auto walk = [&](int stretch, int worker) {
+    const std::int64_t first = stretch * pieces / stretches, end = (stretch + 1) * pieces / stretches;
+    for (std::int64_t piece; (piece = first + taken[stretch].next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+      if (status.load(std::memory_order_relaxed) != LATHE_OK) return;
+      const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
+      std::int32_t none = LATHE_OK;
+      if (result != LATHE_OK) status.compare_exchange_strong(none, result);
+    }
+  };
   tbb::parallel_for(
       0, workers, 1,
       [&](int worker) {
         inside_parallel = true;
         current_worker = worker;
-        for (std::int64_t piece; (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
-          if (status.load(std::memory_order_relaxed) != LATHE_OK) break;
-          const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
-          std::int32_t none = LATHE_OK;
-          if (result != LATHE_OK) status.compare_exchange_strong(none, result);
-        }
+        for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
         inside_parallel = false;
       },
       tbb::static_partitioner());

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <thread>
@@ -58,6 +59,25 @@ TEST(ParallelFor, AWorkerIsNeverInTwoPlaces) {
   };
   for (int round = 0; round < 50; ++round) tbb_parallel_for(&context, 64, 1, body, &closure);
   EXPECT_FALSE(closure.shared);
+}
+
+TEST(ParallelFor, EachWorkerStartsAStretchOfItsOwn) {
+  struct Closure {
+    std::atomic<std::int64_t> first[2]{-1, -1};
+  } closure;
+  LatheContext context = context_of(2);
+  const auto body = [](void* raw, std::int64_t begin, std::int64_t, std::int32_t worker) -> std::int32_t {
+    auto& c = *static_cast<Closure*>(raw);
+    std::int64_t none = -1;
+    if (!c.first[worker].compare_exchange_strong(none, begin)) return 0;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (c.first[1 - worker] < 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    return 0;
+  };
+  EXPECT_EQ(tbb_parallel_for(&context, 64, 1, body, &closure), 0);
+  if (closure.first[0] < 0 || closure.first[1] < 0) GTEST_SKIP() << "one thread ran the whole loop";
+  EXPECT_EQ(closure.first[0], 0);
+  EXPECT_EQ(closure.first[1], 32);
 }
 
 TEST(ParallelFor, TheFirstErrorWins) {
