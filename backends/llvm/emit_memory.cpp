@@ -188,6 +188,32 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   return result;
 }
 
+/// Under a loop annotated with prefetch_offset: asks for the cache line so many elements behind the start of a run,
+/// where runs of neighbouring iterations lie in different lines. A prefetch may name any address, so no bound is
+/// checked.
+void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first) {
+  const std::int64_t line = kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
+  const std::int64_t bytes = buffer->dtype.bytes();
+  const Affine place = to_affine(first);
+  std::int64_t step = 0;
+  for (const AffineTerm& term : place.terms) {
+    if (term.atom.get() == prefetch_.variable) step = term.coefficient;
+  }
+  if (std::abs(step) * bytes < line) return;
+  for (const auto& [other, asked] : prefetch_.asked) {
+    Affine difference = place;
+    if (other == buffer && add_scaled(difference, asked, -1) && difference.is_constant() &&
+        std::abs(difference.constant) * bytes < line)
+      return;
+  }
+  prefetch_.asked.emplace_back(buffer, place);
+  Offset ahead = split_offset(first);
+  ahead.constant += prefetch_.offset;
+  constexpr int read = 0, keep = 3, data = 1;
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {element_address(buffer, ahead, false), b.getInt32(read), b.getInt32(keep), b.getInt32(data)});
+}
+
 llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   if (node->buffer->space == space::registers) return emit_register_load(node);
   const BufferNode* buffer = node->buffer.get();
@@ -215,6 +241,7 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* all = splat(b, b.CreateExtractElement(loaded, std::uint64_t{0}), lanes);
     return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
   }
+  if (prefetch_.variable && ramp && stride && *stride == 1 && !mask) emit_prefetch(buffer, ramp->base);
   if (ramp && stride && *stride == 1)
     return from_memory(
         dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));

@@ -138,7 +138,12 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     phis.back()->addIncoming(initial[k], before);
     slots_[carried[k]] = phis.back();
   }
+  Prefetch around;
+  std::swap(around, prefetch_);
+  if (auto found = loop->annotations.find("prefetch_offset"); found != loop->annotations.end())
+    if (auto* offset = std::get_if<std::int64_t>(&found->second)) prefetch_ = {variable, *offset, {}};
   emit(loop->body);
+  std::swap(around, prefetch_);
   llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(1));
   llvm::BasicBlock* latch = b.GetInsertBlock();
   // Without the count every loop is taken for one of some thirty iterations: what a short deep loop uses would then

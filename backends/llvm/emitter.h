@@ -4,6 +4,7 @@
 
 #include "backends/llvm/kernel_info.h"
 #include "backends/llvm/values.h"
+#include "ir/analysis/affine.h"
 #include "ir/device.h"
 
 namespace lathe::codegen {
@@ -104,6 +105,7 @@ class FunctionEmitter {
   llvm::Align access_alignment(const BufferNode* buffer, const Expr& index);
   std::int64_t known_multiple(const Expr& index);
   llvm::Value* emit_load(const Load* node);
+  void emit_prefetch(const BufferNode* buffer, const Expr& first);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes);
   void emit_store(const Store* node);
@@ -147,7 +149,14 @@ class FunctionEmitter {
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
   const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
-  std::vector<llvm::Value*> slots_;      ///< each register slot's current value; null while not allocated
+  /// The loop that is being emitted, when it is annotated with prefetch_offset, and what its body asked for already.
+  struct Prefetch {
+    const Var* variable = nullptr;
+    std::int64_t offset = 0;  ///< elements
+    std::vector<std::pair<const BufferNode*, Affine>> asked;
+  };
+  Prefetch prefetch_;
+  std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated
 };
 
 }  // namespace lathe::codegen

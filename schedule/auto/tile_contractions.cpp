@@ -7,6 +7,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -240,9 +241,8 @@ class Tiler {
     return found;
   }
 
-  /// Are panels of the operand worth a copy, when `tiles` tiles read each?
-  bool worth_packing(const Access& operand, std::optional<std::int64_t> tiles) const {
-    if (!tiles || *tiles < packing_reuse || shape_.reduce.empty()) return false;
+  /// Does a panel of the operand lie far apart?
+  bool scattered(const Access& operand) const {
     const Block& reduction = schedule_.node(block_);
     std::int64_t distance = 0, steps = 1;
     for (const size_t i : shape_.reduce) {
@@ -263,6 +263,13 @@ class Tiler {
     context_.note(fmt::format("pack panels of {}", operand));
   }
 
+  /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
+  /// lines, not a walk down a column. A few iterations ahead would be worse: all lines would be wanted by the first
+  /// tile alone.
+  void prefetch_panel(std::int64_t columns) {
+    if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
+  }
+
   void along_space() {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
@@ -270,7 +277,9 @@ class Tiler {
     while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
     const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
     const std::optional<Access> operand = vector_operand();
-    const bool packed = operand && worth_packing(*operand, rows ? std::optional(*rows / tile.rows) : std::nullopt);
+    const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
+    // A panel that many tiles read is worth a copy.
+    const bool packed = far && rows && *rows / tile.rows >= packing_reuse;
     const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space, inside);
     if (packed && panel_loop_) pack(operand->buffer->name);
@@ -288,6 +297,7 @@ class Tiler {
     if (row) unroll(schedule_, *row);
     if (column) vectorize_columns(*column);
     if (first) decompose_reduction(schedule_, block_, *first);
+    if (far && !packed) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));

@@ -164,5 +164,24 @@ func scalars(out: f64[8], a: f32, b: f64, c: i8, d: u8, e: bool, f: f16, g: bf16
   expect_same(func, {Bytes(64)}, {bits(1.5f), bits(-2.5), -3, 250, 1, 0x3e00, 0x4040, -1});
 }
 
+TEST(Prefetch, AsksOnceForEachLineAndPastTheEndToo) {
+  const Func func = parse_func(R"(
+func columns(x: f32[4096], y: f32[67], out: f32[64]) stage end {
+  for k in [0, 64) @{prefetch_offset: 48} {
+    out[ramp(0, 1, 4)] = out[ramp(0, 1, 4)] + x[ramp(k * 64, 1, 4)] * y[ramp(k, 1, 4)]
+    out[ramp(4, 1, 4)] = x[ramp(k * 64, 1, 4)] + x[ramp(k * 64 + 4, 1, 4)] + x[ramp(k * 64 + 32, 1, 4)]
+  }
+}
+)");
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  size_t calls = 0;
+  for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
+  EXPECT_EQ(calls, 2u) << text;
+  std::vector<float> x(4096), y(67), out(64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25f * static_cast<float>(i % 31);
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5);
+  expect_same(func, {bytes_of(x), bytes_of(y), bytes_of(out)});
+}
+
 }  // namespace
 }  // namespace lathe

@@ -215,6 +215,21 @@ TEST(AutoSchedule, WalksASharedOperandOnceForTheWholeBatch) {
   expect_scheduled_well(batch_matmul(3, 5, 35, 7));
 }
 
+TEST(AutoSchedule, AsksAheadForPanelsThatLieFarApartAndAreNotPacked) {
+  const auto offset = [](const Func& func) {
+    std::int64_t found = 0;
+    for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) {
+      if (!s.as<For>()) return;
+      const Annotations& notes = s.as<For>()->annotations;
+      if (auto at = notes.find("prefetch_offset"); at != notes.end()) found = std::get<std::int64_t>(at->second);
+    });
+    return found;
+  };
+  EXPECT_EQ(offset(matmul(32, 1536, 384, false)), 48);
+  EXPECT_EQ(offset(matmul(32, 96, 128, false)), 0) << "stays in the caches";
+  EXPECT_EQ(offset(matmul(512, 1536, 384, false)), 0) << "is packed";
+}
+
 TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {
   expect_golden(print(auto_schedule(matmul(64, 96, 128, true), wide())), "auto_matmul_transposed.tir");
 }
