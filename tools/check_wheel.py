@@ -78,10 +78,10 @@ def main():
     options = sys.argv[2:]
     clone, environment, elsewhere = (folder / name for name in ("clone", "venv", "elsewhere"))
     elsewhere.mkdir(parents=True, exist_ok=True)
-    if clone.exists():
-        subprocess.run(["git", "-C", clone, "pull", "-q", "--ff-only", ROOT, "HEAD"], check=True)
-    else:
+    if not clone.exists():
         subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    subprocess.run(["git", "-C", clone, "fetch", "-q", ROOT, "HEAD"], check=True)
+    subprocess.run(["git", "-C", clone, "checkout", "-q", "--detach", "FETCH_HEAD"], check=True)
     shutil.rmtree(environment, ignore_errors=True)
     venv.create(environment, with_pip=True)
     python = environment / "bin/python"
