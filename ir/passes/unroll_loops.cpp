@@ -4,12 +4,22 @@
 #include <unordered_set>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/fold.h"
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
+
+bool is_nothing(const Stmt& s) {
+  const Seq* seq = s.as<Seq>();
+  return seq && seq->stmts.empty();
+}
+
+bool is_constant(const Expr& e) {
+  return e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm;
+}
 
 const std::int64_t* unrolled_count(const For& loop) {
   return loop.for_kind == ForKind::unrolled ? as_int(loop.extent) : nullptr;
@@ -59,6 +69,7 @@ class Unroller : public Mutator {
       Stmt body = mutate(node->body);
       bool serializes = node->for_kind == ForKind::unrolled;
       changed |= serializes;
+      if (is_nothing(body) && depth_ > 0) return body;
       if (!serializes && body == node->body && min == node->min && extent == node->extent) return s;
       return For::make(variable, std::move(min), std::move(extent), serializes ? ForKind::serial : node->for_kind,
                        std::move(body), node->annotations, node->thread_axis);
@@ -79,12 +90,34 @@ class Unroller : public Mutator {
 
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     Expr value = mutate(node->value);
+    if (depth_ > 0 && is_constant(value)) {
+      values_[node->variable.get()] = value;
+      return mutate(node->body);
+    }
     BoundsScope scope(bounds_);
     VarRef variable = renamed(node->variable);
     if (value->dtype == i64) bounds_.bind_value(variable, value);
     Stmt body = mutate(node->body);
+    if (is_nothing(body) && depth_ > 0) return body;
     if (value == node->value && body == node->body && variable == node->variable) return s;
     return Let::make(std::move(variable), std::move(value), std::move(body));
+  }
+
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    Expr mask = mutate(node->mask);
+    if (!mask || !(is_true(mask) || is_false(mask))) return Mutator::mutate_Load(e, node);
+    if (is_false(mask)) return zero(e->dtype);
+    bool changed = true;
+    return Load::make(mutate_buffer(node->buffer), mutate_all(node->indices, &changed));
+  }
+
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    Expr mask = mutate(node->mask);
+    if (!mask || !(is_true(mask) || is_false(mask))) return Mutator::mutate_Store(s, node);
+    if (is_false(mask)) return Seq::make({});
+    bool changed = true;
+    std::vector<Expr> indices = mutate_all(node->indices, &changed);
+    return Store::make(mutate_buffer(node->buffer), std::move(indices), mutate(node->value));
   }
 
   Stmt mutate_If(const Stmt& s, const If* node) override {
