@@ -137,16 +137,6 @@ llvm::Value* FunctionEmitter::emit_integer_binary(BinaryOp op, DType dtype, llvm
   }
 }
 
-// LLVM's shift by the width or more is poison: the count is clamped, and where zero is wanted, selected.
-llvm::Value* FunctionEmitter::emit_shift(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* count) {
-  llvm::Value* clamped =
-      b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, int_constant(count->getType(), dtype.bits - 1));
-  if (op == BinaryOp::shr && dtype.is_signed()) return b.CreateAShr(x, clamped);
-  llvm::Value* shifted = op == BinaryOp::shl ? b.CreateShl(x, clamped) : b.CreateLShr(x, clamped);
-  llvm::Value* inside = b.CreateICmpULT(count, int_constant(count->getType(), dtype.bits));
-  return b.CreateSelect(inside, shifted, llvm::Constant::getNullValue(x->getType()));
-}
-
 namespace {
 
 /// The value of a constant or a splat of one.
@@ -158,6 +148,21 @@ const llvm::APInt* constant_int(llvm::Value* v) {
 }
 
 }  // namespace
+
+// LLVM's shift by the width or more is poison: the count is clamped, and where zero is wanted, selected.
+llvm::Value* FunctionEmitter::emit_shift(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* count) {
+  const bool arithmetic = op == BinaryOp::shr && dtype.is_signed();
+  const auto shift = [&](llvm::Value* by) {
+    return op == BinaryOp::shl ? b.CreateShl(x, by) : arithmetic ? b.CreateAShr(x, by) : b.CreateLShr(x, by);
+  };
+  const llvm::APInt* known = constant_int(count);
+  if (known && known->ult(dtype.bits)) return shift(count);
+  llvm::Value* clamped =
+      b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, int_constant(count->getType(), dtype.bits - 1));
+  if (arithmetic) return shift(clamped);
+  llvm::Value* inside = b.CreateICmpULT(count, int_constant(count->getType(), dtype.bits));
+  return b.CreateSelect(inside, shift(clamped), llvm::Constant::getNullValue(x->getType()));
+}
 
 llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
   llvm::Type* type = x->getType();
@@ -265,6 +270,11 @@ llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
   llvm::Value* bound = limit ? emit_index(limit->value) : b.getInt64(limit_imm->value);
   llvm::Value* count = b.CreateNSWSub(bound, emit_index(ramp->base));
   if (node->op == BinaryOp::le) count = b.CreateNSWAdd(count, b.getInt64(1));
+  if (const llvm::APInt* known = constant_int(count)) {
+    llvm::SmallVector<llvm::Constant*, 16> holds;
+    for (int i = 0; i < lanes; ++i) holds.push_back(b.getInt1(known->sgt(i)));
+    return llvm::ConstantVector::get(holds);
+  }
   count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, b.getInt64(lanes));
   count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
   llvm::SmallVector<llvm::Constant*, 16> steps;

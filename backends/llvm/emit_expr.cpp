@@ -223,20 +223,22 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
 
 // ---- calls ----
 
+// Halves are folded down to one lane. Below 128 bits, the least vector register there is, the halves stay in place: a
+// narrower type would be widened again, operation by operation.
 llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector) {
-  int lanes = dtype.lanes;
-  LATHE_CHECK((lanes & (lanes - 1)) == 0, "a lane reduction of " + std::to_string(lanes) + " lanes");
-  while (lanes > 1) {
-    lanes /= 2;
-    std::vector<int> low(lanes), high(lanes);
-    for (int i = 0; i < lanes; ++i) low[i] = i, high[i] = i + lanes;
-    llvm::Value* lower =
-        lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{0}) : b.CreateShuffleVector(vector, low);
-    llvm::Value* upper =
-        lanes == 1 ? b.CreateExtractElement(vector, std::uint64_t{1}) : b.CreateShuffleVector(vector, high);
-    vector = emit_binary(op, dtype.with_lanes(lanes), lower, upper);
+  int width = dtype.lanes;
+  LATHE_CHECK((width & (width - 1)) == 0, "a lane reduction of " + std::to_string(width) + " lanes");
+  const int least = std::min(width, 128 / dtype.bits);
+  for (int half = width / 2; half > 0; half /= 2) {
+    const int lanes = std::max(half, least);
+    std::vector<int> low(lanes), high(lanes, -1);
+    for (int i = 0; i < lanes; ++i) low[i] = i;
+    for (int i = 0; i < half; ++i) high[i] = i + half;
+    llvm::Value* lower = lanes == width ? vector : b.CreateShuffleVector(vector, low);
+    vector = emit_binary(op, dtype.with_lanes(lanes), lower, b.CreateShuffleVector(vector, high));
+    width = lanes;
   }
-  return vector;
+  return width > 1 ? b.CreateExtractElement(vector, std::uint64_t{0}) : vector;
 }
 
 llvm::Value* FunctionEmitter::emit_call(const Call* node) {
