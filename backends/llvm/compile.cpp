@@ -34,7 +34,7 @@ std::int64_t attribute(const Func& func, const char* name) {
 /// A Func on its way through LLVM.
 struct Compilation {
   Compilation(const Func& func, const Device& device, const CodegenOptions& options)
-      : machine(target_machine(device)),
+      : generator(code_generator(device)),
         traits(traits_of(device)),
         context(std::make_unique<llvm::LLVMContext>()),
         module(std::make_unique<llvm::Module>(func->name, *context)),
@@ -42,7 +42,7 @@ struct Compilation {
     LATHE_CHECK(func->stage == Stage::end,
                 fmt::format("emission of {} at stage {}", func->name, to_string(func->stage)));
     if (!options.name_values) context->setDiscardValueNames(true);
-    module->setDataLayout(machine.createDataLayout());
+    module->setDataLayout(generator.machine().createDataLayout());
     module->setTargetTriple(device.triple);
     module->setPICLevel(llvm::PICLevel::BigPIC);
     KernelModule kernel(*module, func, device, traits, options.name_values);
@@ -54,12 +54,12 @@ struct Compilation {
     llvm::raw_string_ostream stream(problem);
     LATHE_CHECK(!llvm::verifyModule(*module, &stream), problem + print(func));
 #endif
-    if (options.address_sanitizer) instrument_addresses(*module, machine);
+    if (options.address_sanitizer) instrument_addresses(*module, generator.machine());
   }
 
   std::vector<char> generate(Output output) {
     try {
-      return generate_code(*module, machine, output);
+      return generator.generate(*module, output);
     } catch (...) {
       module.release();
       context.release();
@@ -67,7 +67,7 @@ struct Compilation {
     }
   }
 
-  llvm::TargetMachine& machine;
+  CodeGenerator& generator;
   const TargetTraits traits;
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;

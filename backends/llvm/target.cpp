@@ -19,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
+#include <unordered_set>
 
 #include "ir/error.h"
 
@@ -73,18 +75,110 @@ TargetTraits traits_of(const Device& device) {
 
 namespace {
 
-using Machines = std::map<std::string, std::unique_ptr<llvm::TargetMachine>>;
-Machines& machines() {
-  thread_local Machines mine;
+/// LLVM keeps these for what no kernel has, or they find nothing in one: garbage collection, exceptions, coroutines,
+/// thread-local variables, stack slots, profiles, debug information, hardening. Each costs its share of the analyses
+/// that are kept up between passes. Names are LLVM 19's; one that another version has not is simply never met.
+const std::unordered_set<std::string_view>& idle_passes() {
+  static const std::unordered_set<std::string_view> names = {
+      "Expand large div/rem",
+      "Expand large fp convert",
+      "Lower AMX intrinsics",
+      "Lower AMX type for load/store",
+      "Merge contiguous icmps into a memcmp",
+      "Expand memcmp() to load/stores",
+      "Lower Garbage Collection Instructions",
+      "Shadow Stack GC Lowering",
+      "Lower constant intrinsics",
+      "Replace intrinsics with calls to vector library",
+      "Partially inline calls to library functions",
+      "Expand vector predication intrinsics",
+      "Instrument function entry/exit with calls to e.g. mcount() (post inlining)",
+      "TLS Variable Hoist",
+      "Expand indirectbr instructions",
+      "Exception handling preparation",
+      "Prepare callbr",
+      "Safe Stack instrumentation pass",
+      "Insert stack protectors",
+      "Assignment Tracking Analysis",
+      "Local Dynamic TLS Access Clean-up",
+      "X86 PIC Global Base Reg Initialization",
+      "Argument Stack Rebase",
+      "X86 Windows Fixup Buffer Security Check",
+      "X86 speculative load hardening",
+      "X86 DynAlloca Expander",
+      "Tile Register Pre-configure",
+      "Tile Register Configure",
+      "Register Allocation Pass Scoring",
+      "X86 Lower Tile Copy",
+      "X86 Load Value Injection (LVI) Load Hardening",
+      "Remove Redundant DEBUG_VALUE analysis",
+      "Fixup Statepoint Caller Saved",
+      "Insert KCFI indirect call checks",
+      "Analyze Machine Code For Garbage Collection",
+      "Insert fentry calls",
+      "Insert XRay ops",
+      "Implement the 'patchable-function' attribute",
+      "X86 Indirect Branch Tracking",
+      "X86 Atom pad short functions",
+      "X86 Discriminate Memory Operands",
+      "X86 Insert Cache Prefetches",
+      "X86 insert wait instruction",
+      "Contiguously Lay Out Funclets",
+      "StackMap Liveness Analysis",
+      "Live DEBUG_VALUE analysis",
+      "Machine Sanitizer Binary Metadata",
+      "Stack Frame Layout Analysis",
+      "X86 Speculative Execution Side Effect Suppression",
+      "X86 Indirect Thunks",
+      "X86 Return Thunks",
+      "Check CFA info and insert CFI instructions if needed",
+      "X86 Load Value Injection (LVI) Ret-Hardening",
+      "Pseudo Probe Inserter"};
+  return names;
+}
+
+/// A pass manager that takes no idle passes.
+class KernelPassManager : public llvm::legacy::PassManager {
+ public:
+  void add(llvm::Pass* pass) override {
+    if (idle_passes().contains(pass->getPassName()))
+      delete pass;
+    else
+      llvm::legacy::PassManager::add(pass);
+  }
+};
+
+}  // namespace
+
+struct CodeGenerator::Passes {
+  Passes(llvm::TargetMachine& machine, Output output) : stream(bytes) {
+    manager.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+    manager.add(llvm::createBasicAAWrapperPass());
+    manager.add(llvm::createScopedNoAliasAAWrapperPass());
+    manager.add(llvm::createEarlyCSEPass());
+    manager.add(llvm::createLICMPass());
+    const auto type =
+        output == Output::object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+    LATHE_CHECK(!machine.addPassesToEmitFile(manager, stream, nullptr, type, true), "LLVM's target cannot emit code");
+  }
+
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream;
+  KernelPassManager manager;
+};
+
+namespace {
+
+using Generators = std::map<std::string, std::unique_ptr<CodeGenerator>>;
+Generators& generators() {
+  thread_local Generators mine;
   return mine;
 }
 
 }  // namespace
 
-llvm::TargetMachine& target_machine(const Device& device) {
+CodeGenerator::CodeGenerator(const Device& device) {
   initialize_llvm();
-  auto& machine = machines()[device.triple + "/" + device.cpu + "/" + feature_string(device)];
-  if (machine) return *machine;
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(device.triple, error);
   if (!target) throw InputError(Mistake::value, "no LLVM target for '" + device.triple + "': " + error);
@@ -92,41 +186,34 @@ llvm::TargetMachine& target_machine(const Device& device) {
   // Whatever may be fused is fused in TIR.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.TrapUnreachable = false;
-  machine.reset(target->createTargetMachine(device.triple, base_cpu(device), feature_string(device), options,
-                                            llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less,
-                                            true));
-  LATHE_CHECK(machine, "LLVM made no TargetMachine for " + device.triple);
-  return *machine;
+  machine_.reset(target->createTargetMachine(device.triple, base_cpu(device), feature_string(device), options,
+                                             llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less,
+                                             true));
+  LATHE_CHECK(machine_, "LLVM made no TargetMachine for " + device.triple);
 }
 
-void abandon_target_machines() {
-  for (auto& [key, machine] : machines()) machine.release();
-  machines().clear();
-}
+CodeGenerator::~CodeGenerator() = default;
 
-std::vector<char> generate_code(llvm::Module& module, llvm::TargetMachine& machine, Output output) {
-  llvm::SmallVector<char, 0> buffer;
-  llvm::raw_svector_ostream stream(buffer);
-  auto passes = std::make_unique<llvm::legacy::PassManager>();
+std::vector<char> CodeGenerator::generate(llvm::Module& module, Output output) {
+  std::unique_ptr<Passes> to_assembly;
+  std::unique_ptr<Passes>& passes = output == Output::object ? to_object_ : to_assembly;
+  if (!passes) passes = std::make_unique<Passes>(*machine_, output);
+  passes->bytes.clear();
   try {
-    passes->add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
-    passes->add(llvm::createBasicAAWrapperPass());
-    passes->add(llvm::createScopedNoAliasAAWrapperPass());
-    passes->add(llvm::createEarlyCSEPass());
-    passes->add(llvm::createLICMPass());
-    llvm::MCContext* context = nullptr;
-    const bool unsupported =
-        output == Output::object
-            ? machine.addPassesToEmitMC(*passes, context, stream, true)
-            : machine.addPassesToEmitFile(*passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, true);
-    LATHE_CHECK(!unsupported, "LLVM's target cannot emit code");
-    passes->run(module);
+    passes->manager.run(module);
   } catch (...) {
-    passes.release();
-    abandon_target_machines();
+    to_assembly.release();
+    for (auto& [key, generator] : generators()) generator.release();
+    generators().clear();
     throw;
   }
-  return {buffer.begin(), buffer.end()};
+  return {passes->bytes.begin(), passes->bytes.end()};
+}
+
+CodeGenerator& code_generator(const Device& device) {
+  auto& generator = generators()[device.triple + "/" + device.cpu + "/" + feature_string(device)];
+  if (!generator) generator = std::make_unique<CodeGenerator>(device);
+  return *generator;
 }
 
 }  // namespace lathe::codegen

@@ -17,15 +17,27 @@ std::string base_cpu(const Device& device);
 std::string feature_string(const Device& device);
 TargetTraits traits_of(const Device& device);
 
-/// This thread's TargetMachine for the device.
-llvm::TargetMachine& target_machine(const Device& device);
-/// Drops this thread's TargetMachines: they may be half-used behind a fatal error.
-void abandon_target_machines();
-
 enum class Output { object, assembly };
-/// Cleans the module up and generates code. The module is consumed. `prepare` is what instruments the module, if
-/// anything.
-std::vector<char> generate_code(llvm::Module& module, llvm::TargetMachine& machine, Output output);
+
+/// Turns modules into code for one device, on one thread. It keeps its passes from module to module: setting them up
+/// takes as long as the code of a small kernel.
+class CodeGenerator {
+ public:
+  explicit CodeGenerator(const Device& device);
+  ~CodeGenerator();
+  llvm::TargetMachine& machine() { return *machine_; }
+  /// Cleans the module up and generates code. The module is consumed.
+  std::vector<char> generate(llvm::Module& module, Output output);
+
+ private:
+  struct Passes;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  std::unique_ptr<Passes> to_object_;
+};
+
+/// This thread's CodeGenerator for the device. Behind a fatal error of LLVM's it is dropped, half-used as it may be,
+/// and the next call makes another.
+CodeGenerator& code_generator(const Device& device);
 
 /// Inserts the address sanitizer's checks before every access of functions that have the attribute.
 void instrument_addresses(llvm::Module& module, llvm::TargetMachine& machine);

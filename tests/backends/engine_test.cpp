@@ -56,6 +56,32 @@ TEST(Engine, ReturnsThePagesOfWhatIsUnloaded) {
   EXPECT_EQ(engine.reserved_bytes(), reserved) << "freed addresses are not used again";
 }
 
+// A thread keeps LLVM's passes from kernel to kernel: nothing of one may show in the next.
+TEST(Engine, CompilesTheSameBytesOnAUsedThreadAndOnAFreshOne) {
+  const Device device = host_device();
+  const Func loop = parse_func(
+      "func sums(x: f32[64, 24], y: f32[64], out: f32[64]) stage end {\n"
+      "  parallel for i in [0, 64) {\n"
+      "    assert y[i] > 0.0f32, \"y: index out of range\", i\n"
+      "    out[i] = 0.0f32\n"
+      "    for j in [0, 24) { out[i] = out[i] + sqrt(x[i * 24 + j]) }\n"
+      "  }\n"
+      "}");
+  const auto on_a_fresh_thread = [&](const Func& func) {
+    std::vector<char> bytes;
+    std::thread([&] { bytes = compile_to_object(func, device).bytes; }).join();
+    return bytes;
+  };
+  const std::vector<char> small = on_a_fresh_thread(writes(1)), large = on_a_fresh_thread(loop);
+  std::thread([&] {
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_EQ(compile_to_object(writes(1), device).bytes, small) << "round " << round;
+      EXPECT_EQ(compile_to_object(loop, device).bytes, large) << "round " << round;
+      EXPECT_FALSE(assembly_text(loop, device).empty());
+    }
+  }).join();
+}
+
 TEST(Engine, MapsNoPageWritableAndExecutable) {
   std::vector<std::shared_ptr<LoadedKernel>> kernels;
   for (int i = 0; i < 20; ++i) kernels.push_back(Engine::instance().link(compile_to_object(writes(i), host_device())));
