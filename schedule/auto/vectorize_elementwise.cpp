@@ -17,12 +17,13 @@
 namespace lathe {
 namespace {
 
-/// Vectors in flight: enough to hide the latency of a load or a multiplication chain, few enough for small bodies.
-constexpr std::int64_t vectors_in_flight = 4;
+/// What an iteration covers, in bits and in vectors, so that the loop's own instructions hide behind the stores. Every
+/// copy costs compile time, and the tail has as many: 512-bit vectors run as fast in two copies as in four.
+constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 /// Iterations that copies leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
-/// Beyond this cost the core's own window already overlaps iterations, and every copy costs compile time.
-constexpr double costly_body = 12;
+/// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
+constexpr double costly_body = 8;
 
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
@@ -110,7 +111,9 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     const Expr extent = schedule.node(vector).extent;
     const std::int64_t* constant_extent = as_int(extent);
     if (constant_extent && *constant_extent < 2) return;
-    std::int64_t width = lanes, copies = cost > costly_body ? 1 : vectors_in_flight;
+    const std::int64_t cheap_copies =
+        std::clamp<std::int64_t>(bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
+    std::int64_t width = lanes, copies = cost > costly_body ? 1 : cheap_copies;
     if (constant_extent) {
       while (copies > 1 && width * copies * least_iterations > *constant_extent) copies /= 2;
       if (*constant_extent < width)
