@@ -27,9 +27,11 @@ struct LoopRef {
 /// and the record as they were.
 class Schedule {
  public:
-  explicit Schedule(Func func) : func_(std::move(func)) {}
+  explicit Schedule(Func func) : func_(func), original_(std::move(func)) {}
 
   const Func& func() const { return func_; }
+  /// The Func as it was given.
+  const Func& original() const { return original_; }
 
   /// The block of that name; an InputError that lists those known.
   BlockRef block(const std::string& name) const;
@@ -59,6 +61,7 @@ class Schedule {
 
  private:
   Func func_;
+  Func original_;
   std::vector<std::string> record_;
 };
 

@@ -377,6 +377,7 @@ void bind_jit(nb::module_& module) {
           },
           nb::arg("stage") = "scheduled",
           "The program after `stage`: traced, scheduled, begin .. end, llvm, asm (lathe.stages lists them).")
+      .def_ro("func", &Lowered::func, "The traced program.")
       .def_ro("signature", &Lowered::signature, "What the compiled kernel depends on, one field a line.")
       .def("__repr__", [](const Lowered& lowered) { return fmt::format("<lathe.Lowered {}>", lowered.func->name); });
   module.attr("stages") = nb::cast(text_stages());

@@ -11,6 +11,8 @@ NB_MODULE(_lathe, module) {
   lathe::python::bind_types(module);
   lathe::python::bind_operators(module);
   lathe::python::bind_compute(module);
+  lathe::python::bind_program(module);
+  lathe::python::bind_schedule(module);
   lathe::python::bind_jit(module);
   lathe::python::bind_runtime(module);
 }

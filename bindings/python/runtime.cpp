@@ -6,9 +6,6 @@
 #include "bindings/cli/cli.h"
 #include "bindings/python/bind.h"
 #include "bindings/python/torch_flags.h"
-#include "ir/structural.h"
-#include "ir/text/parse.h"
-#include "ir/text/print.h"
 #include "jit/cache/kernel_cache.h"
 #include "jit/compile.h"
 #include "jit/function.h"
@@ -96,17 +93,6 @@ void bind_runtime(nb::module_& module) {
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     return cli_main(static_cast<int>(argv.size()), argv.data());
   });
-
-  nb::module_ ir = module.def_submodule("ir", "Programs as text.");
-  nb::class_<Func>(ir, "Func", "A program in Lathe's intermediate representation.")
-      .def("__str__", [](const Func& func) { return print(func); })
-      .def("__repr__", [](const Func& func) { return "<lathe.ir.Func " + func->name + ">"; })
-      .def(
-          "__eq__", [](const Func& a, const Func& b) { return equal(a, b); }, "Structural equality.")
-      .def("__eq__", [](const Func&, nb::handle) { return false; })
-      .def("__hash__", [](const Func& func) { return structural_hash(func); })
-      .def_prop_ro("name", [](const Func& func) { return func->name; });
-  ir.def("parse", [](const std::string& text) { return parse_func(text); }, "text"_a, "Reads .tir text.");
 }
 
 }  // namespace lathe::python

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from . import _lathe
 from ._lathe import *  # noqa: F403
-from ._lathe import Error, InternalError, Refusal, ir  # noqa: F401
+from ._lathe import Error, InternalError, Refusal, ir, passes  # noqa: F401
 
 __version__ = _lathe.device_info()["lathe"]
 stages = _lathe.stages

@@ -1,0 +1,302 @@
+#include "schedule/schedule.h"
+
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <fstream>
+#include <iterator>
+
+#include "bindings/python/bind.h"
+#include "bindings/python/convert.h"
+#include "ir/error.h"
+#include "ir/text/print.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_columns.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/recording.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace lathe::python {
+namespace {
+
+/// A handle and the schedule that gave it out: another schedule of the same program refuses it.
+template <class Ref>
+struct Handle {
+  Ref ref;
+  std::uint64_t owner;
+};
+using Loop = Handle<LoopRef>;
+using BlockHandle = Handle<BlockRef>;
+
+class PythonSchedule {
+ public:
+  explicit PythonSchedule(const Func& func) : schedule(func) {}
+
+  Schedule schedule;
+  const std::uint64_t number = ++count_;
+
+  Loop give(const LoopRef& loop) const { return {loop, number}; }
+  BlockHandle give(const BlockRef& block) const { return {block, number}; }
+  const LoopRef& take(const Loop& loop) const {
+    if (loop.owner != number) refuse(fmt::format("loop {}", loop.ref.variable->name));
+    return loop.ref;
+  }
+  const BlockRef& take(const BlockHandle& block) const {
+    if (block.owner != number) refuse(fmt::format("block {}", block.ref.name));
+    return block.ref;
+  }
+  /// A block's handle, or its name.
+  BlockRef take_block(nb::handle block) const {
+    if (const BlockHandle* handle = as_instance<BlockHandle>(block)) return take(*handle);
+    if (nb::isinstance<nb::str>(block)) return schedule.block(nb::cast<std::string>(block));
+    throw InputError(Mistake::type, "a block is given by its handle or its name");
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw InputError(Mistake::value, fmt::format("{} is a handle of another schedule", what));
+  }
+  static inline std::atomic<std::uint64_t> count_ = 0;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// split(loop, 8), or one factor a new loop, outermost first, of which one may be None: as many as it takes.
+std::vector<Loop> split_loop(PythonSchedule& s, const Loop& loop, nb::handle factors) {
+  LoopRef rest = s.take(loop);
+  std::vector<std::optional<std::int64_t>> wanted;
+  if (nb::isinstance<nb::int_>(factors)) {
+    wanted = {std::nullopt, nb::cast<std::int64_t>(factors)};
+  } else {
+    for (const nb::handle factor : factors) {
+      wanted.push_back(factor.is_none() ? std::nullopt : std::optional(nb::cast<std::int64_t>(factor)));
+    }
+  }
+  const auto open = std::count(wanted.begin(), wanted.end(), std::nullopt);
+  if (wanted.size() < 2 || open > 1) {
+    throw InputError(Mistake::value, "split: expected a factor, or at least two of which at most one is None");
+  }
+  Schedule result = s.schedule;
+  const std::int64_t* extent = as_int(result.node(rest).extent);
+  std::int64_t product = 1;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) continue;
+    if (*wanted[i] < 1) {
+      throw InputError(Mistake::value, fmt::format("split: factor {} is not at least 1", *wanted[i]));
+    }
+    product *= *wanted[i];
+  }
+  if (open == 0) {
+    if (!extent || product < *extent) {
+      throw InputError(Mistake::value, fmt::format("split: the factors cover {} iterations, the loop has {}", product,
+                                                   print(result.node(rest).extent)));
+    }
+    wanted[0] = std::nullopt;
+  }
+  std::vector<LoopRef> inner;
+  size_t from = wanted.size();
+  for (; from > 1 && wanted[from - 1]; --from) {
+    auto [outer, last] = split(result, rest, *wanted[from - 1]);
+    rest = outer;
+    inner.push_back(last);
+  }
+  // Factors outside of the open one: each says how many iterations its loop has.
+  std::vector<LoopRef> outer_loops;
+  for (size_t i = 0; i + 1 < from; ++i) {
+    extent = as_int(result.node(rest).extent);
+    if (!extent) throw InputError(Mistake::value, "split: factors outside of None need a constant extent");
+    auto [outer, next] = split(result, rest, std::max<std::int64_t>(1, ceil_div(*extent, *wanted[i])));
+    outer_loops.push_back(outer);
+    rest = next;
+  }
+  outer_loops.push_back(rest);
+  outer_loops.insert(outer_loops.end(), inner.rbegin(), inner.rend());
+  s.schedule = std::move(result);
+  std::vector<Loop> loops;
+  for (const LoopRef& made : outer_loops) loops.push_back(s.give(made));
+  return loops;
+}
+
+void save(const Recording& recording, const std::string& path) {
+  std::ofstream file(path);
+  file << print(recording);
+  file.flush();
+  if (!file) throw InputError(Mistake::value, path + ": cannot be written");
+}
+
+Recording load(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw InputError(Mistake::value, path + ": cannot be opened");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return parse_recording(text, path);
+}
+
+void bind_handles(nb::module_& module) {
+  nb::class_<Loop>(module, "Loop", "A loop of a schedule. Splitting, fusing or moving a loop makes new ones.")
+      .def_prop_ro("name", [](const Loop& loop) { return loop.ref.variable->name; })
+      .def("__eq__", [](const Loop& a, const Loop& b) { return a.ref == b.ref && a.owner == b.owner; })
+      .def("__hash__", [](const Loop& loop) { return reinterpret_cast<std::uintptr_t>(loop.ref.variable.get()); })
+      .def("__repr__", [](const Loop& loop) { return fmt::format("<lathe.Loop {}>", loop.ref.variable->name); });
+  nb::class_<BlockHandle>(module, "Block", "A block of a schedule.")
+      .def_prop_ro("name", [](const BlockHandle& block) { return block.ref.name; })
+      .def("__eq__", [](const BlockHandle& a, const BlockHandle& b) { return a.ref == b.ref && a.owner == b.owner; })
+      .def("__hash__", [](const BlockHandle& block) { return std::hash<std::string>()(block.ref.name); })
+      .def("__repr__", [](const BlockHandle& block) { return fmt::format("<lathe.Block {}>", block.ref.name); });
+  nb::class_<Recording>(module, "Record", "A schedule apart from its program: text that replays on another shape.")
+      .def_static("load", &load, "path"_a)
+      .def_static(
+          "parse", [](const std::string& text) { return parse_recording(text); }, "text"_a)
+      .def("save", &save, "path"_a)
+      .def("__str__", [](const Recording& recording) { return print(recording); })
+      .def("__len__", [](const Recording& recording) { return recording.lines.size(); });
+}
+
+using S = PythonSchedule;
+
+void bind_loops(nb::class_<S>& type) {
+  type.def(
+          "split", &split_loop, "loop"_a, "factors"_a,
+          "Splits a loop: by a factor, or into one loop a factor, outermost first, at most one of them None. Gives the "
+          "new loops. Where the extent is no multiple, the blocks below get a predicate.")
+      .def(
+          "fuse",
+          [](S& s, const Loop& outer, const Loop& inner) {
+            return s.give(fuse(s.schedule, s.take(outer), s.take(inner)));
+          },
+          "outer"_a, "inner"_a, "One loop of two that nest directly.")
+      .def(
+          "reorder",
+          [](S& s, const nb::args& order) {
+            std::vector<LoopRef> loops;
+            for (const nb::handle loop : order) loops.push_back(s.take(nb::cast<const Loop&>(loop)));
+            reorder(s.schedule, loops);
+          },
+          "loops"_a, "Loops of one nest in a new order, outermost first.")
+      .def(
+          "parallel", [](S& s, const Loop& loop, std::int64_t grain) { parallel(s.schedule, s.take(loop), grain); },
+          "loop"_a, "grain"_a = 1, "Iterations run on the threads; `grain` of them at least in a task.")
+      .def(
+          "vectorize", [](S& s, const Loop& loop) { vectorize(s.schedule, s.take(loop)); }, "loop"_a,
+          "Iterations become lanes.")
+      .def(
+          "unroll", [](S& s, const Loop& loop) { unroll(s.schedule, s.take(loop)); }, "loop"_a,
+          "Iterations are written out.")
+      .def(
+          "annotate",
+          [](S& s, const Loop& loop, const std::string& key, std::int64_t value) {
+            annotate(s.schedule, s.take(loop), key, value);
+          },
+          "loop"_a, "key"_a, "value"_a, "Leaves a note on a loop.");
+}
+
+void bind_blocks(nb::class_<S>& type) {
+  type.def(
+          "compute_at",
+          [](S& s, nb::handle block, const Loop& loop) { compute_at(s.schedule, s.take_block(block), s.take(loop)); },
+          "block"_a, "loop"_a, "Moves a producer under a loop of its consumers, for just what they need there.")
+      .def(
+          "compute_inline", [](S& s, nb::handle block) { compute_inline(s.schedule, s.take_block(block)); }, "block"_a,
+          "Puts what a block computes in the place of every load of it.")
+      .def(
+          "cache_read",
+          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
+            return s.give(cache_read(s.schedule, s.take_block(block), buffer, space));
+          },
+          "block"_a, "buffer"_a, "space"_a,
+          "Copies what a block reads of a buffer into a space; gives the copy's block.")
+      .def(
+          "cache_write",
+          [](S& s, nb::handle block, const std::string& space) {
+            return s.give(cache_write(s.schedule, s.take_block(block), space));
+          },
+          "block"_a, "space"_a, "Computes a block into a space and copies from there; gives the copy's block.")
+      .def(
+          "set_space",
+          [](S& s, nb::handle block, const std::string& space) { set_space(s.schedule, s.take_block(block), space); },
+          "block"_a, "space"_a, "Moves what a block writes into another memory space.")
+      .def(
+          "rfactor",
+          [](S& s, nb::handle block, const Loop& loop) {
+            return s.give(rfactor(s.schedule, s.take_block(block), s.take(loop)));
+          },
+          "block"_a, "loop"_a,
+          "Partial results along a reduction loop, combined afterwards; gives the block of partials.")
+      .def(
+          "decompose_reduction",
+          [](S& s, nb::handle block, const Loop& loop) {
+            return s.give(decompose_reduction(s.schedule, s.take_block(block), s.take(loop)));
+          },
+          "block"_a, "loop"_a, "Initializes in a nest of its own before a loop; gives the block that initializes.")
+      .def(
+          "fold_lanes",
+          [](S& s, nb::handle block, std::int64_t lanes) { fold_lanes(s.schedule, s.take_block(block), lanes); },
+          "block"_a, "lanes"_a, "Combines partial results by vectors, then across lanes.")
+      .def(
+          "fold_columns",
+          [](S& s, nb::handle block, const Loop& columns, std::int64_t lanes) {
+            fold_columns(s.schedule, s.take_block(block), s.take(columns), lanes);
+          },
+          "block"_a, "columns"_a, "lanes"_a, "Combines partial results of several columns at once, by transposing.");
+}
+
+}  // namespace
+
+void bind_schedule(nb::module_& module) {
+  bind_handles(module);
+  nb::class_<S> type(module, "Schedule",
+                     "A program being scheduled, primitive by primitive. A refused primitive leaves it as it was.");
+  type.def(nb::init<const Func&>(), "func"_a)
+      .def_prop_ro(
+          "func", [](const S& s) { return s.schedule.func(); }, "The program as it stands.")
+      .def_prop_ro(
+          "record", [](const S& s) { return recording_of(s.schedule); }, "What was applied.")
+      .def(
+          "block", [](const S& s, const std::string& name) { return s.give(s.schedule.block(name)); }, "name"_a)
+      .def_prop_ro(
+          "blocks",
+          [](const S& s) {
+            std::vector<BlockHandle> blocks;
+            for (const BlockRef& block : s.schedule.blocks()) blocks.push_back(s.give(block));
+            return blocks;
+          },
+          "Every block but the root, in program order.")
+      .def(
+          "loops",
+          [](const S& s, nb::handle block) {
+            std::vector<Loop> loops;
+            for (const LoopRef& loop : s.schedule.loops(s.take_block(block))) loops.push_back(s.give(loop));
+            return loops;
+          },
+          "block"_a, "The loops around a block, outermost first.")
+      .def(
+          "extent", [](const S& s, const Loop& loop) { return from_extent(s.schedule.node(s.take(loop)).extent); },
+          "loop"_a)
+      .def(
+          "replay", [](S& s, const Recording& recording) { replay(s.schedule, recording); }, "record"_a,
+          "Applies a record of the same operator, whatever its shape and names; all of it or nothing.")
+      .def("__str__", [](const S& s) { return print(s.schedule.func()); });
+  bind_loops(type);
+  bind_blocks(type);
+}
+
+}  // namespace lathe::python
