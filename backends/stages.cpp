@@ -162,8 +162,13 @@ Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline
     const Stage stage = pipeline.stage_of(name);
     const std::vector<Pass>& passes = pipeline.passes(stage);
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == name; });
-    const auto before = static_cast<Stage>(std::max(0, static_cast<int>(stage) - 1));
-    const Stage reached = std::max(current->stage, pass + 1 == passes.end() ? stage : before);
+    // Behind the last pass of a stage lie also the stages after it that have none.
+    int behind = std::max(0, static_cast<int>(stage) - 1);
+    if (pass + 1 == passes.end()) {
+      for (behind = static_cast<int>(stage); behind < 6 && pipeline.passes(static_cast<Stage>(behind + 1)).empty();)
+        ++behind;
+    }
+    const Stage reached = std::max(current->stage, static_cast<Stage>(behind));
     current = run_pass(*pass, current, device, stage, reached, options);
   }
   return current;

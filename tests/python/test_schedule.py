@@ -1,0 +1,160 @@
+"""Schedules, passes, compilation and interpretation of programs from Python."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+MATMUL = """func {name}(a: f32[{m}, {k}], b: f32[{k}, {n}], c: f32[{m}, {n}]) stage begin {{
+  block root() {{
+    for i in [0, {m}) {{
+      for j in [0, {n}) {{
+        for r in [0, {k}) {{
+          block {block}(space vi in [0, {m}) = i, space vj in [0, {n}) = j, reduce vr in [0, {k}) = r)
+              reads a[vi, vr], b[vr, vj], c[vi, vj]
+              writes c[vi, vj]
+          {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{
+              c[vi, vj] = 0.0f32
+            }}
+            let l: f32 = c[vi, vj]
+            let t: f32 = a[vi, vr] * b[vr, vj]
+            c[vi, vj] = l + t
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def matmul(m, n, k, name="product", block="dot"):
+    return lathe.ir.parse(MATMUL.format(m=m, n=n, k=k, name=name, block=block))
+
+
+def tile(s, block):
+    i, j, r = s.loops(block)
+    io, ii = s.split(i, [None, 4])
+    jo, ji = s.split(j, 8)
+    s.reorder(io, jo, r, ii, ji)
+    s.decompose_reduction(block, r)
+    panel = s.cache_read(block, "b", "global")
+    s.compute_at(panel, jo)
+    return panel
+
+
+def check(func, m, n, k):
+    rng = np.random.default_rng(m * n + k)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    expected = a.astype(np.float64) @ b
+    for run in (lambda *arrays: lathe.interpret(func, arrays), lathe.compile(func)):
+        c = np.full((m, n), np.nan, np.float32)
+        run(a, b, c)
+        np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("m,n,k", [(8, 16, 5), (7, 13, 3), (1, 1, 1)])
+def test_a_scheduled_program_computes_the_same(m, n, k):
+    s = lathe.Schedule(matmul(m, n, k))
+    tile(s, "dot")
+    s.func.verify()
+    check(s.func, m, n, k)
+
+
+def test_split_takes_several_factors():
+    s = lathe.Schedule(matmul(24, 16, 4))
+    i, j, r = s.loops("dot")
+    assert [s.extent(loop) for loop in s.split(i, [2, None, 4])] == [2, 3, 4]
+    assert [s.extent(loop) for loop in s.split(j, [4, 4])] == [4, 4]
+    check(s.func, 24, 16, 4)
+    before = s.func
+    for factors in ([0, None], [None, None], [-1, 4], [2], [3, 1], 0):
+        with pytest.raises((ValueError, lathe.Refusal)):
+            s.split(r, factors)
+        assert s.func == before
+
+
+def test_a_record_replays_on_another_shape_and_other_names(tmp_path):
+    s = lathe.Schedule(matmul(8, 16, 5))
+    tile(s, "dot")
+    path = tmp_path / "tile.sched"
+    s.record.save(path.as_posix())
+    record = lathe.Record.load(path.as_posix())
+    assert str(record) == str(s.record) == str(lathe.Record.parse(str(record)))
+    assert len(record) > 5
+    renamed = matmul(11, 9, 6, name="other", block="accumulate")
+    renamed = lathe.ir.parse(str(renamed).replace("b[", "weights[").replace("b:", "weights:"))
+    again = lathe.Schedule(renamed)
+    again.replay(record)
+    assert "weights" in again.func.buffers and len(again.blocks) == len(s.blocks)
+    check(again.func, 11, 9, 6)
+
+
+def test_a_record_of_another_operator_is_refused(tmp_path):
+    s = lathe.Schedule(matmul(8, 16, 5))
+    tile(s, "dot")
+    other = lathe.Schedule(lathe.ir.parse(MATMUL.format(m=8, n=16, k=5, name="p", block="dot").replace("* b", "- b")))
+    before = other.func
+    with pytest.raises(ValueError, match="the recording is of another operator"):
+        other.replay(s.record)
+    assert other.func == before and len(other.record) == 0
+    with pytest.raises(SyntaxError, match="<text>:1: expected a line that begins with 'operation'"):
+        lathe.Record.parse("nonsense")
+
+
+def test_a_handle_of_another_schedule_is_refused():
+    func = matmul(8, 8, 8)
+    one, two = lathe.Schedule(func), lathe.Schedule(func)
+    loop = one.loops("dot")[0]
+    for use in (lambda: two.split(loop, 2), lambda: two.compute_inline(one.block("dot"))):
+        with pytest.raises(ValueError, match="is a handle of another schedule"):
+            use()
+    one.split(loop, 2)
+    with pytest.raises(ValueError):
+        one.unroll(loop)
+    with pytest.raises(ValueError, match="unknown block 'dott'; did you mean 'dot'"):
+        one.block("dott")
+
+
+def test_passes_run_one_by_one():
+    func = matmul(4, 4, 4)
+    for name in lathe.passes.names:
+        func = getattr(lathe.passes, name)(func)
+    assert func.stage == "end"
+    assert func == lathe.lower(matmul(4, 4, 4))
+    check(func, 4, 4, 4)
+
+
+def test_passes_show_what_became_of_a_buffer():
+    s = lathe.Schedule(matmul(8, 16, 5))
+    tile(s, "dot")
+    func = lathe.lower(s.func, stop_after="tiling")
+    for name in ("lower_blocks", "place_allocations", "compact_buffers"):
+        func = getattr(lathe.passes, name)(func)
+    assert func.buffers["b_global"].shape == (5, 8)
+
+
+def test_scalars_are_given_by_name():
+    func = lathe.ir.parse("""func scale(x: f32[n], n: i64, f: f32, y: f32[n]) stage begin facts { n in [0, 100] } {
+      block root() { for i in [0, n) { block s(space v in [0, n) = i) reads x[v] writes y[v] { y[v] = x[v] * f } } } }""")
+    x, y = np.arange(5, dtype=np.float32), np.empty(5, np.float32)
+    for run in (lathe.compile(func, schedule=True), lambda *arrays, **scalars: lathe.interpret(func, arrays, **scalars)):
+        y[:] = -1
+        run(x, y, n=5, f=2.5)
+        np.testing.assert_array_equal(y, x * np.float32(2.5))
+        with pytest.raises(ValueError, match="scalar f needs a value"):
+            run(x, y, n=5)
+        with pytest.raises(ValueError, match="unknown scalar 'm'"):
+            run(x, y, n=5, f=1.0, m=1)
+
+
+def test_a_traced_function_gives_its_program():
+    f = lathe.jit(lambda x: lathe.exp(x) + 1)
+    x = np.zeros((3, 5), np.float32)
+    s = lathe.Schedule(f.lower(x).func)
+    assert [block.name for block in s.blocks]
+    out = np.empty_like(x)
+    lathe.compile(s.func)(x, out)
+    np.testing.assert_allclose(out, 2)
