@@ -52,6 +52,28 @@ bool is_certain(double exact, double radius) {
   return radius == 0 || (!std::isfinite(exact) && radius < infinity);
 }
 
+bool is_certain_nan(double exact, double radius) {
+  return std::isnan(exact) && radius < infinity;
+}
+
+/// Is it known whether this is NaN, infinite, zero, positive or negative?
+bool is_settled(double exact, double radius) {
+  return is_certain(exact, radius) || std::abs(exact) > radius;
+}
+
+/// A sum that is NaN or infinite. A finite term changes nothing, unless it is large enough for the finite ones to
+/// overflow together.
+Tracked special_sum(DType dtype, double exact, const Tracked& a, const Tracked& b) {
+  const double ra = total_radius(dtype, a), rb = total_radius(dtype, b);
+  const auto finite = [](const Tracked& t) { return std::isfinite(t.magnitude) ? t.magnitude : 0.0; };
+  const double magnitude = finite(a) + finite(b);
+  const bool overflows = std::isfinite(a.exact) && std::isfinite(b.exact);
+  const bool certain =
+      is_certain_nan(a.exact, ra) || is_certain_nan(b.exact, rb) ||
+      (overflows ? ra == 0 && rb == 0 : ra < infinity && rb < infinity && magnitude <= precision(dtype).greatest);
+  return {exact, certain ? 0 : infinity, magnitude, 1};
+}
+
 double apply(UnaryOp op, double x) {
   const Cell in{.d = x};
   Cell out;
@@ -145,14 +167,19 @@ Tracked track(BinaryOp op, DType dtype, const Tracked& a, const Tracked& b) {
   const double x = a.exact, y = b.exact;
   const double result = apply(op, x, y);
   if (op == BinaryOp::add || op == BinaryOp::sub) {
-    if (!std::isfinite(result)) {
-      return special(result, is_certain(x, total_radius(dtype, a)) && is_certain(y, total_radius(dtype, b)));
-    }
+    if (!std::isfinite(result)) return special_sum(dtype, result, a, b);
     return {result, a.radius + b.radius, a.magnitude + b.magnitude, a.count + b.count};
   }
   const double ra = total_radius(dtype, a), rb = total_radius(dtype, b);
+  const bool passes_nan = op == BinaryOp::mul || op == BinaryOp::div || op == BinaryOp::min || op == BinaryOp::max;
+  if (passes_nan && (is_certain_nan(x, ra) || is_certain_nan(y, rb))) return special(result, true);
   if (ra == infinity || rb == infinity) return special(result, false);
-  if (!std::isfinite(result)) return special(result, is_certain(x, ra) && is_certain(y, rb));
+  if (!std::isfinite(result)) {
+    const bool by_signs = (op == BinaryOp::mul && !(std::isfinite(x) && std::isfinite(y))) ||
+                          (op == BinaryOp::div && (std::isinf(x) || (y == 0 && rb == 0)));
+    if (by_signs) return special(result, is_settled(x, ra) && is_settled(y, rb));
+    return special(result, is_certain(x, ra) && is_certain(y, rb));
+  }
   const double ax = std::abs(x), ay = std::abs(y);
   switch (op) {
     case BinaryOp::mul:

@@ -81,6 +81,25 @@ TEST(InterpreterBounds, SpecialValuesThatAreCertain) {
   EXPECT_EQ(bounded(a, {infinity, 2}, x - x).bound.radius, 0);
 }
 
+TEST(InterpreterBounds, RoundedFiniteTermsDoNotMakeANanOrAnInfinityUncertain) {
+  const Buffer a = array("A", f32, {3});
+  const Expr x = load(a, {index(0)}), y = load(a, {index(1)}), z = load(a, {index(2)});
+  const auto radius = [&](double special, const Expr& e) { return bounded(a, {special, 1.1f, 1.3f}, e).bound.radius; };
+  const Expr rounded = y * z, near_zero = y - div(y * z, z);
+  for (const double special : {std::nan(""), infinity}) {
+    EXPECT_EQ(radius(special, x + rounded), 0);
+    EXPECT_EQ(radius(special, rounded + x + rounded), 0);
+    EXPECT_EQ(radius(special, x * rounded), 0);
+    EXPECT_EQ(radius(special, div(x, rounded)), 0);
+  }
+  EXPECT_EQ(radius(std::nan(""), x * near_zero), 0);
+  EXPECT_EQ(radius(infinity, x * near_zero), infinity);  // either sign, or NaN
+  EXPECT_EQ(radius(infinity, div(x, near_zero)), infinity);
+  EXPECT_EQ(radius(std::nan(""), max(x, rounded)), 0);
+  // The finite terms may overflow to -inf before they meet +inf.
+  EXPECT_EQ(bounded(a, {infinity, -3e38f, -2e38f}, x + y + z).bound.radius, infinity);
+}
+
 TEST(InterpreterBounds, ReductionInAnyOrderStaysWithin) {
   // Terms of very different size, summed forward (by the run) and backward (by hand).
   const std::vector<double> terms = {1, 1, 1, 1, 1, 1, 1, 0x1p25, -0x1p25};
