@@ -1,10 +1,12 @@
 #include "tests/memory_harness.h"
 
 #include <fmt/format.h>
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
@@ -14,13 +16,16 @@
 namespace lathe::testing {
 namespace {
 
-/// Reads as a NaN in every float type, and as an unlikely integer.
-constexpr std::byte canary{0xff};
-/// In every second gap byte, so that a store of all ones shows too.
-constexpr std::byte other_canary{0x7f};
+/// The canary of the byte at `address`: a NaN in every float type, and another in the next array, so that a copy out of
+/// one array's gaps into another's shows.
+std::byte canary_at(const std::byte* address, unsigned array) {
+  const bool is_high = reinterpret_cast<std::uintptr_t>(address) % 2 != 0;
+  return std::byte(is_high ? (array % 2 ? 0xff : 0x7f) : 0xf1 + array / 2 % 15);
+}
 
-std::byte canary_at(const std::byte* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % 2 ? canary : other_canary;
+unsigned next_array() {
+  static std::atomic<unsigned> count = 0;
+  return count++;
 }
 
 thread_local sigjmp_buf* landing = nullptr;
@@ -38,7 +43,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-GuardedArray::GuardedArray(Layout layout) : layout_(std::move(layout)) {
+GuardedArray::GuardedArray(Layout layout) : layout_(std::move(layout)), number_(next_array()) {
   const std::int64_t size = layout_.dtype.bytes();
   if (layout_.strides.empty()) {
     layout_.strides.resize(layout_.shape.size());
@@ -79,7 +84,7 @@ GuardedArray::GuardedArray(Layout layout) : layout_(std::move(layout)) {
   data_ = begin_ - lowest * size;
   if (count_ == 0) data_ = begin_;
 
-  for (std::byte* p = low; p != high; ++p) *p = canary_at(p);
+  for (std::byte* p = low; p != high; ++p) *p = canary_at(p, number_);
   is_element_.assign(static_cast<std::size_t>(bytes), false);
   for (std::int64_t k = 0; k < count_; ++k) {
     const std::ptrdiff_t at = element(k) - begin_;
@@ -89,6 +94,7 @@ GuardedArray::GuardedArray(Layout layout) : layout_(std::move(layout)) {
 
 GuardedArray::GuardedArray(GuardedArray&& other) noexcept
     : layout_(std::move(other.layout_)),
+      number_(other.number_),
       mapping_(std::exchange(other.mapping_, nullptr)),
       mapped_(other.mapped_),
       page_(other.page_),
@@ -99,7 +105,9 @@ GuardedArray::GuardedArray(GuardedArray&& other) noexcept
       is_element_(std::move(other.is_element_)) {}
 
 GuardedArray::~GuardedArray() {
-  if (mapping_) munmap(mapping_, mapped_);
+  if (!mapping_) return;
+  poison_gaps(false);  // for whoever gets these addresses next
+  munmap(mapping_, mapped_);
 }
 
 std::byte* GuardedArray::element(std::int64_t k) const {
@@ -111,12 +119,32 @@ std::byte* GuardedArray::element(std::int64_t k) const {
   return data_ + offset * layout_.dtype.bytes();
 }
 
+void GuardedArray::poison_gaps([[maybe_unused]] bool poisoned) const {
+#if defined(__SANITIZE_ADDRESS__)
+  const std::byte* low = mapping_ + page_;
+  const std::byte* high = mapping_ + mapped_ - page_;
+  if (!poisoned) {
+    __asan_unpoison_memory_region(low, static_cast<size_t>(high - low));
+    return;
+  }
+  const auto is_gap = [&](const std::byte* p) {
+    return p < begin_ || p >= end_ || !is_element_[static_cast<std::size_t>(p - begin_)];
+  };
+  for (const std::byte* p = low; p != high;) {
+    const std::byte* first = p;
+    while (p != high && is_gap(p)) ++p;
+    if (p != first) __asan_poison_memory_region(first, static_cast<size_t>(p - first));
+    while (p != high && !is_gap(p)) ++p;
+  }
+#endif
+}
+
 std::string GuardedArray::check() const {
   const std::byte* low = mapping_ + page_;
   const std::byte* high = mapping_ + mapped_ - page_;
   for (const std::byte* p = low; p != high; ++p) {
     if (p >= begin_ && p < end_ && is_element_[static_cast<std::size_t>(p - begin_)]) continue;
-    if (*p == canary_at(p)) continue;
+    if (*p == canary_at(p, number_)) continue;
     if (p < begin_) return fmt::format("a byte {} before the array was overwritten", begin_ - p);
     if (p >= end_) return fmt::format("a byte {} past the array was overwritten", p - end_ + 1);
     return fmt::format("byte {}, in a stride gap, was overwritten", p - begin_);

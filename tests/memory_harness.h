@@ -13,7 +13,7 @@ namespace lathe::testing {
 enum class Against { low, high };
 
 /// An array between two pages that fault when touched. Bytes of its pages that belong to no element (the gaps of its
-/// strides, and what is left of the pages) carry a canary.
+/// strides, and what is left of the pages) carry canaries, others in each array.
 class GuardedArray {
  public:
   struct Layout {
@@ -42,11 +42,16 @@ class GuardedArray {
   /// The address of the k-th element in row-major order.
   std::byte* element(std::int64_t k) const;
 
+  /// From here on the address sanitizer, where the build has it, stops instrumented code at what is no element: gaps,
+  /// and the rest of the pages. Or no longer. In granules of 8 bytes, so that a byte before an element may escape.
+  void poison_gaps(bool poisoned) const;
+
   /// Empty when every canary is whole; else the first one that is not.
   std::string check() const;
 
  private:
   Layout layout_;
+  unsigned number_;  ///< which array this is, in order of construction
   std::byte* mapping_ = nullptr;
   std::size_t mapped_ = 0, page_ = 0;
   std::byte* begin_ = nullptr;

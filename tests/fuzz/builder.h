@@ -22,8 +22,10 @@ class Builder {
   explicit Builder(std::uint64_t seed) : random(seed) {}
 
   Random random;
-  /// Of any tensor. Most programs are small; some are large enough for threads and cache tiles.
+  /// Of any tensor in any run. Most programs are small; some are large enough for threads and cache tiles.
   std::int64_t most_elements = 1500;
+  std::vector<Fact> symbols;                        ///< symbolic extents, if any
+  std::vector<Environment> runs = {Environment()};  ///< their values
   std::vector<Value> pool;
   std::vector<Tensor> inputs;
   std::vector<Parameter> parameters;
@@ -31,10 +33,17 @@ class Builder {
   bool specials = false;     ///< inputs may hold NaN and infinities
   bool bad_indices = false;  ///< indices may reach outside
 
-  std::vector<std::int64_t> shape(int most_rank = 4);
+  /// Gives the program a few symbolic extents, and several runs with values for them.
+  void add_symbols();
+  /// The constant, or now and then a symbol.
+  Expr extent(std::int64_t constant);
+  std::int64_t least(const Expr& extent) const;  ///< over all runs
+  std::int64_t most(const Expr& extent) const;   ///< over all runs
+
+  Shape shape(int most_rank = 4);
   DType dtype();
   DType float_dtype();
-  Value input(DType dtype, std::vector<std::int64_t> shape, Fill fill = {});
+  Value input(DType dtype, Shape shape, Fill fill = {});
   /// One from the pool, or a new input.
   Value operand();
   Value operand_where(const std::function<bool(const Value&)>& wanted, const std::function<Value()>& otherwise);
@@ -51,7 +60,7 @@ class Builder {
   }
 
   void add(const std::string& name, const Tensor& tensor, bool reproducible, bool moved_only = false);
-  bool fits(const std::vector<std::int64_t>& shape) const;
+  bool fits(const Shape& shape) const;
 };
 
 /// One step: an operator of the library with operands and parameters chosen at random. False: nothing suitable this

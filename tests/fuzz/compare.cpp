@@ -1,11 +1,14 @@
 #include "tests/fuzz/compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "ir/interpreter/arithmetic.h"
+#include "ir/text/print.h"
 
 namespace lathe::testing {
 namespace {
@@ -40,13 +43,13 @@ Outcome run_interpreted(const GeneratedProgram& program, const Func& func, bool 
   for (size_t k = 0; k < outcome.arrays.size(); ++k) {
     const GuardedArray& array = outcome.arrays[k];
     const Parameter& p = program.parameters[k];
-    auto* base = static_cast<std::byte*>(array.data()) - p.offset * p.dtype.bytes();
+    auto* base = static_cast<std::byte*>(array.data()) - p.layout.offset * p.dtype.bytes();
     hosts.push_back({base, array.begin(), array.end()});
   }
   InterpreterOptions options;
   options.step_limit = 50'000'000;
   if (with_bounds) options.bounds = &outcome.bounds;
-  outcome.status = interpret(func, hosts, {}, options, &outcome.message);
+  outcome.status = interpret(func, hosts, program.scalars, options, &outcome.message);
   return outcome;
 }
 
@@ -67,6 +70,7 @@ std::string compare(const GeneratedProgram& program, const Outcome& reference, c
     const DType dtype = program.parameters[k].dtype;
     if (failed && !is_input) continue;
     const bool bitwise = is_input || !dtype.is_float() || program.bitwise[k - static_cast<size_t>(program.input_count)];
+    const double scale = bitwise ? 0 : scale_of(reference.bounds[k]);
     for (std::int64_t i = 0; i < given.count(); ++i) {
       const std::byte *a = expected.element(i), *b = given.element(i);
       if (bitwise) {
@@ -77,13 +81,7 @@ std::string compare(const GeneratedProgram& program, const Outcome& reference, c
       const auto unit = static_cast<size_t>((a - expected.begin()) / dtype.bytes());
       const FloatBound bound = reference.bounds[k][unit];
       const double value = interpreter::load_element(dtype, b).d;
-      if (statistics) {
-        ++statistics->elements;
-        if (std::isinf(bound.radius)) ++statistics->unbounded;
-        if (bound.radius > 0 && std::isfinite(bound.radius)) {
-          statistics->worst = std::max(statistics->worst, std::abs(value - bound.exact) / bound.radius);
-        }
-      }
+      if (statistics) statistics->add(bound, value, scale);
       if (!within(bound, value)) {
         return fmt::format("{} ({}), element {}: {}, expected {:.17g} within {:.3g} (interpreted: {})", name,
                            to_string(dtype), i, show(dtype, b), bound.exact, bound.radius, show(dtype, a));
@@ -93,27 +91,18 @@ std::string compare(const GeneratedProgram& program, const Outcome& reference, c
   return {};
 }
 
-std::string describe_bounds(const GeneratedProgram& program, const Outcome& reference) {
-  std::string text;
-  for (size_t k = static_cast<size_t>(program.input_count); k < program.parameters.size(); ++k) {
-    const size_t output = k - static_cast<size_t>(program.input_count);
-    if (!program.parameters[k].dtype.is_float() || program.bitwise[output]) {
-      text += fmt::format(" out{}: bit for bit", output);
-      continue;
-    }
-    double radius = 0;
-    std::int64_t unbounded = 0;
-    for (const FloatBound& bound : reference.bounds[k]) {
-      if (std::isinf(bound.radius)) {
-        ++unbounded;
-      } else {
-        radius = std::max(radius, bound.radius);
-      }
-    }
-    text += fmt::format(" out{}: within {:.3g}", output, radius);
-    if (unbounded) text += fmt::format(" ({} without bound)", unbounded);
+std::string describe(const GeneratedProgram& program, const BoundStatistics& statistics) {
+  const std::vector<Buffer> buffers = buffer_params(program.func);
+  std::string types;
+  for (size_t k = 0; k < buffers.size(); ++k) {
+    if (k == static_cast<size_t>(program.input_count)) types += " ->";
+    std::vector<std::string> extents;
+    for (const Expr& extent : buffers[k]->shape) extents.push_back(print(extent));
+    types += fmt::format(" {}[{}]", to_string(buffers[k]->dtype), fmt::join(extents, ", "));
   }
-  return text;
+  const std::set<std::string> families(program.families.begin(), program.families.end());
+  return fmt::format("seed {}: {} ({}),{}, {} runs: {}", program.seed, fmt::join(families, ", "),
+                     fmt::join(program.operators, ", "), types, program.runs.size(), statistics.text());
 }
 
 }  // namespace lathe::testing

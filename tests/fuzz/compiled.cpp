@@ -1,10 +1,10 @@
 #include "tests/fuzz/compiled.h"
 
 #include <fmt/format.h>
+#include <sanitizer/common_interface_defs.h>
 
 #include <algorithm>
 
-#include "backends/llvm/emit.h"
 #include "ir/abi.h"
 #include "jit/engine/engine.h"
 
@@ -23,6 +23,15 @@ std::int32_t run_backwards(LatheContext*, std::int64_t n, std::int64_t grain, La
     if (status != LATHE_OK) return status;
   }
   return LATHE_OK;
+}
+
+/// The sanitizer ends the process: which program it was then goes to stderr behind its report.
+void name_on_death([[maybe_unused]] std::string name) {
+#if defined(__SANITIZE_ADDRESS__)
+  static std::string current;
+  current = std::move(name);
+  __sanitizer_set_death_callback([] { fmt::print(stderr, "in {}\n", current); });
+#endif
 }
 
 }  // namespace
@@ -48,7 +57,7 @@ Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& com
   std::vector<void*> pointers;
   for (size_t k = 0; k < outcome.arrays.size(); ++k) {
     const Parameter& p = program.parameters[k];
-    pointers.push_back(static_cast<std::byte*>(outcome.arrays[k].data()) - p.offset * p.dtype.bytes());
+    pointers.push_back(static_cast<std::byte*>(outcome.arrays[k].data()) - p.layout.offset * p.dtype.bytes());
   }
   const std::int64_t stride = (compiled.worker_bytes + 63) / 64 * 64;
   const GuardedArray shared = guarded_bytes(compiled.shared_bytes, against),
@@ -60,7 +69,16 @@ Outcome run_compiled(const GeneratedProgram& program, const CompiledProgram& com
   context.shared_workspace = shared.begin();
   context.worker_workspace = own.begin();
   context.worker_stride = stride;
-  const void* fault = fault_of([&] { outcome.status = compiled.code->entry()(&context, pointers.data(), nullptr); });
+  const auto poison = [&](bool poisoned) {
+    for (const GuardedArray& array : outcome.arrays) array.poison_gaps(poisoned);
+    shared.poison_gaps(poisoned);
+    own.poison_gaps(poisoned);
+  };
+  name_on_death(fmt::format("{} run {}", program.func->name, program.run));
+  poison(true);
+  const void* fault =
+      fault_of([&] { outcome.status = compiled.code->entry()(&context, pointers.data(), program.scalars.data()); });
+  poison(false);
   if (context.error.message) outcome.message = context.error.message;
   if (fault) {
     outcome.status = -1;

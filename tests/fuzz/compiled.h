@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "backends/llvm/emit.h"
 #include "ir/device.h"
 #include "tests/fuzz/compare.h"
 
@@ -16,8 +17,9 @@ struct CompiledProgram {
   std::int64_t shared_bytes = 0, worker_bytes = 0;
 };
 
-/// `end`: the program lowered to stage end.
-CompiledProgram compile_program(const Func& end, const Device& device, bool address_sanitizer = false);
+/// `end`: the program lowered to stage end. Instrumented for the address sanitizer where this build is, as a caller's
+/// kernels are.
+CompiledProgram compile_program(const Func& end, const Device& device, bool address_sanitizer = host_address_sanitizer);
 
 /// Runs it once on the caller's own memory; it must need no workspace.
 std::int32_t run_on(const CompiledProgram& compiled, void* const* pointers);

@@ -23,6 +23,8 @@ class Coverage {
   std::vector<std::string> missing(const std::vector<std::string>& prefixes = {}) const;
 
  private:
+  void add_run(const GeneratedProgram& program);
+
   std::map<std::string, std::int64_t> rows_;
 };
 

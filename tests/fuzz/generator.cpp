@@ -14,60 +14,50 @@
 namespace lathe::testing {
 namespace {
 
-/// Lays a parameter out in some way that a caller's array may lie: dense, with gaps, transposed, reversed, and for
-/// inputs broadcast along a dimension.
-void choose_layout(Random& random, bool is_input, Parameter* p) {
-  const size_t rank = p->shape.size();
-  std::vector<size_t> order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  const bool plain = random.chance(55);
-  if (!plain && random.chance(40)) {
-    for (size_t d = rank; d-- > 1;)
-      std::swap(order[d], order[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(d)))]);
+std::vector<Extents> shapes_in_runs(const GeneratedProgram& program, const Parameter& parameter) {
+  std::vector<Extents> shapes;
+  for (const Environment& run : program.runs) {
+    Extents shape;
+    for (const Expr& extent : parameter.extents) shape.push_back(evaluate(extent, run).value());
+    shapes.push_back(std::move(shape));
   }
-  p->strides.assign(rank, 0);
-  std::int64_t stride = 1;
-  for (size_t k = rank; k-- > 0;) {
-    const size_t d = order[k];
-    if (!plain && random.chance(25)) stride *= 2;
-    p->strides[d] = stride;
-    stride *= std::max<std::int64_t>(p->shape[d], 1);
-    if (!plain && random.chance(20)) stride += random.between(1, 3);
-  }
-  if (plain) return;
-  p->dense = false;
-  for (size_t d = 0; d < rank; ++d) {
-    if (random.chance(15)) p->strides[d] = -p->strides[d];
-    if (is_input && random.chance(12)) p->strides[d] = 0;
-  }
-  if (random.chance(25)) p->offset = random.between(1, 40);
+  return shapes;
 }
 
-/// The Func with its parameters laid out as `parameters` say.
-Func lay_out(const Func& func, const std::vector<Parameter>& parameters) {
+/// Lays the parameters of a traced Func out as they say, and lists its scalar parameters. `symbols`: what is known of
+/// the extents.
+Func lay_out_parameters(GeneratedProgram* program, const Func& func, const std::vector<Fact>& symbols) {
   BufferMap map;
-  std::vector<Param> params;
+  std::vector<Param> params, strides;
+  std::vector<ScalarSource> stride_sources;
   size_t next = 0;
   for (const Param& param : func->params) {
     const Buffer* buffer = std::get_if<Buffer>(&param);
     if (!buffer) {
       params.push_back(param);
+      program->scalar_sources.push_back({std::get<VarRef>(param)});
       continue;
     }
-    const Parameter& p = parameters[next++];
-    if (p.dense) {
-      params.push_back(param);
-      continue;
+    const Parameter& p = program->parameters[next];
+    std::vector<VarRef> variables;
+    const Buffer laid_out = lay_out(*buffer, p.layout, shapes_in_runs(*program, p), &variables);
+    for (size_t d = 0; d < variables.size(); ++d) {
+      if (!variables[d]) continue;
+      strides.emplace_back(variables[d]);
+      stride_sources.push_back({nullptr, next, d});
     }
-    std::vector<Expr> strides;
-    for (const std::int64_t stride : p.strides) strides.push_back(index(stride));
-    const BufferNode& old = **buffer;
-    const Buffer laid_out =
-        BufferNode::make(old.name, old.dtype, old.shape, old.space, strides, p.offset ? index(p.offset) : Expr());
     map[buffer->get()] = laid_out;
-    params.push_back(laid_out);
+    params.emplace_back(laid_out);
+    ++next;
   }
-  return FuncNode::make(func->name, params, replace_buffers(func->body, map), func->facts, func->attrs, func->stage);
+  params.insert(params.end(), strides.begin(), strides.end());
+  program->scalar_sources.insert(program->scalar_sources.end(), stride_sources.begin(), stride_sources.end());
+  std::vector<Fact> facts;
+  for (const Fact& fact : func->facts) {
+    facts.push_back(*std::find_if(symbols.begin(), symbols.end(),
+                                  [&](const Fact& symbol) { return symbol.variable == fact.variable; }));
+  }
+  return FuncNode::make(func->name, params, replace_buffers(func->body, map), facts, func->attrs, func->stage);
 }
 
 double random_float(Random& random, const Fill& fill) {
@@ -116,20 +106,28 @@ GeneratedProgram generate(std::uint64_t seed) {
   Builder builder(seed);
   Random& random = builder.random;
   builder.specials = random.chance(12);
-  builder.bad_indices = random.chance(35);
+  builder.bad_indices = random.chance(15);
   const bool large = random.chance(4);
   if (large) builder.most_elements = 60000;
+  if (random.chance(25)) builder.add_symbols();
   static const std::vector<std::string> families = {"elementwise", "reduction", "contraction", "view"};
   std::map<std::string, std::vector<const Step*>> steps;
-  for (const Step& step : all_steps()) steps[step.family].push_back(&step);
+  std::vector<const Step*> gathers;
+  for (const Step& step : all_steps()) {
+    steps[step.family].push_back(&step);
+    if (step.name.starts_with("take")) gathers.push_back(&step);
+  }
   // One family gives a program its character; half of the programs mix them all.
   const bool mixed = random.chance(50);
   const std::string family = random.pick(families);
   const auto length = static_cast<size_t>(random.between(1, large ? 3 : 6));
-  for (int attempt = 0; builder.used.size() < length && attempt < 40; ++attempt) {
-    random.pick(steps[mixed || random.chance(30) ? random.pick(families) : family])->apply(builder);
-  }
   GeneratedProgram program;
+  for (int attempt = 0; builder.used.size() < length && attempt < 40; ++attempt) {
+    const Step& step = *random.pick(builder.bad_indices && random.chance(20) ? gathers
+                                    : mixed || random.chance(30)             ? steps[random.pick(families)]
+                                                                             : steps[family]);
+    if (step.apply(builder)) program.families.push_back(step.family);
+  }
   program.seed = seed;
   program.bad_indices = builder.bad_indices;
   std::vector<Tensor> outputs;
@@ -153,23 +151,41 @@ GeneratedProgram generate(std::uint64_t seed) {
   for (const Tensor& output : outputs) {
     Parameter parameter;
     parameter.dtype = output.dtype();
-    parameter.shape = output.static_shape();
+    parameter.extents = output.shape();
     program.parameters.push_back(std::move(parameter));
   }
   for (size_t k = 0; k < program.parameters.size(); ++k) {
-    choose_layout(random, k < builder.inputs.size(), &program.parameters[k]);
+    Parameter& p = program.parameters[k];
+    p.layout = choose_layout(random, k < builder.inputs.size(), p.dtype, p.extents.size());
   }
   program.operators = builder.used;
-  program.func = lay_out(make_func(fmt::format("program_{}", seed), builder.inputs, outputs), program.parameters);
+  program.runs = builder.runs;
+  const Func traced = make_func(fmt::format("program_{}", seed), builder.inputs, outputs);
+  program.func = lay_out_parameters(&program, traced, builder.symbols);
+  return with_run(std::move(program), 0);
+}
+
+GeneratedProgram with_run(GeneratedProgram program, size_t k) {
+  program.run = k;
+  for (Parameter& p : program.parameters) {
+    const std::vector<Extents> shapes = shapes_in_runs(program, p);
+    p.shape = shapes[k];
+    p.strides = strides_for(p.layout, shapes, k);
+  }
+  program.scalars.clear();
+  for (const ScalarSource& source : program.scalar_sources) {
+    program.scalars.push_back(source.symbol ? program.runs[k].at(source.symbol.get())
+                                            : program.parameters[source.parameter].strides[source.dimension]);
+  }
   return program;
 }
 
 std::vector<GuardedArray> make_arrays(const GeneratedProgram& program, Against against) {
   std::vector<GuardedArray> arrays;
-  Random random(program.seed ^ 0x5eed);
+  Random random(program.seed ^ 0x5eed ^ (program.run << 32));
   for (size_t k = 0; k < program.parameters.size(); ++k) {
     const Parameter& p = program.parameters[k];
-    arrays.emplace_back(GuardedArray::Layout{p.dtype, p.shape, p.strides, against});
+    arrays.emplace_back(GuardedArray::Layout{p.dtype, p.shape, p.strides, against, p.layout.misalignment});
     if (k < static_cast<size_t>(program.input_count)) fill_array(random, p.fill, arrays.back());
   }
   return arrays;

@@ -21,6 +21,14 @@ std::string joined(const std::vector<std::string>& list) {
   return fmt::format("{}", fmt::join(list, ", "));
 }
 
+TEST(Random, NeighbouringSeedsShareNoNumber) {
+  std::set<std::uint64_t> numbers;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    for (int k = 0; k < 100; ++k) EXPECT_TRUE(numbers.insert(random.bits()).second) << "seed " << seed;
+  }
+}
+
 TEST(Generator, KnowsEveryOperatorOfTheLibrary) {
   std::set<std::string> steps;
   for (const Step& step : all_steps()) steps.insert(step.name);
@@ -82,29 +90,34 @@ TEST(Fuzz, TracedProgramsComeBackFromText) {
 
 TEST(Fuzz, InterpretedProgramsStayWithinTheirOwnBounds) {
   const Seeds range = seeds(600);
-  BoundStatistics statistics;
+  BoundSummary summary;
   int stopped = 0;
   for (std::uint64_t seed = range.first; seed < range.last; ++seed) {
-    const GeneratedProgram program = generate(seed);
-    Outcome outcome;
-    try {
-      outcome = run_interpreted(program, program.func, true);
-    } catch (const Error& error) {
-      FAIL() << "seed " << seed << ": " << error.what() << "\n" << print(program.func);
+    const GeneratedProgram first = generate(seed);
+    BoundStatistics statistics;
+    for (size_t k = 0; k < first.runs.size(); ++k) {
+      const GeneratedProgram program = with_run(first, k);
+      const std::string name = fmt::format("seed {} run {}", seed, k);
+      Outcome outcome;
+      try {
+        outcome = run_interpreted(program, program.func, true);
+      } catch (const Error& error) {
+        FAIL() << name << ": " << error.what() << "\n" << print(program.func);
+      }
+      if (!program.bad_indices) {
+        ASSERT_EQ(outcome.status, 0) << name << ": " << outcome.message;
+      }
+      stopped += outcome.status != 0;
+      ASSERT_EQ(compare(program, outcome, outcome, &statistics), "") << name << "\n" << print(program.func);
     }
-    if (!program.bad_indices) {
-      ASSERT_EQ(outcome.status, 0) << "seed " << seed << ": " << outcome.message;
-    }
-    stopped += outcome.status != 0;
-    ASSERT_EQ(compare(program, outcome, outcome, &statistics), "") << "seed " << seed << "\n" << print(program.func);
+    summary.add(statistics);
   }
   // A bound that accepts anything tests nothing: few elements may lack one.
   if (!range.chosen) {
     EXPECT_GT(stopped, 0) << "no index out of range was met";
-    EXPECT_LT(statistics.unbounded, statistics.elements / 20) << statistics.elements;
+    EXPECT_LT(summary.elements().unbounded, summary.elements().elements / 20);
   }
-  fmt::print("{} float elements, {} without bound, worst error {:.2f} of its bound\n", statistics.elements,
-             statistics.unbounded, statistics.worst);
+  fmt::print("{} programs: {}\n", range.last - range.first, summary.text());
 }
 
 }  // namespace

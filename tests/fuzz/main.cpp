@@ -11,6 +11,7 @@ namespace lathe::testing {
 namespace {
 
 std::optional<Seeds> chosen_seeds;
+bool is_verbose = false;
 
 std::optional<Seeds> parse(const char* text) {
   char* end = nullptr;
@@ -30,12 +31,18 @@ Seeds seeds(std::uint64_t count) {
   return chosen_seeds ? *chosen_seeds : Seeds{0, count};
 }
 
+bool verbose() {
+  return is_verbose;
+}
+
 }  // namespace lathe::testing
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const char* text = std::getenv("LATHE_FUZZ_SEEDS");
+  lathe::testing::is_verbose = std::getenv("LATHE_FUZZ_VERBOSE") != nullptr;
   for (int k = 1; k < argc; ++k) {
+    if (std::strcmp(argv[k], "--verbose") == 0) lathe::testing::is_verbose = true;
     if (std::strcmp(argv[k], "--seeds") == 0 && k + 1 < argc) text = argv[++k];
   }
   if (text) {

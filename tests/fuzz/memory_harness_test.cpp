@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 namespace lathe::testing {
@@ -57,6 +58,13 @@ TEST(MemoryHarness, WritesIntoStrideGapsAreSeen) {
   EXPECT_EQ(array.check(), "");
   put(array.begin() + 5);
   EXPECT_EQ(array.check(), "byte 5, in a stride gap, was overwritten");
+}
+
+TEST(MemoryHarness, CopyFromGapToGapIsSeen) {
+  GuardedArray from({i16, {3, 2}, {4, 1}, Against::high}), to({i16, {3, 2}, {4, 1}, Against::high});
+  std::memcpy(to.begin(), from.begin(), static_cast<size_t>(from.end() - from.begin()));
+  EXPECT_TRUE(to.check().ends_with("in a stride gap, was overwritten")) << to.check();
+  EXPECT_TRUE(std::isnan(*reinterpret_cast<const float*>(from.begin() + 4)));
 }
 
 TEST(MemoryHarness, NegativeAndZeroStrides) {

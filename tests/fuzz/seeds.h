@@ -11,4 +11,7 @@ struct Seeds {
 };
 Seeds seeds(std::uint64_t count);
 
+/// `test_fuzz --verbose`, or LATHE_FUZZ_VERBOSE in the environment: a line for each program, with its bound.
+bool verbose();
+
 }  // namespace lathe::testing

@@ -1,6 +1,7 @@
 #include "tests/fuzz/stages.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/cpu/cpu.h"
 #include "backends/stages.h"
@@ -37,8 +38,9 @@ std::string report(const GeneratedProgram& program, const std::string& form, con
                    const Func& func) {
   std::string operators;
   for (const std::string& name : program.operators) operators += " " + name;
-  return fmt::format("seed {} {}: {}\noperators:{}\ntraced:\n{}\n{}:\n{}", program.seed, form, what, operators,
-                     print(program.func), form, print(func));
+  return fmt::format("seed {} run {} {}: {}\noperators:{}\nscalars: {}\ntraced:\n{}\n{}:\n{}", program.seed,
+                     program.run, form, what, operators, fmt::join(program.scalars, ", "), print(program.func), form,
+                     print(func));
 }
 
 }  // namespace lathe::testing

@@ -31,7 +31,7 @@ std::optional<Tensor> try_dtypes(Builder& b, const Value& x, F f, Value* operand
   std::vector<DType> candidates = {x.tensor.dtype(), b.float_dtype(), b.random.chance(50) ? i32 : u8, boolean};
   for (const DType dtype : candidates) {
     Value value = x;
-    if (dtype != x.tensor.dtype()) value = b.input(dtype, x.tensor.static_shape());
+    if (dtype != x.tensor.dtype()) value = b.input(dtype, x.tensor.shape());
     try {
       const Tensor result = f(value.tensor);
       *operand = value;
@@ -77,7 +77,7 @@ Step binary_step(const ops::Operator& op, ops::BinaryOperator f) {
             const auto with_partner = [&](const Tensor& a) {
               const size_t inputs = b.inputs.size(), pool = b.pool.size();
               other = b.partner({a, true, true}, fill);
-              if (jumping.count(name) && !other.reproducible) other = b.input(a.dtype(), a.static_shape(), fill);
+              if (jumping.count(name) && !other.reproducible) other = b.input(a.dtype(), a.shape(), fill);
               try {
                 return b.random.chance(80) ? f(a, other.tensor) : f(other.tensor, a);
               } catch (const InputError&) {
@@ -132,7 +132,7 @@ bool bitwise_shift(Builder& b, const std::string& name, ops::BinaryOperator f) {
       b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
                       [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, u64}), b.shape()); });
   const std::int64_t low = x.tensor.dtype().is_unsigned() ? 0 : -2;
-  const Value count = b.input(x.tensor.dtype(), x.tensor.static_shape(), {Fill::Kind::index, low, 66});
+  const Value count = b.input(x.tensor.dtype(), x.tensor.shape(), {Fill::Kind::index, low, 66});
   b.add(name, f(x.tensor, count.tensor), true);
   return true;
 }
@@ -141,7 +141,7 @@ bool integer_power(Builder& b) {
   const Value x =
       b.operand_where([](const Value& v) { return v.tensor.dtype().is_integer(); },
                       [&] { return b.input(b.random.pick(std::vector<DType>{i8, i32, u16, i64}), b.shape()); });
-  const Value exponent = b.input(x.tensor.dtype(), x.tensor.static_shape(), {Fill::Kind::index, 0, 9});
+  const Value exponent = b.input(x.tensor.dtype(), x.tensor.shape(), {Fill::Kind::index, 0, 9});
   b.add("pow", ops::pow(x.tensor, exponent.tensor), x.reproducible);
   return true;
 }

@@ -17,8 +17,8 @@ ops::Axes some_axes(Builder& b, const Value& x) {
 }
 
 bool has_elements(const Value& x) {
-  for (const std::int64_t extent : x.tensor.static_shape()) {
-    if (extent == 0) return false;
+  for (const Expr& extent : x.tensor.shape()) {
+    if (is_int(extent, 0)) return false;
   }
   return true;
 }
@@ -32,8 +32,8 @@ Value a_float(Builder& b, int least_rank = 0) {
   return b.operand_where(
       [&](const Value& v) { return v.tensor.dtype().is_float() && v.tensor.rank() >= static_cast<size_t>(least_rank); },
       [&] {
-        std::vector<std::int64_t> shape = b.shape();
-        while (shape.size() < static_cast<size_t>(least_rank)) shape.push_back(3);
+        Shape shape = b.shape();
+        while (shape.size() < static_cast<size_t>(least_rank)) shape.push_back(b.extent(3));
         return b.input(b.float_dtype(), shape);
       });
 }
@@ -94,7 +94,7 @@ Step along_axis(const std::string& name, Tensor (*f)(const Tensor&, std::int64_t
 
 bool norm(Builder& b, bool layer) {
   const Value x = a_float(b, 1);
-  const std::vector<std::int64_t> last = {x.tensor.static_shape().back()};
+  const Shape last = {x.tensor.shape().back()};
   std::optional<Tensor> weight, bias;
   if (b.random.chance(60)) weight = b.input(x.tensor.dtype(), last).tensor;
   if (layer && b.random.chance(60)) bias = b.input(x.tensor.dtype(), last).tensor;
@@ -112,14 +112,14 @@ bool matmul(Builder& b) {
   static const std::vector<std::int64_t> extents = {0, 1, 2, 3, 5, 8, 9, 16, 17, 19, 32, 33};
   // Large ones are cut into tiles and dealt to threads.
   const std::int64_t scale = b.most_elements > 1500 ? b.random.between(2, 5) : 1;
-  const std::int64_t m = b.random.pick(extents) * scale, k = b.random.pick(extents) * scale,
-                     n = b.random.pick(extents) * scale;
-  std::vector<std::int64_t> left = {m, k}, right = {k, n};
-  if (b.random.chance(25)) left.insert(left.begin(), b.random.between(1, 3));
-  if (b.random.chance(25)) right.insert(right.begin(), left.size() == 3 && b.random.chance(60) ? left[0] : 1);
+  const auto extent = [&] { return b.extent(b.random.pick(extents) * scale); };
+  const Expr m = extent(), k = extent(), n = extent();
+  Shape left = {m, k}, right = {k, n};
+  if (b.random.chance(25)) left.insert(left.begin(), b.extent(b.random.between(1, 3)));
+  if (b.random.chance(25)) right.insert(right.begin(), left.size() == 3 && b.random.chance(60) ? left[0] : index(1));
   if (b.random.chance(12)) left = {k};
   if (b.random.chance(12)) right = {k};
-  const auto operand = [&](std::vector<std::int64_t> shape) {
+  const auto operand = [&](Shape shape) {
     if (shape.size() < 2 || b.random.chance(60)) return b.input(dtype, shape);
     // Read in place through a transposed view.
     std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
@@ -134,8 +134,8 @@ bool matmul(Builder& b) {
 }
 
 bool vecdot(Builder& b) {
-  std::vector<std::int64_t> shape = b.shape(3);
-  if (shape.empty()) shape.push_back(11);
+  Shape shape = b.shape(3);
+  if (shape.empty()) shape.push_back(b.extent(11));
   const DType dtype = contraction_dtype(b);
   const Value x = b.input(dtype, shape), y = b.input(dtype, shape);
   b.add("vecdot", ops::vecdot(x.tensor, y.tensor, b.axis(x)), !dtype.is_float());
@@ -144,7 +144,8 @@ bool vecdot(Builder& b) {
 
 bool outer(Builder& b) {
   const DType dtype = contraction_dtype(b);
-  const Value x = b.input(dtype, {b.random.between(0, 30)}), y = b.input(dtype, {b.random.between(1, 30)});
+  const Value x = b.input(dtype, {b.extent(b.random.between(0, 30))}),
+              y = b.input(dtype, {b.extent(b.random.between(1, 30))});
   b.add("outer", ops::outer(x.tensor, y.tensor), true);
   return true;
 }
@@ -152,14 +153,14 @@ bool outer(Builder& b) {
 bool einsum(Builder& b) {
   struct Case {
     const char* equation;
-    std::vector<std::int64_t> left, right;
+    Shape left, right;
   };
-  const std::int64_t m = b.random.between(1, 17), n = b.random.between(1, 9), k = b.random.between(0, 12),
-                     h = b.random.between(1, 3);
+  const Expr m = b.extent(b.random.between(1, 17)), n = b.extent(b.random.between(1, 9)),
+             k = b.extent(b.random.between(0, 12)), h = b.extent(b.random.between(1, 3)), two = index(2);
   const std::vector<Case> cases = {{"ij,jk->ik", {m, k}, {k, n}},
                                    {"ij,kj->ki", {m, k}, {n, k}},
                                    {"bij,bjk->bik", {h, m, k}, {h, k, n}},
-                                   {"bihd,bjhd->bhij", {2, m, h, k}, {2, n, h, k}},
+                                   {"bihd,bjhd->bhij", {two, m, h, k}, {two, n, h, k}},
                                    {"ii,i->i", {n, n}, {n}},
                                    {"ij,ij->", {m, n}, {m, n}},
                                    {"i,j->ji", {m}, {n}},

@@ -12,8 +12,8 @@ using Extents = std::vector<std::int64_t>;
 Value ranked(Builder& b, size_t least) {
   return b.operand_where([&](const Value& v) { return v.tensor.rank() >= least; },
                          [&] {
-                           Extents shape = b.shape();
-                           while (shape.size() < least) shape.push_back(b.random.between(1, 6));
+                           Shape shape = b.shape();
+                           while (shape.size() < least) shape.push_back(b.extent(b.random.between(1, 6)));
                            return b.input(b.dtype(), shape);
                          });
 }
@@ -22,8 +22,44 @@ void moved(Builder& b, const std::string& name, const Value& x, const Tensor& re
   b.add(name, result, x.reproducible, x.moved_only);
 }
 
+/// Neighbouring dimensions joined, or a constant one cut in two: what symbolic shapes allow.
+bool reshape_dimension(Builder& b, const Value& x) {
+  Shape shape = x.tensor.shape();
+  if (std::any_of(shape.begin(), shape.end(), [](const Expr& e) { return is_int(e, 0); })) return false;
+  const auto d = static_cast<std::ptrdiff_t>(b.random.between(0, static_cast<std::int64_t>(shape.size()) - 1));
+  const std::int64_t* constant = as_int(shape[static_cast<size_t>(d)]);
+  if (b.random.chance(20)) {
+    shape = {index(-1)};
+  } else if (constant && *constant > 0) {
+    std::int64_t factor = b.random.between(1, *constant);
+    while (*constant % factor != 0) --factor;
+    shape[static_cast<size_t>(d)] = index(factor);
+    shape.insert(shape.begin() + d + b.random.between(0, 1),
+                 b.random.chance(50) ? index(-1) : index(*constant / factor));
+  } else if (d > 0) {
+    shape[static_cast<size_t>(d)] = shape[static_cast<size_t>(d - 1)] * shape[static_cast<size_t>(d)];
+    shape.erase(shape.begin() + d - 1);
+  }
+  moved(b, "reshape", x, ops::reshape_to(x.tensor, shape));
+  return true;
+}
+
+bool is_static(const Value& x) {
+  return std::all_of(x.tensor.shape().begin(), x.tensor.shape().end(), [](const Expr& e) { return as_int(e); });
+}
+
+/// The dimension that `axis`, perhaps negative, means.
+size_t place_of(const Value& x, std::int64_t axis) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(x.tensor.rank()) : axis);
+}
+
+const Expr& extent_of(const Value& x, std::int64_t axis) {
+  return x.tensor.shape()[place_of(x, axis)];
+}
+
 bool reshape(Builder& b) {
   const Value x = b.operand();
+  if (!is_static(x)) return reshape_dimension(b, x);
   Extents shape = x.tensor.static_shape();
   const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   // The extents' prime factors, dealt out anew.
@@ -65,25 +101,25 @@ bool expand_dims(Builder& b) {
 
 bool squeeze(Builder& b) {
   const auto first_one = [](const Value& v) {
-    const Extents shape = v.tensor.static_shape();
-    return std::find(shape.begin(), shape.end(), 1) - shape.begin();
+    const Shape& shape = v.tensor.shape();
+    return std::find_if(shape.begin(), shape.end(), [](const Expr& e) { return is_int(e, 1); }) - shape.begin();
   };
   const Value x =
       b.operand_where([&](const Value& v) { return first_one(v) < static_cast<std::int64_t>(v.tensor.rank()); },
-                      [&] { return b.input(b.dtype(), {b.random.between(1, 9), 1, 3}); });
+                      [&] { return b.input(b.dtype(), {b.extent(b.random.between(1, 9)), index(1), index(3)}); });
   moved(b, "squeeze", x, ops::squeeze(x.tensor, {first_one(x)}));
   return true;
 }
 
 bool broadcast_to(Builder& b) {
   const Value x = b.operand();
-  Extents shape = x.tensor.static_shape();
-  for (std::int64_t& extent : shape) {
-    if (extent == 1) extent = b.random.between(1, 4);
+  Shape shape = x.tensor.shape();
+  for (Expr& extent : shape) {
+    if (is_int(extent, 1)) extent = b.extent(b.random.between(1, 4));
   }
-  if (shape.size() < 4) shape.insert(shape.begin(), b.random.between(1, 3));
+  if (shape.size() < 4) shape.insert(shape.begin(), b.extent(b.random.between(1, 3)));
   if (!b.fits(shape)) return false;
-  moved(b, "broadcast_to", x, ops::broadcast_to(x.tensor, ops::make_shape(shape)));
+  moved(b, "broadcast_to", x, ops::broadcast_to(x.tensor, shape));
   return true;
 }
 
@@ -96,9 +132,14 @@ bool flip(Builder& b) {
 bool getitem(Builder& b) {
   const Value x = ranked(b, 1);
   std::vector<ops::Subscript> subscripts;
-  const Extents shape = x.tensor.static_shape();
-  for (const std::int64_t extent : shape) {
-    if (extent > 0 && b.random.chance(20)) {
+  for (const Expr& symbolic : x.tensor.shape()) {
+    const std::int64_t* constant = as_int(symbolic);
+    const std::int64_t extent = constant ? *constant : 0;
+    if (!constant) {
+      ops::Slice whole;
+      whole.step = b.random.chance(50) ? 1 : -1;
+      subscripts.push_back(whole);
+    } else if (extent > 0 && b.random.chance(20)) {
       subscripts.push_back(b.random.between(-extent, extent - 1));
     } else {
       ops::Slice slice;
@@ -117,7 +158,9 @@ bool getitem(Builder& b) {
   return true;
 }
 
-Value indices_for(Builder& b, std::int64_t extent, const Extents& shape) {
+/// Within the least extent that a run has.
+Value indices_for(Builder& b, const Expr& symbolic, const Shape& shape) {
+  const std::int64_t extent = b.least(symbolic);
   const DType dtype = b.random.pick(std::vector<DType>{i64, i64, i32, i16, u8});
   const std::int64_t beyond = b.bad_indices && b.random.chance(70) ? 2 : 0;
   return b.input(dtype, shape, {Fill::Kind::index, dtype.is_unsigned() ? 0 : -extent - beyond, extent - 1 + beyond});
@@ -126,14 +169,12 @@ Value indices_for(Builder& b, std::int64_t extent, const Extents& shape) {
 bool take(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
-  const Extents shape = x.tensor.static_shape();
-  const std::int64_t extent =
-      shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
-  if (extent == 0) return false;
-  Extents result = shape;
-  const Value indices = indices_for(b, extent, b.random.chance(50) ? Extents{b.random.between(0, 7)} : Extents{2, 3});
+  const Expr& extent = extent_of(x, axis);
+  if (is_int(extent, 0)) return false;
+  const Value indices = indices_for(
+      b, extent, b.random.chance(50) ? Shape{b.extent(b.random.between(0, 7))} : Shape{index(2), b.extent(3)});
   const Tensor taken = ops::take(x.tensor, indices.tensor, axis);
-  if (!b.fits(taken.static_shape())) return false;
+  if (!b.fits(taken.shape())) return false;
   moved(b, "take", x, taken);
   return true;
 }
@@ -141,11 +182,11 @@ bool take(Builder& b) {
 bool take_along_axis(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
-  Extents shape = x.tensor.static_shape();
-  std::int64_t& extent = shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
-  if (extent == 0) return false;
-  const std::int64_t bound = extent;
-  extent = b.random.between(1, 5);
+  const Expr bound = extent_of(x, axis);
+  if (is_int(bound, 0)) return false;
+  Shape shape = x.tensor.shape();
+  shape[place_of(x, axis)] = b.extent(b.random.between(1, 5));
+  if (!b.fits(shape)) return false;
   const Value indices = indices_for(b, bound, shape);
   moved(b, "take_along_axis", x, ops::take_along_axis(x.tensor, indices.tensor, axis));
   return true;
@@ -161,13 +202,13 @@ bool one_hot(Builder& b) {
 bool concat(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
-  Extents shape = x.tensor.static_shape();
+  Shape shape = x.tensor.shape();
   if (b.random.chance(25)) {
     const Value y = b.input(x.tensor.dtype(), b.shape(2));
     b.add("concat", ops::concat({x.tensor, y.tensor}, std::nullopt), x.reproducible, x.moved_only);
     return true;
   }
-  shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)] = b.random.between(0, 5);
+  shape[place_of(x, axis)] = b.extent(b.random.between(0, 5));
   if (!b.fits(shape)) return false;
   std::vector<Tensor> parts = {x.tensor, b.input(x.tensor.dtype(), shape).tensor};
   if (b.random.chance(40)) parts.push_back(x.tensor);
@@ -178,7 +219,7 @@ bool concat(Builder& b) {
 bool stack(Builder& b) {
   const Value x = b.operand();
   if (x.tensor.rank() > 3) return false;
-  const Value y = b.input(x.tensor.dtype(), x.tensor.static_shape());
+  const Value y = b.input(x.tensor.dtype(), x.tensor.shape());
   b.add("stack", ops::stack({x.tensor, y.tensor}, b.random.between(0, static_cast<std::int64_t>(x.tensor.rank()))),
         x.reproducible, x.moved_only);
   return true;
@@ -187,17 +228,18 @@ bool stack(Builder& b) {
 bool split(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t axis = b.axis(x);
-  const Extents shape = x.tensor.static_shape();
-  const std::int64_t extent =
-      shape[static_cast<size_t>(axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis)];
-  const std::int64_t first = b.random.between(0, extent);
-  moved(b, "split", x, b.random.pick(ops::split(x.tensor, Extents{first, extent - first}, axis)));
+  const std::int64_t* extent = as_int(extent_of(x, axis));
+  if (!extent) return false;
+  const std::int64_t first = b.random.between(0, *extent);
+  moved(b, "split", x, b.random.pick(ops::split(x.tensor, Extents{first, *extent - first}, axis)));
   return true;
 }
 
 bool unstack(Builder& b) {
   const Value x = ranked(b, 1);
-  const std::vector<Tensor> parts = ops::unstack(x.tensor, b.axis(x));
+  const std::int64_t axis = b.axis(x);
+  if (!as_int(extent_of(x, axis))) return false;
+  const std::vector<Tensor> parts = ops::unstack(x.tensor, axis);
   if (parts.empty()) return false;
   moved(b, "unstack", x, b.random.pick(parts));
   return true;
@@ -207,10 +249,10 @@ bool pad(Builder& b) {
   const Value x = ranked(b, 1);
   if (x.tensor.dtype().is_bool()) return false;
   std::vector<std::pair<std::int64_t, std::int64_t>> widths;
-  Extents shape = x.tensor.static_shape();
-  for (std::int64_t& extent : shape) {
+  Shape shape = x.tensor.shape();
+  for (Expr& extent : shape) {
     widths.emplace_back(b.random.between(0, 2), b.random.between(0, 2));
-    extent += widths.back().first + widths.back().second;
+    extent = extent + (widths.back().first + widths.back().second);
   }
   if (!b.fits(shape)) return false;
   moved(b, "pad", x, ops::pad(x.tensor, widths, Tensor(b.random.chance(50) ? 0 : 3)));
@@ -220,9 +262,10 @@ bool pad(Builder& b) {
 bool roll(Builder& b) {
   const Value x = ranked(b, 1);
   const std::int64_t shift = b.random.between(-9, 9);
-  moved(b, "roll", x,
-        b.random.chance(30) ? ops::roll(x.tensor, {shift}, std::nullopt)
-                            : ops::roll(x.tensor, {shift}, Extents{b.axis(x)}));
+  const std::int64_t axis = b.axis(x);
+  const bool flat = b.random.chance(30);
+  if (flat ? !is_static(x) : !as_int(extent_of(x, axis))) return false;
+  moved(b, "roll", x, flat ? ops::roll(x.tensor, {shift}, std::nullopt) : ops::roll(x.tensor, {shift}, Extents{axis}));
   return true;
 }
 
@@ -234,12 +277,12 @@ bool triangle(Builder& b, bool lower) {
 }
 
 bool full(Builder& b) {
-  b.add("full", ops::full(ops::make_shape(b.shape(2)), Tensor(b.random.between(0, 5)), b.dtype()), true, true);
+  b.add("full", ops::full(b.shape(2), Tensor(b.random.between(0, 5)), b.dtype()), true, true);
   return true;
 }
 
 bool constants(Builder& b, const std::string& name) {
-  const Shape shape = ops::make_shape(b.shape(2));
+  const Shape shape = b.shape(2);
   b.add(name, name == "zeros" ? ops::zeros(shape, b.dtype()) : ops::ones(shape, b.dtype()), true, true);
   return true;
 }

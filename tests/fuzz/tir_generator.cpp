@@ -33,14 +33,16 @@ class TirBuilder {
 
     GeneratedProgram program;
     program.seed = seed;
+    program.runs.resize(1);
     std::vector<Param> params;
     for (const auto& [buffers, is_input] : {std::pair(&inputs_, true), {&outputs_, false}}) {
       for (const Buffer& buffer : *buffers) {
         params.push_back(buffer);
         Parameter p;
         p.dtype = buffer->dtype;
-        p.shape = {length};
-        p.strides = {1};
+        p.extents = {index(length)};
+        p.layout.order = {0};
+        p.layout.dimensions.resize(1);
         program.parameters.push_back(p);
         if (!is_input) program.bitwise.push_back(false);
       }
@@ -48,7 +50,7 @@ class TirBuilder {
     program.input_count = static_cast<int>(inputs_.size());
     program.func = FuncNode::make(fmt::format("tir_{}", seed), params, Block::make(std::move(root)), {}, {},
                                   Stage::before_flatten);
-    return program;
+    return with_run(std::move(program), 0);
   }
 
  private:
