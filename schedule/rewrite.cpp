@@ -84,19 +84,13 @@ Path find_path(const Stmt& root, const std::function<bool(const Stmt&)>& wanted)
 }
 
 Path path_to(const Schedule& schedule, const BlockRef& block) {
-  Path path = find_path(schedule.func()->body, [&](const Stmt& s) {
-    const Block* node = s.as<Block>();
-    return node && node->f.name == block.name;
-  });
+  Path path = schedule.find(block);
   if (path.empty()) schedule.block(block.name);
   return path;
 }
 
 Path path_to(const Schedule& schedule, const LoopRef& loop) {
-  Path path = find_path(schedule.func()->body, [&](const Stmt& s) {
-    const For* node = s.as<For>();
-    return node && node->variable == loop.variable;
-  });
+  Path path = schedule.find(loop);
   if (path.empty()) {
     throw InputError(Mistake::value, fmt::format("the schedule has no loop {}: it was split, fused or moved away",
                                                  loop.variable ? loop.variable->name : "(null)"));
@@ -257,6 +251,35 @@ Stmt remove_allocation(const Stmt& body, const Buffer& buffer) {
   return Remover(buffer).mutate(body);
 }
 
+Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map) {
+  class Replacer : public Mutator {
+   public:
+    explicit Replacer(const BufferMap& map) : map_(map) {}
+    using Mutator::mutate;
+    Expr mutate(const Expr& e) override { return e; }
+
+   protected:
+    Stmt mutate_Block(const Stmt& s, const Block* node) override {
+      const Block::Fields& f = node->f;
+      const auto listed = [&](const Region& region) { return map_.contains(region.buffer.get()); };
+      const bool declared =
+          std::any_of(f.reads.begin(), f.reads.end(), listed) || std::any_of(f.writes.begin(), f.writes.end(), listed);
+      const bool allocated = std::any_of(f.allocs.begin(), f.allocs.end(),
+                                         [&](const Buffer& buffer) { return map_.contains(buffer.get()); });
+      if (outer_blocks(f.body).empty()) return declared || allocated ? replace_buffers(s, map_) : s;
+      const Stmt inner = mutate(f.body);
+      if (inner == f.body && !declared && !allocated) return s;
+      const Stmt shell = with_fields(*node, [](Block::Fields& fields) { fields.body = Seq::make({}); });
+      const Stmt changed = declared || allocated ? replace_buffers(shell, map_) : shell;
+      return with_fields(*changed.as<Block>(), [&](Block::Fields& fields) { fields.body = inner; });
+    }
+
+   private:
+    const BufferMap& map_;
+  };
+  return Replacer(map).mutate(body);
+}
+
 Stmt rewrite_blocks(const Stmt& s, const std::function<Stmt(const Block&)>& f) {
   if (!s) return s;
   switch (s->kind) {
@@ -314,8 +337,9 @@ std::vector<const For*> loops_of(const Path& path) {
 
 void refuse(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
             const Stmt& culprit, const std::string& note, const std::string& advice) {
-  std::string message = fmt::format("{} refused: condition {}, {}\n{}", application, condition, text,
-                                    print_marked(schedule.func(), culprit, note));
+  std::string message =
+      fmt::format("{} refused: condition {}, {}\n{}", application, condition, text,
+                  schedule.shows_func_when_refused ? print_marked(schedule.func(), culprit, note) : note);
   if (!advice.empty()) {
     if (message.back() != '\n') message += '\n';
     message += advice;

@@ -43,6 +43,9 @@ bool is_allocated(const Func& func, const Buffer& buffer);
 Stmt add_allocation(const Stmt& body, const Buffer& buffer);
 Stmt remove_allocation(const Stmt& body, const Buffer& buffer);
 
+/// replace_buffers on a Func's body, looking only into blocks that declare to read, write or allocate one of them.
+Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map);
+
 /// `s` with loop variables replaced in loop bounds and in the bindings and predicates of its outer blocks, whose bodies
 /// use no loop variable.
 Stmt substitute_loops(const Stmt& s, const Substitution& map);

@@ -44,9 +44,9 @@ LoopRef Schedule::loop(const std::string& block, size_t depth) const {
 
 std::string Schedule::place(const LoopRef& loop) const {
   const Path path = path_to(*this, loop);
-  const std::vector<Stmt> below = outer_blocks(path.back());
-  if (below.empty()) return loop.variable->name;
-  return fmt::format("{}.{}", below.front().as<Block>()->f.name, loops_of(path).size() - 1);
+  const Path first = find_path(path.back(), [](const Stmt& s) { return s->kind == StmtKind::Block; });
+  if (first.empty()) return loop.variable->name;
+  return fmt::format("{}.{}", first.back().as<Block>()->f.name, loops_of(path).size() - 1);
 }
 
 const For& Schedule::node(const LoopRef& loop) const {
@@ -96,6 +96,20 @@ std::string Schedule::unique_name(const std::string& base) const {
   std::string name = base;
   for (int i = 1; taken.contains(name); ++i) name = fmt::format("{}_{}", base, i);
   return name;
+}
+
+std::vector<Stmt> Schedule::find(const LoopRef& loop) const {
+  index_.update(func_->body);
+  return index_.path(loop.variable);
+}
+std::vector<Stmt> Schedule::find(const BlockRef& block) const {
+  index_.update(func_->body);
+  return index_.path(block.name);
+}
+
+void Schedule::rollback(const Checkpoint& checkpoint) {
+  func_ = checkpoint.func;
+  record_.resize(checkpoint.applications);
 }
 
 void Schedule::commit(Stmt body, std::string line) {

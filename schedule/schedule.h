@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/func.h"
+#include "schedule/statement_index.h"
 
 namespace lathe {
 
@@ -58,11 +59,26 @@ class Schedule {
 
   /// For primitives: puts `body` in the place of the Func's body, and notes the application.
   void commit(Stmt body, std::string line);
+  /// For primitives: the statements from the Func's body down to a loop or block, both included; empty when there is
+  /// none.
+  std::vector<Stmt> find(const LoopRef& loop) const;
+  std::vector<Stmt> find(const BlockRef& block) const;
+
+  /// A state to come back to: for those who try something, and go on when it is refused.
+  struct Checkpoint {
+    Func func;
+    size_t applications;
+  };
+  Checkpoint checkpoint() const { return {func_, record_.size()}; }
+  void rollback(const Checkpoint& checkpoint);
+  /// Whether refusals show the Func, which takes as long as it is large; a caller that only goes on wants none of it.
+  bool shows_func_when_refused = true;
 
  private:
   Func func_;
   Func original_;
   std::vector<std::string> record_;
+  mutable StatementIndex index_;
 };
 
 }  // namespace lathe

@@ -1,83 +1,16 @@
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
+#include <unordered_set>
 
-#include "ir/analysis/access_walk.h"
 #include "ir/analysis/dependence.h"
+#include "ir/analysis/nest_site.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
-
-/// One access in the body of the loop, with what was bound and known between the loop and it.
-struct Site {
-  Region region;
-  bool reads = false, writes = false;
-  std::vector<Bounds::Entry> inner;
-  std::vector<Expr> guards;
-  Stmt block;
-};
-
-const BufferNode* storage(const Buffer& buffer) {
-  const BufferNode* b = buffer.get();
-  while (b->view_of) b = b->view_of->buffer.get();
-  return b;
-}
-
-bool identical_regions(const Region& a, const Region& b) {
-  if (!(a.buffer == b.buffer) || a.ranges.size() != b.ranges.size()) return false;
-  for (size_t d = 0; d < a.ranges.size(); ++d)
-    if (!identical(a.ranges[d].min, b.ranges[d].min) || !identical(a.ranges[d].extent, b.ranges[d].extent))
-      return false;
-  return true;
-}
-
-class SiteCollector : public AccessWalk {
- public:
-  explicit SiteCollector(const Bounds& outer) : AccessWalk(outer, false) {}
-
-  std::vector<Site> sites;
-
- protected:
-  void enter(const Stmt& s) override {
-    if (s->kind == StmtKind::Block) blocks_.push_back(s);
-  }
-  void leave(const Stmt& s) override {
-    if (s->kind == StmtKind::Block) blocks_.pop_back();
-  }
-  void accessed(const Access& access) override {
-    Site site;
-    site.region = access.region;
-    bool vectors = std::any_of(site.region.ranges.begin(), site.region.ranges.end(),
-                               [](const Range& r) { return r.min->dtype.lanes > 1; });
-    if (vectors) site.region = relax(site.region, bounds_, bounds_.mark(), bounds_);
-    (access.is_write ? site.writes : site.reads) = true;
-    site.inner = bounds_.entries_since(outer_);
-    site.guards = guards_;
-    if (access.mask && access.mask->dtype.is_scalar()) site.guards.push_back(access.mask);
-    if (!blocks_.empty()) site.block = blocks_.back();
-    for (Site& known : sites) {
-      if (!(known.block == site.block) || !identical_regions(known.region, site.region) ||
-          known.guards != site.guards || known.inner.size() != site.inner.size())
-        continue;
-      bool same_scope = true;
-      for (size_t i = 0; i < known.inner.size(); ++i) same_scope &= known.inner[i].variable == site.inner[i].variable;
-      if (!same_scope) continue;
-      known.reads |= site.reads;
-      known.writes |= site.writes;
-      return;
-    }
-    sites.push_back(std::move(site));
-  }
-
- private:
-  std::vector<Stmt> blocks_;
-};
-
-Expr renamed(const Expr& e, const Substitution& names) {
-  return e && !names.empty() ? substitute(e, names) : e;
-}
 
 /// Binds the loops of a site's scope under fresh names, puts in the values of its iters and Lets, and assumes its
 /// guards; returns what each variable became.
@@ -98,19 +31,31 @@ Substitution enter_scope(Bounds& bounds, const Site& site, Substitution names) {
   return names;
 }
 
-/// The index forms of a site under its names, of points; the ends too, of boxes.
-struct Forms {
-  std::vector<Affine> begins, ends;
-  bool points = true;
-
-  Forms(ExprSimplifier& simplifier, const Site& site, const Substitution& names) {
-    for (const Range& r : site.region.ranges) points &= is_int(r.extent, 1) && r.min->dtype.is_scalar();
-    for (const Range& r : site.region.ranges) {
-      begins.push_back(simplifier.simplify_affine(renamed(r.min, names)));
-      if (!points) ends.push_back(simplifier.simplify_affine(renamed(r.min + r.extent, names)));
-    }
-  }
+/// One index of an element, or the index that begins a range of them with the one behind it, at two sites.
+struct IndexPair {
+  Expr first, second;
 };
+
+/// The x of indices x // c and x % c, which both are equal only where x is; null when they are no such pair.
+Expr rejoined(const Expr& whole, const Expr& rest) {
+  auto *div = whole.as<Binary>(), *mod = rest.as<Binary>();
+  if (!div || !mod || div->op != BinaryOp::floor_div || mod->op != BinaryOp::floor_mod) return nullptr;
+  return identical(div->b, mod->b) && identical(div->a, mod->a) ? mod->a : nullptr;
+}
+
+/// Turns pairs of dimensions that hold x // c and x % c, as fused loops leave them, into one that holds x.
+void rejoin(std::vector<IndexPair>& pairs) {
+  for (size_t rest = 0; rest < pairs.size(); ++rest)
+    for (size_t whole = 0; whole < pairs.size(); ++whole) {
+      if (whole == rest) continue;
+      Expr first = rejoined(pairs[whole].first, pairs[rest].first);
+      Expr second = first ? rejoined(pairs[whole].second, pairs[rest].second) : nullptr;
+      if (!second || !identical(pairs[rest].first.as<Binary>()->b, pairs[rest].second.as<Binary>()->b)) continue;
+      pairs[whole] = {std::move(first), std::move(second)};
+      pairs.erase(pairs.begin() + static_cast<std::ptrdiff_t>(rest));
+      return rejoin(pairs);
+    }
+}
 
 /// A function of the element's place, evaluated at two sites: where they differ, the elements do.
 struct Witness {
@@ -123,49 +68,114 @@ bool identical_witness(const Witness& a, const Witness& b) {
 
 class Tester {
  public:
-  Tester(const For* loop, const Bounds& outer) : base_(outer) {
-    base_.bind(loop->variable, Range{loop->min, loop->extent});
-    // A later iteration: loop variable + distance, still in the domain.
-    distance_ = Var::make("distance");
-    base_.bind(distance_, Range{index(1), loop->min + loop->extent - loop->variable - 1});
-    later_[loop->variable.get()] = loop->variable + Expr(distance_);
+  Tester(const std::vector<const For*>& nest, const std::vector<Direction>& directions, const Bounds& outer)
+      : base_(outer) {
+    for (size_t i = 0; i < nest.size(); ++i) bind(nest[i], directions[i]);
   }
 
-  /// Do `first` in one iteration and `second` in a later one never touch the same element?
-  bool apart(const Site& first, const Site& second) {
+  /// Do `first` in one instance and `second` in another one never touch the same element? Where they may, `steps`
+  /// becomes the distances that are one number.
+  bool apart(const Site& first, const Site& second, std::vector<std::optional<std::int64_t>>& steps) const {
     if (!(first.region.buffer == second.region.buffer)) return false;  // views of one memory
     Bounds bounds = base_;
     Substitution a = enter_scope(bounds, first, {}), b = enter_scope(bounds, second, later_);
     ExprSimplifier simplifier(bounds);
-    Forms x(simplifier, first, a), y(simplifier, second, b);
-    std::vector<Witness> witnesses;
-    for (size_t d = 0; d < x.begins.size(); ++d) {
-      if (may_wrap(bounds, x.begins[d]) || may_wrap(bounds, y.begins[d])) continue;
-      if (x.points && y.points)
-        witnesses.push_back({x.begins[d], y.begins[d]});
-      else if (before(bounds, x, y, d) || before(bounds, y, x, d))
+    std::vector<IndexPair> pairs;
+    for (size_t d = 0; d < first.region.ranges.size(); ++d) {
+      const Range &r = first.region.ranges[d], &s = second.region.ranges[d];
+      const IndexPair begin{renamed(r.min, a), renamed(s.min, b)};
+      if (is_int(r.extent, 1) && is_int(s.extent, 1)) {
+        if (begin.first->dtype.is_scalar() && begin.second->dtype.is_scalar()) pairs.push_back(begin);
+        continue;
+      }
+      const IndexPair end{renamed(r.min + r.extent, a), renamed(s.min + s.extent, b)};
+      const Affine x = simplifier.simplify_affine(begin.first), y = simplifier.simplify_affine(begin.second);
+      if (may_wrap(bounds, x) || may_wrap(bounds, y)) continue;
+      if (ordered(bounds, simplifier.simplify_affine(end.first), y) ||
+          ordered(bounds, simplifier.simplify_affine(end.second), x))
         return true;
+    }
+    rejoin(pairs);
+    std::vector<Witness> witnesses;
+    for (const IndexPair& pair : pairs) {
+      if (identical(pair.first, pair.second)) continue;
+      Witness w{simplifier.simplify_affine(pair.first), simplifier.simplify_affine(pair.second)};
+      if (may_wrap(bounds, w.first) || may_wrap(bounds, w.second)) continue;
+      if (unequal(bounds, w)) return true;
+      witnesses.push_back(std::move(w));
     }
     // New witnesses join the list as it is walked: first quotients and remainders, then what two of them make.
     constexpr size_t most_witnesses = 16;
     const size_t dimensions = witnesses.size();
     for (size_t i = 0; i < witnesses.size(); ++i) {
-      if (unequal(bounds, witnesses[i])) return true;
+      if (i >= dimensions && unequal(bounds, witnesses[i])) return true;
       if (i < dimensions) append_parts(bounds, witnesses[i], witnesses);
       for (size_t j = 0; j < i && witnesses.size() < most_witnesses; ++j) {
         append_joined(bounds, witnesses[i], witnesses[j], witnesses);
         append_joined(bounds, witnesses[j], witnesses[i], witnesses);
       }
     }
+    steps.assign(distances_.size(), std::nullopt);
+    for (const Witness& w : witnesses) note_distance(w, steps);
     return false;
   }
 
  private:
-  static bool before(const Bounds& bounds, const Forms& x, const Forms& y, size_t d) {
-    const Affine& end = x.points ? x.begins[d] : x.ends[d];
-    if (end.lanes > 1 || y.begins[d].lanes > 1) return false;
-    Affine gap = y.begins[d];
-    if (x.points) gap.constant -= 1;
+  /// Where the second instance stands: the loop's variable, or distance iterations from it, within its own bounds.
+  void bind(const For* loop, Direction direction) {
+    base_.bind(loop->variable, Range{loop->min, loop->extent});
+    const Expr min = renamed(loop->min, later_), end = renamed(loop->min + loop->extent, later_);
+    const bool same_bounds = min == loop->min && identical(end, loop->min + loop->extent);
+    const Expr here = loop->variable;
+    VarRef distance;
+    Expr there = here;
+    switch (direction) {
+      case Direction::equal:
+        break;
+      case Direction::later:
+        distance = Var::make("distance");
+        base_.bind(distance, Range{index(1), end - here - 1});
+        there = here + Expr(distance);
+        break;
+      case Direction::earlier:
+        distance = Var::make("distance");
+        base_.bind(distance, Range{index(1), here - min});
+        there = here - Expr(distance);
+        break;
+      case Direction::any: {
+        const VarRef other = Var::make(loop->variable->name);
+        base_.bind(other, Range{min, end - min});
+        there = other;
+        break;
+      }
+    }
+    if (!same_bounds && direction != Direction::any) {
+      base_.assume(ge(there, min));
+      base_.assume(lt(there, end));
+    }
+    if (there != here) later_[loop->variable.get()] = there;
+    distances_.push_back(distance);
+    signs_.push_back(direction == Direction::earlier ? -1 : 1);
+  }
+
+  bool is_distance(const Expr& e) const {
+    return std::any_of(distances_.begin(), distances_.end(), [&](const VarRef& v) { return v && e == Expr(v); });
+  }
+
+  /// A difference that is 0 at one distance alone says what it is.
+  void note_distance(const Witness& w, std::vector<std::optional<std::int64_t>>& steps) const {
+    Affine d = w.second;
+    if (!add_scaled(d, w.first, -1) || d.terms.size() != 1 || d.constant == INT64_MIN) return;
+    const AffineTerm& t = d.terms[0];
+    if (t.coefficient == 0 || -d.constant % t.coefficient != 0) return;
+    for (size_t i = 0; i < distances_.size(); ++i)
+      if (distances_[i] && t.atom == Expr(distances_[i])) steps[i] = signs_[i] * (-d.constant / t.coefficient);
+  }
+
+  /// Is `end` <= `begin`?
+  static bool ordered(const Bounds& bounds, const Affine& end, const Affine& begin) {
+    if (end.lanes > 1 || begin.lanes > 1) return false;
+    Affine gap = begin;
     return add_scaled(gap, end, -1) && prove_nonnegative(bounds, gap);
   }
 
@@ -181,7 +191,7 @@ class Tester {
     bool grows = std::any_of(d.terms.begin(), d.terms.end(), [&](const AffineTerm& t) {
       std::vector<Expr> factors;
       append_factors(t.atom, factors);
-      return std::find(factors.begin(), factors.end(), Expr(distance_)) != factors.end();
+      return std::any_of(factors.begin(), factors.end(), [&](const Expr& f) { return is_distance(f); });
     });
     constexpr int effort = 150;
     if (!grows) return false;
@@ -209,10 +219,36 @@ class Tester {
     }
   }
 
+  /// c * (x // c) + y % c is x where y is x with coefficients counted modulo c, as remainders are written.
+  static void recombine_reduced(Affine& a) {
+    for (const AffineTerm& rest : a.terms)
+      for (const AffineTerm& whole : a.terms) {
+        auto *m = rest.atom.as<Binary>(), *d = whole.atom.as<Binary>();
+        if (!m || !d || m->op != BinaryOp::floor_mod || d->op != BinaryOp::floor_div) continue;
+        const std::int64_t *c = as_int(m->b), *divisor = as_int(d->b);
+        std::int64_t scaled;
+        if (!c || !divisor || *c < 1 || *c != *divisor || __builtin_mul_overflow(rest.coefficient, *c, &scaled) ||
+            scaled != whole.coefficient)
+          continue;
+        const Affine x = to_affine(d->a);
+        Affine difference = x;
+        if (!add_scaled(difference, to_affine(m->a), -1) || difference.constant % *c != 0) continue;
+        if (std::any_of(difference.terms.begin(), difference.terms.end(),
+                        [&](const AffineTerm& t) { return t.coefficient % *c != 0; }))
+          continue;
+        Affine result = a;
+        if (!add_term(result, rest.atom, -rest.coefficient) || !add_term(result, whole.atom, -whole.coefficient) ||
+            !add_scaled(result, x, rest.coefficient))
+          continue;
+        a = std::move(result);
+        return;
+      }
+  }
+
   /// Of `whole` = x // c and `rest` = x % c the form x, as c * whole + rest.
   static void append_joined(const Bounds& bounds, const Witness& whole, const Witness& rest,
                             std::vector<Witness>& out) {
-    if (rest.first.terms.size() != 1 || !divides(whole.first)) return;
+    if (rest.first.terms.size() != 1 || divisions(whole.first) == 0) return;
     const AffineTerm& t = rest.first.terms[0];
     auto* m = t.atom.as<Binary>();
     if (!m || m->op != BinaryOp::floor_mod || m->b->dtype.lanes > 1) return;
@@ -223,10 +259,11 @@ class Tester {
       Affine scaled = b;
       if (!add_scaled(scaled, sum, t.coefficient)) return std::nullopt;
       recombine(bounds, scaled, quick_effort);
+      recombine_reduced(scaled);
       return scaled;
     };
     auto p = join(whole.first, rest.first);
-    if (!p || p->terms.size() >= whole.first.terms.size() + rest.first.terms.size()) return;
+    if (!p || divisions(*p) >= divisions(whole.first) + 1) return;
     auto q = join(whole.second, rest.second);
     if (!q) return;
     Witness joined{*p, *q};
@@ -234,8 +271,9 @@ class Tester {
       out.push_back(std::move(joined));
   }
 
-  static bool divides(const Affine& a) {
-    return std::any_of(a.terms.begin(), a.terms.end(), [](const AffineTerm& t) {
+  /// The terms with a quotient or a remainder in them.
+  static std::ptrdiff_t divisions(const Affine& a) {
+    return std::count_if(a.terms.begin(), a.terms.end(), [](const AffineTerm& t) {
       std::vector<Expr> factors;
       append_factors(t.atom, factors);
       return std::any_of(factors.begin(), factors.end(), [](const Expr& f) {
@@ -246,7 +284,8 @@ class Tester {
   }
 
   Bounds base_;
-  VarRef distance_;
+  std::vector<VarRef> distances_;
+  std::vector<std::int64_t> signs_;
   Substitution later_;
 };
 
@@ -272,38 +311,81 @@ bool is_reduction_output(const Site& a, const Site& b) {
 
 }  // namespace
 
+/// By the memory that they touch, and whether something writes it.
+struct NestDependences::Sites {
+  struct Memory {
+    const BufferNode* storage;
+    std::vector<Site> sites;
+  };
+  std::vector<Memory> memories;
+  std::vector<const BufferNode*> written;
+};
+
+NestDependences::NestDependences(std::vector<const For*> nest, const Bounds& outer,
+                                 const std::function<bool(const Buffer&)>& considered)
+    : nest_(std::move(nest)), outer_(outer), sites_(std::make_unique<Sites>()) {
+  Bounds inside = outer;
+  for (const For* loop : nest_) inside.bind(loop->variable, Range{loop->min, loop->extent});
+  std::unordered_set<const BufferNode*> written;
+  for_each_stmt(nest_.back()->body, [&](const Stmt& s) {
+    if (const Store* store = s.as<Store>()) written.insert(storage(store->buffer));
+    const Block* block = s.as<Block>();
+    if (!block) return;
+    for (const Region& region : block->f.writes) written.insert(storage(region.buffer));
+  });
+  for_each_expr(nest_.back()->body, [&](const Expr& e) {
+    if (const AddressOf* taken = e.as<AddressOf>()) written.insert(storage(taken->buffer));
+  });
+  sites_->written.assign(written.begin(), written.end());
+  std::vector<Site> sites = collect_sites(nest_.back()->body, inside, [&](const Buffer& buffer) {
+    return written.contains(storage(buffer)) && (!considered || considered(buffer));
+  });
+  std::unordered_map<const BufferNode*, size_t> known;
+  for (Site& site : sites) {
+    const BufferNode* memory = storage(site.region.buffer);
+    auto [place, fresh] = known.emplace(memory, sites_->memories.size());
+    if (fresh) sites_->memories.push_back({memory, {}});
+    sites_->memories[place->second].sites.push_back(std::move(site));
+  }
+}
+NestDependences::~NestDependences() = default;
+
+std::vector<CarriedDependence> NestDependences::find(const std::vector<Direction>& directions, size_t most,
+                                                     bool with_reductions) const {
+  LATHE_CHECK(directions.size() == nest_.size(), "one direction a loop");
+  std::vector<CarriedDependence> result;
+  std::optional<Tester> tester;
+  for (const Sites::Memory& memory : sites_->memories)
+    for (const Site& first : memory.sites)
+      for (const Site& second : memory.sites) {
+        if (!(first.writes || second.writes)) continue;
+        const bool reduction = is_reduction_output(first, second);
+        if (reduction && !with_reductions) continue;
+        bool unknown = reads_written(first.region, sites_->written) || reads_written(second.region, sites_->written);
+        if (!unknown && plainly_apart(nest_, directions, first, second)) continue;
+        if (!tester) tester.emplace(nest_, directions, outer_);
+        std::vector<std::optional<std::int64_t>> steps(nest_.size());
+        if (!unknown && tester->apart(first, second, steps)) continue;
+        DependenceKind kind = first.writes && second.reads ? DependenceKind::flow
+                              : first.writes               ? DependenceKind::output
+                                                           : DependenceKind::anti;
+        result.push_back({kind,
+                          {first.region, first.writes, first.block},
+                          {second.region, kind != DependenceKind::flow, second.block},
+                          reduction,
+                          std::move(steps)});
+        if (result.size() >= most) return result;
+      }
+  return result;
+}
+
 std::vector<CarriedDependence> carried_dependences(const Stmt& loop_stmt, const Bounds& outer, size_t most,
                                                    const std::function<bool(const Buffer&)>& considered) {
-  std::vector<CarriedDependence> result;
   auto* loop = loop_stmt.as<For>();
   LATHE_CHECK(loop, "carried_dependences takes a loop");
   Interval extent = outer.interval(loop->extent);
-  if (extent.max && *extent.max <= 1) return result;
-  Bounds inside = outer;
-  inside.bind(loop->variable, Range{loop->min, loop->extent});
-  SiteCollector collector(inside);
-  collector.walk(loop->body);
-  std::vector<const BufferNode*> written;
-  for (const Site& site : collector.sites)
-    if (site.writes) written.push_back(storage(site.region.buffer));
-  if (considered) std::erase_if(collector.sites, [&](const Site& site) { return !considered(site.region.buffer); });
-  std::optional<Tester> tester;
-  for (const Site& first : collector.sites)
-    for (const Site& second : collector.sites) {
-      if (!(first.writes || second.writes) || storage(first.region.buffer) != storage(second.region.buffer)) continue;
-      if (!tester) tester.emplace(loop, outer);
-      bool unknown = reads_written(first.region, written) || reads_written(second.region, written);
-      if (!unknown && tester->apart(first, second)) continue;
-      DependenceKind kind = first.writes && second.reads ? DependenceKind::flow
-                            : first.writes               ? DependenceKind::output
-                                                         : DependenceKind::anti;
-      result.push_back({kind,
-                        {first.region, first.writes, first.block},
-                        {second.region, kind != DependenceKind::flow, second.block},
-                        is_reduction_output(first, second)});
-      if (result.size() >= most) return result;
-    }
-  return result;
+  if (extent.max && *extent.max <= 1) return {};
+  return NestDependences({loop}, outer, considered).find({Direction::later}, most);
 }
 
 }  // namespace lathe

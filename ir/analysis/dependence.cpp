@@ -3,16 +3,10 @@
 #include <algorithm>
 
 #include "ir/analysis/access_walk.h"
+#include "ir/analysis/nest_site.h"
 
 namespace lathe {
 namespace {
-
-/// The buffer whose memory a view stands for.
-const BufferNode* storage(const Buffer& buffer) {
-  const BufferNode* b = buffer.get();
-  while (b->view_of) b = b->view_of->buffer.get();
-  return b;
-}
 
 bool may_meet(const Region& a, const Region& b, const Bounds& bounds) {
   if (a.buffer == b.buffer) return !disjoint(a, b, bounds);

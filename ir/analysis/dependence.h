@@ -1,5 +1,7 @@
 #pragma once
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "ir/analysis/regions.h"
@@ -26,7 +28,15 @@ std::vector<Dependence> dependences(const Stmt& scope, const Bounds& outer = {})
 /// Between the blocks of the root block's body.
 std::vector<Dependence> dependences(const Func& func);
 
-/// Two accesses of different iterations of a loop that may meet in an element: `first` in an earlier iteration.
+/// How one loop of a nest stands in the second of two instances, against the first.
+enum class Direction : std::uint8_t {
+  equal,    ///< in the same iteration
+  later,    ///< in a later one
+  earlier,  ///< in an earlier one
+  any
+};
+
+/// Two accesses in different instances of a nest that may meet in an element: `first` in the earlier instance.
 struct CarriedDependence {
   struct Access {
     Region region;  ///< as a function of the variables in scope at the access
@@ -37,13 +47,35 @@ struct CarriedDependence {
   Access first, second;
   /// Both are one reduction block's output: reduce iters may run in any order, though not at once.
   bool is_reduction = false;
+  /// One a loop of the nest: how many iterations `second` runs behind `first`, below 0 if before it; nothing where that
+  /// is not one number.
+  std::vector<std::optional<std::int64_t>> distance;
 };
 
-/// What keeps the iterations of `loop` (a For) from running in any order, or at once: at most `most` findings, none
-/// only if all accesses are proved disjoint. Decided by affine tests on the difference of two iterations: bounds,
-/// divisibility, and injectivity of index maps, also of those that split one index over several dimensions. Only
-/// buffers of which `considered` (null: all) is true are looked at: what each iteration is to have for itself need not
-/// be told apart.
+/// The accesses below loops that nest directly in each other, and which of them may meet in one element in different
+/// instances. Decided by affine tests on the difference of two instances: bounds, divisibility, and injectivity of
+/// index maps, also of those that split one index over several dimensions; a pair that is not proved apart is found.
+class NestDependences {
+ public:
+  /// `nest` from the outermost loop inward, each the whole body of the one before. Only buffers of which `considered`
+  /// (null: all) is true are looked at: what each iteration is to have for itself need not be told apart.
+  explicit NestDependences(std::vector<const For*> nest, const Bounds& outer = {},
+                           const std::function<bool(const Buffer&)>& considered = nullptr);
+  ~NestDependences();
+
+  /// At most `most` pairs that may meet where the loops stand as `directions` say, one a loop. A pair of which
+  /// is_reduction would be true is passed over when `with_reductions` is false.
+  std::vector<CarriedDependence> find(const std::vector<Direction>& directions, size_t most = 1,
+                                      bool with_reductions = true) const;
+
+ private:
+  struct Sites;
+  std::vector<const For*> nest_;
+  Bounds outer_;
+  std::unique_ptr<Sites> sites_;
+};
+
+/// What keeps the iterations of `loop` (a For) from running in any order, or at once: dependences on a later iteration.
 std::vector<CarriedDependence> carried_dependences(const Stmt& loop, const Bounds& outer = {}, size_t most = 1,
                                                    const std::function<bool(const Buffer&)>& considered = nullptr);
 

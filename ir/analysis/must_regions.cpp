@@ -30,13 +30,15 @@ struct Digit {
 
 class MustCollector : public AccessWalk {
  public:
-  explicit MustCollector(const Bounds& outer) : AccessWalk(outer, false), around_(outer) {}
+  MustCollector(const Bounds& outer, const std::function<bool(const Buffer&)>& considered)
+      : AccessWalk(outer, false), around_(outer), considered_(considered) {}
 
   std::vector<Region> regions;
 
  protected:
   void accessed(const Access& access) override {
     if (!access.is_write || access.region.provenance != Provenance::inferred) return;
+    if (considered_ && !considered_(access.region.buffer)) return;
     for (const Range& r : access.region.ranges)
       if (!is_int(r.extent, 1)) return;  // an address that was handed out, or a flat index: nothing is sure
     auto region = covered(access);
@@ -194,13 +196,15 @@ class MustCollector : public AccessWalk {
   }
 
   const Bounds around_;
+  const std::function<bool(const Buffer&)>& considered_;
   std::vector<const For*> loops_;
 };
 
 }  // namespace
 
-std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer) {
-  MustCollector collector(outer);
+std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer,
+                                       const std::function<bool(const Buffer&)>& considered) {
+  MustCollector collector(outer, considered);
   collector.walk(body);
   return std::move(collector.regions);
 }

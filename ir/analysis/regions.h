@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "ir/analysis/interval.h"
@@ -14,8 +15,21 @@ namespace lathe {
 std::vector<Region> read_regions(const Stmt& body, const Bounds& outer = {});
 std::vector<Region> write_regions(const Stmt& body, const Bounds& outer = {});
 /// Regions whose every element `body` writes for sure, whatever masks, predicates and Ifs say: subsets, always
-/// inferred; several a buffer where their union is no box. Nothing is said of elements outside.
-std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer = {});
+/// inferred; several a buffer where their union is no box. Nothing is said of elements outside, nor of buffers of which
+/// `considered` (null: all) is false.
+std::vector<Region> must_write_regions(const Stmt& body, const Bounds& outer = {},
+                                       const std::function<bool(const Buffer&)>& considered = nullptr);
+
+/// A load of what nothing before it in the same run of a statement is known to have written.
+struct ExposedRead {
+  Region region;  ///< over the variables in scope at the load
+  Stmt block;     ///< innermost, or null
+};
+/// The loads of `body` that may meet an element which no earlier statement of `body` writes for sure: what it needs
+/// from before. At most one a buffer; a block's init counts as before its body. Only of buffers of which `considered`
+/// (null: all) is true.
+std::vector<ExposedRead> exposed_reads(const Stmt& body, const Bounds& outer = {},
+                                       const std::function<bool(const Buffer&)>& considered = nullptr);
 
 /// The Func with `reads` and `writes` of every Block inferred again, from the inside out; hints (checked, trusted)
 /// stay.

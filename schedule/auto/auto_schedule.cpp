@@ -12,6 +12,7 @@ namespace lathe {
 
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   Schedule schedule(func);
+  schedule.shows_func_when_refused = false;
   RuleContext context{schedule, device, log, {}};
   inline_elementwise(context);
   tile_contractions(context);

@@ -8,13 +8,13 @@
 namespace lathe {
 
 bool attempt(RuleContext& context, const std::string& decision, const std::function<void()>& f) {
-  const Schedule before = context.schedule;
-  const std::set<std::string> scheduled = context.scheduled;
+  const Schedule::Checkpoint before = context.schedule.checkpoint();
+  const size_t scheduled = context.scheduled.size();
   try {
     f();
   } catch (const Refusal& refusal) {
-    context.schedule = before;
-    context.scheduled = scheduled;
+    context.schedule.rollback(before);
+    context.scheduled.shrink(scheduled);
     context.note("not " + decision + ": " + refusal.message().substr(0, refusal.message().find('\n')));
     return false;
   }

@@ -2,8 +2,9 @@
 /// What the rules of the scheduler share.
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
+#include <unordered_set>
+#include <vector>
 
 #include "ir/device.h"
 #include "schedule/auto/auto_schedule.h"
@@ -11,11 +12,28 @@
 
 namespace lathe {
 
+/// Names, with a way back to what they were.
+class NameSet {
+ public:
+  bool contains(const std::string& name) const { return names_.contains(name); }
+  void insert(const std::string& name) {
+    if (names_.insert(name).second) order_.push_back(name);
+  }
+  size_t size() const { return order_.size(); }
+  void shrink(size_t size) {
+    for (; order_.size() > size; order_.pop_back()) names_.erase(order_.back());
+  }
+
+ private:
+  std::unordered_set<std::string> names_;
+  std::vector<std::string> order_;
+};
+
 struct RuleContext {
   Schedule& schedule;
   const Device& device;
   ScheduleLog* log;
-  std::set<std::string> scheduled;  ///< blocks that a rule has placed: later rules leave their loops alone
+  NameSet scheduled;  ///< blocks that a rule has placed: later rules leave their loops alone
 
   void note(std::string decision) const {
     if (log) log->decisions.push_back(std::move(decision));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <unordered_set>
+
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 #include "schedule/complete.h"
@@ -84,17 +86,17 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
 
   const std::string readers =
       "block is the only writer of its buffers, something reads them, and every reader lies under loop";
-  std::vector<Stmt> under;
+  std::unordered_set<const StmtNode*> under;
+  const StmtNode* last_under = nullptr;
   for_each_stmt(loop_path.back(), [&](const Stmt& s) {
-    if (s.as<Block>()) under.push_back(s);
+    if (s.as<Block>()) under.insert(last_under = s.get());
   });
   bool any_reader = false, behind = false, loop_done = false;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     if (s == path.back()) behind = true;
     const Block* other = s.as<Block>();
     if (!other || other == &producer || s == path.front() || !outer_blocks(other->f.body).empty()) return;
-    bool inside = false;
-    for (const Stmt& u : under) inside |= u == s;
+    const bool inside = under.contains(s.get());
     for (const Region& region : producer.f.writes) {
       if (writes(*other, region.buffer))
         refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
@@ -105,7 +107,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
                fmt::format("reads {} outside of {}", region.buffer->name, loop.variable->name));
       }
     }
-    loop_done |= s == under.back();
+    loop_done |= s.get() == last_under;
     if (!behind || (loop_done && !inside)) return;
     for (const Region& region : producer.f.reads) {
       if (!writes(producer, region.buffer) && writes(*other, region.buffer)) {

@@ -14,8 +14,8 @@ namespace lathe {
 ///   2. loop is serial, and no loop around it or below it is parallel
 ///   3. no reduce, ordered or opaque iter below is bound to an expression of loop
 ///   4. a block below that does not use loop writes only buffers that nothing outside of loop reads or writes
-///   5. what a block below reads of another block below comes from the same iteration: either nothing outside of loop
-///      uses the buffer, so that each iteration has its own, or no two iterations are found to meet in an element of it
+///   5. no two iterations meet in an element that one of them writes, but for buffers that nothing outside of loop uses
+///      and that each iteration writes before it reads them, so that each has its own
 void parallel(Schedule& schedule, const LoopRef& loop, std::int64_t grain = 1);
 
 }  // namespace lathe

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedule/carried.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -16,6 +17,35 @@ bool binds_in_order(const Block& block, const Var* variable) {
     if ((kind == IterKind::ordered || kind == IterKind::opaque) && uses_var(block.f.bindings[i], variable)) return true;
   }
   return false;
+}
+
+/// An order is broken where a loop q runs on and a loop p inside it runs back, p comes to stand around q, and nothing
+/// around q before, or around p after, runs at all: so it is enough to look at the pairs of loops that change places.
+void check_order_of_accesses(const Schedule& schedule, const std::string& application, const Path& outermost,
+                             const std::vector<const For*>& chain, const std::vector<const For*>& target) {
+  const NestDependences nest(chain, bounds_at(schedule.func(), outermost));
+  const auto new_place = [&](const For* loop) {
+    return std::find(target.begin(), target.end(), loop) - target.begin();
+  };
+  for (size_t q = 0; q < chain.size(); ++q) {
+    for (size_t p = q + 1; p < chain.size(); ++p) {
+      const auto q_after = new_place(chain[q]), p_after = new_place(chain[p]);
+      if (q_after < p_after) continue;
+      std::vector<Direction> directions(chain.size(), Direction::any);
+      for (size_t i = 0; i < q; ++i) directions[i] = Direction::equal;
+      for (size_t i = 0; i < chain.size(); ++i) {
+        if (new_place(chain[i]) < p_after) directions[i] = Direction::equal;
+      }
+      directions[q] = Direction::later;
+      directions[p] = Direction::earlier;
+      const auto found = nest.find(directions, 1, false);
+      if (found.empty()) continue;
+      refuse_carried(schedule, application, 6,
+                     "no two instances of the block that meet in an element, which one of them writes, change their "
+                     "order",
+                     found.front(), chain);
+    }
+  }
 }
 
 }  // namespace
@@ -91,6 +121,7 @@ void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
       refuse(schedule, application, 5, "no loop that moves is vectorized", Stmt(chain[i]), "is vectorized");
     }
   }
+  check_order_of_accesses(schedule, application, outermost, chain, target);
   Stmt body = below;
   for (size_t i = target.size(); i-- > 0;) body = with_body(*target[i], std::move(body));
   schedule.commit(replace_last(outermost, body), application);

@@ -17,6 +17,9 @@ namespace lathe {
 ///   3. one block lies below them
 ///   4. loops that bind ordered or opaque iters keep their order among each other
 ///   5. no loop that moves is vectorized
+///   6. no two instances of the block that meet in an element, which one of them writes, change their order; but for
+///   the
+///      output of a reduction, whose instances may run in any order
 void reorder(Schedule& schedule, const std::vector<LoopRef>& order);
 
 }  // namespace lathe

@@ -20,7 +20,7 @@ void set_space(Schedule& schedule, const BlockRef& block, const std::string& mem
     map[old.get()] = BufferNode::make(old->name, old->dtype, old->shape, memory_space, old->strides, old->offset,
                                       old->alignment, old->view_of);
   }
-  schedule.commit(replace_buffers(schedule.func()->body, map), application);
+  schedule.commit(replace_declared_buffers(schedule.func()->body, map), application);
 }
 
 }  // namespace lathe

@@ -12,6 +12,7 @@ namespace lathe {
 ///   2. loop is serial, and no loop below it or around it is vectorized
 ///   3. no reduce, ordered or opaque iter below is bound to an expression of loop (a reduce loop goes through rfactor)
 ///   4. no bound of a loop below uses loop
+///   5. no iteration touches what another one writes
 void vectorize(Schedule& schedule, const LoopRef& loop);
 
 }  // namespace lathe

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "schedule/primitives/annotate.h"
@@ -138,6 +140,68 @@ TEST(Reorder, RefusesToMoveAVectorizedLoop) {
   expect_refused(s, [&] { reorder(s, {vector, s.loop("bias", 0)}); }, "reorder", 5, "reorder_refused_5");
 }
 
+const char* const skewed = R"(func skewed(x: f32[6, 6], t: f32[6, 6]) stage begin {
+  for i in [0, 5) {
+    for j in [0, 5) {
+      block b(ordered vi in [0, 5) = i, space vj in [0, 5) = j) reads t[vi, vj + 1], x[vi, vj] writes t[vi + 1, vj] {
+        t[vi + 1, vj] = t[vi, vj + 1] + x[vi, vj]
+      }
+    }
+  }
+}
+)";
+
+TEST(Reorder, RefusesWhatWouldRunBeforeTheInstanceItReadsFrom) {
+  Schedule s(parse_func(skewed));
+  expect_refused(s, [&] { reorder(s, {s.loop("b", 1), s.loop("b", 0)}); }, "reorder", 6, "reorder_refused_6");
+}
+
+TEST(Reorder, KeepsADependenceThatRunsForward) {
+  const Func before = parse_func(R"(func forward(x: f32[6, 6], t: f32[6, 6]) stage begin {
+  for i in [0, 5) {
+    for j in [0, 5) {
+      block b(space vi in [0, 5) = i, ordered vj in [0, 5) = j) reads t[vi, vj - 1], x[vi, vj] writes t[vi, vj] {
+        t[vi, vj] = t[vi, vj - 1 if vj >= 1] + x[vi, vj]
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  reorder(s, {s.loop("b", 1), s.loop("b", 0)});
+  expect_scheduled(s, before, "reorder_forward");
+}
+
+TEST(Reorder, RefusesAccessesThatAreNotProvedApart) {
+  Schedule s(parse_func(R"(func scatter(x: f32[4, 4], place: i64[4, 4], out: f32[16]) stage begin {
+  for i in [0, 4) {
+    for j in [0, 4) {
+      block b(space vi in [0, 4) = i, space vj in [0, 4) = j) reads x[vi, vj], place[vi, vj] writes out[..] {
+        out[place[vi, vj]] = x[vi, vj]
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { reorder(s, {s.loop("b", 1), s.loop("b", 0)}); }, "reorder", 6, "reorder_refused_6_scatter");
+  expect_refused(s, [&] { vectorize(s, s.loop("b", 1)); }, "vectorize", 5, "vectorize_refused_5_scatter");
+}
+
+TEST(Vectorize, RefusesToReadWhatTheIterationBeforeWrote) {
+  Schedule s(parse_func(R"(func shift(x: f32[9], t: f32[9], out: f32[8]) stage begin {
+  for i in [0, 8) {
+    block a(space vi in [0, 8) = i) reads x[vi] writes t[vi + 1] {
+      t[vi + 1] = x[vi]
+    }
+    block b(space wi in [0, 8) = i) reads t[wi] writes out[wi] {
+      out[wi] = t[wi]
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { vectorize(s, s.loop("a", 0)); }, "vectorize", 5, "vectorize_refused_5");
+}
+
 TEST(Vectorize, MarksALoop) {
   const Func before = program("matmul");
   Schedule s(before);
@@ -256,6 +320,41 @@ TEST(Parallel, RefusesToReadWhatAnotherIterationWrites) {
 }
 )"));
   expect_refused(s, [&] { parallel(s, s.loop("a", 0)); }, "parallel", 5, "parallel_refused_5");
+}
+
+/// Each iteration fills the first `filled` elements of a scratch buffer, and uses two.
+Func scratch(int filled) {
+  return parse_func(fmt::format(R"(func scratch(x: f32[8], y: f32[4], out: f32[8]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    alloc t: f32[4]
+    for i in [0, 8) {{
+      for j in [0, {}) {{
+        block fill(space vj in [0, 4) = j) reads y[vj] writes t[vj] {{
+          t[vj] = y[vj]
+        }}
+      }}
+      block use(space vi in [0, 8) = i) reads t[1], t[3], x[vi] writes out[vi] {{
+        out[vi] = t[1] + t[3] + x[vi]
+      }}
+      block spoil(space wi in [0, 8) = i) writes t[3] {{
+        t[3] = 1.0f32
+      }}
+    }}
+  }}
+}}
+)",
+                                filled));
+}
+
+TEST(Parallel, GivesEachIterationTheScratchThatItWritesBeforeItReads) {
+  Schedule s(scratch(4));
+  parallel(s, s.loop("use", 0));
+  EXPECT_EQ(s.node(s.loop("use", 0)).for_kind, ForKind::parallel);
+}
+
+TEST(Parallel, RefusesScratchThatAnIterationReadsBeforeItWrites) {
+  Schedule s(scratch(3));
+  expect_refused(s, [&] { parallel(s, s.loop("use", 0)); }, "parallel", 5, "parallel_refused_5_scratch");
 }
 
 TEST(Schedule, NamesKnownBlocksWhenAskedForAnother) {

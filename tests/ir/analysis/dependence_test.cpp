@@ -54,6 +54,106 @@ TEST(RandomPrograms, CarryDependencesWhereverTwoIterationsMeet) {
   EXPECT_GT(found_independent * 3, independent) << found_independent << " of " << independent;
 }
 
+bool stands(std::int64_t first, std::int64_t second, Direction direction) {
+  switch (direction) {
+    case Direction::equal:
+      return first == second;
+    case Direction::later:
+      return second > first;
+    case Direction::earlier:
+      return second < first;
+    default:
+      return true;
+  }
+}
+
+TEST(RandomPrograms, MeetOnlyInDirectionsThatAreFound) {
+  RandomPrograms programs(23);
+  const VarRef p = Var::make("p");
+  constexpr Direction all[] = {Direction::equal, Direction::later, Direction::earlier, Direction::any};
+  int apart = 0, found_apart = 0, known_distances = 0;
+  for (int round = 0; round < 150; ++round) {
+    const Expr inner_extents[] = {index(3), programs.o + 1, index(4) - programs.o};
+    const Stmt inner = For::make(p, index(round % 2), inner_extents[round % 3], ForKind::serial, programs.program({p}));
+    const Stmt outer = For::make(programs.o, index(0), index(4), ForKind::serial, inner);
+    Bounds around;
+    around.bind(programs.n, Interval{1, {}, 1, 0});
+    const NestDependences nest({outer.as<For>(), inner.as<For>()}, around);
+    using Instance = std::pair<std::int64_t, std::int64_t>;
+    std::vector<std::map<Touch, std::map<Instance, bool>>> runs;
+    for (std::int64_t n : {1, 4, 9}) {
+      Point point;
+      point[programs.n.get()] = n;
+      auto& touched = runs.emplace_back();
+      Executor run(point, [&](const Touch& t, const Point& at) {
+        Touch key = t;
+        key.is_write = true;
+        touched[key][{at.at(programs.o.get()), at.at(p.get())}] |= t.is_write;
+      });
+      run.run(outer);
+    }
+    for (const Direction a : all)
+      for (const Direction b : all) {
+        const std::vector<CarriedDependence> found = nest.find({a, b}, 1000);
+        for (const CarriedDependence& d : found)
+          for (size_t i = 0; i < 2; ++i)
+            if (d.distance[i]) {
+              ++known_distances;
+              ASSERT_TRUE(stands(0, *d.distance[i], i == 0 ? a : b)) << print(outer);
+            }
+        bool meet = false;
+        for (const auto& touched : runs)
+          for (const auto& [touch, instances] : touched)
+            for (const auto& [x, first_writes] : instances)
+              for (const auto& [y, second_writes] : instances)
+                meet |= (first_writes || second_writes) && stands(x.first, y.first, a) && stands(x.second, y.second, b);
+        // Within one instance every access meets itself.
+        if (a == Direction::equal && b == Direction::equal) continue;
+        ASSERT_FALSE(meet && found.empty()) << print(outer) << static_cast<int>(a) << static_cast<int>(b);
+        apart += !meet;
+        found_apart += found.empty();
+      }
+  }
+  EXPECT_GT(apart, 300);
+  EXPECT_GT(found_apart * 4, apart) << found_apart << " of " << apart;
+  EXPECT_GT(known_distances, 10);
+}
+
+TEST(RandomPrograms, ReadOnlyWrittenElementsUnlessTheReadIsExposed) {
+  RandomPrograms programs(24);
+  const auto only_c = [&](const Buffer& buffer) { return buffer == programs.c; };
+  int exposed_runs = 0, covered = 0;
+  for (int round = 0; round < 1500; ++round) {
+    // What is written first covers more or less of C.
+    const VarRef i = Var::make("i"), j = Var::make("j");
+    const Expr rows[] = {programs.n * 2 + 8, programs.n + 4, index(6)};
+    const Stmt fill = For::make(i, index(0), rows[round % 3], ForKind::serial,
+                                For::make(j, index(0), index(round % 2 ? 40 : 12), ForKind::serial,
+                                          Store::make(programs.c, {i, j}, constant(f32, 0.0))));
+    const Stmt body = Seq::make({fill, programs.program(), programs.program()});
+    const bool proved = exposed_reads(body, programs.bounds, only_c).empty();
+    bool reads_c = false, bare = false;
+    programs.each_point([&](const Point& point) {
+      std::set<std::vector<std::int64_t>> written;
+      Executor run(point, [&](const Touch& t, const Point&) {
+        if (t.buffer != programs.c.get()) return;
+        if (t.is_write) {
+          written.insert(t.indices);
+        } else {
+          reads_c = true;
+          bare |= !written.contains(t.indices);
+        }
+      });
+      run.run(body);
+    });
+    ASSERT_FALSE(proved && bare) << print(body);
+    exposed_runs += bare;
+    covered += proved && reads_c;
+  }
+  EXPECT_GT(exposed_runs, 30);
+  EXPECT_GT(covered, 30);
+}
+
 TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
   RandomPrograms programs(22);
   programs.stores_in_blocks = true;
@@ -126,6 +226,19 @@ TEST_F(Loops, FusedIndexSplitOverTwoDimensionsIsIndependent) {
            Store::make(d, {floor_div(Expr(i), 35), floor_mod(floor_div(Expr(i), 7), 5), floor_mod(Expr(i), 7)},
                        constant(f32, 0.0)))));
   EXPECT_FALSE(independent(loop(i, m * n, Store::make(c, {floor_div(Expr(i), n), index(0)}, constant(f32, 0.0)))));
+}
+
+TEST_F(Loops, FusedIndexSplitAgainIsIndependent) {
+  for (const auto& [columns, width] : {std::pair{14, 8}, {7, 16}, {5, 8}, {6, 8}, {3, 4}, {10, 16}}) {
+    Buffer c = buffer("C", {index(40), index(columns)});
+    const Expr whole = i * width + j;
+    Stmt inner = loop(j, index(width),
+                      Store::make(c, {floor_div(whole, columns), floor_mod(whole, columns)}, constant(f32, 0.0)));
+    Bounds around = bounds;
+    around.bind(i, Range{index(0), index(7)});
+    EXPECT_TRUE(carried_dependences(inner, around).empty()) << columns << " " << width;
+    EXPECT_TRUE(independent(loop(i, index(7), inner))) << columns << " " << width;
+  }
 }
 
 TEST_F(Loops, SplitWithPredicateIsIndependent) {

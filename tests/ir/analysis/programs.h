@@ -105,8 +105,10 @@ class RandomPrograms {
     bounds.bind(o, Range{index(0), index(4)});
   }
 
-  Stmt program() {
+  /// `more` are variables from outside that may be used beside o.
+  Stmt program(const std::vector<VarRef>& more = {}) {
     scope_ = {o};
+    for (const VarRef& variable : more) scope_.push_back(variable);
     names_ = 0;
     return statement(4);
   }

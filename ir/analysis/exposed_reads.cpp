@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/analysis/regions.h"
+#include "ir/analysis/simplify.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// Follows a statement in program order, with what is written for sure at the place reached.
+class ExposedCollector {
+ public:
+  ExposedCollector(const Bounds& outer, const std::function<bool(const Buffer&)>& considered)
+      : bounds_(outer), considered_(considered) {}
+
+  std::vector<ExposedRead> exposed;
+
+  void walk(const Stmt& s) {
+    if (!s) return;
+    switch (s->kind) {
+      case StmtKind::Seq:
+        for (const Stmt& child : s.as<Seq>()->stmts) {
+          walk(child);
+          note_writes(child);
+        }
+        return;
+      case StmtKind::For: {
+        const For* loop = s.as<For>();
+        read(loop->min);
+        read(loop->extent);
+        const Scope scope(*this);
+        bounds_.bind(loop->variable, Range{loop->min, loop->extent});
+        return walk(loop->body);
+      }
+      case StmtKind::Block:
+        return walk_block(s);
+      case StmtKind::Let: {
+        const Let* let = s.as<Let>();
+        read(let->value);
+        const Scope scope(*this);
+        bounds_.bind_value(let->variable, let->value);
+        return walk(let->body);
+      }
+      case StmtKind::If: {
+        const If* node = s.as<If>();
+        read(node->condition);
+        walk_arm(node->then_case, node->condition);
+        return walk_arm(node->else_case, logical_not(node->condition));
+      }
+      case StmtKind::While: {
+        read(s.as<While>()->condition);
+        const Scope scope(*this);
+        return walk(s.as<While>()->body);
+      }
+      case StmtKind::Store: {
+        const Store* store = s.as<Store>();
+        for (const Expr& i : store->indices) read(i);
+        read(store->mask);
+        return read(store->value);
+      }
+      case StmtKind::Eval:
+        return read(s.as<Eval>()->value);
+      case StmtKind::Assert:
+        read(s.as<Assert>()->condition);
+        return read(s.as<Assert>()->index);
+    }
+  }
+
+ private:
+  /// Forgets at its end what was learned and written since.
+  struct Scope {
+    explicit Scope(ExposedCollector& owner)
+        : owner(owner), mark(owner.bounds_.mark()), written(owner.written_.size()) {}
+    ~Scope() {
+      owner.bounds_.rollback(mark);
+      owner.written_.resize(written);
+    }
+    ExposedCollector& owner;
+    const Bounds::Mark mark;
+    const size_t written;
+  };
+
+  void walk_arm(const Stmt& arm, const Expr& condition) {
+    if (!arm) return;
+    const Scope scope(*this);
+    bounds_.assume(condition);
+    walk(arm);
+  }
+
+  void walk_block(const Stmt& s) {
+    const Block::Fields& f = s.as<Block>()->f;
+    for (const Expr& binding : f.bindings) read(binding);
+    read(f.predicate);
+    const Scope scope(*this);
+    if (f.predicate) bounds_.assume(f.predicate);
+    for (size_t i = 0; i < f.iters.size(); ++i) {
+      bounds_.bind(f.iters[i].variable, f.iters[i].domain);
+      if (i < f.bindings.size()) bounds_.bind_value(f.iters[i].variable, f.bindings[i]);
+    }
+    const Stmt around = std::exchange(block_, s);
+    for (const Buffer& buffer : f.allocs) local_.insert(buffer.get());
+    if (f.init) {
+      walk(f.init);
+      note_writes(f.init);
+    }
+    walk(f.body);
+    block_ = around;
+  }
+
+  bool is_considered(const Buffer& buffer) const {
+    return !local_.contains(buffer.get()) && (!considered_ || considered_(buffer));
+  }
+
+  void note_writes(const Stmt& s) {
+    bool any = false;
+    for_each_stmt(s, [&](const Stmt& at) {
+      const Store* store = at.as<Store>();
+      any |= store && is_considered(store->buffer);
+    });
+    if (!any) return;
+    const auto wanted = [&](const Buffer& buffer) { return is_considered(buffer); };
+    for (Region& region : must_write_regions(s, bounds_, wanted)) add(std::move(region));
+  }
+
+  /// Boxes that continue each other become one.
+  void add(Region region) {
+    for (size_t i = written_.size(); i-- > 0;) {
+      const Region& known = written_[i];
+      if (known.buffer != region.buffer) continue;
+      size_t differing = 0, dimension = 0;
+      for (size_t d = 0; d < known.ranges.size(); ++d) {
+        if (proves_equal(bounds_, known.ranges[d].min, region.ranges[d].min) &&
+            proves_equal(bounds_, known.ranges[d].extent, region.ranges[d].extent))
+          continue;
+        ++differing;
+        dimension = d;
+      }
+      if (differing != 1) continue;
+      const Range &a = known.ranges[dimension], &b = region.ranges[dimension];
+      if (proves_equal(bounds_, a.min + a.extent, b.min)) {
+        region.ranges[dimension] = {a.min, a.extent + b.extent};
+      } else if (proves_equal(bounds_, b.min + b.extent, a.min)) {
+        region.ranges[dimension] = {b.min, a.extent + b.extent};
+      }
+    }
+    written_.push_back(std::move(region));
+  }
+
+  void read(const Expr& e) {
+    if (!e) return;
+    for_each_expr(e, [&](const Expr& part) {
+      if (const AddressOf* taken = part.as<AddressOf>()) {
+        if (is_considered(taken->buffer)) expose(full_region(taken->buffer));
+        return;
+      }
+      const Load* load = part.as<Load>();
+      if (!load || !is_considered(load->buffer) || found_.contains(load->buffer.get())) return;
+      Region region = load->indices.size() == load->buffer->rank() ? point_region(load->buffer, load->indices)
+                                                                   : full_region(load->buffer);
+      const Bounds::Mark mark = bounds_.mark();
+      if (load->mask && load->mask->dtype.is_scalar()) bounds_.assume(load->mask);
+      for (const Range& range : region.ranges) {
+        if (range.min->dtype.lanes > 1) region = relax(region, bounds_, bounds_.mark(), bounds_);
+      }
+      const bool covered = std::any_of(written_.rbegin(), written_.rend(), [&](const Region& known) {
+        return known.buffer == region.buffer && contains(known, region, bounds_);
+      });
+      bounds_.rollback(mark);
+      if (!covered) expose(region);
+    });
+  }
+
+  void expose(const Region& region) {
+    if (found_.insert(region.buffer.get()).second) exposed.push_back({region, block_});
+  }
+
+  Bounds bounds_;
+  const std::function<bool(const Buffer&)>& considered_;
+  std::vector<Region> written_;
+  std::unordered_set<const BufferNode*> local_, found_;
+  Stmt block_;
+};
+
+}  // namespace
+
+std::vector<ExposedRead> exposed_reads(const Stmt& body, const Bounds& outer,
+                                       const std::function<bool(const Buffer&)>& considered) {
+  ExposedCollector collector(outer, considered);
+  collector.walk(body);
+  return std::move(collector.exposed);
+}
+
+}  // namespace lathe

@@ -1,0 +1,131 @@
+#include "ir/analysis/nest_site.h"
+
+#include <algorithm>
+
+#include "ir/analysis/access_walk.h"
+
+namespace lathe {
+namespace {
+
+bool identical_regions(const Region& a, const Region& b) {
+  if (!(a.buffer == b.buffer) || a.ranges.size() != b.ranges.size()) return false;
+  for (size_t d = 0; d < a.ranges.size(); ++d)
+    if (!identical(a.ranges[d].min, b.ranges[d].min) || !identical(a.ranges[d].extent, b.ranges[d].extent))
+      return false;
+  return true;
+}
+
+class SiteCollector : public AccessWalk {
+ public:
+  SiteCollector(const Bounds& outer, const std::function<bool(const Buffer&)>& considered)
+      : AccessWalk(outer, false), considered_(considered) {}
+
+  std::vector<Site> sites;
+
+ protected:
+  void enter(const Stmt& s) override {
+    if (s->kind == StmtKind::Block) blocks_.push_back(s);
+  }
+  void leave(const Stmt& s) override {
+    if (s->kind == StmtKind::Block) blocks_.pop_back();
+  }
+  void accessed(const Access& access) override {
+    if (!considered_(access.region.buffer)) return;
+    Site site;
+    site.region = access.region;
+    bool vectors = std::any_of(site.region.ranges.begin(), site.region.ranges.end(),
+                               [](const Range& r) { return r.min->dtype.lanes > 1; });
+    if (vectors) site.region = relax(site.region, bounds_, bounds_.mark(), bounds_);
+    (access.is_write ? site.writes : site.reads) = true;
+    site.inner = bounds_.entries_since(outer_);
+    site.guards = guards_;
+    if (access.mask && access.mask->dtype.is_scalar()) site.guards.push_back(access.mask);
+    if (!blocks_.empty()) site.block = blocks_.back();
+    // A block's own sites follow each other.
+    for (size_t i = sites.size(); i-- > 0 && sites[i].block == site.block;) {
+      Site& known = sites[i];
+      if (!identical_regions(known.region, site.region) || known.guards != site.guards ||
+          known.inner.size() != site.inner.size())
+        continue;
+      bool same_scope = true;
+      for (size_t i = 0; i < known.inner.size(); ++i) same_scope &= known.inner[i].variable == site.inner[i].variable;
+      if (!same_scope) continue;
+      known.reads |= site.reads;
+      known.writes |= site.writes;
+      return;
+    }
+    sites.push_back(std::move(site));
+  }
+
+ private:
+  const std::function<bool(const Buffer&)> considered_;
+  std::vector<Stmt> blocks_;
+};
+
+/// Writes out the iters and Lets in a site's indices, which then hold nothing but loops from inside and from outside.
+void find_forms(Site& site) {
+  Substitution values;
+  for (const Bounds::Entry& entry : site.inner)
+    if (entry.value) values[entry.variable.get()] = renamed(entry.value, values);
+  for (const Range& r : site.region.ranges) {
+    site.forms.emplace_back();
+    if (is_int(r.extent, 1) && r.min->dtype.is_scalar()) site.forms.back() = to_affine(renamed(r.min, values));
+  }
+}
+
+bool is_bound_within(const Site& site, const Var* variable) {
+  return std::any_of(site.inner.begin(), site.inner.end(),
+                     [&](const Bounds::Entry& entry) { return entry.variable.get() == variable; });
+}
+
+}  // namespace
+
+const BufferNode* storage(const Buffer& buffer) {
+  const BufferNode* b = buffer.get();
+  while (b->view_of) b = b->view_of->buffer.get();
+  return b;
+}
+
+Expr renamed(const Expr& e, const Substitution& names) {
+  return e && !names.empty() ? substitute(e, names) : e;
+}
+
+std::vector<Site> collect_sites(const Stmt& body, const Bounds& inside,
+                                const std::function<bool(const Buffer&)>& considered) {
+  SiteCollector collector(inside, considered);
+  collector.walk(body);
+  for (Site& site : collector.sites) find_forms(site);
+  return std::move(collector.sites);
+}
+
+bool plainly_apart(const std::vector<const For*>& nest, const std::vector<Direction>& directions, const Site& first,
+                   const Site& second) {
+  if (first.region.buffer != second.region.buffer) return false;
+  for (size_t d = 0; d < first.forms.size(); ++d) {
+    const auto &x = first.forms[d], &y = second.forms[d];
+    if (!x || !y || x->terms.size() != y->terms.size()) continue;
+    std::int64_t coefficient = 0, sign = 1;
+    const bool decided = std::all_of(x->terms.begin(), x->terms.end(), [&](const AffineTerm& t) {
+      if (y->coefficient(t.atom) != t.coefficient) return false;
+      for (size_t i = 0; i < nest.size(); ++i) {
+        if (t.atom != Expr(nest[i]->variable)) continue;
+        if (directions[i] == Direction::equal) return true;
+        if (directions[i] == Direction::any || coefficient != 0) return false;
+        coefficient = t.coefficient;
+        sign = directions[i] == Direction::later ? 1 : -1;
+        return true;
+      }
+      const auto* variable = t.atom.as<Var>();
+      return variable && !is_bound_within(first, variable) && !is_bound_within(second, variable);
+    });
+    if (!decided || coefficient == 0 || coefficient == INT64_MIN) continue;
+    // coefficient * sign * distance = -offset has no solution with distance >= 1.
+    std::int64_t offset;
+    if (__builtin_sub_overflow(y->constant, x->constant, &offset)) continue;
+    const std::int64_t step = coefficient * sign;
+    if (offset == 0 || (offset > 0) == (step > 0) || offset % step != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace lathe

@@ -1,0 +1,26 @@
+#pragma once
+/// Dependences between iterations, for the primitives that change the order of iterations or run them at once.
+#include <string>
+#include <vector>
+
+#include "ir/analysis/dependence.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+
+/// What holds at the last statement of a path.
+Bounds bounds_at(const Func& func, const Path& path);
+
+/// Refuses with the two accesses that carry a dependence: marks the block of the second, and says what it may touch
+/// that which block touches in which other iteration of `nest`.
+[[noreturn]] void refuse_carried(const Schedule& schedule, const std::string& application, int condition,
+                                 const std::string& text, const CarriedDependence& carried,
+                                 const std::vector<const For*>& nest, const std::string& advice = {});
+
+/// Refuses unless no iteration of the loop that `path` ends with may touch what another one writes; only buffers of
+/// which `considered` (null: all) is true count.
+void require_apart(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
+                   const Path& path, const std::function<bool(const Buffer&)>& considered = nullptr,
+                   const std::string& advice = {});
+
+}  // namespace lathe
