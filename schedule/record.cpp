@@ -12,15 +12,21 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/partition.h"
+#include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 
@@ -95,15 +101,27 @@ const std::map<std::string, Apply>& primitives() {
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
+      {"decompose_padding", [](Schedule& s, const Line& l) { decompose_padding(s, l.block(0), l.loop(1)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
+      {"partition",
+       [](Schedule& s, const Line& l) {
+         partition(s, l.loop(0), l.size() > 1 ? std::optional(l.integer(1)) : std::nullopt);
+       }},
+      {"reindex", [](Schedule& s, const Line& l) { reindex(s, l.block(0), l.string(1)); }},
       {"reorder", [](Schedule& s, const Line& l) { reorder(s, l.loops()); }},
+      {"reverse_compute_at", [](Schedule& s, const Line& l) { reverse_compute_at(s, l.block(0), l.loop(1)); }},
+      {"reverse_compute_inline", [](Schedule& s, const Line& l) { reverse_compute_inline(s, l.block(0)); }},
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
+      {"storage_align",
+       [](Schedule& s, const Line& l) {
+         storage_align(s, l.block(0), l.string(1), l.integer(2), l.integer(3), l.integer(4));
+       }},
       {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
       {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
   };

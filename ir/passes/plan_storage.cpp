@@ -101,16 +101,20 @@ class Liveness : public Visitor {
   }
 
   std::int64_t bytes_of(const Buffer& buffer) {
-    std::int64_t elements = 1;
-    for (const Expr& extent : buffer->shape) {
-      std::optional<std::int64_t> most = bounds_.interval(extent).max;
-      if (!most) {
+    std::int64_t elements = 1, last = 0;
+    for (size_t d = 0; d < buffer->shape.size(); ++d) {
+      std::optional<std::int64_t> most = bounds_.interval(buffer->shape[d]).max;
+      std::optional<std::int64_t> stride = buffer->strides.empty() ? 0 : bounds_.interval(buffer->strides[d]).max;
+      if (!most || !stride) {
         throw Refusal("plan_storage", 1,
                       "plan_storage refused: condition 1, the size of each allocation has a constant bound: buffer " +
                           buffer->name + "; give its symbolic extents a maximum");
       }
       elements *= std::max<std::int64_t>(*most, 0);
+      last += std::max<std::int64_t>(*most - 1, 0) * *stride;
     }
+    // Padded rows reach further than their elements count.
+    if (elements > 0 && !buffer->strides.empty()) elements = last + 1;
     return elements * buffer->dtype.bytes();
   }
 

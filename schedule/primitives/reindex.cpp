@@ -1,0 +1,139 @@
+#include "schedule/primitives/reindex.h"
+
+#include <fmt/format.h>
+
+#include "ir/analysis/simplify.h"
+#include "ir/structural.h"
+#include "ir/text/print.h"
+#include "schedule/access.h"
+#include "schedule/complete.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+class LoadReplacer : public Mutator {
+ public:
+  LoadReplacer(const Buffer& buffer, Expr value) : buffer_(buffer), value_(std::move(value)) {}
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    return node->buffer == buffer_ ? value_ : Mutator::mutate_Load(e, node);
+  }
+
+ private:
+  const Buffer& buffer_;
+  Expr value_;
+};
+
+/// The one Load of the buffer, or why there is none.
+std::string find_load(const Block& block, const Buffer& buffer, const Load*& load) {
+  std::string reason;
+  const auto look = [&](const Expr& e) {
+    const AddressOf* taken = e.as<AddressOf>();
+    if (taken && taken->buffer == buffer) reason = "takes the address of " + buffer->name;
+    const Load* other = e.as<Load>();
+    if (!other || other->buffer != buffer) return;
+    if (other->mask) reason = fmt::format("reads {} under a mask", buffer->name);
+    for (size_t d = 0; load && d < load->indices.size(); ++d) {
+      if (!equal(load->indices[d], other->indices[d]))
+        reason = fmt::format("reads several elements of {}", buffer->name);
+    }
+    load = other;
+  };
+  for_each_expr(block.f.body, look);
+  if (block.f.init) for_each_expr(block.f.init, look);
+  if (!load && reason.empty()) reason = fmt::format("reads no {} in its own statements", buffer->name);
+  if (!reason.empty()) return reason;
+  for (const Expr& at : load->indices) {
+    for (const VarRef& used : used_vars(at)) {
+      const bool is_iter = std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                                       [&](const Iter& iter) { return iter.variable == used; });
+      if (!is_iter) return fmt::format("reads {} at {}, which is no iter", buffer->name, used->name);
+    }
+    bool loads = false;
+    for_each_expr(at, [&](const Expr& part) { loads |= part.as<Load>() || part.as<Call>(); });
+    if (loads) return fmt::format("reads {} at an index that depends on data", buffer->name);
+  }
+  return "";
+}
+
+}  // namespace
+
+BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer) {
+  const Path path = path_to(schedule, block);
+  const Block& node = *path.back().as<Block>();
+  const std::string application = fmt::format("reindex({}, \"{}\")", block.name, buffer);
+  const std::string loads =
+      "block reads a buffer of that name, by Loads without a mask, all of one element that its iters alone determine, "
+      "and does not write it";
+  Buffer source;
+  for (const Region& region : node.f.reads) {
+    if (region.buffer->name == buffer) source = region.buffer;
+  }
+  if (!source) refuse(schedule, application, 1, loads, path.back(), fmt::format("reads no {}", buffer));
+  if (writes(node, source)) refuse(schedule, application, 1, loads, path.back(), fmt::format("writes {}", buffer));
+  const Load* load = nullptr;
+  if (const std::string reason = find_load(node, source, load); !reason.empty()) {
+    refuse(schedule, application, 1, loads, path.back(), reason);
+  }
+  size_t outermost = path.size() - 1;
+  for (size_t level = outermost; level-- > 0 && !path[level].as<Block>();) {
+    if (path[level].as<For>()) outermost = level;
+  }
+  for_each_stmt(path[outermost], [&](const Stmt& s) {
+    const Block* other = s.as<Block>();
+    if (other && writes(*other, source)) {
+      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer", s,
+             fmt::format("writes {}", buffer));
+    }
+  });
+
+  Bounds bounds(schedule.func());
+  Block::Fields copy;
+  Substitution names;
+  std::vector<Range> ranges;
+  std::vector<Expr> shape, at_copy, at_reader;
+  for (const Iter& iter : node.f.iters) {
+    bounds.bind(iter.variable, iter.domain);
+    const bool used = std::any_of(load->indices.begin(), load->indices.end(),
+                                  [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
+    if (!used) continue;
+    const VarRef variable = Var::make(iter.variable->name);
+    names[iter.variable.get()] = variable;
+    copy.iters.push_back({variable, iter.domain, IterKind::space});
+    copy.bindings.push_back(iter.domain.min);
+    ranges.push_back(iter.domain);
+    shape.push_back(iter.domain.extent);
+    at_copy.push_back(is_int(iter.domain.min, 0) ? Expr(variable) : variable - iter.domain.min);
+    at_reader.push_back(is_int(iter.domain.min, 0) ? Expr(iter.variable) : iter.variable - iter.domain.min);
+  }
+  for (size_t d = 0; d < load->indices.size(); ++d) {
+    for (const Expr& inside : {ge(load->indices[d], index(0)), lt(load->indices[d], source->shape[d])}) {
+      if (proves(bounds, inside)) continue;
+      refuse(schedule, application, 3, "the element is proved to lie in the buffer for every value of the iters",
+             path.back(), fmt::format("is not proved to read {} where {}", buffer, print(inside)));
+    }
+  }
+  const Buffer target =
+      BufferNode::make(schedule.unique_name(source->name + "_reindex"), source->dtype, std::move(shape));
+  copy.name = target->name;
+  std::vector<Expr> from;
+  for (const Expr& e : load->indices) from.push_back(substitute(e, names));
+  copy.body = Store::make(target, at_copy, lathe::load(source, from));
+  copy.reads = {point_region(source, from)};
+  copy.writes = {point_region(target, at_copy)};
+  const std::string name = copy.name;
+  const Stmt copy_block = Block::make(std::move(copy));
+
+  LoadReplacer replacer(source, lathe::load(target, at_reader));
+  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = replacer.mutate(f.body); });
+  const Stmt reader = with_inferred_regions(*changed.as<Block>());
+  const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
+  const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
+  Stmt body = replace_last(outer, Seq::make({make_nest(*copy_block.as<Block>(), ranges), rest}));
+  schedule.commit(add_allocation(body, target), application);
+  return {name};
+}
+
+}  // namespace lathe

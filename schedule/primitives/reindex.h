@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+/// Lets a block read a buffer through a copy that is laid out along the block's own iters, in their order, so that
+/// every operand of a contraction is indexed by iters alone, whatever map led there.
+///
+///   for h: for r:                          for h: for r: block x_reindex: x_reindex[h, r] = x[h*2 + r]
+///     block C(h; r): .. x[h*2 + r] ..  ->  for h: for r:
+///                                            block C(h; r): .. x_reindex[h, r] ..
+///
+/// Returns the copying block, which stands before the nest that holds block.
+///
+/// Requires:
+///   1. block reads a buffer of that name, by Loads without a mask, all of one element that its iters alone determine,
+///      and does not write it
+///   2. nothing in the nest that holds block writes the buffer
+///   3. the element is proved to lie in the buffer for every value of the iters
+BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer);
+
+}  // namespace lathe

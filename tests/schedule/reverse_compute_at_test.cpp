@@ -1,0 +1,178 @@
+#include "schedule/primitives/reverse_compute_at.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+TEST(ReverseComputeAt, MovesAConsumerBehindATileOfItsOperand) {
+  const Func before = program("chain");
+  Schedule s(before);
+  const auto [outer, inner] = split(s, s.loop("scale", 0), 4);
+  const auto [columns, column] = split(s, s.loop("scale", 2), 5);
+  reorder(s, {outer, columns, inner, column});
+  reverse_compute_at(s, {"shift"}, columns);
+  expect_scheduled(s, before, "reverse_compute_at");
+}
+
+TEST(ReverseComputeAt, MovesAReductionBehindARow) {
+  const Func before = parse_func(R"(func row_sums(x: f32[4, 10], out: f32[4]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[4, 10]
+    for i in [0, 4) {
+      for j in [0, 10) {
+        block t(space vi in [0, 4) = i, space vj in [0, 10) = j) reads x[vi, vj] writes t[vi, vj] {
+          t[vi, vj] = x[vi, vj] * x[vi, vj]
+        }
+      }
+    }
+    for i1 in [0, 4) {
+      for k in [0, 10) {
+        block sum(space wi in [0, 4) = i1, reduce wk in [0, 10) = k) reads out[wi], t[wi, wk] writes out[wi] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init {
+            out[wi] = 0.0f32
+          }
+          let l: f32 = out[wi]
+          let r: f32 = t[wi, wk]
+          out[wi] = l + r
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  reverse_compute_at(s, {"sum"}, s.loop("t", 0));
+  expect_scheduled(s, before, "reverse_compute_at_reduction");
+}
+
+TEST(ReverseComputeAt, MovesAConsumerBehindAFinishedReduction) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  reverse_compute_at(s, {"bias"}, s.loop("product", 1));
+  expect_scheduled(s, before, "reverse_compute_at_epilogue");
+}
+
+TEST(ReverseComputeAt, RefusesAConsumerWhoseLoopsWereSplit) {
+  Schedule s(program("chain"));
+  split(s, s.loop("shift", 1), 4);
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"shift"}, s.loop("scale", 0)); }, "reverse_compute_at", 1,
+      "reverse_compute_at_refused_1");
+}
+
+TEST(ReverseComputeAt, RefusesALoopThatComesBehind) {
+  Schedule s(program("chain"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"scale"}, s.loop("shift", 0)); }, "reverse_compute_at", 2,
+      "reverse_compute_at_refused_2");
+}
+
+TEST(ReverseComputeAt, RefusesWhatOneIterationDoesNotWrite) {
+  Schedule s(program("chain"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"store"}, s.loop("shift", 1)); }, "reverse_compute_at", 3,
+      "reverse_compute_at_refused_3");
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"store"}, s.loop("scale", 0)); }, "reverse_compute_at", 3,
+      "reverse_compute_at_refused_3_nothing");
+}
+
+TEST(ReverseComputeAt, RefusesAReductionThatIsNotFinished) {
+  Schedule s(program("matmul"));
+  reorder(s, {s.loop("product", 2), s.loop("product", 1)});
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"bias"}, s.loop("product", 2)); }, "reverse_compute_at", 4,
+      "reverse_compute_at_refused_4");
+}
+
+TEST(ReverseComputeAt, RefusesWhatIsWrittenBetweenThem) {
+  Schedule s(parse_func(R"(func between(x: f32[4], y: f32[4], out: f32[4]) stage begin {
+  block root() reads x[..] writes y[..], out[..] {
+    alloc t: f32[4]
+    for i in [0, 4) {
+      block t(space vi in [0, 4) = i) reads x[vi] writes t[vi] {
+        t[vi] = x[vi] + 1.0f32
+      }
+    }
+    for i1 in [0, 4) {
+      block other(space ui in [0, 4) = i1) reads x[ui] writes y[ui] {
+        y[ui] = x[ui] * 2.0f32
+      }
+    }
+    for i2 in [0, 4) {
+      block use(space wi in [0, 4) = i2) reads t[wi], y[wi] writes out[wi] {
+        out[wi] = t[wi] + y[wi]
+      }
+    }
+  }
+}
+)"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use"}, s.loop("t", 0)); }, "reverse_compute_at", 5,
+      "reverse_compute_at_refused_5");
+}
+
+/// `use` reads t one further, or there too.
+Func stencil(bool both) {
+  return parse_func(fmt::format(R"(func stencil(x: f32[9], out: f32[8]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc t: f32[9]
+    for i in [0, 9) {{
+      block t(space vi in [0, 9) = i) reads x[vi] writes t[vi] {{
+        t[vi] = x[vi] + 1.0f32
+      }}
+    }}
+    for i2 in [0, 8) {{
+      block use(space wi in [0, 8) = i2) reads {}t[wi + 1] writes out[wi] {{
+        out[wi] = {}t[wi + 1]
+      }}
+    }}
+  }}
+}}
+)",
+                                both ? "t[wi], " : "", both ? "t[wi] + " : ""));
+}
+
+TEST(ReverseComputeAt, FollowsAShiftedRead) {
+  const Func before = stencil(false);
+  Schedule s(before);
+  reverse_compute_at(s, {"use"}, split(s, s.loop("t", 0), 4).first);
+  expect_scheduled(s, before, "reverse_compute_at_shift");
+}
+
+TEST(ReverseComputeAt, RefusesAStencilThatNeedsTwoTiles) {
+  Schedule s(stencil(true));
+  const LoopRef outer = split(s, s.loop("t", 0), 3).first;
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use"}, outer); }, "reverse_compute_at", 3,
+      "reverse_compute_at_refused_3_stencil");
+}
+
+TEST(ReverseComputeAt, RefusesToLeaveInstancesOut) {
+  Schedule s(parse_func(R"(func part(x: f32[9], t: f32[9], out: f32[9]) stage begin {
+  for i in [0, 6) {
+    block t(space vi in [0, 9) = i) reads x[vi] writes t[vi] {
+      t[vi] = x[vi] + 1.0f32
+    }
+  }
+  for i2 in [0, 9) {
+    block use(space wi in [0, 9) = i2) reads t[wi] writes out[wi] {
+      out[wi] = t[wi]
+    }
+  }
+}
+)"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use"}, s.loop("t", 0)); }, "reverse_compute_at", 6,
+      "reverse_compute_at_refused_6");
+}
+
+}  // namespace
+}  // namespace lathe::testing
