@@ -2,20 +2,19 @@
 
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <fstream>
 #include <iterator>
 
 #include "bindings/python/bind.h"
 #include "bindings/python/convert.h"
+#include "bindings/python/schedule_handles.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
-#include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
@@ -23,9 +22,11 @@
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
-#include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -36,46 +37,6 @@ using namespace nb::literals;
 
 namespace lathe::python {
 namespace {
-
-/// A handle and the schedule that gave it out: another schedule of the same program refuses it.
-template <class Ref>
-struct Handle {
-  Ref ref;
-  std::uint64_t owner;
-};
-using Loop = Handle<LoopRef>;
-using BlockHandle = Handle<BlockRef>;
-
-class PythonSchedule {
- public:
-  explicit PythonSchedule(const Func& func) : schedule(func) {}
-
-  Schedule schedule;
-  const std::uint64_t number = ++count_;
-
-  Loop give(const LoopRef& loop) const { return {loop, number}; }
-  BlockHandle give(const BlockRef& block) const { return {block, number}; }
-  const LoopRef& take(const Loop& loop) const {
-    if (loop.owner != number) refuse(fmt::format("loop {}", loop.ref.variable->name));
-    return loop.ref;
-  }
-  const BlockRef& take(const BlockHandle& block) const {
-    if (block.owner != number) refuse(fmt::format("block {}", block.ref.name));
-    return block.ref;
-  }
-  /// A block's handle, or its name.
-  BlockRef take_block(nb::handle block) const {
-    if (const BlockHandle* handle = as_instance<BlockHandle>(block)) return take(*handle);
-    if (nb::isinstance<nb::str>(block)) return schedule.block(nb::cast<std::string>(block));
-    throw InputError(Mistake::type, "a block is given by its handle or its name");
-  }
-
- private:
-  [[noreturn]] static void refuse(const std::string& what) {
-    throw InputError(Mistake::value, fmt::format("{} is a handle of another schedule", what));
-  }
-  static inline std::atomic<std::uint64_t> count_ = 0;
-};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -202,6 +163,15 @@ void bind_loops(nb::class_<S>& type) {
           "unroll", [](S& s, const Loop& loop) { unroll(s.schedule, s.take(loop)); }, "loop"_a,
           "Iterations are written out.")
       .def(
+          "partition",
+          [](S& s, const Loop& loop, std::optional<std::int64_t> point) {
+            const auto [first, rest] = partition(s.schedule, s.take(loop), point);
+            return std::vector<Loop>{s.give(first), s.give(rest)};
+          },
+          "loop"_a, "point"_a = nb::none(),
+          "Runs the first `point` iterations, and the rest, in loops of their own; without a point, as many as need no "
+          "predicate. Gives both loops.")
+      .def(
           "annotate",
           [](S& s, const Loop& loop, const std::string& key, std::int64_t value) {
             annotate(s.schedule, s.take(loop), key, value);
@@ -218,22 +188,15 @@ void bind_blocks(nb::class_<S>& type) {
           "compute_inline", [](S& s, nb::handle block) { compute_inline(s.schedule, s.take_block(block)); }, "block"_a,
           "Puts what a block computes in the place of every load of it.")
       .def(
-          "cache_read",
-          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
-            return s.give(cache_read(s.schedule, s.take_block(block), buffer, space));
+          "reverse_compute_at",
+          [](S& s, nb::handle block, const Loop& loop) {
+            reverse_compute_at(s.schedule, s.take_block(block), s.take(loop));
           },
-          "block"_a, "buffer"_a, "space"_a,
-          "Copies what a block reads of a buffer into a space; gives the copy's block.")
+          "block"_a, "loop"_a, "Moves a consumer under a loop of its producers, for just what is done there.")
       .def(
-          "cache_write",
-          [](S& s, nb::handle block, const std::string& space) {
-            return s.give(cache_write(s.schedule, s.take_block(block), space));
-          },
-          "block"_a, "space"_a, "Computes a block into a space and copies from there; gives the copy's block.")
-      .def(
-          "set_space",
-          [](S& s, nb::handle block, const std::string& space) { set_space(s.schedule, s.take_block(block), space); },
-          "block"_a, "space"_a, "Moves what a block writes into another memory space.")
+          "reverse_compute_inline",
+          [](S& s, nb::handle block) { reverse_compute_inline(s.schedule, s.take_block(block)); }, "block"_a,
+          "Computes an element-wise consumer where its operand is produced.")
       .def(
           "rfactor",
           [](S& s, nb::handle block, const Loop& loop) {
@@ -297,6 +260,7 @@ void bind_schedule(nb::module_& module) {
       .def("__str__", [](const S& s) { return print(s.schedule.func()); });
   bind_loops(type);
   bind_blocks(type);
+  bind_layout(type);
 }
 
 }  // namespace lathe::python

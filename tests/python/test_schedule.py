@@ -158,3 +158,97 @@ def test_a_traced_function_gives_its_program():
     out = np.empty_like(x)
     lathe.compile(s.func)(x, out)
     np.testing.assert_allclose(out, 2)
+
+
+PADDED = """func padded(x: f32[6, {n}], y: f32[6, {n}]) stage begin {{
+  block root() reads x[..] writes y[..] {{
+    alloc p: f32[6, {p}]
+    alloc d: f32[6, {p}]
+    for i in [0, 6) {{
+      for j in [0, {p}) {{
+        block pad(space vi in [0, 6) = i, space vj in [0, {p}) = j) reads x[..] writes p[vi, vj] {{
+          p[vi, vj] = x[vi, vj - 1 if vj >= 1 && vj < {n} + 1]
+        }}
+      }}
+    }}
+    for i1 in [0, 6) {{
+      for j1 in [0, {p}) {{
+        block twice(space wi in [0, 6) = i1, space wj in [0, {p}) = j1) reads p[wi, wj] writes d[wi, wj] {{
+          d[wi, wj] = p[wi, wj] * 2.0f32
+        }}
+      }}
+    }}
+    for i2 in [0, 6) {{
+      for j2 in [0, {n}) {{
+        block sum(space ui in [0, 6) = i2, space uj in [0, {n}) = j2)
+            reads d[ui, uj], d[ui, uj + 2]
+            writes y[ui, uj]
+        {{
+          y[ui, uj] = d[ui, uj] + d[ui, uj + 2]
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def padded(n):
+    return lathe.ir.parse(PADDED.format(n=n, p=n + 2))
+
+
+def check_padded(func, n):
+    x = np.random.default_rng(n).standard_normal((6, n), np.float32)
+    around = np.pad(x * 2, ((0, 0), (1, 1)))
+    for run in (lambda *arrays: lathe.interpret(func, arrays), lathe.compile(func)):
+        y = np.full_like(x, np.nan)
+        run(x, y)
+        np.testing.assert_array_equal(y, around[:, :-2] + around[:, 2:])
+
+
+def replays(s, other, n):
+    again = lathe.Schedule(other)
+    again.replay(lathe.Record.parse(str(s.record)))
+    again.func.verify()
+    check_padded(again.func, n)
+
+
+def test_consumers_move_to_their_producers():
+    s = lathe.Schedule(padded(9))
+    s.reverse_compute_inline("twice")
+    s.reverse_compute_at("sum", s.loops("pad")[0])
+    assert [loop.name for loop in s.loops("sum")][:1] == ["i"]
+    with pytest.raises(lathe.Refusal, match=r"reverse_compute_at\(sum, pad.0\) refused: condition 2"):
+        s.reverse_compute_at("sum", s.loops("sum")[0])
+    check_padded(s.func, 9)
+    replays(s, padded(12), 12)
+
+
+def test_padding_is_filled_apart_and_its_loop_partitioned():
+    s = lathe.Schedule(padded(16))
+    fill = s.decompose_padding("pad", s.loops("pad")[0])
+    assert fill.name == "pad_fill" and fill in s.blocks
+    _, inner = s.split(s.loops("twice")[1], [None, 8])
+    main, rest = s.partition(s.loops("twice")[1])
+    assert (s.extent(main), s.extent(rest)) == (2, 1)
+    first, second = s.partition(s.loops("sum")[0], 4)
+    assert (s.extent(first), s.extent(second)) == (4, 2)
+    with pytest.raises(lathe.Refusal, match="partition.*condition 2"):
+        s.partition(first, 4)
+    check_padded(s.func, 16)
+    replays(s, padded(17), 17)
+
+
+def test_layouts_of_intermediates_change():
+    s = lathe.Schedule(padded(9))
+    s.storage_align("pad", "p", 0, 8, 1)
+    assert s.func.buffers["p"].strides == (17, 1)
+    copy = s.reindex("twice", "p")
+    s.compute_at(copy, s.loops("twice")[0])
+    assert s.func.buffers["p_reindex"].shape == (6, 11)
+    with pytest.raises(lathe.Refusal, match="storage_align.*condition 2"):
+        s.storage_align("pad", "p", 1, 8)
+    with pytest.raises(lathe.Refusal, match="reindex.*condition 1"):
+        s.reindex("twice", "x")
+    check_padded(s.func, 9)
+    replays(s, padded(10), 10)
