@@ -4,30 +4,247 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
 
 namespace lathe {
+namespace {
 
-bool Device::has_feature(const std::string& feature) const {
-  return std::find(features.begin(), features.end(), feature) != features.end();
+/// What every device has, described or not.
+const std::vector<MemorySpace>& common_spaces() {
+  static const std::vector<MemorySpace> spaces = {
+      {.name = space::global},
+      {.name = space::worker},
+      {.name = space::registers, .addressing = Addressing::none, .reach = {}},
+      {.name = space::constants}};
+  return spaces;
 }
 
-const MemorySpace* Device::find_space(const std::string& name) const {
-  for (const MemorySpace& space : spaces)
-    if (space.name == name) return &space;
+template <class List, class Name>
+bool contains(const List& list, const Name& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+/// A head address as text; check_device has let nothing else through.
+std::string head_text(const Expr& e) {
+  if (const auto* constant = as_int(e)) return fmt::format("{}", *constant);
+  if (const Var* var = e.as<Var>()) return var->name;
+  const auto* node = e.as<Binary>();
+  LATHE_CHECK(node, "a head address of another kind of expression");
+  return fmt::format("({} {} {})", to_string(node->op), head_text(node->a), head_text(node->b));
+}
+
+std::string head_text(const MemorySpace& space) {
+  return space.head ? head_text(space.head) : "";
+}
+
+auto fields(const MemorySpace& s) {
+  return std::tie(s.name, s.unit_bits, s.max_simd_bits, s.capacity_bits, s.addressing, s.reach, s.per);
+}
+
+auto fields(const Device& d) {
+  return std::tie(d.name, d.family, d.triple, d.cpu, d.features, d.vector_bits, d.vector_registers, d.mask_registers,
+                  d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.cores, d.caches, d.spaces,
+                  d.copies, d.intrinsics);
+}
+
+class Checker {
+ public:
+  explicit Checker(const Device& device) : device_(device) {}
+
+  void run() {
+    if (device_.name.empty()) wrong("it has no name");
+    for (const auto& [what, value] : {std::pair("vector_bits", device_.vector_bits),
+                                      {"vector_registers", device_.vector_registers},
+                                      {"cores", device_.cores}}) {
+      if (value < 1) wrong(fmt::format("{} is {}, expected at least 1", what, value));
+    }
+    for (const ThreadAxis& axis : device_.axes) {
+      agents_.push_back(axis.name());
+      if (axis.extent < 1)
+        wrong(fmt::format("axis {} has {} positions, expected at least 1", axis.name(), axis.extent));
+    }
+    once("agent", agents_);
+    std::vector<std::string> described;
+    for (const MemorySpace& space : device_.spaces) described.push_back(space.name);
+    once("space", described);
+    for (const MemorySpace& space : device_.spaces) check(space);
+    for (const SpaceCopy& copy : device_.copies) {
+      known("space", copy.from, device_.space_names());
+      known("space", copy.to, device_.space_names());
+    }
+    once("intrinsic", device_.intrinsics);
+  }
+
+ private:
+  void check(const MemorySpace& space) {
+    const auto wrong_space = [&](const std::string& what) { wrong(fmt::format("space {}: {}", space.name, what)); };
+    for (const auto& [what, bits] : {std::pair("unit_bits", space.unit_bits), {"max_simd_bits", space.max_simd_bits}}) {
+      if (bits < 8 || bits % 8 != 0) wrong_space(fmt::format("{} is {}, expected whole bytes", what, bits));
+    }
+    if (space.capacity_bits < 0 || space.capacity_bits % space.unit_bits != 0) {
+      wrong_space(fmt::format("capacity_bits is {}, expected whole units of {}", space.capacity_bits, space.unit_bits));
+    }
+    const bool has_head = space.addressing == Addressing::head_address;
+    if (has_head != static_cast<bool>(space.head)) {
+      wrong_space(has_head ? "it needs its head address" : "only addressing by head_address has a head address");
+    }
+    if (!space.per.empty()) known("axis", space.per, std::vector(agents_.begin() + 1, agents_.end()));
+    for (const std::string& agent : space.reach) known("agent", agent, agents_);
+    if (space.head) check_head(space, space.head);
+  }
+
+  void check_head(const MemorySpace& space, const Expr& e) {
+    if (e->dtype == i64 && as_int(e)) return;
+    if (const Var* var = e.as<Var>()) {
+      const auto axis = std::find_if(device_.axes.begin(), device_.axes.end(),
+                                     [&](const ThreadAxis& a) { return a.variable.get() == var; });
+      if (axis != device_.axes.end()) return;
+      wrong(fmt::format("space {}: its head address uses {}, which is no axis", space.name, var->name));
+    }
+    const auto* node = e.as<Binary>();
+    if (!node || (node->op != BinaryOp::add && node->op != BinaryOp::sub && node->op != BinaryOp::mul)) {
+      wrong(fmt::format("space {}: a head address is made of integers and axes by +, - and *", space.name));
+    }
+    check_head(space, node->a);
+    check_head(space, node->b);
+  }
+
+  void once(const char* what, const std::vector<std::string>& names) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+          names.begin() + static_cast<std::ptrdiff_t>(i)) {
+        wrong(fmt::format("{} {} is described twice", what, names[i]));
+      }
+    }
+  }
+
+  void known(const char* what, const std::string& name, const std::vector<std::string>& names) {
+    if (!contains(names, name)) wrong(unknown_name(what, name, names));
+  }
+
+  [[noreturn]] void wrong(const std::string& what) {
+    throw InputError(Mistake::value, fmt::format("device {}: {}", device_.name, what));
+  }
+
+  const Device& device_;
+  std::vector<std::string> agents_ = {host_agent};
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, Device> devices;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+}  // namespace
+
+std::string_view to_string(Addressing addressing) {
+  constexpr std::string_view names[] = {"host_pointer", "head_address", "opaque_index", "none"};
+  return names[static_cast<size_t>(addressing)];
+}
+
+bool MemorySpace::reachable_from(const std::string& agent) const {
+  return contains(reach, agent);
+}
+
+bool Device::has_feature(const std::string& feature) const {
+  return contains(features, feature);
+}
+
+const ThreadAxis* Device::find_axis(const std::string& name) const {
+  for (const ThreadAxis& axis : axes) {
+    if (axis.name() == name) return &axis;
+  }
   return nullptr;
 }
 
+const MemorySpace* Device::find_space(const std::string& name) const {
+  for (const std::vector<MemorySpace>* list : {&spaces, &common_spaces()}) {
+    for (const MemorySpace& space : *list) {
+      if (space.name == name) return &space;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Device::space_names() const {
+  std::vector<std::string> names;
+  for (const std::vector<MemorySpace>* list : {&spaces, &common_spaces()}) {
+    for (const MemorySpace& space : *list) {
+      if (!contains(names, space.name)) names.push_back(space.name);
+    }
+  }
+  return names;
+}
+
 std::string Device::fingerprint() const {
-  std::string text = fmt::format("{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} caches", name,
-                                 triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
-                                 fused_multiply_add, fma_per_cycle, fma_latency, loads_per_cycle, cores);
+  std::string text =
+      fmt::format("{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} caches", name, family, triple,
+                  cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers, fused_multiply_add,
+                  fma_per_cycle, fma_latency, loads_per_cycle, cores);
   for (const CacheLevel& cache : caches)
     text += fmt::format(" {}/{}/{}{}", cache.bytes, cache.ways, cache.line_bytes, cache.shared ? "s" : "");
+  text += " axes";
+  for (const ThreadAxis& axis : axes) text += fmt::format(" {}:{}", axis.name(), axis.extent);
   text += " spaces";
   for (const MemorySpace& space : spaces)
-    text += fmt::format(" {}:{}:{}:{}:{}", space.name, space.unit_bits, space.max_simd_bits, space.capacity_bits,
-                        static_cast<int>(space.addressing));
-  return text;
+    text +=
+        fmt::format(" {}:{}:{}:{}:{}:{}:{}:{}", space.name, space.unit_bits, space.max_simd_bits, space.capacity_bits,
+                    to_string(space.addressing), fmt::join(space.reach, ","), space.per, head_text(space));
+  text += " copies";
+  for (const SpaceCopy& copy : copies) text += fmt::format(" {}>{}:{}", copy.from, copy.to, copy.instruction);
+  return text + fmt::format(" intrinsics {}", fmt::join(intrinsics, ","));
+}
+
+bool operator==(const MemorySpace& a, const MemorySpace& b) {
+  return fields(a) == fields(b) && head_text(a) == head_text(b);
+}
+
+bool operator==(const Device& a, const Device& b) {
+  return fields(a) == fields(b) && std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+                                              [](const ThreadAxis& x, const ThreadAxis& y) {
+                                                return x.name() == y.name() && x.extent == y.extent;
+                                              });
+}
+
+void check_device(const Device& device) {
+  Checker(device).run();
+}
+
+void register_device(Device device) {
+  check_device(device);
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const std::string name = device.name;
+  if (!all.devices.emplace(name, std::move(device)).second) {
+    throw InputError(Mistake::value, fmt::format("a device named '{}' is registered already", name));
+  }
+}
+
+Device find_device(const std::string& name) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.devices.find(name);
+  if (found != all.devices.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [known_name, device] : all.devices) known.push_back(known_name);
+  throw InputError(Mistake::value, unknown_name("device", name, known));
+}
+
+std::vector<std::string> device_names() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, device] : all.devices) names.push_back(name);
+  return names;
 }
 
 }  // namespace lathe

@@ -4,23 +4,39 @@
 #include <string>
 #include <vector>
 
+#include "ir/expr.h"
+
 namespace lathe {
 
 /// How a kernel names a place in a memory space.
 enum class Addressing : std::uint8_t {
-  host_pointer,  ///< an ordinary pointer
+  host_pointer,  ///< an ordinary pointer: a parameter, or an offset into a workspace of the call
   head_address,  ///< a fixed base plus an offset
   opaque_index,  ///< a number in the space's own units; no address exists
   none           ///< registers: values, never places
 };
+std::string_view to_string(Addressing addressing);
 
+/// Whoever runs what stands in no loop that is bound to an axis of the device.
+inline constexpr const char* host_agent = "host";
+
+/// A kind of memory. Sizes are of one instance of it.
 struct MemorySpace {
   std::string name;
-  int unit_bits = 8;           ///< smallest addressable unit
-  int max_simd_bits = 512;     ///< alignment that the widest access wants
-  std::int64_t capacity_bits;  ///< 0 means as much as the host has
+  int unit_bits = 8;               ///< smallest addressable unit; whole bytes
+  int max_simd_bits = 512;         ///< alignment that the widest access wants
+  std::int64_t capacity_bits = 0;  ///< 0 means as much as the host has
   Addressing addressing = Addressing::host_pointer;
-  bool host_reachable = true;
+  /// Who can load and store here: "host", and names of the device's axes.
+  std::vector<std::string> reach = {host_agent};
+  /// The axis each of whose positions has such a memory of its own; empty: all share one.
+  std::string per = {};
+  /// With head_address: where the space begins, in bytes. Sums, differences and products of integers and of the
+  /// variables of the device's axes.
+  Expr head = {};
+
+  bool reachable_from(const std::string& agent) const;
+  std::int64_t capacity_bytes() const { return capacity_bits / 8; }
 };
 
 struct CacheLevel {
@@ -28,11 +44,27 @@ struct CacheLevel {
   int ways;
   int line_bytes;
   bool shared;  ///< among cores
+  friend bool operator==(const CacheLevel&, const CacheLevel&) = default;
 };
 
-/// A machine, as data: whatever a scheduler or a backend wants to know stands here, not in its code.
+/// What a `bound` loop runs along. Its variable stands for the position in a MemorySpace's head address.
+struct ThreadAxis {
+  VarRef variable;
+  std::int64_t extent = 1;
+  const std::string& name() const { return variable->name; }
+};
+
+/// A way from one space to another, and the instruction that takes it.
+struct SpaceCopy {
+  std::string from, to, instruction;
+  friend bool operator==(const SpaceCopy&, const SpaceCopy&) = default;
+};
+
+/// A machine, as data: whatever a scheduler or a backend wants to know stands here, not in its code. ir/text/device.h
+/// reads and writes it as text.
 struct Device {
   std::string name;                   ///< "cpu", or what a description file says
+  std::string family = "cpu";         ///< whose pipeline lowers for it (backends/stages.h)
   std::string triple;                 ///< LLVM's target triple
   std::string cpu;                    ///< LLVM's CPU name
   std::vector<std::string> features;  ///< LLVM's feature names that are on, sorted
@@ -45,14 +77,33 @@ struct Device {
   int loads_per_cycle = 2;
   int cores = 1;
   std::vector<CacheLevel> caches;  ///< nearest first
+  std::vector<ThreadAxis> axes;
   std::vector<MemorySpace> spaces;
+  std::vector<SpaceCopy> copies;
+  std::vector<std::string> intrinsics;  ///< instructions that a block can be tensorized to
 
   /// Lanes of `bits`-wide elements in a vector register.
   int lanes(int bits) const { return vector_bits / bits; }
   bool has_feature(const std::string& feature) const;
+  const ThreadAxis* find_axis(const std::string& name) const;
+  /// The space as described, or as every device has it (ir/buffer.h); null when there is none of that name.
   const MemorySpace* find_space(const std::string& name) const;
+  std::vector<std::string> space_names() const;
   /// Everything that code made for this device depends on, as one line: the cache's device fingerprint.
   std::string fingerprint() const;
 };
+/// Axes count by name: two descriptions are equal when they say the same.
+bool operator==(const MemorySpace& a, const MemorySpace& b);
+bool operator==(const Device& a, const Device& b);
+
+/// An InputError that says what contradicts itself: a name given twice or of nothing, a size that is no size, a head
+/// address that is missing or in place where none belongs, spaces and agents that do not exist.
+void check_device(const Device& device);
+
+/// Puts a checked device under its name; a second one of that name is refused.
+void register_device(Device device);
+/// The registered device; an unknown name is an InputError that lists those known.
+Device find_device(const std::string& name);
+std::vector<std::string> device_names();
 
 }  // namespace lathe

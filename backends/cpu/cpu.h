@@ -14,7 +14,7 @@ Device host_device();
 /// The same with the mask given.
 Device host_device(const std::string& feature_mask);
 
-/// Registers the CPU's pipeline as "cpu", through the same door as any other; idempotent.
+/// Registers the CPU's pipeline and the host as device "cpu", through the same doors as any other; idempotent.
 void register_cpu();
 
 }  // namespace lathe

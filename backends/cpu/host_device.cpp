@@ -24,10 +24,14 @@ Device host_device(const std::string& feature_mask) {
   device.cores = usable_cores();
   device.caches = host_caches();
   const std::int64_t register_bits = std::int64_t{device.vector_registers} * device.vector_bits;
-  device.spaces = {{space::global, 8, device.vector_bits, 0, Addressing::host_pointer, true},
-                   {space::worker, 8, device.vector_bits, 0, Addressing::host_pointer, true},
-                   {space::registers, 8, device.vector_bits, register_bits, Addressing::none, false},
-                   {space::constants, 8, device.vector_bits, 0, Addressing::host_pointer, true}};
+  device.spaces = {{.name = space::global, .max_simd_bits = device.vector_bits},
+                   {.name = space::worker, .max_simd_bits = device.vector_bits},
+                   {.name = space::registers,
+                    .max_simd_bits = device.vector_bits,
+                    .capacity_bits = register_bits,
+                    .addressing = Addressing::none,
+                    .reach = {}},
+                   {.name = space::constants, .max_simd_bits = device.vector_bits}};
   return device;
 }
 

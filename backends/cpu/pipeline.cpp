@@ -54,6 +54,7 @@ Pipeline cpu_pipeline() {
 void register_cpu() {
   static const bool once = [] {
     register_pipeline("cpu", cpu_pipeline());
+    register_device(host_device());
     return true;
   }();
   (void)once;

@@ -14,6 +14,7 @@
 #include "backends/stages.h"
 #include "bindings/cli/npy.h"
 #include "ir/error.h"
+#include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "jit/cache/signature.h"
@@ -26,15 +27,23 @@
 namespace lathe {
 namespace {
 
-Func read_func(const std::string& path) {
+std::string read_text(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw InputError(Mistake::value, path + ": cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  return parse_func(text, path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Func read_func(const std::string& path) {
+  return parse_func(read_text(path), path);
+}
+
+/// The device that a file describes; this host when none is named.
+Device read_device(const std::string& path) {
+  return path.empty() ? compile_device() : parse_device(read_text(path), path);
 }
 
 struct DumpChoices {
-  std::string stage = "scheduled", after, stop_after, resume;
+  std::string stage = "scheduled", after, stop_after, resume, device;
   std::vector<std::string> skip;
   bool time = false, verify_each = false;
 };
@@ -51,7 +60,7 @@ void print_timings(const std::vector<PassTiming>& timings) {
 /// What lowering options ask for goes through the runner of passes; plain stages through stage_text.
 void dump(const std::string& path, const DumpChoices& choices) {
   const Func func = read_func(choices.resume.empty() ? path : choices.resume);
-  const Device& device = compile_device();
+  const Device device = read_device(choices.device);
   const bool lowers = !choices.after.empty() || !choices.stop_after.empty() || !choices.resume.empty() ||
                       !choices.skip.empty() || choices.time || choices.verify_each;
   if (!lowers) {
@@ -59,7 +68,7 @@ void dump(const std::string& path, const DumpChoices& choices) {
     return;
   }
   register_cpu();
-  const Pipeline pipeline = find_pipeline("cpu");
+  const Pipeline pipeline = find_pipeline(device.family);
   std::vector<PassTiming> timings;
   LowerOptions options;
   options.skip = choices.skip;
@@ -79,10 +88,11 @@ void dump(const std::string& path, const DumpChoices& choices) {
 }
 
 /// Runs passes by name; `auto_schedule` is one of them.
-void opt(const std::string& path, const std::vector<std::string>& passes, bool verify_each) {
+void opt(const std::string& path, const std::vector<std::string>& passes, bool verify_each,
+         const std::string& device_path) {
   register_cpu();
-  const Device& device = compile_device();
-  Pipeline pipeline = find_pipeline("cpu");
+  const Device device = read_device(device_path);
+  Pipeline pipeline = find_pipeline(device.family);
   pipeline.insert_before("simplify",
                          {"auto_schedule", [](const Func& func, const Device& on) { return auto_schedule(func, on); }});
   LowerOptions options;
@@ -179,7 +189,11 @@ void run(const std::string& path, const std::vector<std::string>& inputs, const 
   }
 }
 
-void info() {
+void info(const std::string& device_path) {
+  if (!device_path.empty()) {
+    fmt::print("{}", print_device(read_device(device_path)));
+    return;
+  }
   const Device& device = compile_device();
   fmt::print("lathe        {} (ABI {})\nllvm         {}\n", lathe_version, LATHE_ABI_VERSION, llvm_version());
   fmt::print("host         {}, {}\nthreads      {} of {} cores\n", device.triple, device.cpu, thread_count(),
@@ -192,7 +206,7 @@ void info() {
                cache.shared ? ", shared" : "");
   }
   for (const MemorySpace& space : device.spaces) {
-    fmt::print("space        {}{}\n", space.name, space.host_reachable ? "" : ", out of the host's reach");
+    fmt::print("space        {}{}\n", space.name, space.reachable_from(host_agent) ? "" : ", out of the host's reach");
   }
   fmt::print("features     {}\n", fmt::join(device.features, " "));
 }
@@ -230,12 +244,16 @@ int cli_main(int argc, const char* const* argv) {
     if (file.empty() && resume->empty()) throw CLI::RequiredError("file or --resume");
   });
 
+  const char* device_help = "a file that describes the device to lower for; this host when not given";
+  dump_command->add_option("--device", choices.device, device_help);
+
   std::vector<std::string> passes;
   bool verify_each = false;
   CLI::App* opt_command = app.add_subcommand("opt", "run passes by name and print the program");
   opt_command->add_option("file", file, "a .tir file")->required();
   opt_command->add_option("--passes", passes, "names of passes, in order: a,b,c")->required()->delimiter(',');
   opt_command->add_flag("--verify-each", verify_each, "verify the program after each pass");
+  opt_command->add_option("--device", choices.device, device_help);
 
   bool html = false;
   std::string output;
@@ -255,6 +273,7 @@ int cli_main(int argc, const char* const* argv) {
   run_command->add_flag("--interpret", interpreted, "run the interpreter instead of compiling");
 
   CLI::App* info_command = app.add_subcommand("info", "print host, device and versions");
+  info_command->add_option("--device", choices.device, "check and print the device that this file describes instead");
 
   try {
     app.parse(argc, argv);
@@ -264,10 +283,10 @@ int cli_main(int argc, const char* const* argv) {
   }
   try {
     if (*dump_command) dump(file, choices);
-    if (*opt_command) opt(file, passes, verify_each);
+    if (*opt_command) opt(file, passes, verify_each, choices.device);
     if (*explain_command) explain(file, html, output);
     if (*run_command) run(file, inputs, outputs, scalars, interpreted);
-    if (*info_command) info();
+    if (*info_command) info(choices.device);
     return 0;
   } catch (const Bug& error) {
     fmt::print(stderr, "lathe: {}\n", error.what());

@@ -109,6 +109,7 @@ Expr Parser::primary() {
 Expr Parser::number(const Token& token, bool negative) {
   const std::string_view text = token.text;
   expr_depth_ = 1;
+  if (text.starts_with("0x")) return hexadecimal(token, negative);
   const bool fraction = text.find('.') != std::string_view::npos;
   std::uint64_t magnitude = 0;
   const char* end = text.data() + text.size();
@@ -142,6 +143,14 @@ Expr Parser::number(const Token& token, bool negative) {
   if (error != std::errc() || magnitude > limit)
     fail(token, fmt::format("a number in the range of {}", to_string(*dtype)));
   return IntImm::make(*dtype, static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude));
+}
+
+Expr Parser::hexadecimal(const Token& token, bool negative) {
+  const char* end = token.text.data() + token.text.size();
+  std::int64_t value = 0;
+  const auto [stop, error] = std::from_chars(token.text.data() + 2, end, value, 16);
+  if (error != std::errc() || stop != end) fail(token, "a hexadecimal number in the range of i64, without a type");
+  return IntImm::make(i64, negative ? -value : value);
 }
 
 Expr Parser::special_float(bool negative) {

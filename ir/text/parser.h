@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/device.h"
 #include "ir/error.h"
 #include "ir/func.h"
 #include "ir/program.h"
@@ -20,6 +21,7 @@ class Parser {
 
   Func func();
   Program program();
+  Device device();
   void end_of_file();
 
  private:
@@ -64,6 +66,7 @@ class Parser {
   Expr unary();
   Expr primary();
   Expr number(const Token& token, bool negative);
+  Expr hexadecimal(const Token& token, bool negative);
   Expr special_float(bool negative);
   Expr call();
   Expr typed_call(const Token& callee, DType dtype, CallKind kind);
@@ -106,6 +109,12 @@ class Parser {
   std::vector<Value> values(std::unordered_map<std::string, int>* numbers);
   std::vector<int> value_list(const std::unordered_map<std::string, int>& numbers);
   int value(const std::unordered_map<std::string, int>& numbers);
+
+  // Devices (parse_device.cpp).
+  CacheLevel cache_level();
+  MemorySpace memory_space();
+  /// `{a, b}`, each a name or a string.
+  std::vector<std::string> names(const std::string& what);
 
   /// Counts one turn of the parser's own recursion while it lives.
   class Level {
