@@ -51,7 +51,7 @@ std::string print_device(const Device& device) {
                        text::quote_string(copy.instruction));
   }
   if (!device.intrinsics.empty()) {
-    out += fmt::format("  intrinsics {}\n", braced(device.intrinsics, text::quote_string));
+    out += fmt::format("  intrinsics {}\n", braced(device.intrinsics, text::quote_name));
   }
   return out + "}\n";
 }

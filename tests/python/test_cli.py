@@ -149,3 +149,34 @@ def test_explain_shows_every_primitive_and_pass(program, tmp_path):
     assert html.count("<section>") == html.count("<button>") == text.stdout.count("\n## ") + 1
     assert "class=changed" in html and "x[vi, vj]" in html
     assert "http" not in html
+
+
+DEVICE = """device described {
+  family cpu
+  vector_bits 256
+  fused_multiply_add true
+  space worker { capacity_bits 1048576 }
+}
+"""
+
+
+def test_a_described_device_is_lowered_for(program, tmp_path):
+    description = tmp_path / "described.device"
+    description.write_text(DEVICE)
+    shown = run("info", "--device", description)
+    assert shown.returncode == 0, shown.stderr
+    assert "device described" in shown.stdout and "vector_bits 256" in shown.stdout
+    description.write_text(shown.stdout)
+    assert run("info", "--device", description).stdout == shown.stdout
+    result = run("dump", program, "--device", description, "--after", "lower_blocks")
+    assert result.returncode == 0, result.stderr
+    assert str(lathe.ir.parse(result.stdout)) == result.stdout
+    result = run("opt", program, "--passes", "lower_blocks", "--device", description)
+    assert result.returncode == 0, result.stderr
+    description.write_text(DEVICE.replace("vector_bits", "vector_bit"))
+    result = run("info", "--device", description)
+    assert result.returncode != 0
+    assert "described.device:3:3: expected a field of a device, found 'vector_bit'; did you mean 'vector_bits'?" in result.stderr
+    description.write_text(DEVICE.replace("family cpu", "family gpu"))
+    result = run("dump", program, "--device", description, "--after", "lower_blocks")
+    assert "unknown device family 'gpu'" in result.stderr
