@@ -40,7 +40,8 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_flatten, pass("partition_loops", partition_loops));
   p.append(Stage::before_flatten, pass("vectorize_loops", vectorize_loops));
 
-  p.append(Stage::flatten, pass("plan_storage", plan_storage));
+  p.append(Stage::flatten,
+           {"plan_storage", [](const Func& func, const Device& device) { return plan_storage(func, device); }});
   p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
 
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));

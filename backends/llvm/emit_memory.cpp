@@ -27,18 +27,28 @@ llvm::Value* FunctionEmitter::base_pointer(const BufferNode* buffer) {
     pointer = load_pointer(prologue.CreateConstInBoundsGEP1_64(prologue.getPtrTy(), buffers_argument, param->second),
                            prologue.getPtrTy());
   } else if (buffer->space == space::global) {
-    pointer = context_field(offsetof(LatheContext, shared_workspace), prologue.getPtrTy());
+    pointer = rounded_up(context_field(offsetof(LatheContext, shared_workspace), prologue.getPtrTy()), "shared_align");
   } else if (buffer->space == space::worker) {
     llvm::Value* stride = context_field(offsetof(LatheContext, worker_stride), prologue.getInt64Ty());
     llvm::Value* offset = prologue.CreateNSWMul(prologue.CreateSExt(worker, prologue.getInt64Ty()), stride);
-    pointer = prologue.CreateGEP(prologue.getInt8Ty(),
-                                 context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy()), offset);
+    llvm::Value* workspaces = context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy());
+    pointer = rounded_up(prologue.CreateGEP(prologue.getInt8Ty(), workspaces, offset), "worker_align");
   } else {
     throw Refusal("emit", 2,
                   "buffer " + buffer->name + " lives in space '" + buffer->space + "', which kernels cannot address");
   }
   name(pointer, buffer->name);
   return pointers_[buffer] = pointer;
+}
+
+/// A workspace's base, which callers align to 64 bytes, at the multiple that plan_storage counted on.
+llvm::Value* FunctionEmitter::rounded_up(llvm::Value* base, const char* attribute) {
+  const auto found = kernel.func->attrs.find(attribute);
+  if (found == kernel.func->attrs.end()) return base;
+  const std::int64_t alignment = std::get<std::int64_t>(found->second);
+  llvm::Value* past = prologue.CreateConstGEP1_64(prologue.getInt8Ty(), base, alignment - 1);
+  return prologue.CreateIntrinsic(llvm::Intrinsic::ptrmask, {prologue.getPtrTy(), prologue.getInt64Ty()},
+                                  {past, prologue.getInt64(-alignment)});
 }
 
 FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {

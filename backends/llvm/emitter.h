@@ -66,6 +66,7 @@ class FunctionEmitter {
   void emit_parallel(const For* loop);
   llvm::Value* context_field(int field, llvm::Type* type);
   llvm::Value* context_field_address(int field);
+  llvm::Value* rounded_up(llvm::Value* base, const char* attribute);
 
   // ---- expressions (emit_expr.cpp) ----
   llvm::Value* emit(const Expr& e);

@@ -1,10 +1,16 @@
 #include "ir/passes/plan_storage.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "ir/analysis/simplify.h"
+#include <algorithm>
+#include <map>
+#include <numeric>
+
 #include "ir/error.h"
-#include "ir/passes/bounds_scope.h"
+#include "ir/passes/lifetimes.h"
+#include "ir/passes/share_storage.h"
+#include "ir/passes/storage_layout.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -12,148 +18,106 @@ namespace {
 
 constexpr std::int64_t workspace_alignment = 64;  // a cache line, and the widest vector
 
-struct Allocation {
-  Buffer buffer;
-  bool worker = false;
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t natural_alignment(const MemorySpace& space) {
+  return is_workspace(space.name) ? workspace_alignment
+                                  : std::lcm<std::int64_t>(space.max_simd_bits / 8, space.unit_bits / 8);
+}
+
+/// One space's allocations and their places.
+struct Plan {
+  const MemorySpace* space = nullptr;
+  std::vector<size_t> members;  ///< allocations
+  StorageLayout layout;
+  std::vector<size_t> owner;  ///< of each member, the member whose place it has
+  std::int64_t alignment = 1;
   std::int64_t bytes = 0;
-  int first = -1, last = -1;  ///< statements, counted in program order, between which it is alive
-  std::int64_t offset = 0;
 };
 
-/// Finds the allocations, their sizes, and when they are alive.
-class Liveness : public Visitor {
+class Layouter {
  public:
-  explicit Liveness(const Func& func) : bounds_(func) {}
-  std::vector<Allocation> allocations;
+  Layouter(const std::vector<Allocation>& allocations, const std::vector<size_t>& shared, const Device& device)
+      : all_(allocations), shared_(shared), device_(device) {}
 
- protected:
-  void visit_Block(const Block* node) override {
-    for (const Buffer& alloc : node->f.allocs) {
-      if (alloc->space == space::registers) continue;
-      of_[alloc.get()] = allocations.size();
-      allocations.push_back({alloc, in_parallel_, bytes_of(alloc)});
-      depth_.push_back(loops_.size());
+  Plan lay_out_space(const std::string& name, std::vector<size_t> members) {
+    Plan plan;
+    plan.space = device_.find_space(name);
+    plan.members = std::move(members);
+    plan.owner.resize(plan.members.size());
+    std::iota(plan.owner.begin(), plan.owner.end(), size_t{0});
+    plan.layout = lay_out(lifetimes(plan));
+    // Taking memory over joins lifetimes, which now and then leaves fewer gaps: the lower peak wins.
+    Plan joined = plan;
+    bool any = false;
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      const size_t owner = shared_[plan.members[k]];
+      if (owner == plan.members[k]) continue;
+      joined.owner[k] =
+          static_cast<size_t>(std::find(plan.members.begin(), plan.members.end(), owner) - plan.members.begin());
+      any = true;
     }
-    Visitor::visit_Block(node);
+    if (any) {
+      joined.layout = lay_out(lifetimes(joined));
+      if (joined.layout.peak <= plan.layout.peak) plan = std::move(joined);
+    }
+    for (const size_t member : plan.members) plan.alignment = std::lcm(plan.alignment, alignment_of(plan, member));
+    const std::int64_t granule = is_workspace(name) ? workspace_alignment : plan.space->unit_bits / 8;
+    plan.bytes = round_up(plan.layout.peak, granule);
+    return plan;
   }
 
-  void visit_For(const For* node) override {
-    BoundsScope scope(bounds_);
-    bounds_.bind(node->variable, Range{node->min, node->extent});
-    bool saved = in_parallel_;
-    in_parallel_ |= node->for_kind == ForKind::parallel;
-    repeated([&] { Visitor::visit_For(node); });
-    in_parallel_ = saved;
-  }
-
-  void visit_While(const While* node) override {
-    repeated([&] { Visitor::visit_While(node); });
-  }
-
-  void visit_Store(const Store* node) override {
-    Visitor::visit_Store(node);
-    touch(node->buffer);
-    ++clock_;
-  }
-  void visit_Load(const Load* node) override {
-    Visitor::visit_Load(node);
-    touch(node->buffer);
-  }
-  void visit_AddressOf(const AddressOf* node) override {
-    Visitor::visit_AddressOf(node);
-    touch(node->buffer);
-  }
-  void visit_Let(const Let* node) override {
-    visit(node->value);
-    ++clock_;
-    visit(node->body);
+  SpacePlan report(const Plan& plan) const {
+    const std::vector<Lifetime> lives = lifetimes(plan);
+    const LiveBound bound = live_bound(lives);
+    SpacePlan result{plan.space->name, plan.bytes, bound.bytes, {}, {}};
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      const std::string& name = all_[plan.members[k]].buffer->name;
+      if (plan.owner[k] != k) {
+        result.in_place.push_back(fmt::format("{} over {}", name, all_[plan.members[plan.owner[k]]].buffer->name));
+      } else if (lives[k].first <= bound.time && bound.time <= lives[k].last) {
+        result.at_peak.push_back(fmt::format("{} ({} bytes)", name, lives[k].bytes));
+      }
+    }
+    return result;
   }
 
  private:
-  /// What is used in a loop and allocated outside it is alive for the whole loop.
-  template <class F>
-  void repeated(F f) {
-    loops_.push_back(++clock_);
-    touched_.emplace_back();
-    f();
-    ++clock_;
-    for (size_t i : touched_.back()) {
-      if (depth_[i] >= loops_.size()) continue;
-      allocations[i].first = std::min(allocations[i].first, loops_.back());
-      allocations[i].last = std::max(allocations[i].last, clock_);
-      if (touched_.size() > 1) touched_[touched_.size() - 2].push_back(i);
-    }
-    touched_.pop_back();
-    loops_.pop_back();
-    ++clock_;
+  std::int64_t alignment_of(const Plan& plan, size_t member) const {
+    const Buffer& buffer = all_[member].buffer;
+    return std::lcm(std::lcm(natural_alignment(*plan.space), static_cast<std::int64_t>(buffer->dtype.bytes())),
+                    static_cast<std::int64_t>(std::max(buffer->alignment, 1)));
   }
 
-  void touch(Buffer buffer) {
-    while (buffer->view_of) buffer = buffer->view_of->buffer;
-    auto found = of_.find(buffer.get());
-    if (found == of_.end()) return;
-    Allocation& a = allocations[found->second];
-    if (a.first < 0) a.first = clock_;
-    a.last = std::max(a.last, clock_);
-    if (!touched_.empty() && (touched_.back().empty() || touched_.back().back() != found->second)) {
-      touched_.back().push_back(found->second);
+  /// A member that has another's place needs none of its own: its lifetime is that one's too.
+  std::vector<Lifetime> lifetimes(const Plan& plan) const {
+    const std::int64_t granule = is_workspace(plan.space->name) ? workspace_alignment : plan.space->unit_bits / 8;
+    std::vector<Lifetime> result(plan.members.size());
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      const Allocation& a = all_[plan.members[k]];
+      result[k] = {a.first, a.last, round_up(a.bytes, granule), alignment_of(plan, plan.members[k])};
     }
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      Lifetime& owner = result[plan.owner[k]];
+      if (plan.owner[k] == k) continue;
+      owner.first = std::min(owner.first, result[k].first);
+      owner.last = std::max(owner.last, result[k].last);
+      owner.alignment = std::lcm(owner.alignment, result[k].alignment);
+      result[k].bytes = 0;
+    }
+    return result;
   }
 
-  std::int64_t bytes_of(const Buffer& buffer) {
-    std::int64_t elements = 1, last = 0;
-    for (size_t d = 0; d < buffer->shape.size(); ++d) {
-      std::optional<std::int64_t> most = bounds_.interval(buffer->shape[d]).max;
-      std::optional<std::int64_t> stride = buffer->strides.empty() ? 0 : bounds_.interval(buffer->strides[d]).max;
-      if (!most || !stride) {
-        throw Refusal("plan_storage", 1,
-                      "plan_storage refused: condition 1, the size of each allocation has a constant bound: buffer " +
-                          buffer->name + "; give its symbolic extents a maximum");
-      }
-      elements *= std::max<std::int64_t>(*most, 0);
-      last += std::max<std::int64_t>(*most - 1, 0) * *stride;
-    }
-    // Padded rows reach further than their elements count.
-    if (elements > 0 && !buffer->strides.empty()) elements = last + 1;
-    return elements * buffer->dtype.bytes();
-  }
-
-  Bounds bounds_;
-  std::unordered_map<const BufferNode*, size_t> of_;
-  std::vector<size_t> depth_;                 ///< loops around each allocation
-  std::vector<int> loops_;                    ///< when each loop around here began
-  std::vector<std::vector<size_t>> touched_;  ///< allocations used in each loop around here
-  bool in_parallel_ = false;
-  int clock_ = 0;
+  const std::vector<Allocation>& all_;
+  const std::vector<size_t>& shared_;
+  const Device& device_;
 };
 
-/// First fit, the largest first: each goes to the lowest place that nothing alive with it holds. Returns the total.
-std::int64_t lay_out(std::vector<Allocation*> all) {
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Allocation* a, const Allocation* b) { return a->bytes > b->bytes; });
-  std::vector<Allocation*> placed;
-  std::int64_t total = 0;
-  for (Allocation* a : all) {
-    std::int64_t offset = 0;
-    for (const Allocation* other : placed) {  // sorted by offset
-      bool together = a->first <= other->last && other->first <= a->last;
-      if (together && offset < other->offset + other->bytes && other->offset < offset + a->bytes) {
-        offset = other->offset + other->bytes;
-      }
-    }
-    a->offset = offset;
-    a->bytes = (a->bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-    total = std::max(total, offset + a->bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), a,
-                                   [](const Allocation* x, const Allocation* y) { return x->offset < y->offset; }),
-                  a);
-  }
-  return total;
-}
-
-class Planner : public Mutator {
+class Replacer : public Mutator {
  public:
-  explicit Planner(const BufferMap& planned) : planned_(planned) {}
+  explicit Replacer(const BufferMap& planned) : planned_(planned) {}
 
  protected:
   Buffer mutate_buffer(const Buffer& buffer) override {
@@ -185,27 +149,68 @@ class Planner : public Mutator {
   BufferMap views_;
 };
 
+/// A workspace of a call, as the kernel publishes it.
+void set_workspace(Annotations& attrs, const std::string& name, const Plan* plan) {
+  const std::int64_t alignment = plan ? std::max(plan->alignment, workspace_alignment) : workspace_alignment;
+  // The caller aligns to 64 bytes; the kernel rounds its base up to more.
+  attrs[name + "_bytes"] = plan ? plan->bytes + alignment - workspace_alignment : std::int64_t{0};
+  attrs.erase(name + "_align");
+  if (alignment > workspace_alignment) attrs[name + "_align"] = alignment;
+}
+
+void check_capacity(const SpacePlan& plan, const MemorySpace& space) {
+  if (space.capacity_bits == 0 || plan.bytes <= space.capacity_bytes()) return;
+  const bool too_much = plan.live_bound > space.capacity_bytes();
+  throw Refusal("plan_storage", 4,
+                fmt::format("plan_storage refused: condition 4, what a space is planned to hold fits it: space {} has "
+                            "{} bytes, {} are needed{}; alive at the peak: {}",
+                            space.name, space.capacity_bytes(), too_much ? plan.live_bound : plan.bytes,
+                            too_much ? "" : fmt::format(" as laid out for {} that are alive at once", plan.live_bound),
+                            fmt::join(plan.at_peak, ", ")));
+}
+
 }  // namespace
 
-Func plan_storage(const Func& func) {
-  Liveness liveness(func);
-  liveness.visit(func->body);
-  std::vector<Allocation*> shared, worker;
-  for (Allocation& a : liveness.allocations) {
-    if (a.first >= 0) (a.worker ? worker : shared).push_back(&a);
-  }
-  std::int64_t shared_bytes = lay_out(shared), worker_bytes = lay_out(worker);
+Func plan_storage(const Func& func, const Device& device, StorageReport* report) {
+  const std::vector<Allocation> allocations = find_lifetimes(func, device);
+  std::map<std::string, std::vector<size_t>> by_space;
   BufferMap planned;
-  for (const Allocation& a : liveness.allocations) {
-    const Buffer& b = a.buffer;
-    planned[b.get()] =
-        BufferNode::make(b->name, b->dtype, b->shape, a.worker ? space::worker : space::global, b->strides,
-                         index(a.offset / b->dtype.bytes()), static_cast<int>(workspace_alignment));
+  for (size_t i = 0; i < allocations.size(); ++i) {
+    const Allocation& a = allocations[i];
+    if (a.first >= 0) by_space[a.space].push_back(i);
+    planned[a.buffer.get()] = a.buffer;  // dropped where nobody uses it
+  }
+  const std::vector<size_t> shared = find_shared(func, allocations);
+  Layouter layouter(allocations, shared, device);
+  std::map<std::string, Plan> plans;
+  for (auto& [space, members] : by_space) {
+    const Plan& plan = plans[space] = layouter.lay_out_space(space, std::move(members));
+    const SpacePlan summary = layouter.report(plan);
+    check_capacity(summary, *plan.space);
+    if (report) report->push_back(summary);
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      const Buffer& b = allocations[plan.members[k]].buffer;
+      if (plan.owner[k] != k) continue;
+      planned[b.get()] = BufferNode::make(
+          b->name, b->dtype, b->shape, space, b->strides, index(plan.layout.offsets[k] / b->dtype.bytes()),
+          static_cast<int>(std::max(natural_alignment(*plan.space), static_cast<std::int64_t>(b->alignment))));
+    }
+    for (size_t k = 0; k < plan.members.size(); ++k) {
+      const Buffer& owner = allocations[plan.members[plan.owner[k]]].buffer;
+      planned[allocations[plan.members[k]].buffer.get()] = planned.at(owner.get());
+    }
   }
   Annotations attrs = func->attrs;
-  attrs["shared_bytes"] = shared_bytes;
-  attrs["worker_bytes"] = worker_bytes;
-  Stmt body = Planner(planned).mutate(func->body);
+  const auto plan_of = [&](const char* space) {
+    const auto found = plans.find(space);
+    return found == plans.end() ? nullptr : &found->second;
+  };
+  set_workspace(attrs, "shared", plan_of(space::global));
+  set_workspace(attrs, "worker", plan_of(space::worker));
+  for (const auto& [space, plan] : plans) {
+    if (!is_workspace(space)) attrs["space_" + space + "_bytes"] = plan.bytes;
+  }
+  Stmt body = Replacer(planned).mutate(func->body);
   return FuncNode::make(func->name, func->params, std::move(body), func->facts, std::move(attrs), func->stage);
 }
 

@@ -1,5 +1,7 @@
 #include <numeric>
 
+#include "ir/passes/flatten_buffers.h"
+#include "ir/passes/plan_storage.h"
 #include "tests/backends/harness.h"
 
 /// Loads and stores of every shape of index, with and without masks, against the interpreter.
@@ -127,6 +129,46 @@ func spaces(x: f32[64], out: f32[64]) stage end attrs {shared_bytes: 256, worker
 }
 )");
   expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))});
+}
+
+TEST(Memory, WorkspacesLieAtTheAlignmentThatTheirBuffersWant) {
+  const Func func = parse_func(R"(
+func aligned(x: f32[64], out: f32[64]) stage before_flatten
+{
+  block () {
+    alloc t: f32[64] align 1024
+    for i in [0, 64) {
+      t[i] = x[63 - i] * 2.0f32
+    }
+    parallel for j in [0, 2) @{parallel_grain: 1} {
+      block () {
+        alloc w: f32[32] align 512
+        for i in [0, 32) {
+          w[31 - i] = t[j * 32 + i] + 1.0f32
+        }
+        assert (&w[0] & 511u64) == 0u64, "aligned|w|its address"
+        assert (&t[0] & 1023u64) == 0u64, "aligned|t|its address"
+        for i in [0, 32) {
+          out[j * 32 + i] = w[i]
+        }
+      }
+    }
+  }
+}
+)");
+  const Func planned = plan_storage(func, Device{});
+  EXPECT_EQ(std::get<std::int64_t>(planned->attrs.at("shared_align")), 1024);
+  EXPECT_EQ(std::get<std::int64_t>(planned->attrs.at("worker_align")), 512);
+  EXPECT_EQ(std::get<std::int64_t>(planned->attrs.at("shared_bytes")), 256 + 1024 - 64);
+  const Func flat = with_stage(flatten_buffers(planned), Stage::end);
+  const std::vector<float> x = floats(64);
+  std::vector<float> expected(64);
+  for (int i = 0; i < 64; ++i) expected[i / 32 * 32 + 31 - i % 32] = x[63 - i] * 2.0f + 1.0f;
+  for (auto& [name, device] : devices()) {
+    const Outcome outcome = run_compiled(flat, device, {bytes_of(x), bytes_of(x)}, {}, 2);
+    EXPECT_EQ(outcome.status, 0) << name << outcome.message;
+    EXPECT_EQ(outcome.buffers[1], bytes_of(expected)) << name;
+  }
 }
 
 TEST(Memory, ShufflesTakeOperandsOfAnyWidths) {

@@ -26,13 +26,13 @@ std::string allocating(const std::string& facts) {
 }
 
 TEST(PlanStorage, RefusesAnAllocationWithoutAConstantBound) {
-  EXPECT_EQ(refusal([] { plan_storage(parse_func(allocating(""))); }),
+  EXPECT_EQ(refusal([] { plan_storage(parse_func(allocating("")), Device{}); }),
             "plan_storage refused: condition 1, the size of each allocation has a constant bound: buffer t; give its "
             "symbolic extents a maximum");
 }
 
 TEST(PlanStorage, TakesTheBoundOfASymbolicExtentFromTheFacts) {
-  Func planned = plan_storage(parse_func(allocating("facts {n in [1, 100]}")));
+  Func planned = plan_storage(parse_func(allocating("facts {n in [1, 100]}")), Device{});
   EXPECT_EQ(std::get<std::int64_t>(planned->attrs.at("shared_bytes")), 448);
 }
 
