@@ -3,6 +3,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/buffer_uses.h"
+#include "ir/structural.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -45,23 +46,43 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
   return Span{*low, greatest - least + 1};
 }
 
-/// A single element that no parallel loop shares is a value, and needs no memory.
-bool is_value(const std::vector<Expr>& shape, const std::vector<BufferUse>& uses) {
+/// A single element that no loop at once shares is a value, and needs no memory. What somebody put into a space of the
+/// device's own stays there.
+bool is_value(const Buffer& buffer, const std::vector<Expr>& shape, const std::vector<BufferUse>& uses) {
+  if (buffer->space != space::global && buffer->space != space::worker) return false;
   for (const Expr& extent : shape) {
     if (!is_int(extent, 1)) return false;
   }
   for (const BufferUse& use : uses) {
     for (const For* loop : use.loop_nodes) {
-      if (loop && loop->for_kind == ForKind::parallel) return false;
+      if (loop && (loop->for_kind == ForKind::parallel || loop->for_kind == ForKind::bound)) return false;
     }
   }
   return true;
 }
 
-std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, const Bounds& bounds) {
-  if (found.whole || found.uses.empty() || !buffer->strides.empty() || buffer->offset || buffer->view_of) {
-    return std::nullopt;
+/// Strides for a smaller shape: rows that somebody padded keep their distance, the others lie densely again. Empty when
+/// all do.
+std::vector<Expr> strides_for(const Buffer& buffer, const std::vector<Expr>& shape, const Bounds& bounds) {
+  if (buffer->strides.empty()) return {};
+  const std::vector<Expr>& old = buffer->strides;
+  std::vector<Expr> strides = old;
+  Expr dense = index(1), old_dense = index(1);  // what a stride would be without padding
+  bool padded = false;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (equal(simplify(old_dense, bounds), old[d]) || is_int(shape[d], 1)) {
+      strides[d] = dense;
+    } else {
+      padded = true;
+    }
+    dense = simplify(strides[d] * shape[d], bounds);
+    old_dense = old[d] * buffer->shape[d];
   }
+  return padded ? strides : std::vector<Expr>{};
+}
+
+std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, const Bounds& bounds) {
+  if (found.whole || found.uses.empty() || buffer->view_of) return std::nullopt;
   for (const BufferUse& access : found.uses) {
     if (access.indices.size() != buffer->rank()) return std::nullopt;
   }
@@ -76,12 +97,13 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
     if (!(span->low.is_constant() && span->low.constant == 0)) origin[d] = to_expr(span->low);
     shrinks = true;
   }
-  std::string space = buffer->space;
-  if (is_value(shape, found.uses)) space = space::registers;
+  const bool value = is_value(buffer, shape, found.uses);
+  const std::string space = value ? space::registers : buffer->space;
   if (!shrinks && space == buffer->space) return std::nullopt;
-  return Compacted{
-      BufferNode::make(buffer->name, buffer->dtype, std::move(shape), space, {}, nullptr, buffer->alignment),
-      std::move(origin)};
+  std::vector<Expr> strides = strides_for(buffer, shape, bounds);
+  return Compacted{BufferNode::make(buffer->name, buffer->dtype, std::move(shape), space, std::move(strides),
+                                    value ? nullptr : buffer->offset, buffer->alignment),
+                   std::move(origin)};
 }
 
 class Compactor : public Mutator {

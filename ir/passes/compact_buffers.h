@@ -9,9 +9,10 @@ namespace lathe {
 ///     for j: T[i, j] = ..        ->      for j: T[0, j] = ..
 ///
 /// A dimension shrinks where the least and the greatest index over the loops inside the scope are affine in what is
-/// outside, and lie a constant apart. What comes down to one element, and is not shared by a parallel loop, moves to
+/// outside, and lie a constant apart. Strides that pad a dimension are kept, the others follow the smaller shape. What
+/// comes down to one element of `global` or `worker`, and is not shared by a parallel or bound loop, moves to
 /// registers. Runs after allocations have moved to their innermost scope, and before flatten, which fixes strides. An
-/// allocation with strides of its own, or one that a view looks at, keeps its shape.
+/// allocation that a view looks at keeps its shape.
 Func compact_buffers(const Func& func);
 
 }  // namespace lathe

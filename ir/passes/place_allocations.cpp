@@ -6,6 +6,7 @@
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/buffer_uses.h"
 #include "ir/passes/disjoint.h"
+#include "ir/passes/lifetimes.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -84,8 +85,11 @@ bool every_read_covered(const std::vector<BufferUse>& accesses, const Bounds& bo
   return true;
 }
 
-/// The innermost loop into whose body the buffer may move; null when it stays.
-const For* find_home(const BufferUses& found, const Bounds& bounds) {
+/// The innermost loop into whose body the buffer may move; null when it stays. Of a space that exists per axis each
+/// iteration of a loop along that axis has its own; all others share what is allocated outside such loops. `axis` is
+/// that of the innermost bound loop around the allocation.
+const For* find_home(const BufferUses& found, const Bounds& bounds, const Buffer& buffer, const Device& device,
+                     std::string axis) {
   if (found.whole || found.uses.empty()) return nullptr;
   const std::vector<BufferUse>& all = found.uses;
   size_t common = all[0].loop_nodes.size();
@@ -95,29 +99,37 @@ const For* find_home(const BufferUses& found, const Bounds& bounds) {
       ++same;
     common = same;
   }
+  const MemorySpace* space = device.find_space(buffer->space);
+  const bool value = buffer->space == space::registers;
+  const bool in_parallel = value || is_workspace(buffer->space);
   const For* home = nullptr;
   std::optional<bool> covered;
   for (size_t depth = 0; depth < common; ++depth) {
     const For* loop = all[0].loop_nodes[depth];
-    if (!loop || (loop->for_kind != ForKind::serial && loop->for_kind != ForKind::parallel)) break;
+    if (!loop || loop->for_kind == ForKind::vectorized || loop->for_kind == ForKind::unrolled) break;
+    if (loop->for_kind == ForKind::parallel && !in_parallel) break;
+    if (loop->for_kind == ForKind::bound) axis = loop->thread_axis;
     if (!disjoint(all, depth, bounds)) {
       if (!covered) covered = every_read_covered(all, bounds);
       if (!*covered) break;
     }
-    home = loop;
+    if (value || axis == (space ? space->per : "")) home = loop;
   }
   return home;
 }
 
 class Placer : public Mutator {
  public:
-  explicit Placer(const Func& func) : bounds_(func) {}
+  Placer(const Func& func, const Device& device) : bounds_(func), device_(device) {}
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
     BoundsScope scope(bounds_);
     bounds_.bind(node->variable, Range{node->min, node->extent});
+    const std::string outer_axis = axis_;
+    if (node->for_kind == ForKind::bound) axis_ = node->thread_axis;
     Stmt body = mutate(node->body);
+    axis_ = outer_axis;
     auto found = homes_.find(node);
     if (found != homes_.end()) {
       Block::Fields f;
@@ -140,7 +152,7 @@ class Placer : public Mutator {
       std::erase_if(f.allocs, [&](const Buffer& alloc) {
         const BufferUses& uses = found[alloc.get()];
         if (uses.uses.empty() && !uses.whole) return true;
-        const For* home = find_home(uses, bounds_);
+        const For* home = find_home(uses, bounds_, alloc, device_, axis_);
         if (home) homes_[home].push_back(alloc);
         return home != nullptr;
       });
@@ -152,13 +164,15 @@ class Placer : public Mutator {
 
  private:
   Bounds bounds_;
+  const Device& device_;
+  std::string axis_;
   std::unordered_map<const For*, std::vector<Buffer>> homes_;
 };
 
 }  // namespace
 
-Func place_allocations(const Func& func) {
-  return with_body(func, Placer(func).mutate(func->body));
+Func place_allocations(const Func& func, const Device& device) {
+  return with_body(func, Placer(func, device).mutate(func->body));
 }
 
 }  // namespace lathe

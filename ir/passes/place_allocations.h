@@ -1,4 +1,5 @@
 #pragma once
+#include "ir/device.h"
 #include "ir/func.h"
 
 namespace lathe {
@@ -11,9 +12,10 @@ namespace lathe {
 ///       for j: B[i, j] = f(T[i, j])             for j: B[i, j] = f(T[i, j])
 ///
 /// Never into a loop that carries values of the buffer from one iteration to another, and never into a vectorized or
-/// unrolled loop, whose iterations share registers. Runs behind lower_blocks and before compact_buffers, which then
-/// shrinks the buffer to what one iteration touches; a buffer that lands in a parallel loop becomes private to a
-/// worker. An allocation without uses goes.
-Func place_allocations(const Func& func);
+/// unrolled loop, whose iterations share registers. Into a loop along an axis of the device moves what lies in a space
+/// that exists per that axis, and nothing else but registers; into a parallel one workspaces and registers. Runs behind
+/// lower_blocks and before compact_buffers, which then shrinks the buffer to what one iteration touches; a buffer that
+/// lands in a parallel loop becomes private to a worker. An allocation without uses goes.
+Func place_allocations(const Func& func, const Device& device);
 
 }  // namespace lathe

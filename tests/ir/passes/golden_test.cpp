@@ -20,6 +20,7 @@
 #include "ir/passes/unroll_loops.h"
 #include "ir/passes/vectorize_loops.h"
 #include "ir/structural.h"
+#include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "tests/ir/passes/golden.h"
@@ -39,16 +40,37 @@ Func lower_math_with_fma(const Func& func) {
   return lower_math(func, device);
 }
 
+/// What the cases' axes and spaces are.
+const Device& described_device() {
+  static const Device device = parse_device(R"(
+device described {
+  axis core 4
+  space vmem { unit_bits 32 max_simd_bits 256 capacity_bits 32768 head_address 65536 + core * 4096 reach {core} per core }
+  space spm { max_simd_bits 256 capacity_bits 16384 head_address 0x100 reach {host, core} }
+  space tile { unit_bits 256 max_simd_bits 256 capacity_bits 65536 opaque_index reach {core} per core }
+})");
+  return device;
+}
+
+template <Func (*pass)(const Func&, const Device&)>
+Func for_described_device(const Func& func) {
+  return pass(func, described_device());
+}
+
+Func plan_described_storage(const Func& func, const Device& device) {
+  return plan_storage(func, device);
+}
+
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
       {"lower_reductions", lower_reductions},
       {"lower_blocks", lower_blocks},
-      {"place_allocations", place_allocations},
+      {"place_allocations", for_described_device<place_allocations>},
       {"compact_buffers", compact_buffers},
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
       {"unroll_loops", unroll_loops},
-      {"plan_storage", plan_storage},
+      {"plan_storage", for_described_device<plan_described_storage>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
