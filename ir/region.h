@@ -23,7 +23,7 @@ struct Region {
   Buffer buffer;
   std::vector<Range> ranges;
   Provenance provenance = Provenance::inferred;
-  std::string block;  ///< the block on which a hint was given; empty when inferred
+  std::string block;  ///< of a hint: where it was given; inferred with a block: proved when given
 };
 
 /// The whole of `buffer`.

@@ -173,7 +173,7 @@ void AccessWalk::walk_block(const Stmt& s) {
   enter(s);
   auto report_hints = [&](const std::vector<Region>& regions, bool is_write) {
     for (const Region& r : regions) {
-      if (r.provenance == Provenance::inferred || is_allocated(r.buffer.get())) continue;
+      if (!is_hint(r) || is_allocated(r.buffer.get()) || !governs(r, *s.as<Block>(), is_write)) continue;
       bool covered = std::any_of(hints_.begin(), hints_.begin() + hints, [&](const Hint& hint) {
         return hint.buffer == r.buffer.get() && hint.is_write == is_write;
       });

@@ -24,6 +24,8 @@ class AccessWalk {
 
  protected:
   virtual void accessed(const Access& access) = 0;
+  /// Does the hint on a block count, in place of the accesses that it covers?
+  virtual bool governs(const Region& /*hint*/, const Block& /*block*/, bool /*is_write*/) { return true; }
   /// A statement is entered and left with these, its own variables bound.
   virtual void enter(const Stmt&) {}
   virtual void leave(const Stmt&) {}

@@ -210,6 +210,8 @@ BinaryOp negated(BinaryOp op) {
 }  // namespace
 
 Bounds::Bounds(const Func& func) {
+  const auto option = func->attrs.find("float_intervals");
+  float_intervals_ = option == func->attrs.end() || option->second != Annotation{std::int64_t{0}};
   for (const Param& param : func->params)
     if (auto* v = std::get_if<VarRef>(&param)) bind(*v, Interval::of((*v)->dtype));
   for (const Param& param : func->params) {

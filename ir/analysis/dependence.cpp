@@ -32,6 +32,10 @@ class BlockCollector : public AccessWalk {
   void leave(const Stmt& s) override {
     if (s->kind == StmtKind::Block) --depth_;
   }
+  /// What rests on a dependence has no other version to fall back on.
+  bool governs(const Region& hint, const Block& block, bool is_write) override {
+    return hint_holds(hint, block.f.annotations, is_write);
+  }
   void accessed(const Access& access) override {
     if (depth_ == 0) return;
     Region region = relax(access.region, bounds_, outer_, around_);

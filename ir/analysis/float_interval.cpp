@@ -414,12 +414,14 @@ bool convertible(const FloatBound& b, DType to) {
 
 Interval integer_interval(const Cast& cast, const Bounds& bounds) {
   DType to = cast.dtype.element();
+  if (!bounds.float_intervals()) return Interval::of(to);
   FloatBound b = float_bound(cast.value, bounds);
   if (!convertible(b, to)) return Interval::of(to);
   return Interval::between(static_cast<std::int64_t>(b.low), static_cast<std::int64_t>(b.high));
 }
 
 std::optional<IntegerForms> integer_forms(const Cast& cast, const Bounds& bounds) {
+  if (!bounds.float_intervals()) return std::nullopt;
   FloatBound b = float_bound(cast.value, bounds);
   if (!b.has_form || !convertible(b, cast.dtype.element())) return std::nullopt;
   IntegerForms forms;

@@ -77,7 +77,7 @@ class RegionCollector : public AccessWalk {
 std::vector<Region> with_hints(const std::vector<Region>& declared, std::vector<Region> inferred) {
   std::vector<Region> result;
   for (const Region& r : declared)
-    if (r.provenance != Provenance::inferred) result.push_back(r);
+    if (is_hint(r)) result.push_back(r);
   size_t hints = result.size();
   for (Region& r : inferred) {
     bool governed =

@@ -42,8 +42,10 @@ Interval intersect(const Interval& a, const Interval& b);
 class Bounds {
  public:
   Bounds() = default;
-  /// The facts and nothing else.
+  /// The facts and nothing else. An attribute `float_intervals: 0` of the Func switches off what follows from floats.
   explicit Bounds(const Func& func);
+  /// May analysis follow integers through floats and back (float_interval.h)?
+  bool float_intervals() const { return float_intervals_; }
 
   void bind(const VarRef& variable, const Range& domain);
   void bind(const VarRef& variable, const Interval& interval);
@@ -94,6 +96,7 @@ class Bounds {
   std::vector<Entry> entries_;
   std::vector<Expr> assumptions_;
   std::vector<Affine> inequalities_;
+  bool float_intervals_ = true;
 };
 
 /// Could arithmetic on `e` leave 64 bits? True of i64 data (loads, casts, ..) of unknown size; indices never do, by

@@ -37,7 +37,7 @@ class MustCollector : public AccessWalk {
 
  protected:
   void accessed(const Access& access) override {
-    if (!access.is_write || access.region.provenance != Provenance::inferred) return;
+    if (!access.is_write) return;
     if (considered_ && !considered_(access.region.buffer)) return;
     for (const Range& r : access.region.ranges)
       if (!is_int(r.extent, 1)) return;  // an address that was handed out, or a flat index: nothing is sure
@@ -48,6 +48,8 @@ class MustCollector : public AccessWalk {
     regions.push_back(std::move(*region));
   }
 
+  /// A hint says what may be written, never what must.
+  bool governs(const Region&, const Block&, bool) override { return false; }
   void enter(const Stmt& s) override {
     if (auto* loop = s.as<For>()) loops_.push_back(loop);
   }

@@ -29,6 +29,10 @@ class SiteCollector : public AccessWalk {
   void leave(const Stmt& s) override {
     if (s->kind == StmtKind::Block) blocks_.pop_back();
   }
+  /// What rests on a dependence has no other version to fall back on.
+  bool governs(const Region& hint, const Block& block, bool is_write) override {
+    return hint_holds(hint, block.f.annotations, is_write);
+  }
   void accessed(const Access& access) override {
     if (!considered_(access.region.buffer)) return;
     Site site;

@@ -52,6 +52,14 @@ Range clip(ExprSimplifier& s, const Bounds& bounds, const Range& r, const Expr& 
 
 }  // namespace
 
+std::string inspected_key(const Buffer& buffer) {
+  return "inspected_" + buffer->name;
+}
+
+bool hint_holds(const Region& hint, const Annotations& block, bool is_write) {
+  return hint.provenance != Provenance::checked || is_write || block.contains(inspected_key(hint.buffer));
+}
+
 Region clip(const Region& region, const Bounds& bounds) {
   ExprSimplifier s(bounds);
   Region result = region;

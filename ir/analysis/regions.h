@@ -7,6 +7,18 @@
 
 namespace lathe {
 
+/// Given by a user: what an inner block's accesses would infer does not count beside it. A proved one is `inferred`
+/// with the block on which it was given.
+inline bool is_hint(const Region& region) {
+  return region.provenance != Provenance::inferred || !region.block.empty();
+}
+/// The annotation by which a block says that its checked read hint of `buffer` holds wherever the block runs, because
+/// an inspector picked it.
+std::string inspected_key(const Buffer& buffer);
+/// Does every access stay inside a hint of the block: by proof, by the caller's word, by the assertions before the
+/// stores, or because an inspector picked the block? A checked read hint does not hold until then.
+bool hint_holds(const Region& hint, const Annotations& block, bool is_write);
+
 /// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within
 /// are relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single
 /// element is not, for it is touched only where it exists (masks, Ifs). In order of first access; regions of one buffer

@@ -147,12 +147,18 @@ Decision covers(const Region& region, const BlockAccess& access, const PlacedBlo
                 const std::vector<Step>& path, const Func& func) {
   if (region.provenance != Provenance::inferred) return {Verdict::proved, {}};
   if (!access.region && access.indices.size() != region.ranges.size()) return {Verdict::unknown, {}};
-  const std::vector<Expr> conditions = inside_conditions(access, region);
-  if (conditions.empty()) return {Verdict::proved, {}};
+  if (inside_conditions(access, region).empty()) return {Verdict::proved, {}};
   Bounds bounds = placed.bounds;
   assume_steps(bounds, path, placed.steps.size());
+  return lies_inside(access, region, std::move(bounds), path, func);
+}
+
+}  // namespace
+
+Decision lies_inside(const BlockAccess& access, const Region& region, Bounds bounds, std::vector<Step> steps,
+                     const Func& func) {
+  const std::vector<Expr> conditions = inside_conditions(access, region);
   assume_steps(bounds, access.steps);
-  std::vector<Step> steps = path;
   steps.insert(steps.end(), access.steps.begin(), access.steps.end());
   Decision worst{Verdict::proved, {}};
   for (const Expr& condition : conditions) {
@@ -162,8 +168,6 @@ Decision covers(const Region& region, const BlockAccess& access, const PlacedBlo
   }
   return worst;
 }
-
-}  // namespace
 
 std::vector<BlockAccess> block_accesses(const Block& block, bool through_regions) {
   std::vector<BlockAccess> accesses;

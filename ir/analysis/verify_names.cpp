@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
@@ -270,7 +272,7 @@ class AccessChecker : public Visitor {
     Visitor::visit_For(node);
   }
   void visit_Block(const Block* node) override {
-    if (flat_ && !is_bare_scope(node->f)) {
+    if (flat_ && (!is_bare_scope(node->f) || !node->f.reads.empty() || !node->f.writes.empty())) {
       report_.wrong("stage.blocks_lowered",
                     fmt::format("block {} still has iters, regions, a predicate or a reducer", node->f.name));
     }
@@ -307,7 +309,8 @@ class AccessChecker : public Visitor {
 }  // namespace
 
 bool is_bare_scope(const Block::Fields& f) {
-  return f.iters.empty() && !f.predicate && f.reads.empty() && f.writes.empty() && !f.reducer && !f.init;
+  return f.iters.empty() && !f.predicate && !f.reducer && !f.init &&
+         std::all_of(f.reads.begin(), f.reads.end(), is_hint) && std::all_of(f.writes.begin(), f.writes.end(), is_hint);
 }
 
 const BufferNode* root_of(const Buffer& buffer) {

@@ -40,7 +40,12 @@ struct BlockAccess {
 /// through their regions when `through_regions`, else through their own accesses.
 std::vector<BlockAccess> block_accesses(const Block& block, bool through_regions);
 
-/// A Block that only allocates: it has no instances and promises nothing.
+/// Does every element that `access` touches lie in `region`? `steps` lead to the body of its block, and `bounds` knows
+/// them; the region's provenance does not count.
+Decision lies_inside(const BlockAccess& access, const Region& region, Bounds bounds, std::vector<Step> steps,
+                     const Func& func);
+
+/// A Block that only allocates, and may say what hold as hints inside: it has no instances and promises nothing.
 bool is_bare_scope(const Block::Fields& f);
 /// The buffer at the end of the chain of views.
 const BufferNode* root_of(const Buffer& buffer);

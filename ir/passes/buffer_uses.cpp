@@ -1,5 +1,9 @@
 #include "ir/passes/buffer_uses.h"
 
+#include <algorithm>
+
+#include "ir/analysis/simplify.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -34,18 +38,26 @@ class Finder : public Visitor {
   }
   void visit_If(const If* node) override {
     visit(node->condition);
-    ++conditions_;
+    conditions_.push_back(node->condition);
     visit(node->then_case);
+    conditions_.back() = logical_not(node->condition);
     if (node->else_case) visit(node->else_case);
-    --conditions_;
+    conditions_.pop_back();
+  }
+  void visit_Block(const Block* node) override {
+    const size_t count = hints_.size();
+    for (const Region& region : node->f.reads) add_hint(region, false, count);
+    for (const Region& region : node->f.writes) add_hint(region, true, count);
+    visit(node->f.body);
+    hints_.resize(count);
   }
   void visit_While(const While* node) override {
     // A loop without a variable: nothing moves into it.
     loops_.push_back({Var::make("while"), Affine::of(0), Affine::of(0)});
     nodes_.push_back(nullptr);
-    ++conditions_;
+    conditions_.push_back(nullptr);
     Visitor::visit_While(node);
-    --conditions_;
+    conditions_.pop_back();
     loops_.pop_back();
     nodes_.pop_back();
   }
@@ -71,11 +83,27 @@ class Finder : public Visitor {
     }
   }
 
+  /// May a condition around the access be false at an element of the buffer? One that only cuts off what lies outside
+  /// of it, as at the borders of a tile, leaves nothing out. Asked of stores alone.
+  bool leaves_out(const Buffer& buffer, const std::vector<Expr>& indices, bool writes) {
+    if (conditions_.empty()) return false;
+    if (!writes || indices.size() != buffer->rank()) return true;
+    BoundsScope scope(bounds_);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (!indices[d]->dtype.is_scalar()) return true;
+      bounds_.assume(le(index(0), indices[d]));
+      bounds_.assume(lt(indices[d], buffer->shape[d]));
+    }
+    return !std::all_of(conditions_.begin(), conditions_.end(),
+                        [&](const Expr& condition) { return condition && proves(bounds_, condition); });
+  }
+
   void record(const Buffer& buffer, const std::vector<Expr>& indices, bool writes, bool reads, bool masked) {
     if (buffer->view_of) touch_whole(buffer->view_of->buffer);
     auto found = found_.find(buffer.get());
     if (found == found_.end()) return;
-    BufferUse access{writes, reads, masked || conditions_ > 0, order_++, {}, loops_, nodes_};
+    BufferUse access{writes, reads, masked || leaves_out(buffer, indices, writes), order_++, {}, {}, {},
+                     loops_, nodes_};
     for (const Expr& i : indices) {
       Affine a = without_lets(to_affine(i));
       if (a.lanes > 1) {
@@ -87,7 +115,28 @@ class Finder : public Visitor {
       }
       access.indices.push_back(std::move(a));
     }
-    found->second.uses.push_back(std::move(access));
+    bool hinted = false;
+    for (const Hint& hint : hints_) {
+      if (hint.writes != writes || hint.buffer != buffer.get()) continue;
+      hinted = true;
+      access.first = hint.first;
+      access.last = hint.last;
+      found->second.uses.push_back(access);
+    }
+    if (!hinted) found->second.uses.push_back(std::move(access));
+  }
+
+  /// An outer block's hint survives inner ones: `outer` counts the hints from further out.
+  void add_hint(const Region& region, bool writes, size_t outer) {
+    for (size_t i = 0; i < outer; ++i) {
+      if (hints_[i].buffer == region.buffer.get() && hints_[i].writes == writes) return;
+    }
+    Hint hint{region.buffer.get(), writes, {}, {}};
+    for (const Range& range : region.ranges) {
+      hint.first.push_back(without_lets(to_affine(range.min)));
+      hint.last.push_back(without_lets(to_affine(range.min + range.extent - 1)));
+    }
+    hints_.push_back(std::move(hint));
   }
 
   Affine without_lets(const Affine& a) const {
@@ -103,12 +152,19 @@ class Finder : public Visitor {
     return result;
   }
 
+  struct Hint {
+    const BufferNode* buffer;
+    bool writes;
+    std::vector<Affine> first, last;
+  };
+
   std::unordered_map<const BufferNode*, BufferUses>& found_;
   Bounds& bounds_;
+  std::vector<Hint> hints_;
   std::unordered_map<const Var*, Affine> lets_;
   std::vector<LoopRange> loops_;
   std::vector<const For*> nodes_;
-  int conditions_ = 0;
+  std::vector<Expr> conditions_;  ///< those around the place reached; null for a While's
   int order_ = 0;
 };
 

@@ -10,16 +10,22 @@ namespace lathe {
 struct BufferUse {
   bool writes = false;
   bool reads = false;
-  bool conditional = false;            ///< under an If, a While or a mask
+  bool conditional = false;            ///< under an If, a While or a mask that leaves out elements of the buffer
   int order = 0;                       ///< its place in execution, for accesses in the same iteration of all loops
   std::vector<Affine> indices;         ///< i64 Lets written out
+  std::vector<Affine> first, last;     ///< of the region that a hint says the element lies in; empty when none does
   std::vector<LoopRange> loops;        ///< loops between the statement and the access, outermost first
   std::vector<const For*> loop_nodes;  ///< the same loops; null for a While, or for the lanes of a vector
+
+  /// The least and the greatest index of a dimension in one iteration of all loops.
+  const Affine& least(size_t d) const { return first.empty() ? indices[d] : first[d]; }
+  const Affine& greatest(size_t d) const { return last.empty() ? indices[d] : last[d]; }
 };
 
 /// Every access of each buffer of `wanted` below `s`. `bounds` learns of the loops and Lets below `s`, for `extreme` to
-/// ask; drop that with a BoundsScope. Vector indices contribute all of their lanes. A view of a wanted buffer makes its
-/// entry `whole`: nothing is known of what it touches.
+/// ask; drop that with a BoundsScope. Vector indices contribute all of their lanes. An access below a scope with hints
+/// of its buffer (lower_blocks) becomes one use for each. A view of a wanted buffer makes its entry `whole`: nothing is
+/// known of what it touches.
 struct BufferUses {
   std::vector<BufferUse> uses;
   bool whole = false;

@@ -24,8 +24,8 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
   std::optional<Affine> low;
   std::int64_t least = 0, greatest = 0;
   for (const BufferUse& access : accesses) {
-    std::optional<Affine> first = extreme(access.indices[d], access.loops, false, bounds);
-    std::optional<Affine> last = extreme(access.indices[d], access.loops, true, bounds);
+    std::optional<Affine> first = extreme(access.least(d), access.loops, false, bounds);
+    std::optional<Affine> last = extreme(access.greatest(d), access.loops, true, bounds);
     if (!first || !last) return std::nullopt;
     if (!low) low = first;
     if (!add_scaled(*first, *low, -1) || !first->is_constant()) return std::nullopt;
@@ -125,8 +125,13 @@ class Compactor : public Mutator {
   }
 
   Stmt mutate_Block(const Stmt& s, const Block* node) override {
-    if (node->f.allocs.empty()) return Mutator::mutate_Block(s, node);
+    if (node->f.allocs.empty() && node->f.reads.empty() && node->f.writes.empty())
+      return Mutator::mutate_Block(s, node);
     Block::Fields f = node->f;
+    // What hints had to say has been heard; behind this pass indices count from other origins.
+    changed |= !f.reads.empty() || !f.writes.empty();
+    f.reads.clear();
+    f.writes.clear();
     {
       BoundsScope scope(bounds_);
       auto found = find_uses(f.body, f.allocs, bounds_);
@@ -139,7 +144,7 @@ class Compactor : public Mutator {
       }
     }
     f.body = mutate(f.body);
-    return Block::make(std::move(f));
+    return f.allocs.empty() ? f.body : Block::make(std::move(f));
   }
 
   Expr mutate_Load(const Expr& e, const Load* node) override {

@@ -24,6 +24,7 @@ Expr next_weight(const Expr& weight, const Expr& digit, const Bounds& bounds) {
 /// Do some dimensions, at indices that all accesses share and that vary with the loop at `depth` alone, spell out its
 /// variable? So they do after loops were fused: T[f // 12, f % 12, j].
 bool spells_variable(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
+  if (std::any_of(accesses.begin(), accesses.end(), [](const BufferUse& u) { return !u.first.empty(); })) return false;
   const VarRef& variable = accesses[0].loops[depth].variable;
   Expr spelled = index(0), weight = index(1);
   for (size_t d = accesses[0].indices.size(); d-- > 0;) {
@@ -50,19 +51,20 @@ std::span<const LoopRange> below(const BufferUse& access, size_t depth) {
 bool disjoint(const std::vector<BufferUse>& accesses, size_t depth, const Bounds& bounds) {
   Expr variable = accesses[0].loops[depth].variable;
   for (size_t d = 0; d < accesses[0].indices.size(); ++d) {
-    std::int64_t c = accesses[0].indices[d].coefficient(variable);
+    std::int64_t c = accesses[0].least(d).coefficient(variable);
     if (c == 0) continue;
     std::optional<Affine> origin;
     std::int64_t least = 0, greatest = 0;
     bool apart = true;
     for (const BufferUse& access : accesses) {
-      Affine rest = access.indices[d];
-      if (rest.coefficient(variable) != c || !add_term(rest, variable, -c)) {
+      Affine begin = access.least(d), end = access.greatest(d);
+      if (begin.coefficient(variable) != c || !add_term(begin, variable, -c) || end.coefficient(variable) != c ||
+          !add_term(end, variable, -c)) {
         apart = false;
         break;
       }
-      std::optional<Affine> low = extreme(rest, below(access, depth + 1), false, bounds);
-      std::optional<Affine> high = extreme(rest, below(access, depth + 1), true, bounds);
+      std::optional<Affine> low = extreme(begin, below(access, depth + 1), false, bounds);
+      std::optional<Affine> high = extreme(end, below(access, depth + 1), true, bounds);
       if (!low || !high) {
         apart = false;
         break;

@@ -1,5 +1,6 @@
 #include "ir/passes/lower_blocks.h"
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -22,8 +23,14 @@ class BlockLowerer : public Mutator {
     // A block that stands in two places binds its iters twice: what was remembered of the first is void.
     if (!f.iters.empty()) forget();
     Stmt body = mutate(f.body);
-    if (!f.allocs.empty()) {
-      Block::Fields scope;
+    Block::Fields scope;
+    for (const Region& region : f.reads) {
+      if (is_hint(region) && hint_holds(region, f.annotations, false)) scope.reads.push_back(mutate_region(region));
+    }
+    for (const Region& region : f.writes) {
+      if (is_hint(region) && hint_holds(region, f.annotations, true)) scope.writes.push_back(mutate_region(region));
+    }
+    if (!f.allocs.empty() || !scope.reads.empty() || !scope.writes.empty()) {
       scope.name = f.name;
       scope.allocs = f.allocs;
       scope.body = std::move(body);

@@ -68,8 +68,8 @@ bool covers(const BufferUse& store, const BufferUse& read, const Bounds& bounds)
   std::optional<Box> box = filled_box(store, below(store, common), bounds);
   if (!box) return false;
   for (size_t d = 0; d < read.indices.size(); ++d) {
-    std::optional<Affine> low = extreme(read.indices[d], below(read, common), false, bounds);
-    std::optional<Affine> high = extreme(read.indices[d], below(read, common), true, bounds);
+    std::optional<Affine> low = extreme(read.least(d), below(read, common), false, bounds);
+    std::optional<Affine> high = extreme(read.greatest(d), below(read, common), true, bounds);
     if (!low || !high || !at_most(box->low[d], *low) || !at_most(*high, box->high[d])) return false;
   }
   return true;
