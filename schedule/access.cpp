@@ -1,7 +1,9 @@
 #include "schedule/access.h"
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/rewrite.h"
@@ -209,16 +211,24 @@ std::vector<Region> infer_writes(const Block& block) {
 }
 
 Stmt with_inferred_regions(const Block& block) {
+  // A hint stands for whatever would be inferred of its buffer, and goes with the last access to it.
+  const auto with_hints = [](const std::vector<Region>& declared, std::vector<Region> inferred) {
+    std::vector<Region> result;
+    for (const Region& hint : declared) {
+      const auto of_its_buffer = [&](const Region& r) { return r.buffer == hint.buffer; };
+      if (is_hint(hint) && std::any_of(inferred.begin(), inferred.end(), of_its_buffer)) result.push_back(hint);
+    }
+    const size_t hints = result.size();
+    for (Region& region : inferred) {
+      const bool governed = std::any_of(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(hints),
+                                        [&](const Region& hint) { return hint.buffer == region.buffer; });
+      if (!governed) result.push_back(std::move(region));
+    }
+    return result;
+  };
   return with_fields(block, [&](Block::Fields& f) {
-    std::vector<Region> reads = infer_reads(block), writes = infer_writes(block);
-    for (const Region& region : f.reads) {
-      if (region.provenance != Provenance::inferred) reads.push_back(region);
-    }
-    for (const Region& region : f.writes) {
-      if (region.provenance != Provenance::inferred) writes.push_back(region);
-    }
-    f.reads = std::move(reads);
-    f.writes = std::move(writes);
+    f.reads = with_hints(f.reads, infer_reads(block));
+    f.writes = with_hints(f.writes, infer_writes(block));
   });
 }
 

@@ -38,7 +38,7 @@ Region bounding_region(const Region& a, const Region& b);
 /// index is a function of the iters alone, whole dimensions where it depends on data.
 std::vector<Region> infer_reads(const Block& block);
 std::vector<Region> infer_writes(const Block& block);
-/// The block with `reads` and `writes` inferred again; hints of other provenance stay.
+/// The block with `reads` and `writes` inferred again; hints stay, in the place of what would be inferred.
 Stmt with_inferred_regions(const Block& block);
 
 /// Adds condition to what a block's predicate says.

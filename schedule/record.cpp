@@ -7,7 +7,10 @@
 #include <map>
 
 #include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/annotate_buffer_access.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -41,8 +44,14 @@ class Line {
     if (open == std::string::npos || text.back() != ')') fail("NAME(argument, ..)");
     name = text.substr(0, open);
     size_t start = open + 1;
+    int depth = 0;
+    bool quoted = false;
     for (size_t i = start; i < text.size(); ++i) {
-      if (text[i] != ',' && i + 1 != text.size()) continue;
+      if (text[i] == '"') quoted = !quoted;
+      if (!quoted && (text[i] == '(' || text[i] == '[')) ++depth;
+      if (!quoted && i + 1 != text.size() && (text[i] == ')' || text[i] == ']')) --depth;
+      const bool ends = text[i] == ',' && !quoted && depth == 0;
+      if (!ends && i + 1 != text.size()) continue;
       std::string argument = text.substr(start, i - start);
       argument.erase(0, argument.find_first_not_of(' '));
       if (!argument.empty()) arguments_.push_back(std::move(argument));
@@ -94,9 +103,33 @@ class Line {
 
 using Apply = std::function<void(Schedule&, const Line&)>;
 
+void annotate_access(Schedule& schedule, const Line& line) {
+  const std::string access = line.string(2);
+  if (access != "read" && access != "write") line.fail("\"read\" or \"write\" as argument 3");
+  const bool trusted = line.size() > 4;
+  if (trusted && line.string(4) != "trusted") line.fail("\"trusted\" or nothing as argument 5");
+  std::vector<VarRef> names;
+  const BlockRef block = line.block(0);
+  const size_t iters = schedule.node(block).f.iters.size();
+  for (size_t i = 0; i < iters; ++i) names.push_back(Var::make(fmt::format("i{}", i)));
+  const std::vector<VarRef> scalars = scalar_params(schedule.func());
+  for (size_t i = 0; i < scalars.size(); ++i) names.push_back(Var::make(fmt::format("p{}", i), scalars[i]->dtype));
+  const std::vector<Range> ranges = parse_ranges(line.string(3), names, "record");
+  const auto region = [&](const std::vector<Expr>& at) {
+    Substitution map;
+    for (size_t i = 0; i < names.size(); ++i) map[names[i].get()] = i < iters ? at[i] : Expr(scalars[i - iters]);
+    std::vector<Range> result;
+    for (const Range& range : ranges) result.push_back({substitute(range.min, map), substitute(range.extent, map)});
+    return result;
+  };
+  annotate_buffer_access(schedule, block, line.string(1), access == "write" ? BufferAccess::write : BufferAccess::read,
+                         region, trusted ? HintCheck::never : HintCheck::when_unproved);
+}
+
 const std::map<std::string, Apply>& primitives() {
   static const std::map<std::string, Apply> table = {
       {"annotate", [](Schedule& s, const Line& l) { annotate(s, l.loop(0), l.string(1), l.integer(2)); }},
+      {"annotate_buffer_access", annotate_access},
       {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},

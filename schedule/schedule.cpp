@@ -5,9 +5,14 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "schedule/hints.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
+
+Schedule::Schedule(Func func) : func_(func), original_(std::move(func)) {
+  for_each_stmt(func_->body, [&](const Stmt& s) { hinted_ |= s.as<Block>() && has_hints(*s.as<Block>()); });
+}
 
 std::vector<BlockRef> Schedule::blocks() const {
   std::vector<BlockRef> found;
@@ -112,7 +117,9 @@ void Schedule::rollback(const Checkpoint& checkpoint) {
   record_.resize(checkpoint.applications);
 }
 
-void Schedule::commit(Stmt body, std::string line) {
+void Schedule::commit(Stmt body, std::string line, bool hints) {
+  if (hinted_ && !hints) require_hints_kept(*this, body, line);
+  hinted_ |= hints;
   func_ = with_body(func_, std::move(body));
   record_.push_back(std::move(line));
 }

@@ -28,7 +28,7 @@ struct LoopRef {
 /// and the record as they were.
 class Schedule {
  public:
-  explicit Schedule(Func func) : func_(func), original_(std::move(func)) {}
+  explicit Schedule(Func func);
 
   const Func& func() const { return func_; }
   /// The Func as it was given.
@@ -57,8 +57,9 @@ class Schedule {
   /// What was applied, one line each, as text that `replay` reads.
   const std::vector<std::string>& record() const { return record_; }
 
-  /// For primitives: puts `body` in the place of the Func's body, and notes the application.
-  void commit(Stmt body, std::string line);
+  /// For primitives: puts `body` in the place of the Func's body, and notes the application. Refuses where a region
+  /// hint (hints.h) would be lost or no longer be true. `hints`: the application gives one.
+  void commit(Stmt body, std::string line, bool hints = false);
   /// For primitives: the statements from the Func's body down to a loop or block, both included; empty when there is
   /// none.
   std::vector<Stmt> find(const LoopRef& loop) const;
@@ -78,6 +79,7 @@ class Schedule {
   Func func_;
   Func original_;
   std::vector<std::string> record_;
+  bool hinted_ = false;  ///< some block has a region hint
   mutable StatementIndex index_;
 };
 

@@ -261,6 +261,7 @@ void bind_schedule(nb::module_& module) {
   bind_loops(type);
   bind_blocks(type);
   bind_layout(type);
+  bind_hints(type);
 }
 
 }  // namespace lathe::python

@@ -53,6 +53,7 @@ class PythonSchedule {
   static inline std::atomic<std::uint64_t> count_ = 0;
 };
 
+void bind_hints(nanobind::class_<PythonSchedule>& type);   ///< region hints
 void bind_layout(nanobind::class_<PythonSchedule>& type);  ///< what moves data: stages, layouts, padding
 
 }  // namespace lathe::python

@@ -4,6 +4,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -38,9 +39,9 @@ class Finder : public Visitor {
   }
   void visit_If(const If* node) override {
     visit(node->condition);
-    conditions_.push_back(node->condition);
+    conditions_.push_back({node->condition, {node, true}});
     visit(node->then_case);
-    conditions_.back() = logical_not(node->condition);
+    conditions_.back() = {logical_not(node->condition), {node, false}};
     if (node->else_case) visit(node->else_case);
     conditions_.pop_back();
   }
@@ -55,9 +56,9 @@ class Finder : public Visitor {
     // A loop without a variable: nothing moves into it.
     loops_.push_back({Var::make("while"), Affine::of(0), Affine::of(0)});
     nodes_.push_back(nullptr);
-    conditions_.push_back(nullptr);
+    ++whiles_;
     Visitor::visit_While(node);
-    conditions_.pop_back();
+    --whiles_;
     loops_.pop_back();
     nodes_.pop_back();
   }
@@ -83,27 +84,58 @@ class Finder : public Visitor {
     }
   }
 
-  /// May a condition around the access be false at an element of the buffer? One that only cuts off what lies outside
-  /// of it, as at the borders of a tile, leaves nothing out. Asked of stores alone.
-  bool leaves_out(const Buffer& buffer, const std::vector<Expr>& indices, bool writes) {
-    if (conditions_.empty()) return false;
-    if (!writes || indices.size() != buffer->rank()) return true;
+  /// The conditions around a store that may be false at an element of the buffer. One that only cuts off what lies
+  /// outside of it, as at the borders of a tile, leaves nothing out.
+  std::vector<BufferUse::Omission> omissions(const Buffer& buffer, const std::vector<Expr>& indices) {
+    std::vector<BufferUse::Omission> found;
+    if (conditions_.empty()) return found;
     BoundsScope scope(bounds_);
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (!indices[d]->dtype.is_scalar()) return true;
+    const bool plain = indices.size() == buffer->rank() &&
+                       std::all_of(indices.begin(), indices.end(), [](const Expr& i) { return i->dtype.is_scalar(); });
+    for (size_t d = 0; plain && d < indices.size(); ++d) {
       bounds_.assume(le(index(0), indices[d]));
       bounds_.assume(lt(indices[d], buffer->shape[d]));
     }
-    return !std::all_of(conditions_.begin(), conditions_.end(),
-                        [&](const Expr& condition) { return condition && proves(bounds_, condition); });
+    for (const Condition& condition : conditions_) {
+      BufferUse::Omission omission{condition.arm, {}, plain};
+      bool any = false;
+      for (const Expr& conjunct : conjuncts_of(condition.holds)) {
+        if (plain && proves(bounds_, conjunct)) continue;
+        any = true;
+        const std::optional<Affine> cut = cut_of(conjunct);
+        omission.known &= cut.has_value();
+        if (cut) omission.cuts.push_back(*cut);
+      }
+      if (any) found.push_back(std::move(omission));
+    }
+    return found;
+  }
+
+  /// The form that is >= 0 exactly where a comparison of indices holds.
+  std::optional<Affine> cut_of(const Expr& condition) const {
+    const Binary* comparison = condition.as<Binary>();
+    if (!comparison || !comparison->dtype.is_scalar() || comparison->a->dtype != i64) return std::nullopt;
+    const BinaryOp op = comparison->op;
+    const bool less = op == BinaryOp::lt || op == BinaryOp::le, greater = op == BinaryOp::gt || op == BinaryOp::ge;
+    if (!less && !greater) return std::nullopt;
+    Affine cut = without_lets(to_affine(less ? comparison->b : comparison->a));
+    const Affine other = without_lets(to_affine(less ? comparison->a : comparison->b));
+    if (may_wrap(bounds_, cut) || may_wrap(bounds_, other) || !add_scaled(cut, other, -1)) return std::nullopt;
+    if ((op == BinaryOp::lt || op == BinaryOp::gt) && !add_constant(cut, -1)) return std::nullopt;
+    return cut;
   }
 
   void record(const Buffer& buffer, const std::vector<Expr>& indices, bool writes, bool reads, bool masked) {
     if (buffer->view_of) touch_whole(buffer->view_of->buffer);
     auto found = found_.find(buffer.get());
     if (found == found_.end()) return;
-    BufferUse access{writes, reads, masked || leaves_out(buffer, indices, writes), order_++, {}, {}, {},
-                     loops_, nodes_};
+    BufferUse access{writes, reads, masked || whiles_ > 0, order_++, {}, {}, {}, loops_, nodes_, {}, {}, {}};
+    for (const Condition& condition : conditions_) {
+      access.arms.push_back(condition.arm);
+      for (const Expr& conjunct : conjuncts_of(condition.holds))
+        if (const auto cut = cut_of(conjunct)) access.cuts.push_back(*cut);
+    }
+    if (writes) access.omissions = omissions(buffer, indices);
     for (const Expr& i : indices) {
       Affine a = without_lets(to_affine(i));
       if (a.lanes > 1) {
@@ -164,11 +196,29 @@ class Finder : public Visitor {
   std::unordered_map<const Var*, Affine> lets_;
   std::vector<LoopRange> loops_;
   std::vector<const For*> nodes_;
-  std::vector<Expr> conditions_;  ///< those around the place reached; null for a While's
+  struct Condition {
+    Expr holds;
+    BufferUse::Arm arm;
+  };
+  std::vector<Condition> conditions_;  ///< those of the Ifs around the place reached
+  int whiles_ = 0;
   int order_ = 0;
 };
 
 }  // namespace
+
+std::optional<Affine> limit_of(const Affine& cut, const Affine& index, std::span<const LoopRange> inner, bool upper) {
+  if (index.lanes > 1) return std::nullopt;
+  // index + cut >= index, and index - cut <= index.
+  Affine limit = index;
+  if (!add_scaled(limit, cut, upper ? 1 : -1)) return std::nullopt;
+  for (const LoopRange& loop : inner) {
+    const bool used = std::any_of(limit.terms.begin(), limit.terms.end(),
+                                  [&](const AffineTerm& t) { return uses_var(t.atom, loop.variable.get()); });
+    if (used) return std::nullopt;
+  }
+  return limit;
+}
 
 std::unordered_map<const BufferNode*, BufferUses> find_uses(const Stmt& s, const std::vector<Buffer>& wanted,
                                                             Bounds& bounds) {

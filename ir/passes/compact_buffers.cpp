@@ -27,6 +27,16 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
     std::optional<Affine> first = extreme(access.least(d), access.loops, false, bounds);
     std::optional<Affine> last = extreme(access.greatest(d), access.loops, true, bounds);
     if (!first || !last) return std::nullopt;
+    // The last part of a tile is cut off where the tile is full.
+    for (const Affine& cut : access.cuts) {
+      for (const bool upper : {true, false}) {
+        Affine& end = upper ? *last : *first;
+        const auto limit = limit_of(cut, access.indices[d], access.loops, upper);
+        Affine beyond = end;
+        if (limit && add_scaled(beyond, *limit, -1) && beyond.is_constant() && (beyond.constant > 0) == upper)
+          end = *limit;
+      }
+    }
     if (!low) low = first;
     if (!add_scaled(*first, *low, -1) || !first->is_constant()) return std::nullopt;
     if (!add_scaled(*last, *low, -1)) return std::nullopt;

@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-/// The box that an unconditional store fills without gaps while `inner` runs, as first and last index of each
+/// The box that a store fills without gaps while `inner` runs, as first and last index of each
 /// dimension.
 struct Box {
   std::vector<Affine> low, high;
@@ -67,10 +67,33 @@ bool covers(const BufferUse& store, const BufferUse& read, const Bounds& bounds)
   }
   std::optional<Box> box = filled_box(store, below(store, common), bounds);
   if (!box) return false;
+  // What runs the read runs the store too; or else the rest of a tile is cut off from the box.
+  std::vector<std::pair<size_t, Affine>> upper, lower;
+  for (const BufferUse::Omission& omission : store.omissions) {
+    if (std::find(read.arms.begin(), read.arms.end(), omission.arm) != read.arms.end()) continue;
+    if (!omission.known) return false;
+    for (const Affine& cut : omission.cuts) {
+      bool found = false;
+      for (size_t d = 0; d < store.indices.size() && !found; ++d) {
+        for (const bool is_upper : {true, false}) {
+          auto limit = limit_of(cut, store.indices[d], below(store, common), is_upper);
+          if (!limit) continue;
+          (is_upper ? upper : lower).emplace_back(d, std::move(*limit));
+          found = true;
+          break;
+        }
+      }
+      if (!found) return false;
+    }
+  }
   for (size_t d = 0; d < read.indices.size(); ++d) {
     std::optional<Affine> low = extreme(read.least(d), below(read, common), false, bounds);
     std::optional<Affine> high = extreme(read.greatest(d), below(read, common), true, bounds);
     if (!low || !high || !at_most(box->low[d], *low) || !at_most(*high, box->high[d])) return false;
+    for (const auto& [dimension, limit] : upper)
+      if (dimension == d && !at_most(*high, limit)) return false;
+    for (const auto& [dimension, limit] : lower)
+      if (dimension == d && !at_most(limit, *low)) return false;
   }
   return true;
 }

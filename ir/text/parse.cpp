@@ -217,6 +217,13 @@ Func parse_func(std::string_view text, std::string_view file) {
   return func;
 }
 
+std::vector<Range> parse_ranges(std::string_view text, const std::vector<VarRef>& variables, std::string_view file) {
+  text::Parser parser(text, file);
+  std::vector<Range> ranges = parser.ranges(variables);
+  parser.end_of_file();
+  return ranges;
+}
+
 Program parse_program(std::string_view text, std::string_view file) {
   text::Parser parser(text, file);
   Program program = parser.program();

@@ -181,6 +181,18 @@ Range Parser::range() {
   return {min, is_extent ? extent : extent - min};
 }
 
+std::vector<Range> Parser::ranges(const std::vector<VarRef>& variables) {
+  for (const VarRef& variable : variables) {
+    names_.try_emplace(variable->name, variable);
+    scope_.push_back(variable->name);
+  }
+  std::vector<Range> result;
+  do {
+    result.push_back(range());
+  } while (accept(","));
+  return result;
+}
+
 Stmt Parser::loop() {
   const Token at = peek();
   const ForKind kind = for_kind(at.text).value_or(ForKind::serial);

@@ -22,6 +22,8 @@ class Parser {
   Func func();
   Program program();
   Device device();
+  /// `[min, end), [min, end) ..` over the given variables, up to the end of the text.
+  std::vector<Range> ranges(const std::vector<VarRef>& variables);
   void end_of_file();
 
  private:

@@ -167,6 +167,12 @@ std::string print(const Region& region) {
   return printer.take();
 }
 
+std::string print(const Range& range) {
+  text::Printer printer;
+  printer.range(range);
+  return printer.take();
+}
+
 std::string print_marked(const Func& func, const Stmt& culprit, const std::string& note) {
   text::Printer printer;
   printer.mark(culprit.get(), note);

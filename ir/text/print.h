@@ -14,6 +14,8 @@ std::string print(const Program& program);
 std::string print(const Stmt& s);
 std::string print(const Expr& e);
 std::string print(const Region& region);
+/// "[i, +1)"
+std::string print(const Range& range);
 
 /// As print, with a line comment `# <- note` behind the first line of the statement `culprit`.
 std::string print_marked(const Func& func, const Stmt& culprit, const std::string& note);

@@ -26,6 +26,7 @@ class Printer {
   void expr(const Expr& e, int precedence = 0);
   void stmt(const Stmt& s);
   void region(const Region& region);
+  void range(const Range& range);
   void func(const Func& func);
   /// `name: f32[16, n] strides [..] offset .. @space align .. view_of ..`
   void declaration(const Buffer& buffer);
@@ -62,7 +63,6 @@ class Printer {
   void call(const Call* node);
   void access(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask);
   void function(std::string_view name, const std::vector<Expr>& args);
-  void range(const Range& range);
   void facts(const std::vector<Fact>& facts);
   void loop(const For* node);
   void block(const Block* node);

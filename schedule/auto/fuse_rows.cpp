@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/carried.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/required_region.h"
@@ -40,7 +41,7 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
   double computed = 1, needed = 1;
   for (size_t i = 0; i <= depth; ++i) computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent));
   const Path path = path_to(schedule, loops[depth]);
-  const Region region = required_region(block, path.back());
+  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
   for (size_t d = 0; d < region.ranges.size(); ++d) {
     const std::int64_t whole = extent_estimate(region.buffer->shape[d]);
     computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent)));

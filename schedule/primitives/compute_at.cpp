@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
+#include "schedule/carried.h"
 #include "schedule/complete.h"
+#include "schedule/primitives/inspector.h"
 #include "schedule/primitives/required_region.h"
 #include "schedule/rewrite.h"
 
@@ -120,12 +123,13 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
 
   std::vector<Range> ranges;
   for (const Iter& iter : producer.f.iters) ranges.push_back(iter.domain);
-  Bounds bounds(schedule.func());
-  for (const For* around : loops_of(loop_path)) bounds.bind(around->variable, Range{around->min, around->extent});
+  const Bounds around_loop = bounds_at(schedule.func(), loop_path);
+  Bounds bounds = around_loop;
+  bounds.bind(loop.variable, Range{schedule.node(loop).min, schedule.node(loop).extent});
   Expr predicate;
   const Block* moved = &producer;
   std::vector<std::optional<Range>> cut(ranges.size());
-  const Region required = required_region(producer, loop_path.back());
+  const auto [required, relied] = required_region(producer, loop_path.back(), around_loop);
   for (size_t d = 0; d < required.ranges.size(); ++d) {
     const Expr& stored_at = producer.f.writes[0].ranges[d].min;
     for (size_t i = 0; i < ranges.size(); ++i) {
@@ -162,8 +166,27 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   const Path target =
       find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
   const For& node = *target.back().as<For>();
-  const Stmt body = insert_before_reader(node.body, nest, producer.f.writes);
-  schedule.commit(replace_last(target, with_body(node, body)), application);
+  const bool narrowed = std::any_of(cut.begin(), cut.end(), [](const auto& domain) { return domain.has_value(); });
+  if (relied.empty() || !narrowed) {
+    const Stmt body = insert_before_reader(node.body, nest, producer.f.writes);
+    return schedule.commit(replace_last(target, with_body(node, body)), application);
+  }
+  const Versioning versioning(schedule, application, 6, loop_path, path, relied);
+  const Stmt tile = insert_before_reader(versioning.marked_body(), nest, producer.f.writes);
+  Path above = target;
+  Stmt body = with_body(node, versioning.versioned(tile));
+  // The flags live in the block whose loops they are told apart by.
+  while (above.size() > 1 && !above[above.size() - 2].as<Block>()) {
+    body = replace_last(Path(above.end() - 2, above.end()), body);
+    above.pop_back();
+  }
+  if (above.size() == 1) return schedule.commit(add_allocation(body, versioning.flags()), application);
+  above.pop_back();
+  body = with_fields(*above.back().as<Block>(), [&](Block::Fields& f) {
+    f.allocs.push_back(versioning.flags());
+    f.body = body;
+  });
+  schedule.commit(replace_last(above, body), application);
 }
 
 }  // namespace lathe

@@ -14,12 +14,17 @@ namespace lathe {
 /// The block gets new loops, one an iter: over the region that is read for a space iter, over the whole domain for a
 /// reduce iter. A region that is not proved to lie in the domain is cut off by a predicate.
 ///
+/// Where a checked hint (annotate_buffer_access) says what is read, an inspector before the tile picks between it and
+/// one that reads the root of the copy chain (inspector.h).
+///
 /// Requires:
 ///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops
 ///   2. what block writes are allocations, at its space iters, each once and the same for all
 ///   3. block is the only writer of its buffers, something reads them, and every reader lies under loop
 ///   4. loop is not around block, nor below it
 ///   5. no block between them, or under loop, writes what block reads
+///   6. where a checked hint says what is read, block copies from a buffer that still holds the same below loop, no
+///      reduction starts below loop and goes on around it, and what loop computes decides no index
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

@@ -1,7 +1,11 @@
 #include "schedule/primitives/required_region.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "ir/analysis/regions.h"
+#include "ir/analysis/relax.h"
+#include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 #include "schedule/rewrite.h"
 
@@ -10,7 +14,8 @@ namespace {
 
 class Collector {
  public:
-  Collector(const Block& producer) : producer_(producer) {}
+  Collector(const Block& producer, Bounds bounds)
+      : producer_(producer), bounds_(std::move(bounds)), outer_(bounds_.mark()), around_(bounds_) {}
 
   void walk(const Stmt& s) {
     if (!s) return;
@@ -18,7 +23,10 @@ class Collector {
       case StmtKind::For: {
         const For* loop = s.as<For>();
         axes_.push_back({loop->variable, {loop->min, loop->extent}});
+        const Bounds::Mark mark = bounds_.mark();
+        bounds_.bind(loop->variable, axes_.back().domain);
         walk(loop->body);
+        bounds_.rollback(mark);
         axes_.pop_back();
         break;
       }
@@ -36,7 +44,7 @@ class Collector {
         walk(s.as<While>()->body);
         break;
       case StmtKind::Block:
-        enter(*s.as<Block>());
+        enter(s);
         break;
       default:
         break;
@@ -44,39 +52,72 @@ class Collector {
   }
 
   std::optional<Region> result;
+  std::vector<RequiredRegion::Relied> relied;
 
  private:
-  void enter(const Block& block) {
+  void enter(const Stmt& s) {
+    const Block& block = *s.as<Block>();
     if (&block == &producer_) return;
     const std::vector<Substitution> outer = bindings_;
+    const size_t governed = governed_.size();
     Substitution map;
     for (size_t i = 0; i < block.f.iters.size(); ++i) map[block.f.iters[i].variable.get()] = block.f.bindings[i];
     bindings_.push_back(std::move(map));
-    if (outer_blocks(block.f.body).empty()) {
-      for (const Region& region : block.f.reads) add(region);
-    } else {
-      walk(block.f.body);
+    const bool leaf = outer_blocks(block.f.body).empty();
+    for (const Region& region : block.f.reads) {
+      const bool known = std::any_of(governed_.begin(), governed_.begin() + static_cast<std::ptrdiff_t>(governed),
+                                     [&](const Buffer& buffer) { return buffer == region.buffer; });
+      if (!writes(producer_, region.buffer) || known) continue;
+      if (is_hint(region)) {
+        governed_.push_back(region.buffer);
+        if (!hint_holds(region, block.f.annotations, false)) relied.push_back({s, region});
+      } else if (!leaf) {
+        continue;
+      }
+      add(region);
     }
+    if (!leaf) walk(block.f.body);
+    governed_.resize(governed);
     bindings_ = outer;
   }
 
   void add(Region region) {
-    if (!writes(producer_, region.buffer)) return;
     for (size_t i = bindings_.size(); i-- > 0;) region = substitute(region, bindings_[i]);
-    region = eliminate(region, axes_);
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      std::optional<Range> range = eliminate(region.ranges[d], axes_);
+      if (!range) range = relaxed(region.ranges[d]);
+      region.ranges[d] = range ? *range : Range{index(0), region.buffer->shape[d]};
+    }
     region.buffer = producer_.f.writes[0].buffer;
     result = result ? bounding_region(*result, region) : region;
   }
 
+  /// The union over the loops below where indices are no affine forms: floats, quotients, choices.
+  std::optional<Range> relaxed(const Range& range) const {
+    Relaxation relaxation(bounds_, outer_);
+    const Expr low = relaxation.range(range.min).low;
+    const Expr high = relaxation.range(range.min + range.extent - 1).high;
+    if (!low || !high) return std::nullopt;
+    const Expr extent = simplify(high - low + 1, around_);
+    if (!as_int(extent)) return std::nullopt;
+    return Range{simplify(low, around_), extent};
+  }
+
   const Block& producer_;
+  Bounds bounds_;
+  const Bounds::Mark outer_;
+  const Bounds around_;
   std::vector<Axis> axes_;
   std::vector<Substitution> bindings_;
+  std::vector<Buffer> governed_;
 };
 
 }  // namespace
 
-Region required_region(const Block& producer, const Stmt& loop) {
-  Collector collector(producer);
+RequiredRegion required_region(const Block& producer, const Stmt& loop, const Bounds& around) {
+  Bounds inside = around;
+  inside.bind(loop.as<For>()->variable, Range{loop.as<For>()->min, loop.as<For>()->extent});
+  Collector collector(producer, std::move(inside));
   collector.walk(loop.as<For>()->body);
   Region region = collector.result ? *collector.result : full_region(producer.f.writes[0].buffer);
   // Whole dimensions are recognized by a minimum of 0, so a loop that runs once must not hide it.
@@ -87,7 +128,7 @@ Region required_region(const Block& producer, const Stmt& loop) {
     if (min.terms.empty()) range.min = index(min.constant);
     if (extent.terms.empty()) range.extent = index(extent.constant);
   }
-  return region;
+  return {std::move(region), std::move(collector.relied)};
 }
 
 }  // namespace lathe
