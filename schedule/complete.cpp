@@ -33,6 +33,21 @@ std::string why_incomplete(const Path& path) {
   return "";
 }
 
+std::string why_not_alone(const Path& path, size_t& own) {
+  if (std::string reason = why_incomplete(path); !reason.empty()) return reason;
+  const Block& block = *path.back().as<Block>();
+  own = path.size() - 1;
+  while (own > 0 && path[own - 1].as<For>()) --own;
+  for (const Expr& binding : block.f.bindings) {
+    const bool found = !binding.as<Var>() ||
+                       std::any_of(path.begin() + static_cast<std::ptrdiff_t>(own), path.end(), [&](const Stmt& s) {
+                         return s.as<For>() && Expr(s.as<For>()->variable) == binding;
+                       });
+    if (!found) return "holds a part of its loops, beside other blocks";
+  }
+  return "";
+}
+
 std::string why_not_pointwise(const Block& block) {
   std::string found;
   for_each_stmt(block.f.body, [&](const Stmt& s) {

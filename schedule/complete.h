@@ -12,6 +12,9 @@ namespace lathe {
 /// its own that runs over its domain and the block has no predicate.
 std::string why_incomplete(const Path& path);
 
+/// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
+std::string why_not_alone(const Path& path, size_t& own);
+
 /// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
 /// a dimension of one element, so that a whole run writes whole buffers; else what is not so.
 std::string why_not_pointwise(const Block& block);

@@ -11,6 +11,7 @@
 #include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/annotate_buffer_access.h"
+#include "schedule/primitives/bind.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -20,6 +21,7 @@
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reindex.h"
@@ -30,6 +32,7 @@
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
+#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 
@@ -72,6 +75,11 @@ class Line {
     const std::string& quoted = at(i, "a string");
     if (quoted.size() < 2 || quoted.front() != '"' || quoted.back() != '"') fail("a string in quotes");
     return quoted.substr(1, quoted.size() - 2);
+  }
+  std::vector<std::int64_t> integers(size_t from) const {
+    std::vector<std::int64_t> found;
+    for (size_t i = from; i < size(); ++i) found.push_back(integer(i));
+    return found;
   }
   std::vector<LoopRef> loops() const {
     std::vector<LoopRef> found;
@@ -130,6 +138,7 @@ const std::map<std::string, Apply>& primitives() {
   static const std::map<std::string, Apply> table = {
       {"annotate", [](Schedule& s, const Line& l) { annotate(s, l.loop(0), l.string(1), l.integer(2)); }},
       {"annotate_buffer_access", annotate_access},
+      {"bind", [](Schedule& s, const Line& l) { bind_loop(s, l.loop(0), l.string(1)); }},
       {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
@@ -139,6 +148,7 @@ const std::map<std::string, Apply>& primitives() {
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
+      {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
       {"partition",
        [](Schedule& s, const Line& l) {
@@ -155,6 +165,8 @@ const std::map<std::string, Apply>& primitives() {
        [](Schedule& s, const Line& l) {
          storage_align(s, l.block(0), l.string(1), l.integer(2), l.integer(3), l.integer(4));
        }},
+      {"transform_layout",
+       [](Schedule& s, const Line& l) { transform_layout(s, l.block(0), l.string(1), parse_layout_map(l.string(2))); }},
       {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
       {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
   };

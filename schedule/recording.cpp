@@ -248,10 +248,11 @@ Recording parse_recording(std::string_view text, std::string_view file) {
     const std::string_view line = next();
     if (line.find_first_not_of(' ') == std::string_view::npos) continue;
     Recording::Line entry;
-    const size_t at = line.rfind(arrow);
-    entry.text = std::string(line.substr(0, at));
-    if (at != std::string_view::npos) {
-      const std::string_view names = line.substr(at + arrow.size());
+    // Layout maps have arrows too, but within the parentheses, and behind a name.
+    const size_t closing = line.rfind(fmt::format("){}", arrow));
+    entry.text = std::string(line.substr(0, closing == std::string_view::npos ? closing : closing + 1));
+    if (closing != std::string_view::npos) {
+      const std::string_view names = line.substr(closing + 1 + arrow.size());
       const size_t semicolon = names.find(';');
       if (semicolon == std::string_view::npos) fail("the blocks that the line adds, ';', the buffers", names);
       entry.blocks = split_names(names.substr(0, semicolon));

@@ -15,6 +15,7 @@
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/bind.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
@@ -162,6 +163,9 @@ void bind_loops(nb::class_<S>& type) {
       .def(
           "unroll", [](S& s, const Loop& loop) { unroll(s.schedule, s.take(loop)); }, "loop"_a,
           "Iterations are written out.")
+      .def(
+          "bind", [](S& s, const Loop& loop, const std::string& axis) { bind_loop(s.schedule, s.take(loop), axis); },
+          "loop"_a, "thread_axis"_a, "Iterations run along a thread axis of the device.")
       .def(
           "partition",
           [](S& s, const Loop& loop, std::optional<std::int64_t> point) {

@@ -1,15 +1,44 @@
 #include "bindings/python/schedule_handles.h"
+
+#include <nanobind/stl/vector.h>
+
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_padding.h"
+#include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/storage_align.h"
+#include "schedule/primitives/transform_layout.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace lathe::python {
+
+namespace {
+
+/// A layout map as text, or as a function of the indices that gives the new ones.
+LayoutMap to_layout_map(nb::handle map) {
+  if (nb::isinstance<nb::str>(map)) return parse_layout_map(nb::cast<std::string>(map));
+  if (!nb::hasattr(map, "__code__")) {
+    throw InputError(Mistake::type, "a layout map is text, 'i, j -> i // 4, j, i % 4', or a function of the indices");
+  }
+  const nb::object code = map.attr("__code__");
+  const auto count = nb::cast<size_t>(code.attr("co_argcount"));
+  LayoutMap result;
+  nb::list arguments;
+  for (size_t i = 0; i < count; ++i) {
+    result.from.push_back(Var::make(nb::cast<std::string>(code.attr("co_varnames")[i])));
+    arguments.append(nb::cast(Expr(result.from.back())));
+  }
+  const nb::object given = map(*nb::tuple(arguments));
+  const nb::tuple to = nb::isinstance<nb::tuple>(given) ? nb::borrow<nb::tuple>(given) : nb::make_tuple(given);
+  for (const nb::handle e : to) result.to.push_back(to_expr(e, i64));
+  return result;
+}
+
+}  // namespace
 
 using S = PythonSchedule;
 
@@ -47,6 +76,24 @@ void bind_layout(nb::class_<S>& type) {
           "block"_a, "buffer"_a, "dimension"_a, "factor"_a, "offset"_a = 0,
           "Pads a buffer that a block writes, so that steps of a dimension lie a multiple of `factor` plus `offset` "
           "elements apart.")
+      .def(
+          "transform_layout",
+          [](S& s, nb::handle block, const std::string& buffer, nb::handle map) {
+            transform_layout(s.schedule, s.take_block(block), buffer, to_layout_map(map));
+          },
+          "block"_a, "buffer"_a, "map"_a,
+          "Lays an allocation that a block touches out anew: `map` gives the new indices, as a function of the old "
+          "ones, "
+          "or as text: 'i, j -> i // 4, j, i % 4'.")
+      .def(
+          "pad_einsum",
+          [](S& s, nb::handle block, const std::vector<std::int64_t>& padding) {
+            pad_einsum(s.schedule, s.take_block(block), padding);
+          },
+          "block"_a, "padding"_a,
+          "Pads the domains of a contraction's iters to multiples, one factor an iter, through operands with a border "
+          "of "
+          "zeros.")
       .def(
           "decompose_padding",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What vectorize, unroll and parallel have in common.
+/// What vectorize, unroll, parallel and bind have in common.
 #include <string>
 
 #include "schedule/rewrite.h"
@@ -13,5 +13,12 @@ Stmt with_kind(const For& loop, ForKind kind);
 void require_constant_extent(const Schedule& schedule, const std::string& application, int number, const Stmt& loop);
 /// Refuses with condition `number` if an iter below the loop that is not a space iter is bound to an expression of it.
 void require_space_iters(const Schedule& schedule, const std::string& application, int number, const Stmt& loop);
+/// Refuses unless the iterations of the loop that `path` ends with may run at once, each by a worker of its own:
+///   first      no reduce, ordered or opaque iter below is bound to an expression of loop
+///   first + 1  a block below that does not use loop writes only buffers that nothing outside of loop reads or writes
+///   first + 2  no two iterations meet in an element that one of them writes, but for buffers that nothing outside of
+///              loop uses and that each iteration writes before it reads them, so that each has its own
+void require_independent_iterations(const Schedule& schedule, const std::string& application, int first,
+                                    const Path& path);
 
 }  // namespace lathe

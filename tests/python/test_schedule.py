@@ -252,3 +252,43 @@ def test_layouts_of_intermediates_change():
         s.reindex("twice", "x")
     check_padded(s.func, 9)
     replays(s, padded(10), 10)
+
+
+def test_layouts_are_given_by_functions_or_text(tmp_path):
+    packed = []
+    for layout in (lambda i, j: (j // 4, i, j % 4), "i, j -> j // 4, i, j % 4"):
+        s = lathe.Schedule(padded(9))
+        s.transform_layout("pad", "p", layout)
+        assert s.func.buffers["p"].shape == (3, 6, 4)
+        check_padded(s.func, 9)
+        path = (tmp_path / "layout.sched").as_posix()
+        s.record.save(path)
+        assert str(lathe.Record.load(path)) == str(s.record)
+        replays(s, padded(12), 12)
+        packed.append(s.func)
+    assert packed[0] == packed[1]
+    with pytest.raises(lathe.Refusal, match="transform_layout.*condition 3"):
+        s.transform_layout("twice", "d", lambda i, j: i + j)
+    for wrong, error in ((7, TypeError), ("i, j", SyntaxError), (lambda i, j: (i, "j"), TypeError)):
+        with pytest.raises(error):
+            s.transform_layout("twice", "d", wrong)
+
+
+def test_a_contraction_is_padded():
+    s = lathe.Schedule(matmul(7, 13, 3))
+    s.pad_einsum("dot", [4, 8, 4])
+    assert s.func.buffers["a_pad"].shape == (8, 4) and s.func.buffers["c_pad"].shape == (8, 16)
+    i, j, r = s.loops("dot")
+    s.split(j, [None, 8])
+    check(s.func, 7, 13, 3)
+    again = lathe.Schedule(matmul(8, 5, 9))
+    again.replay(s.record)
+    check(again.func, 8, 5, 9)
+
+
+def test_a_loop_is_bound_to_a_thread_axis():
+    s = lathe.Schedule(matmul(4, 4, 4))
+    s.bind(s.loops("dot")[0], "core")
+    assert 'bound("core") for i' in str(s.func)
+    with pytest.raises(lathe.Refusal, match="bind.*condition 2"):
+        s.bind(s.loops("dot")[1], "core")
