@@ -18,6 +18,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
@@ -29,6 +30,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
@@ -145,6 +147,7 @@ const std::map<std::string, Apply>& primitives() {
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
       {"decompose_padding", [](Schedule& s, const Line& l) { decompose_padding(s, l.block(0), l.loop(1)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
+      {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
@@ -159,6 +162,7 @@ const std::map<std::string, Apply>& primitives() {
       {"reverse_compute_at", [](Schedule& s, const Line& l) { reverse_compute_at(s, l.block(0), l.loop(1)); }},
       {"reverse_compute_inline", [](Schedule& s, const Line& l) { reverse_compute_inline(s, l.block(0)); }},
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
+      {"rolling_buffer", [](Schedule& s, const Line& l) { rolling_buffer(s, l.block(0), l.loop(1)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
       {"storage_align",

@@ -5,8 +5,10 @@
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_padding.h"
+#include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/reindex.h"
+#include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/transform_layout.h"
@@ -85,6 +87,22 @@ void bind_layout(nb::class_<S>& type) {
           "Lays an allocation that a block touches out anew: `map` gives the new indices, as a function of the old "
           "ones, "
           "or as text: 'i, j -> i // 4, j, i % 4'.")
+      .def(
+          "double_buffer",
+          [](S& s, nb::handle block, const Loop& loop) {
+            return s.give(double_buffer(s.schedule, s.take_block(block), s.take(loop)));
+          },
+          "block"_a, "loop"_a,
+          "Fills a buffer one iteration of a loop ahead, in two halves that take turns; gives the block that fills the "
+          "first.")
+      .def(
+          "rolling_buffer",
+          [](S& s, nb::handle block, const Loop& loop) {
+            return s.give(rolling_buffer(s.schedule, s.take_block(block), s.take(loop)));
+          },
+          "block"_a, "loop"_a,
+          "Keeps a window of rows that moves with a loop in a ring, and computes only the rows that come in; gives the "
+          "block that fills the first window.")
       .def(
           "pad_einsum",
           [](S& s, nb::handle block, const std::vector<std::int64_t>& padding) {

@@ -8,8 +8,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
-#include "schedule/access.h"
-#include "schedule/rewrite.h"
+#include "schedule/rewrite_accesses.h"
 
 namespace lathe {
 namespace {
@@ -43,67 +42,6 @@ Expr end_of(const Expr& e, const Bounds& bounds) {
   }
 }
 
-/// Puts the new indices in the place of the old, wherever the buffer is touched.
-class Layouter : public Mutator {
- public:
-  Layouter(const Buffer& old, const Buffer& made, const LayoutMap& map, const Func& func)
-      : old_(old), made_(made), map_(map), bounds_(func) {}
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    const Expr changed = Mutator::mutate_Load(e, node);
-    const Load* load = changed.as<Load>();
-    return load->buffer == old_ ? Load::make(made_, mapped(load->indices), load->mask) : changed;
-  }
-  Stmt mutate_Store(const Stmt& s, const Store* node) override {
-    const Stmt changed = Mutator::mutate_Store(s, node);
-    const Store* store = changed.as<Store>();
-    return store->buffer == old_ ? Store::make(made_, mapped(store->indices), store->value, store->mask) : changed;
-  }
-  Stmt mutate_For(const Stmt& s, const For* node) override {
-    const Bounds::Mark mark = bounds_.mark();
-    bounds_.bind(node->variable, Range{node->min, node->extent});
-    Stmt changed = Mutator::mutate_For(s, node);
-    bounds_.rollback(mark);
-    return changed;
-  }
-  Stmt mutate_Block(const Stmt& s, const Block* node) override {
-    const bool declared = reads(*node, old_) || writes(*node, old_);
-    const bool is_leaf = outer_blocks(node->f.body).empty();
-    if (is_leaf && !declared) return s;
-    forget();
-    const Bounds::Mark mark = bounds_.mark();
-    for (const Iter& iter : node->f.iters) bounds_.bind(iter.variable, iter.domain);
-    Stmt changed = Mutator::mutate_Block(s, node);
-    bounds_.rollback(mark);
-    forget();
-    if (changed == s) return s;
-    if (is_leaf) return with_inferred_regions(*changed.as<Block>());
-    return with_fields(*changed.as<Block>(), [&](Block::Fields& f) {
-      for (std::vector<Region>* regions : {&f.reads, &f.writes}) {
-        for (Region& region : *regions) {
-          if (region.buffer == old_) region = full_region(made_);
-        }
-      }
-    });
-  }
-  Buffer mutate_buffer(const Buffer& buffer) override { return buffer; }
-
- private:
-  std::vector<Expr> mapped(const std::vector<Expr>& indices) {
-    Substitution values;
-    for (size_t d = 0; d < indices.size(); ++d) values[map_.from[d].get()] = indices[d];
-    std::vector<Expr> result;
-    for (const Expr& e : map_.to) result.push_back(simplify(substitute(e, values), bounds_));
-    return result;
-  }
-
-  const Buffer& old_;
-  const Buffer& made_;
-  const LayoutMap& map_;
-  Bounds bounds_;
-};
-
 class Transformation {
  public:
   Transformation(const Schedule& schedule, const BlockRef& block, const std::string& buffer, const LayoutMap& map)
@@ -122,8 +60,14 @@ class Transformation {
     for (const Expr& e : map_.to) shape.push_back(simplify(extent(e), Bounds(schedule_.func())));
     const Buffer made =
         BufferNode::make(old_->name, old_->dtype, std::move(shape), old_->space, {}, nullptr, old_->alignment);
-    const Stmt body = Layouter(old_, made, map_, schedule_.func()).mutate(schedule_.func()->body);
-    return replace_allocation(body, made);
+    return rewrite_accesses(schedule_.func(), schedule_.func()->body, old_, made,
+                            [&](const Block&, const std::vector<Expr>& indices) {
+                              Substitution values;
+                              for (size_t d = 0; d < indices.size(); ++d) values[map_.from[d].get()] = indices[d];
+                              std::vector<Expr> result;
+                              for (const Expr& e : map_.to) result.push_back(substitute(e, values));
+                              return result;
+                            });
   }
 
  private:
@@ -144,36 +88,7 @@ class Transformation {
     if (!is_allocated(schedule_.func(), old_) || old_->view_of) {
       refuse_use(path_.back(), fmt::format("touches {}, which is no allocation", buffer));
     }
-    for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
-      const Block* block = s.as<Block>();
-      if (!block) return;
-      for (const Buffer& other : block->f.allocs) {
-        if (other->view_of && other->view_of->buffer == old_)
-          refuse_use(s, fmt::format("allocates a view of {}", buffer));
-      }
-      if (!reads(*block, old_) && !writes(*block, old_)) return;
-      for (const std::vector<Region>* regions : {&block->f.reads, &block->f.writes}) {
-        for (const Region& region : *regions) {
-          if (region.buffer == old_ && region.provenance != Provenance::inferred) refuse_use(s, "has a hint of it");
-        }
-      }
-      if (!outer_blocks(block->f.body).empty()) return;
-      const auto check = [&](const std::vector<Expr>& indices) {
-        for (const Expr& e : indices) {
-          if (!e->dtype.is_scalar()) refuse_use(s, fmt::format("touches {} at vector indices", buffer));
-        }
-      };
-      for_each_stmt(block->f.body, [&](const Stmt& at) {
-        const Store* store = at.as<Store>();
-        if (store && store->buffer == old_) check(store->indices);
-      });
-      for_each_expr(block->f.body, [&](const Expr& e) {
-        const AddressOf* address = e.as<AddressOf>();
-        if (address && address->buffer == old_) refuse_use(s, fmt::format("takes the address of {}", buffer));
-        const Load* load = e.as<Load>();
-        if (load && load->buffer == old_) check(load->indices);
-      });
-    });
+    if (const UnclearUse use = find_unclear_use(schedule_.func()->body, old_)) refuse_use(use.block, use.note);
   }
 
   void check_map() {
@@ -236,29 +151,6 @@ class Transformation {
       refuse(schedule_, application, 4, text, path_.back(), fmt::format("has no known end of {}", print(e)));
     }
     return end;
-  }
-
-  Stmt replace_allocation(const Stmt& body, const Buffer& made) const {
-    class Replacer : public Mutator {
-     public:
-      Replacer(const Buffer& old, const Buffer& made) : old_(old), made_(made) {}
-      using Mutator::mutate;
-      Expr mutate(const Expr& e) override { return e; }
-
-     protected:
-      Stmt mutate_Block(const Stmt& s, const Block* node) override {
-        const auto found = std::find(node->f.allocs.begin(), node->f.allocs.end(), old_);
-        if (found == node->f.allocs.end())
-          return outer_blocks(node->f.body).empty() ? s : Mutator::mutate_Block(s, node);
-        return with_fields(*node,
-                           [&](Block::Fields& f) { std::replace(f.allocs.begin(), f.allocs.end(), old_, made_); });
-      }
-
-     private:
-      const Buffer& old_;
-      const Buffer& made_;
-    };
-    return Replacer(old_, made).mutate(body);
   }
 
   const Schedule& schedule_;

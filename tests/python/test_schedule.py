@@ -292,3 +292,52 @@ def test_a_loop_is_bound_to_a_thread_axis():
     assert 'bound("core") for i' in str(s.func)
     with pytest.raises(lathe.Refusal, match="bind.*condition 2"):
         s.bind(s.loops("dot")[1], "core")
+
+
+def lowered_shape(func, name):
+    func = lathe.lower(func, stop_after="tiling")
+    for step in ("lower_blocks", "place_allocations", "compact_buffers"):
+        func = getattr(lathe.passes, step)(func)
+    return func.buffers[name].shape
+
+
+def test_a_panel_is_double_buffered():
+    def apply(s, block):
+        r = s.loops(block)[2]
+        ro, ri = s.split(r, [None, 4])
+        i, j = s.loops(block)[:2]
+        s.reorder(ro, i, j, ri)
+        s.decompose_reduction(block, ro)
+        panel = s.cache_read(block, "b", "global")
+        s.compute_at(panel, ro)
+        return s.double_buffer(panel, ro)
+
+    for m, n, k in ((6, 8, 12), (3, 5, 10)):
+        s = lathe.Schedule(matmul(m, n, k))
+        assert apply(s, "dot").name == "b_copy_first"
+        assert lowered_shape(s.func, "b_global") == (2, 4, n)
+        check(s.func, m, n, k)
+    again = lathe.Schedule(matmul(4, 4, 5))
+    again.replay(s.record)
+    check(again.func, 4, 4, 5)
+
+
+def test_a_window_of_rows_rolls():
+    s = lathe.Schedule(lathe.ir.parse("""func stencil(x: f32[40, 6], y: f32[38, 6]) stage begin {
+      block root() reads x[..] writes y[..] {
+        alloc t: f32[40, 6]
+        for i in [0, 40) { for j in [0, 6) {
+          block t(space vi in [0, 40) = i, space vj in [0, 6) = j) reads x[vi, vj] writes t[vi, vj] {
+            t[vi, vj] = x[vi, vj] * x[vi, vj] } } }
+        for i1 in [0, 38) { for j1 in [0, 6) {
+          block s(space wi in [0, 38) = i1, space wj in [0, 6) = j1) reads t[wi, wj], t[wi + 2, wj] writes y[wi, wj] {
+            y[wi, wj] = t[wi, wj] + t[wi + 2, wj] } } } } }"""))
+    rows = s.loops("s")[0]
+    s.compute_at("t", rows)
+    assert s.rolling_buffer("t", rows).name == "t_first"
+    assert lowered_shape(s.func, "t") == (3, 6)
+    x = np.random.default_rng(0).standard_normal((40, 6), np.float32)
+    for run in (lambda *arrays: lathe.interpret(s.func, arrays), lathe.compile(s.func)):
+        y = np.full((38, 6), np.nan, np.float32)
+        run(x, y)
+        np.testing.assert_allclose(y, x[:-2] ** 2 + x[2:] ** 2, rtol=1e-6)
