@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/reduction.h"
+#include "ir/structural.h"
 #include "schedule/access.h"
 
 namespace lathe {
@@ -78,6 +80,11 @@ std::string why_not_pointwise(const Block& block) {
     }
   });
   return found;
+}
+
+bool starts_at_identity(const Block& block) {
+  const std::optional<ReductionParts> parts = match_update(block);
+  return parts && block.f.init && equal(block.f.init, make_init(*block.f.reducer, parts->outputs));
 }
 
 std::string loop_name(const Block& block, size_t i) {

@@ -19,6 +19,10 @@ std::string why_not_alone(const Path& path, size_t& own);
 /// a dimension of one element, so that a whole run writes whole buffers; else what is not so.
 std::string why_not_pointwise(const Block& block);
 
+/// Does the block, a reduction, have an init that gives its outputs the reducer's identities? Another one gives a start
+/// that counts once, so that its parts must not each begin with it.
+bool starts_at_identity(const Block& block);
+
 /// The name of the loop that iter `i` is bound to, or the iter's own without its leading v.
 std::string loop_name(const Block& block, size_t i);
 

@@ -12,6 +12,7 @@
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/annotate_buffer_access.h"
 #include "schedule/primitives/bind.h"
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -22,6 +23,7 @@
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -141,6 +143,7 @@ const std::map<std::string, Apply>& primitives() {
       {"annotate", [](Schedule& s, const Line& l) { annotate(s, l.loop(0), l.string(1), l.integer(2)); }},
       {"annotate_buffer_access", annotate_access},
       {"bind", [](Schedule& s, const Line& l) { bind_loop(s, l.loop(0), l.string(1)); }},
+      {"blockize", [](Schedule& s, const Line& l) { blockize(s, l.loop(0)); }},
       {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
@@ -151,6 +154,8 @@ const std::map<std::string, Apply>& primitives() {
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
+      {"fuse_reduction_epilogue",
+       [](Schedule& s, const Line& l) { fuse_reduction_epilogue(s, l.block(0), l.block(1)); }},
       {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
       {"partition",

@@ -16,12 +16,14 @@
 #include "ir/text/print.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/bind.h"
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
@@ -201,6 +203,15 @@ void bind_blocks(nb::class_<S>& type) {
           "reverse_compute_inline",
           [](S& s, nb::handle block) { reverse_compute_inline(s.schedule, s.take_block(block)); }, "block"_a,
           "Computes an element-wise consumer where its operand is produced.")
+      .def(
+          "fuse_reduction_epilogue",
+          [](S& s, nb::handle block, nb::handle epilogue) {
+            fuse_reduction_epilogue(s.schedule, s.take_block(block), s.take_block(epilogue));
+          },
+          "block"_a, "epilogue"_a, "Starts a reduction with what an element-wise block would combine its result with.")
+      .def(
+          "blockize", [](S& s, const Loop& loop) { return s.give(blockize(s.schedule, s.take(loop))); }, "loop"_a,
+          "Makes one block of a loop and all below it; gives that block of tiles.")
       .def(
           "rfactor",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -40,7 +40,7 @@ constexpr Rule rules[] = {
     {"block.ordered_iters_in_order", Stage::begin, Stage::before_flatten,
      "promise 6: ordered iters never fall as their loops run, and no such loop is parallel, vectorized or bound"},
     {"block.init_per_space_point", Stage::begin, Stage::before_flatten,
-     "an init stores the reducer's identities at places that depend on no reduce iter"},
+     "an init stores to each output once, at its place, and depends on no reduce iter"},
 };
 
 }  // namespace

@@ -30,10 +30,10 @@ class PairProof {
       if (iter.kind == IterKind::space && !is_int(iter.domain.extent, 1)) space_.push_back(iter.variable);
       if (iter.kind == IterKind::space && is_int(iter.domain.extent, 1)) renamed_[iter.variable.get()] = iter.variable;
     }
-    assume_steps(bounds_, first.steps);
+    assume_inside(first.steps);
     std::vector<Step> steps = second.steps;
     for (Step& step : steps) rename(step);
-    assume_steps(bounds_, steps);
+    assume_inside(steps);
     indices_ = one_lane(first.indices);
     for (const Expr& e : one_lane(second.indices)) second_.push_back(substitute(e, renamed_));
     while (merge_split_dimensions()) {
@@ -61,6 +61,20 @@ class PairProof {
   }
 
  private:
+  /// Iters of blocks inside are what they are bound to, which is what tells apart the tiles that the blocks lie in.
+  void assume_inside(const std::vector<Step>& steps) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Step& step = steps[i];
+      if (step.kind != Step::Kind::iter || !step.expr || !step.expr->dtype.is_scalar()) {
+        assume_steps(bounds_, {step});
+        continue;
+      }
+      bounds_.bind_value(step.variable, step.expr);
+      bounds_.assume(ge(Expr(step.variable), step.domain.min));
+      bounds_.assume(lt(Expr(step.variable), step.domain.min + step.domain.extent));
+    }
+  }
+
   void rename(Step& step) {
     if (step.domain.min)
       step.domain = {substitute(step.domain.min, renamed_), substitute(step.domain.extent, renamed_)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
@@ -117,6 +118,9 @@ class ReductionLowerer : public Mutator {
     if (!legal) return guard(block);
 
     init.nest = init_block(f, point_exists(f));
+    bool loads = false;
+    for_each_expr(f.init, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
+    if (loads) init.nest = infer_regions(init.nest, bounds_);
     Stmt update = without_init(f);
     if (target == path_.size()) return Seq::make({init.nest, update});
     init.target = path_[target];

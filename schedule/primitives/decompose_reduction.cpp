@@ -4,6 +4,8 @@
 
 #include <unordered_set>
 
+#include "schedule/access.h"
+#include "schedule/complete.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -92,6 +94,7 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   init.body = substitute(fresh_copy(node.f.init), fresh);
   const std::string name = init.name;
   Stmt nest = Block::make(std::move(init));
+  if (!starts_at_identity(node)) nest = with_inferred_regions(*nest.as<Block>());
   for (size_t i = path.size(); i-- > level;) {
     const For* around = path[i].as<For>();
     if (!around) continue;
@@ -102,7 +105,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     nest = For::make(variable, around->min, around->extent, around->for_kind,
                      substitute_loops(nest, {{around->variable.get(), variable}}), around->annotations);
   }
-  const Stmt update = with_fields(node, [](Block::Fields& f) { f.init = nullptr; });
+  Stmt update = with_fields(node, [](Block::Fields& f) { f.init = nullptr; });
+  if (!starts_at_identity(node)) update = with_inferred_regions(*update.as<Block>());
   const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(level), path.end()), update);
   schedule.commit(replace_last(loop_path, Seq::make({nest, rest})), application);
   return {name};

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "schedule/complete.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -31,6 +32,11 @@ LaneFold match_lane_fold(const Schedule& schedule, const std::string& applicatio
     refuse(schedule, application, 1,
            "the reducer is one that reduce_lanes knows: add, mul, min, max, logical_and, logical_or of one value", at,
            "has another, or none");
+  }
+  if (!starts_at_identity(node)) {
+    refuse(schedule, application, 1,
+           "the reducer is one that reduce_lanes knows: add, mul, min, max, logical_and, logical_or of one value", at,
+           "starts with another value than its identity");
   }
   const std::string single =
       "block has one reduce iter, over [0, n) with n constant, bound to a loop of its own that holds nothing else";

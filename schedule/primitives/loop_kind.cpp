@@ -17,14 +17,18 @@ struct Use {
   Region region;
 };
 
+/// Of the outermost blocks with instances of their own: what lies in them uses their iters, not the loops.
 void collect_writes(const Stmt& s, std::vector<Use>& uses) {
-  for_each_stmt(s, [&](const Stmt& at) {
+  for (const Stmt& at : outer_blocks(s)) {
     const Block* block = at.as<Block>();
-    if (!block || block->f.iters.empty()) return;
+    if (block->f.iters.empty()) {
+      collect_writes(block->f.body, uses);
+      continue;
+    }
     Substitution map;
     for (size_t i = 0; i < block->f.iters.size(); ++i) map[block->f.iters[i].variable.get()] = block->f.bindings[i];
     for (const Region& region : block->f.writes) uses.push_back({at, substitute(region, map)});
-  });
+  }
 }
 
 /// Parameters, and what blocks read or write that do not lie below the loop that the path ends with.

@@ -112,12 +112,16 @@ class Padder {
 
   void check_block() {
     const std::string text =
-        "block is a reduction with an init that runs over its whole domain, each iter by a serial loop of its own, "
+        "block is a reduction from its identity that runs over its whole domain, each iter by a serial loop of its "
+        "own, "
         "with no other block in those loops";
     parts_ = match_update(block_);
     if (!parts_ || !block_.f.init) {
       refuse(schedule_, application, 1, text, path_.back(),
              block_.f.reducer ? "has no init, or another body" : "is no reduction");
+    }
+    if (!starts_at_identity(block_)) {
+      refuse(schedule_, application, 1, text, path_.back(), "starts with another value than its identity");
     }
     if (const std::string reason = why_not_alone(path_, own_); !reason.empty()) {
       refuse(schedule_, application, 1, text, path_.back(), reason);

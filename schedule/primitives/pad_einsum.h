@@ -17,7 +17,8 @@ namespace lathe {
 /// `padding` has one factor an iter, in their order.
 ///
 /// Requires:
-///   1. block is a reduction with an init that runs over its whole domain, each iter by a serial loop of its own, with
+///   1. block is a reduction from its identity that runs over its whole domain, each iter by a serial loop of its own,
+///   with
 ///      no other block in those loops
 ///   2. padding has a factor of at least 1 for each iter, whose domains begin at 0
 ///   3. every Load of the terms is without a mask, at iters, each over a whole dimension, or 0

@@ -341,3 +341,49 @@ def test_a_window_of_rows_rolls():
         y = np.full((38, 6), np.nan, np.float32)
         run(x, y)
         np.testing.assert_allclose(y, x[:-2] ** 2 + x[2:] ** 2, rtol=1e-6)
+
+
+BIAS = """func biased(a: f32[{m}, {k}], b: f32[{k}, {n}], bias: f32[{n}], c: f32[{m}, {n}]) stage begin {{
+  block root() reads a[..], b[..], bias[..] writes c[..] {{
+    alloc t: f32[{m}, {n}]
+    for i in [0, {m}) {{ for j in [0, {n}) {{ for r in [0, {k}) {{
+      block dot(space vi in [0, {m}) = i, space vj in [0, {n}) = j, reduce vr in [0, {k}) = r)
+          reads a[vi, vr], b[vr, vj], t[vi, vj] writes t[vi, vj] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ t[vi, vj] = 0.0f32 }}
+        let l: f32 = t[vi, vj]
+        let q: f32 = a[vi, vr] * b[vr, vj]
+        t[vi, vj] = l + q }} }} }} }}
+    for i1 in [0, {m}) {{ for j1 in [0, {n}) {{
+      block add(space wi in [0, {m}) = i1, space wj in [0, {n}) = j1) reads t[wi, wj], bias[wj] writes c[wi, wj] {{
+        c[wi, wj] = t[wi, wj] + bias[wj] }} }} }} }} }}"""
+
+
+def test_a_contraction_starts_from_its_bias_and_is_cut_into_tiles():
+    def apply(s):
+        s.fuse_reduction_epilogue("dot", "add")
+        i, j, r = s.loops("dot")
+        io, ii = s.split(i, [None, 2])
+        jo, ji = s.split(j, [None, 8])
+        ro, ri = s.split(r, [None, 4])
+        s.reorder(io, jo, ro, ii, ri, ji)
+        s.decompose_reduction("dot", ro)
+        tile = s.blockize(ii)
+        s.vectorize(ji)
+        s.parallel(io)
+        return tile
+
+    for m, n, k in ((4, 16, 8), (5, 13, 7)):
+        s = lathe.Schedule(lathe.ir.parse(BIAS.format(m=m, n=n, k=k)))
+        assert apply(s).name == "dot_tile"
+        again = lathe.Schedule(lathe.ir.parse(BIAS.format(m=m, n=n, k=k)))
+        again.replay(s.record)
+        assert again.func == s.func
+        s.func.verify()
+        rng = np.random.default_rng(m)
+        a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+        bias = rng.standard_normal(n, np.float32)
+        for run in (lambda *arrays, f=s.func: lathe.interpret(f, arrays), lathe.compile(s.func)):
+            c = np.full((m, n), np.nan, np.float32)
+            run(a, b, bias, c)
+            np.testing.assert_allclose(c, a @ b + bias, rtol=1e-5, atol=1e-5)

@@ -136,7 +136,7 @@ const Break breaks[] = {
     {scan, "for kk in", "parallel for kk in", "block.ordered_iters_in_order", true},
     // The rule for init.
     {reduction, "y[vi] = 0.0f32", "y[vi] = cast<f32>(vk)", "block.init_per_space_point", true},
-    {reduction, "y[vi] = 0.0f32", "y[vi] = 1.0f32", "block.init_per_space_point", false},
+    {reduction, "y[vi] = 0.0f32", "y[vi] = y[vi] * 2.0f32", "block.init_per_space_point", false},
     // Scoping, accesses, loops, stages.
     {elementwise, "facts {n in [1, 4096]} {", "stage flatten {", "stage.blocks_lowered", true},
     {elementwise, "for j in [0, n)", "vectorized for j in [0, n)", "loop.constant_extent", true},

@@ -1,0 +1,112 @@
+#include "schedule/primitives/blockize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/analysis/dependence.h"
+#include "ir/analysis/regions.h"
+#include "schedule/carried.h"
+
+namespace lathe {
+namespace {
+
+/// The loops around a level of a path, up to the next block, outermost first.
+std::vector<const For*> loops_above(const Path& path, size_t level) {
+  std::vector<const For*> loops;
+  while (level-- > 0 && !path[level].as<Block>()) {
+    if (const For* loop = path[level].as<For>()) loops.insert(loops.begin(), loop);
+  }
+  return loops;
+}
+
+/// Does everything below a loop use a variable from outside of it? Bodies of blocks cannot.
+bool uses_below(const Stmt& s, const Var* variable) {
+  bool found = false;
+  for (Stmt at = s; at;) {
+    if (const For* loop = at.as<For>()) {
+      found |= uses_var(loop->min, variable) || uses_var(loop->extent, variable);
+      at = loop->body;
+      continue;
+    }
+    const Block& block = *at.as<Block>();
+    for (const Expr& binding : block.f.bindings) found |= uses_var(binding, variable);
+    found |= block.f.predicate && uses_var(block.f.predicate, variable);
+    break;
+  }
+  return found;
+}
+
+/// Are the tiles of different iterations of `loops[q]` proved to touch different elements?
+bool tiles_apart(const std::vector<const For*>& loops, size_t q, const Stmt& tile, const Bounds& around) {
+  std::vector<const For*> nest(loops.size());
+  std::vector<Stmt> kept;
+  Stmt body = tile;
+  for (size_t i = loops.size(); i-- > 0;) {
+    body = with_body(*loops[i], body);
+    kept.push_back(body);
+    nest[i] = body.as<For>();
+  }
+  std::vector<Direction> directions(loops.size(), Direction::any);
+  directions[q] = Direction::later;
+  return NestDependences(nest, around).find(directions, 1).empty();
+}
+
+}  // namespace
+
+BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
+  const Path path = path_to(schedule, loop);
+  const std::string application = fmt::format("blockize({})", schedule.place(loop));
+  std::vector<Stmt> inside;
+  Stmt at = path.back();
+  for (; at.as<For>(); at = at.as<For>()->body) inside.push_back(at);
+  const Block* block = at.as<Block>();
+  if (!block) {
+    refuse(schedule, application, 1, "below loop stands one block within loops, and nothing else", inside.back(),
+           "holds something else");
+  }
+  const std::vector<const For*> all = loops_above(path, path.size() - 1);
+  std::vector<const For*> used;
+  for (const For* outer : all) {
+    if (uses_below(path.back(), outer->variable.get())) used.push_back(outer);
+  }
+  for (const For* outer : all) {
+    for (const For* other : all) {
+      if (!uses_var(outer->min, other->variable.get()) && !uses_var(outer->extent, other->variable.get())) continue;
+      refuse(schedule, application, 2, "the bounds of the loops around it, up to the next block, use no loop",
+             Stmt(outer), "has bounds that use " + other->variable->name);
+    }
+  }
+  for (size_t i = 0; block->f.init && i < block->f.iters.size(); ++i) {
+    for (const For* outer : used) {
+      if (block->f.iters[i].kind == IterKind::space || !uses_var(block->f.bindings[i], outer->variable.get())) continue;
+      refuse(schedule, application, 3, "block has no init, unless its reduce iters use loops at or below loop alone",
+             at, fmt::format("binds {} to {}", block->f.iters[i].variable->name, outer->variable->name),
+             "decompose_reduction takes the init out");
+    }
+  }
+
+  Bounds around(schedule.func());
+  for (size_t level = 0; level < path.size(); ++level) {
+    if (const Block* outer = path[level].as<Block>()) {
+      for (const Iter& iter : outer->f.iters) around.bind(iter.variable, iter.domain);
+    }
+  }
+  Block::Fields tile;
+  tile.name = schedule.unique_name(block->f.name + "_tile");
+  Substitution iters;
+  for (size_t q = 0; q < used.size(); ++q) {
+    const VarRef variable = Var::make("v" + used[q]->variable->name);
+    iters[used[q]->variable.get()] = variable;
+    const bool apart = tiles_apart(used, q, path.back(), around);
+    tile.iters.push_back({variable, {used[q]->min, used[q]->extent}, apart ? IterKind::space : IterKind::ordered});
+    tile.bindings.emplace_back(used[q]->variable);
+  }
+  tile.body = substitute_loops(path.back(), iters);
+  const std::string name = tile.name;
+  const Stmt made = infer_regions(Block::make(std::move(tile)), bounds_at(schedule.func(), path));
+  schedule.commit(replace_last(path, made), application);
+  return {name};
+}
+
+}  // namespace lathe
