@@ -70,11 +70,11 @@ llvm::Value* FunctionEmitter::emit_binary(BinaryOp op, DType dtype, llvm::Value*
 llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {
   switch (op) {
     case BinaryOp::add:
-      return b.CreateFAdd(x, y);
+      return b.CreateFAdd(loaded_constant(x), loaded_constant(y));
     case BinaryOp::sub:
-      return b.CreateFSub(x, y);
+      return b.CreateFSub(loaded_constant(x), loaded_constant(y));
     case BinaryOp::mul:
-      return b.CreateFMul(x, y);
+      return b.CreateFMul(loaded_constant(x), loaded_constant(y));
     case BinaryOp::div:
       return b.CreateFDiv(x, y);
     case BinaryOp::min:

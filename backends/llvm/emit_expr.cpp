@@ -96,6 +96,24 @@ llvm::Value* FunctionEmitter::emit_imm(DType dtype, std::int64_t value) {
                                 llvm::APInt(bits, static_cast<std::uint64_t>(value) & mask));
 }
 
+llvm::Value* FunctionEmitter::loaded_constant(llvm::Value* value) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(value);
+  if (!constant || !constant->getType()->isVectorTy() || constant->isZeroValue()) return value;
+  if (!llvm::isa_and_nonnull<llvm::ConstantFP>(constant->getSplatValue())) return value;
+  llvm::Value*& loaded = loaded_constants_[constant];
+  if (loaded) return loaded;
+  llvm::Type* type = constant->getType();
+  llvm::GlobalVariable*& stored = kernel.stored_constants[constant];
+  if (!stored) {
+    stored = new llvm::GlobalVariable(kernel.module, type, true, llvm::GlobalValue::PrivateLinkage, constant);
+    stored->setAlignment(kernel.module.getDataLayout().getABITypeAlign(type));
+    stored->setExternallyInitialized(true);  // otherwise the load would be folded back
+  }
+  auto* load = prologue.CreateLoad(type, stored);
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
+  return loaded = load;
+}
+
 // ---- indices ----
 
 bool FunctionEmitter::is_pure_index(const Expr& e) {
@@ -269,7 +287,11 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   const DType dtype = node->args[0]->dtype;
   const std::string& name = node->callee;
   if (name == "fma") {
-    if (!is_half(dtype)) return floats.fma(args[0], args[1], args[2]);
+    if (!is_half(dtype)) {
+      if (kernel.traits.fused_multiply_add)
+        for (llvm::Value*& arg : args) arg = loaded_constant(arg);
+      return floats.fma(args[0], args[1], args[2]);
+    }
     // A product of two 16-bit floats is exact in double; the sum is rounded to odd on the way down.
     for (llvm::Value*& arg : args) arg = emit_cast(f64, dtype, arg);
     return emit_cast(dtype, f64, floats.fma(args[0], args[1], args[2]));

@@ -33,6 +33,7 @@ struct KernelModule {
   std::unordered_map<const BufferNode*, int> param_index;
   std::unordered_set<const BufferNode*> may_alias;  ///< parameters that the func attribute "may_alias" names
   std::vector<std::string> externals;
+  std::unordered_map<llvm::Constant*, llvm::GlobalVariable*> stored_constants;
   int outlined = 0;
 
  private:
@@ -76,6 +77,9 @@ class FunctionEmitter {
   bool is_pure_index(const Expr& e);
   bool is_non_negative(const Expr& e);
   llvm::Value* emit_imm(DType dtype, std::int64_t value);
+  /// A vector of equal float constants as a load at the top of the function, anything else as it is. Instruction
+  /// selection takes a constant operand apart lane by lane wherever it meets one; a loaded register it lets be.
+  llvm::Value* loaded_constant(llvm::Value* value);
   llvm::Value* emit_select(const Select* node);
   llvm::Value* emit_ramp(const Ramp* node);
   llvm::Value* emit_shuffle(const Shuffle* node);
@@ -149,6 +153,7 @@ class FunctionEmitter {
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
+  std::unordered_map<llvm::Constant*, llvm::Value*> loaded_constants_;
   const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
   /// The loop that is being emitted, when it is annotated with prefetch_offset, and what its body asked for already.
   struct Prefetch {
