@@ -33,6 +33,11 @@ void on_fatal_error(void*, const char* reason, bool) {
   throw Bug(std::string("LLVM cannot go on: ") + reason);
 }
 
+void switch_option(llvm::StringRef name, llvm::StringRef value) {
+  auto& options = llvm::cl::getRegisteredOptions();
+  if (auto found = options.find(name); found != options.end()) found->second->addOccurrence(1, name, value);
+}
+
 }  // namespace
 
 void initialize_llvm() {
@@ -42,10 +47,10 @@ void initialize_llvm() {
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error);
     // Loops are laid out in TIR. Strength reduction takes a fifth of the time that code generation takes, and neither
-    // products, softmax nor attention run faster for it; only LLVM's own command line can switch it off.
-    auto& options = llvm::cl::getRegisteredOptions();
-    if (auto found = options.find("disable-lsr"); found != options.end())
-      found->second->addOccurrence(1, "disable-lsr", "true");
+    // products, softmax nor attention run faster for it; scheduling before register allocation takes a sixteenth, and
+    // no kernel spills more without it. Only LLVM's own command line can switch these off.
+    switch_option("disable-lsr", "true");
+    switch_option("enable-misched", "false");
   });
 }
 
@@ -119,6 +124,7 @@ const std::unordered_set<std::string_view>& idle_passes() {
       "Insert XRay ops",
       "Implement the 'patchable-function' attribute",
       "X86 Indirect Branch Tracking",
+      "X86 Domain Reassignment Pass",
       "X86 Atom pad short functions",
       "X86 Discriminate Memory Operands",
       "X86 Insert Cache Prefetches",

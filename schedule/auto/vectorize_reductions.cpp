@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
@@ -20,6 +22,8 @@ namespace {
 
 /// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants.
 constexpr std::int64_t chains = 4;
+/// Beyond this cost of what is computed on the way, a single chain waits for nothing.
+constexpr double costly_body = 8;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
 
@@ -39,6 +43,35 @@ bool folds(const Block& block) {
   }
 }
 
+std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleContext& context) {
+  std::int64_t lanes = vector_lanes(block, context.device);
+  if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
+    while (lanes > 1 && lanes / 2 >= *extent) lanes /= 2;
+  }
+  return lanes;
+}
+
+std::int64_t chains_along(std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
+  std::int64_t vectors = chains;
+  if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
+    while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
+  }
+  return vectors;
+}
+
+/// An element-wise block that `reduction` and others behind it read, and that costs too much to be computed for each:
+/// its loop may do the reduction's work on the way, so that what it computes is reduced while it is in a register.
+std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const BlockRef& reduction) {
+  const Schedule& schedule = context.schedule;
+  for (const BlockRef& producer : schedule.producers(reduction)) {
+    const Block& block = schedule.node(producer);
+    if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
+    if (!outer_blocks(block.f.body).empty() || body_cost(block.f.body) < costly_body) continue;
+    if (schedule.consumers(producer).size() > 1) return producer;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void vectorize_reductions(RuleContext& context) {
@@ -51,13 +84,9 @@ void vectorize_reductions(RuleContext& context) {
     const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *shape->vector_reduce);
     const std::vector<LoopRef> own = own_loops(schedule, ref);
     if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-    std::int64_t lanes = vector_lanes(block, context.device), vectors = chains;
-    if (const std::int64_t* extent = as_int(schedule.node(*loop).extent)) {
-      while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
-      while (lanes > 1 && lanes / 2 >= *extent) lanes /= 2;
-    }
+    const std::int64_t lanes = lanes_along(block, *loop, context), vectors = chains_along(lanes, *loop, context);
     if (lanes < 2) continue;
-    attempt(context, fmt::format("reduce {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
+    const auto reduce = [&](std::int64_t vectors, const std::optional<BlockRef>& on_the_way) {
       std::vector<LoopRef> order;
       for (const LoopRef& other : own) {
         if (!(other == *loop)) order.push_back(other);
@@ -75,9 +104,21 @@ void vectorize_reductions(RuleContext& context) {
       }
       vectorize(schedule, lane);
       fold_lanes(schedule, ref, lanes);
+      if (on_the_way) {
+        compute_at(schedule, *on_the_way, steps);
+        vectorize(schedule, schedule.loops(*on_the_way).back());
+        context.scheduled.insert(on_the_way->name);
+      }
       context.scheduled.insert(partial.name);
       context.scheduled.insert(ref.name);
-    });
+    };
+    const std::optional<BlockRef> producer = computed_on_the_way(context, ref);
+    if (producer &&
+        attempt(context, fmt::format("reduce {} in {} lanes while {} is computed", ref.name, lanes, producer->name),
+                [&] { reduce(1, producer); }))
+      continue;
+    attempt(context, fmt::format("reduce {} in {} vectors of {} lanes", ref.name, vectors, lanes),
+            [&] { reduce(vectors, std::nullopt); });
   }
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
+#include "ir/text/print.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
@@ -40,6 +42,21 @@ Stmt insert_before_reader(const Stmt& body, const Stmt& nest, const std::vector<
   return Seq::make(std::move(stmts));
 }
 
+/// Refuses when a reader of what `producer` writes is not proved to come after it in `body`, the program as moved.
+void refuse_exposed(const Schedule& schedule, const std::string& application, const std::string& condition,
+                    const Block& producer, const Stmt& body, const LoopRef& loop) {
+  const auto written = [&](const Buffer& buffer) { return writes(producer, buffer); };
+  for_each_stmt(body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block || std::none_of(block->f.allocs.begin(), block->f.allocs.end(), written)) return;
+    for (const ExposedRead& read : exposed_reads(block->f.body, Bounds(schedule.func()), written)) {
+      refuse(
+          schedule, application, 3, condition, read.block ? read.block : s,
+          fmt::format("reads {}, which {} is not proved to compute before", print(read.region), loop.variable->name));
+    }
+  });
+}
+
 }  // namespace
 
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
@@ -47,7 +64,8 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   const Block& producer = *path.back().as<Block>();
   const std::string application = fmt::format("compute_at({}, {})", block.name, schedule.place(loop));
   const std::string whole =
-      "block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
+      "block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops but "
+      "those around loop";
 
   for (const Stmt& s : path) {
     if (s == loop_path.back()) {
@@ -66,6 +84,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       const For* around = path[level].as<For>();
       found |= around && around->variable.get() == variable;
     }
+    for (const Stmt& s : loop_path) found |= s.as<For>() && s.as<For>()->variable.get() == variable;
     if (!found) refuse(schedule, application, 1, whole, path[own], "holds a part of its loops, beside other blocks");
   }
 
@@ -88,13 +107,14 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   }
 
   const std::string readers =
-      "block is the only writer of its buffers, something reads them, and every reader lies under loop";
+      "block is the only writer of its buffers, something under loop reads them, and any other reader comes behind "
+      "loop, which is proved to compute what it reads";
   std::unordered_set<const StmtNode*> under;
   const StmtNode* last_under = nullptr;
   for_each_stmt(loop_path.back(), [&](const Stmt& s) {
     if (s.as<Block>()) under.insert(last_under = s.get());
   });
-  bool any_reader = false, behind = false, loop_done = false;
+  bool any_reader = false, others = false, behind = false, loop_done = false;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     if (s == path.back()) behind = true;
     const Block* other = s.as<Block>();
@@ -104,11 +124,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       if (writes(*other, region.buffer))
         refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
       if (!reads(*other, region.buffer)) continue;
-      any_reader = true;
-      if (!inside) {
-        refuse(schedule, application, 3, readers, s,
-               fmt::format("reads {} outside of {}", region.buffer->name, loop.variable->name));
-      }
+      (inside ? any_reader : others) = true;
     }
     loop_done |= s.get() == last_under;
     if (!behind || (loop_done && !inside)) return;
@@ -119,7 +135,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       }
     }
   });
-  if (!any_reader) refuse(schedule, application, 3, readers, path.back(), "is read by nothing");
+  if (!any_reader) refuse(schedule, application, 3, readers, path.back(), "is read by nothing under it");
 
   std::vector<Range> ranges;
   for (const Iter& iter : producer.f.iters) ranges.push_back(iter.domain);
@@ -145,8 +161,16 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       cut[i] = domain;
     }
   }
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const Var* shared = producer.f.bindings[i].as<Var>();
+    const bool around = std::any_of(loop_path.begin(), loop_path.end(), [&](const Stmt& s) {
+      return s.as<For>() && s.as<For>()->variable.get() == shared;
+    });
+    if (!shared || !around || (is_int(ranges[i].extent, 1) && ranges[i].min == producer.f.bindings[i])) continue;
+    refuse(schedule, application, 1, whole, loop_path.back(),
+           fmt::format("needs more of it than one iteration of {}", shared->name));
+  }
   Stmt nest = make_nest(*moved, ranges);
-  std::vector<LoopRef> new_loops;
   for (Stmt s = nest; s.as<For>(); s = s.as<For>()->body) {
     bounds.bind(s.as<For>()->variable, Range{s.as<For>()->min, s.as<For>()->extent});
   }
@@ -166,10 +190,14 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   const Path target =
       find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
   const For& node = *target.back().as<For>();
+  const auto commit = [&](const Stmt& body) {
+    if (others) refuse_exposed(schedule, application, readers, producer, body, loop);
+    schedule.commit(body, application);
+  };
   const bool narrowed = std::any_of(cut.begin(), cut.end(), [](const auto& domain) { return domain.has_value(); });
   if (relied.empty() || !narrowed) {
     const Stmt body = insert_before_reader(node.body, nest, producer.f.writes);
-    return schedule.commit(replace_last(target, with_body(node, body)), application);
+    return commit(replace_last(target, with_body(node, body)));
   }
   const Versioning versioning(schedule, application, 6, loop_path, path, relied);
   const Stmt tile = insert_before_reader(versioning.marked_body(), nest, producer.f.writes);
@@ -180,13 +208,13 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     body = replace_last(Path(above.end() - 2, above.end()), body);
     above.pop_back();
   }
-  if (above.size() == 1) return schedule.commit(add_allocation(body, versioning.flags()), application);
+  if (above.size() == 1) return commit(add_allocation(body, versioning.flags()));
   above.pop_back();
   body = with_fields(*above.back().as<Block>(), [&](Block::Fields& f) {
     f.allocs.push_back(versioning.flags());
     f.body = body;
   });
-  schedule.commit(replace_last(above, body), application);
+  commit(replace_last(above, body));
 }
 
 }  // namespace lathe

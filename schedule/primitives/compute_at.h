@@ -18,9 +18,11 @@ namespace lathe {
 /// one that reads the root of the copy chain (inspector.h).
 ///
 /// Requires:
-///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops
+///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops but
+///      those around loop, of which one iteration needs its own instances alone
 ///   2. what block writes are allocations, at its space iters, each once and the same for all
-///   3. block is the only writer of its buffers, something reads them, and every reader lies under loop
+///   3. block is the only writer of its buffers, something under loop reads them, and any other reader comes behind
+///      loop, which is proved to compute what it reads
 ///   4. loop is not around block, nor below it
 ///   5. no block between them, or under loop, writes what block reads
 ///   6. where a checked hint says what is read, block copies from a buffer that still holds the same below loop, no
