@@ -42,6 +42,15 @@ def test_several_results():
     np.testing.assert_array_equal(outs[1], high)
 
 
+def test_operators_themselves():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(lathe.jit(lathe.matmul)(x, x.T), x @ x.T)
+    assert lathe.jit(lathe.softmax).__name__ == "softmax"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axis'"):
+        lathe.jit(lathe.softmax)(x, axis=0)
+    np.testing.assert_allclose(lathe.jit(lathe.softmax)(x).sum(axis=-1), np.ones(3), rtol=1e-6)
+
+
 def test_defaults_keywords_and_static_values():
     @lathe.jit
     def total(x, axis=0, keepdims=False):

@@ -49,12 +49,16 @@ def jit(function=None, *, name=None):
     """
     if function is None:
         return functools.partial(jit, name=name)
-    signature = inspect.signature(function)
+    name = name or getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", "kernel")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in, Lathe's operators among them
+        signature = inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL)])
     kinds = {p.kind for p in signature.parameters.values()}
     if inspect.Parameter.KEYWORD_ONLY in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
-        raise TypeError(f"jit: {function.__name__} takes keyword-only parameters; name them as ordinary ones")
+        raise TypeError(f"jit: {name} takes keyword-only parameters; name them as ordinary ones")
     if "out" in signature.parameters:
-        raise TypeError(f"jit: {function.__name__} has a parameter 'out', which calls use for the array to compute into")
+        raise TypeError(f"jit: {name} has a parameter 'out', which calls use for the array to compute into")
     variadic = inspect.Parameter.VAR_POSITIONAL in kinds
 
     def bind(args, kwargs):
@@ -63,5 +67,5 @@ def jit(function=None, *, name=None):
         return bound.args
 
     positional = -1 if variadic else len(signature.parameters)
-    compiled = _lathe._make_jit_function(function, bind, positional, name or function.__name__)
+    compiled = _lathe._make_jit_function(function, bind, positional, name)
     return functools.update_wrapper(compiled, function)
