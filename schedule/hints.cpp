@@ -166,27 +166,51 @@ class Keeper {
     }
   }
 
+  /// The same hint as it was, maybe of another buffer.
+  static const Region* hint_before(const Block& before, const Region& hint, bool writes) {
+    for (const Region* other : hints(before, writes)) {
+      if (other->provenance == hint.provenance && other->block == hint.block && same_ranges(*other, hint)) return other;
+    }
+    return nullptr;
+  }
+
+  static bool same_indices(const BlockAccess& a, const BlockAccess& b) {
+    return std::equal(a.indices.begin(), a.indices.end(), b.indices.begin(), b.indices.end(),
+                      [](const Expr& x, const Expr& y) { return x == y || equal(x, y); });
+  }
+
   /// The same elements under another buffer's name, or beside other statements.
   bool same_accesses(const Block& block, const Block* before, const Region& hint, bool writes) const {
     if (!before || !same_iters(block, *before)) return false;
-    const Region* known = nullptr;
-    for (const Region* other : hints(*before, writes)) {
-      if (other->provenance == hint.provenance && other->block == hint.block && same_ranges(*other, hint))
-        known = other;
-    }
+    const Region* known = hint_before(*before, hint, writes);
     if (!known) return false;
     const auto now = accesses_of(block, hint.buffer, writes), then = accesses_of(*before, known->buffer, writes);
     return std::equal(now.begin(), now.end(), then.begin(), then.end(), [](const BlockAccess& a, const BlockAccess& b) {
-      return same_steps(a.steps, b.steps) &&
-             std::equal(a.indices.begin(), a.indices.end(), b.indices.begin(), b.indices.end(),
-                        [](const Expr& x, const Expr& y) { return x == y || equal(x, y); });
+      return same_steps(a.steps, b.steps) && same_indices(a, b);
     });
+  }
+
+  /// Does the block still make the accesses that the hint was given for, maybe others too, to a buffer of that form?
+  bool still_accesses(const Block& block, const Block& before, const Region& hint) const {
+    const Region* known = hint_before(before, hint, false);
+    if (!known || !same_iters(block, before)) return false;
+    const std::vector<Expr>&shape = hint.buffer->shape, &old_shape = known->buffer->shape;
+    const bool same_shape = std::equal(shape.begin(), shape.end(), old_shape.begin(), old_shape.end(),
+                                       [](const Expr& a, const Expr& b) { return equal(a, b); });
+    return same_shape &&
+           accesses_of(block, hint.buffer, false).size() >= accesses_of(before, known->buffer, false).size();
   }
 
   void check_inspected(const Path& path, const Region& hint, const Block* before) {
     const Block& block = *path.back().as<Block>();
     const auto flag = block.f.annotations.find(inspected_key(hint.buffer));
-    if (flag == block.f.annotations.end()) return;  // nothing rests on it yet
+    if (flag == block.f.annotations.end()) {
+      // Nothing rests on it yet, and other accesses will be checked like those that it was given for; but those stay.
+      if (before && !still_accesses(block, *before, hint)) {
+        refuse_hint(Stmt(before), fmt::format("would no longer read what its hint {} speaks of", print(hint)));
+      }
+      return;
+    }
     const auto* name = std::get_if<std::string>(&flag->second);
     if (!name || !stands_behind_inspector(path, *name)) {
       refuse_hint(before ? Stmt(before) : path.back(),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 
@@ -99,7 +100,7 @@ UnclearUse find_unclear_use(const Stmt& s, const Buffer& buffer) {
     }
     for (const std::vector<Region>* regions : {&block->f.reads, &block->f.writes}) {
       for (const Region& region : *regions) {
-        if (region.buffer == buffer && region.provenance != Provenance::inferred) {
+        if (region.buffer == buffer && is_hint(region)) {
           found = {at, fmt::format("has a hint of {}", buffer->name)};
         }
       }

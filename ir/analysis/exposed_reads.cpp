@@ -101,12 +101,30 @@ class ExposedCollector {
     }
     const Stmt around = std::exchange(block_, s);
     for (const Buffer& buffer : f.allocs) local_.insert(buffer.get());
+    const size_t governed = governed_.size();
+    for (const Region& hint : f.reads) {
+      if (!is_hint(hint) || !hint_holds(hint, f.annotations, false) || is_governed(hint.buffer)) continue;
+      if (is_considered(hint.buffer) && !is_written(clip(hint, bounds_))) expose(hint);
+      governed_.push_back(hint.buffer.get());
+    }
     if (f.init) {
       walk(f.init);
       note_writes(f.init);
     }
     walk(f.body);
+    governed_.resize(governed);
     block_ = around;
+  }
+
+  /// Has a block around said what of the buffer is read in it?
+  bool is_governed(const Buffer& buffer) const {
+    return std::find(governed_.begin(), governed_.end(), buffer.get()) != governed_.end();
+  }
+
+  bool is_written(const Region& region) const {
+    return std::any_of(written_.rbegin(), written_.rend(), [&](const Region& known) {
+      return known.buffer == region.buffer && contains(known, region, bounds_);
+    });
   }
 
   bool is_considered(const Buffer& buffer) const {
@@ -157,6 +175,7 @@ class ExposedCollector {
       }
       const Load* load = part.as<Load>();
       if (!load || !is_considered(load->buffer) || found_.contains(load->buffer.get())) return;
+      if (is_governed(load->buffer)) return;
       Region region = load->indices.size() == load->buffer->rank() ? point_region(load->buffer, load->indices)
                                                                    : full_region(load->buffer);
       const Bounds::Mark mark = bounds_.mark();
@@ -164,9 +183,7 @@ class ExposedCollector {
       for (const Range& range : region.ranges) {
         if (range.min->dtype.lanes > 1) region = relax(region, bounds_, bounds_.mark(), bounds_);
       }
-      const bool covered = std::any_of(written_.rbegin(), written_.rend(), [&](const Region& known) {
-        return known.buffer == region.buffer && contains(known, region, bounds_);
-      });
+      const bool covered = is_written(region);
       bounds_.rollback(mark);
       if (!covered) expose(region);
     });
@@ -179,6 +196,7 @@ class ExposedCollector {
   Bounds bounds_;
   const std::function<bool(const Buffer&)>& considered_;
   std::vector<Region> written_;
+  std::vector<const BufferNode*> governed_;
   std::unordered_set<const BufferNode*> local_, found_;
   Stmt block_;
 };

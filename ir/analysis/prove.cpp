@@ -39,9 +39,10 @@ class Prover {
     if (expand_value(d)) return nonnegative(std::move(d), subtractions);
     if (subtractions > 0 && subtract_known(d, subtractions)) return true;
     // Rewrites that lose nothing come first, then the ones that may.
-    for (size_t i = 0; i < d.terms.size(); ++i)
-      if (auto choice = min_max(d, i))
-        return *choice == BinaryOp::logical_and ? both(d, i, subtractions) : either(d, i, subtractions);
+    for (const BinaryOp wanted : {BinaryOp::logical_and, BinaryOp::logical_or})
+      for (size_t i = 0; i < d.terms.size(); ++i)
+        if (min_max(d, i) == wanted)
+          return wanted == BinaryOp::logical_and ? both(d, i, subtractions) : either(d, i, subtractions);
     if (eliminate_division(d, subtractions) || eliminate_symbolic_division(d, subtractions)) return true;
     if (eliminate_variable(d, subtractions)) return true;
     return eliminate_modulo(d, subtractions);

@@ -141,11 +141,12 @@ std::string describe_access(const BlockAccess& access) {
   return print(Load::make(access.buffer, access.indices));
 }
 
-/// Does `region` cover the access? A hint replaces inference: it is guarded at run time, or trusted by choice of the
-/// caller.
+/// Does `region` cover the access? A read hint replaces inference: it is guarded at run time, or trusted by choice of
+/// the caller. A checked write hint rests on the assertions before the stores.
 Decision covers(const Region& region, const BlockAccess& access, const PlacedBlock& placed,
                 const std::vector<Step>& path, const Func& func) {
-  if (region.provenance != Provenance::inferred) return {Verdict::proved, {}};
+  if (region.provenance == Provenance::trusted) return {Verdict::proved, {}};
+  if (region.provenance == Provenance::checked && !access.writes) return {Verdict::proved, {}};
   if (!access.region && access.indices.size() != region.ranges.size()) return {Verdict::unknown, {}};
   if (inside_conditions(access, region).empty()) return {Verdict::proved, {}};
   Bounds bounds = placed.bounds;

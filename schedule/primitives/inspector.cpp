@@ -139,13 +139,20 @@ void Versioning::find_root() {
       }
       source = copy_source(body, root);
     }
-    bool copied = false;
+    // What is copied below the loop itself is read at the same time either way. Earlier links of the chain were filled
+    // before: from then on, and while any loop around runs, nothing may write the root.
+    const bool direct = first == Stmt(&producer_);
+    const auto outermost = std::find_if(path_.begin(), path_.end(), [](const Stmt& s) { return s.as<For>(); });
+    bool copied = false, done = false;
+    const StmtNode* last = nullptr;
+    for_each_stmt(*outermost, [&](const Stmt& s) { last = s.get(); });
     for_each_stmt(body, [&](const Stmt& s) {
       copied |= s == first;
       const Block* block = s.as<Block>();
-      if (!block || s == body || !writes(*block, root)) return;
-      const bool below = !find_path(path_.back(), [&](const Stmt& at) { return at == s; }).empty();
-      if (copied || below) refuse_version(s, fmt::format("overwrites {}, the root of the copies", root->name));
+      const bool looked_at = block && outer_blocks(block->f.body).empty() && copied && !done && !direct;
+      if (looked_at && writes(*block, root))
+        refuse_version(s, fmt::format("overwrites {}, the root of the copies", root->name));
+      done |= s.get() == last;
     });
     roots_[written.buffer.get()] = root;
   }

@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/rewrite.h"
@@ -90,6 +91,9 @@ Stmt partial_block(const Factoring& factoring, const std::string& name, const st
   for (const Expr& term : factoring.parts.terms) terms.push_back(substitute(term, iters));
   f.init = make_init(*f.reducer, outputs);
   f.body = make_update(*f.reducer, outputs, terms, lets);
+  for (const Region& region : block.f.reads) {
+    if (is_hint(region)) f.reads.push_back(substitute(region, iters));
+  }
   const Stmt made = Block::make(std::move(f));
   return with_inferred_regions(*made.as<Block>());
 }

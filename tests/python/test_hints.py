@@ -24,10 +24,10 @@ GATHER = """func window(x: f32[{r}, {n}], p: i64[{m}], y: f32[{r}, {m}]) stage b
 """
 
 
-def run(func, arrays, out):
+def run(func, arrays, out, interpreted=None):
     """The result of the interpreter, equal to that of the compiled kernel."""
     results = []
-    for call in (lambda *a: lathe.interpret(func, a), lathe.compile(func)):
+    for call in (lambda *a: lathe.interpret(interpreted or func, a), lathe.compile(func)):
         y = np.full(out, np.nan, np.float32)
         call(*arrays, y)
         results.append(y)
@@ -102,3 +102,208 @@ def test_a_hint_shrinks_the_copy_of_a_gather():
         planted = p.copy()
         planted[at] = index
         np.testing.assert_array_equal(run(hinted.func, [x, planted], (r, m)), x[:, planted] * 2)
+
+
+POOL = """func pool(x: f32[{c}, {n}], p: i64[{m}], y: f32[{c}, {m}]) stage begin {{
+  block root() {{
+    for c in [0, {c}) {{
+      for i in [0, {m}) {{
+        for k in [0, 3) {{
+          block pool(space vc in [0, {c}) = c, space vi in [0, {m}) = i, reduce vk in [0, 3) = k)
+              reads x[vc, ..], p[vi], y[vc, vi] writes y[vc, vi] {{
+            reducer (lhs: f32) (rhs: f32) {{max(lhs, rhs)}} identity {{-inf(f32)}}
+            init {{
+              y[vc, vi] = -inf(f32)
+            }}
+            let l: f32 = y[vc, vi]
+            let t: f32 = x[vc, p[vi] + vk]
+            y[vc, vi] = max(l, t)
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def pooled(c=4, n=300, m=64, tile=16):
+    s = lathe.Schedule(lathe.ir.parse(POOL.format(c=c, n=n, m=m)))
+    s.annotate_buffer_access("pool", "x", "read", lambda c, i, k: [(c, c + 1), (4 * i + k, 4 * i + k + 5)])
+    copy = s.cache_read("pool", "x", "global")
+    c, i, k = s.loops("pool")
+    io, ii = s.split(i, tile)
+    s.reorder(io, c, ii, k)
+    s.compute_at(copy, io)
+    return s
+
+
+def test_a_hint_on_a_block_with_a_reduction():
+    s = pooled()
+    s.func.verify()
+    assert compacted(s.func).buffers["x_global"].shape == (4, 4 * 15 + 2 + 5)
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((4, 300), np.float32)
+    p = 4 * np.arange(64) + rng.integers(0, 5, 64)
+    for at, index in [(5, p[5]), (5, 297), (63, 0), (0, 5), (16, 63)]:
+        p[at] = index
+        expected = np.stack([x[:, i : i + 3].max(axis=1) for i in p], axis=1)
+        np.testing.assert_array_equal(run(s.func, [x, p], (4, 64)), expected)
+
+
+def test_a_reduction_that_goes_on_around_the_tile_is_refused():
+    s = lathe.Schedule(lathe.ir.parse(POOL.format(c=4, n=300, m=64)))
+    s.annotate_buffer_access("pool", "x", "read", lambda c, i, k: [(c, c + 1), (4 * i + k, 4 * i + k + 5)])
+    copy = s.cache_read("pool", "x", "global")
+    c, i, k = s.loops("pool")
+    s.reorder(k, c, i)
+    before = s.func
+    with pytest.raises(lathe.Refusal, match="condition 6.*no reduction starts below loop and goes on around it"):
+        s.compute_at(copy, c)
+    assert s.func == before
+    s.decompose_reduction("pool", k)
+    s.compute_at(copy, c)
+    s.func.verify()
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((4, 300), np.float32)
+    for p in (4 * np.arange(64) + 3, rng.integers(0, 297, 64)):
+        expected = np.stack([x[:, i : i + 3].max(axis=1) for i in p], axis=1)
+        np.testing.assert_array_equal(run(s.func, [x, p], (4, 64)), expected)
+
+
+MATMUL = """func product(a: f32[24, 20], b: f32[20, 40], q: i64[20], c: f32[24, 40]) stage begin {
+  block root() {
+    for i in [0, 24) {
+      for j in [0, 40) {
+        for k in [0, 20) {
+          block dot(space vi in [0, 24) = i, space vj in [0, 40) = j, reduce vk in [0, 20) = k)
+              reads a[vi, vk], q[vk], b[.., vj], c[vi, vj] writes c[vi, vj] {
+            reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+            init {
+              c[vi, vj] = 0.0f32
+            }
+            let l: f32 = c[vi, vj]
+            let t: f32 = a[vi, vk] * b[q[vk], vj]
+            c[vi, vj] = l + t
+          }
+        }
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_hints_on_a_panel_of_a_matrix_product(parallel):
+    """Several on one block: a is proved, b checked; q picks rows of b near the k-th."""
+    s = lathe.Schedule(lathe.ir.parse(MATMUL))
+    s.annotate_buffer_access("dot", "a", "read", lambda i, j, k: [(i, i + 1), (k - 1, k + 2)])
+    s.annotate_buffer_access("dot", "b", "read", lambda i, j, k: [(k - 2, k + 3), (j, j + 1)])
+    panels = [s.cache_read("dot", name, "global") for name in "ab"]
+    i, j, k = s.loops("dot")
+    io, ii = s.split(i, 8)
+    jo, ji = s.split(j, 16)
+    ko, ki = s.split(k, 5)
+    s.reorder(io, jo, ko, ki, ii, ji)
+    s.decompose_reduction("dot", ko)
+    for panel in panels:
+        s.compute_at(panel, ko)
+    if parallel:
+        s.parallel(io)
+    s.func.verify()
+    buffers = compacted(s.func).buffers
+    assert buffers["a_global"].shape == (8, 7) and buffers["b_global"].shape == (9, 16)
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-3, 4, (24, 20)).astype(np.float32), rng.integers(-3, 4, (20, 40)).astype(np.float32)
+    q = np.clip(np.arange(20) + rng.integers(-2, 3, 20), 0, 19)
+    for at, index in [(0, q[0]), (7, 4), (19, 0)]:
+        q[at] = index
+        # Where allocations stand in the loops, the interpreter sees what each task has for itself.
+        np.testing.assert_array_equal(run(s.func, [a, b, q], (24, 40), compacted(s.func)), a @ b[q])
+
+
+SCATTER = """func scatter(x: f32[{n}], p: i64[{n}], y: f32[{n}]) stage begin {{
+  block root() {{
+    for i in [0, {n}) {{
+      block fill(space vi in [0, {n}) = i) writes y[vi] {{
+        y[vi] = 0.0f32
+      }}
+    }}
+    for j in [0, {n}) {{
+      block put(ordered vj in [0, {n}) = j) reads x[vj], p[vj] writes y[..] {{
+        y[p[vj]] = x[vj]
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def test_a_write_hint_stops_the_kernel_before_a_store_outside():
+    s = lathe.Schedule(lathe.ir.parse(SCATTER.format(n=40)))
+    s.annotate_buffer_access("put", "y", "write", lambda j: [(j - 2, j + 3)])
+    s.split(s.loops("put")[0], 16)
+    s.func.verify()
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(40, np.float32)
+    p = np.clip(np.arange(40) + rng.integers(-2, 3, 40), 0, 39)
+    expected = np.zeros(40, np.float32)
+    expected[p] = x
+    np.testing.assert_array_equal(run(s.func, [x, p], 40), expected)
+    message = r"put: a store must keep to its hint \[vj - 2, \+5\), and index 10\d* is out of range on dimension 0 of y"
+    for bad in (10, 10**12):  # the second one is no element of y either
+        p[17] = bad
+        for call in (lambda *a: lathe.interpret(s.func, a), lathe.compile(s.func)):
+            y = np.full(40, np.nan, np.float32)
+            with pytest.raises(IndexError, match=message):
+                call(x, p, y)
+            np.testing.assert_array_equal(y[20:], 0)  # what comes behind it has not run
+
+
+def test_a_record_with_hints_replays_on_another_shape_and_other_names():
+    s = pooled()
+    record = lathe.Record.parse(str(s.record))
+    assert 'annotate_buffer_access(pool, "x", "read", "[i0, +1), [i1 * 4 + i2, +5)")' in str(record)
+    text = POOL.format(c=2, n=200, m=40)
+    for name, other in [("block pool(", "block most("), ("x[", "image["), ("x:", "image:"), ("vi", "at"), ("p[", "q["), ("p:", "q:")]:
+        text = text.replace(name, other)
+    again = lathe.Schedule(lathe.ir.parse(text))
+    again.replay(record)
+    again.func.verify()
+    assert compacted(again.func).buffers["image_global"].shape == (2, 67)
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((2, 200), np.float32)
+    p = 4 * np.arange(40) + rng.integers(0, 5, 40)
+    expected = np.stack([x[:, i : i + 3].max(axis=1) for i in p], axis=1)
+    np.testing.assert_array_equal(run(again.func, [x, p], (2, 40)), expected)
+
+
+def test_bad_hints_leave_the_schedule_as_it_was():
+    s = lathe.Schedule(lathe.ir.parse(RESIZE))
+    before = s.func
+    for region, error, message in [
+        (lambda n, c, h, w: [(n, n + 1)], lathe.Refusal, "condition 2.*has a hint of 1 ranges for x, which has 4"),
+        (lambda n, c, h, w: [n, c, h, w], TypeError, r"the region is one \(begin, end\)"),
+        (lambda n, c, h, w: [(n, 1.5), (c, c), (h, h), (w, w)], TypeError, ""),
+        (lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)], lathe.Refusal,
+         "condition 4.*in dimension 3 where n = 0, c = 0, h = 0, w = 99"),
+        (lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h), (2 * w, 2 * w + 1)], lathe.Refusal, "condition 3"),
+        (lambda n, c, h: [], TypeError, "positional"),
+    ]:
+        with pytest.raises(error, match="(?s)" + message):
+            s.annotate_buffer_access("resize", "x", "read", region)
+        assert s.func == before and len(s.record) == 0
+    with pytest.raises(ValueError, match='expected "read" or "write"'):
+        s.annotate_buffer_access("resize", "x", "reads", lambda *v: [])
+
+
+def test_a_hint_goes_by_the_name_of_what_was_copied():
+    s = lathe.Schedule(lathe.ir.parse(RESIZE))
+    n, c, h, w = s.loops("resize")
+    s.compute_at(s.cache_read("resize", "x", "global"), w)
+    s.annotate_buffer_access(
+        "resize", "x", "read", lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (2 * w, 2 * w + 1)]
+    )
+    assert 'x_global[0, vc, vh * 2, vw * 2] inferred "resize"' in str(s.func)
+    assert compacted(s.func).buffers["x_global"].shape == (1, 1, 1, 1)

@@ -86,6 +86,14 @@ TEST_F(Prove, MinOfTheTileAndWhatRemains) {
   EXPECT_TRUE(proves(bounds, gt(min(index(16), n - io * 16), index(0))));
 }
 
+TEST_F(Prove, ClippedEndsKeepTheirOrder) {
+  bounds.bind(io, Range{index(0), index(4)});
+  bounds.bind(ii, Range{index(0), index(5)});
+  EXPECT_TRUE(proves(bounds, le(max(io * 5 - 2, index(0)), max(io * 5 + ii - 2, index(0)))));
+  EXPECT_TRUE(proves(bounds, le(min(io * 5 + 3, n), min(io * 5 + ii + 3, n))));
+  EXPECT_FALSE(proves(bounds, lt(max(io * 5 - 2, index(0)), max(io * 5 + ii - 2, index(0)))));
+}
+
 TEST_F(Prove, DivisibleExtents) {
   VarRef d = Var::make("d");
   bounds.bind(d, Interval{16, {}, 16, 0});
