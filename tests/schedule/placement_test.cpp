@@ -1,0 +1,142 @@
+#include "ir/buffer.h"
+#include "ir/text/parse.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+TEST(ComputeAt, ComputesARowUnderItsReader) {
+  const Func before = program("rows");
+  Schedule s(before);
+  compute_at(s, {"shift"}, s.loop("store", 0));
+  compute_at(s, {"total"}, s.loop("store", 0));
+  parallel(s, s.loop("store", 0));
+  expect_scheduled(s, before, "compute_at_row");
+}
+
+TEST(ComputeAt, CutsATileOffWhereItReachesOverTheEdge) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const auto [io, ii] = split(s, s.loop("bias", 0), 3);
+  const auto [jo, ji] = split(s, s.loop("bias", 2), 8);
+  reorder(s, {io, jo, ii, ji});
+  compute_at(s, {"product"}, jo);
+  expect_scheduled(s, before, "compute_at_tile");
+}
+
+TEST(ComputeAt, RefusesABlockWhoseLoopsAreSplit) {
+  Schedule s(program("rows"));
+  split(s, s.loop("shift", 1), 4);
+  expect_refused(s, [&] { compute_at(s, {"shift"}, s.loop("store", 0)); }, "compute_at", 1, "compute_at_refused_1");
+}
+
+TEST(ComputeAt, RefusesAnOutput) {
+  Schedule s(program("rows"));
+  expect_refused(s, [&] { compute_at(s, {"store"}, s.loop("shift", 0)); }, "compute_at", 2, "compute_at_refused_2");
+}
+
+TEST(ComputeAt, RefusesWhenAReaderLiesOutside) {
+  Schedule s(program("rows"));
+  expect_refused(s, [&] { compute_at(s, {"shift"}, s.loop("total", 0)); }, "compute_at", 3, "compute_at_refused_3");
+}
+
+TEST(ComputeAt, RefusesALoopAroundTheBlock) {
+  Schedule s(program("rows"));
+  expect_refused(s, [&] { compute_at(s, {"shift"}, s.loop("shift", 0)); }, "compute_at", 4, "compute_at_refused_4");
+}
+
+TEST(CacheWrite, WritesThroughAnotherSpace) {
+  const Func before = program("chain");
+  Schedule s(before);
+  EXPECT_EQ(cache_write(s, {"store"}, space::registers).name, "store_copy");
+  expect_scheduled(s, before, "cache_write");
+}
+
+TEST(CacheWrite, MakesARegisterTileOfAReduction) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const BlockRef copy = cache_write(s, {"product"}, space::registers);
+  const auto [io, ii] = split(s, s.loop(copy.name, 0), 2);
+  const auto [jo, ji] = split(s, s.loop(copy.name, 2), 8);
+  reorder(s, {jo, io, ii, ji});
+  compute_at(s, {"product"}, io);
+  reorder(s, {s.loop("product", 4), s.loop("product", 2), s.loop("product", 3)});
+  decompose_reduction(s, {"product"}, s.loop("product", 2));
+  unroll(s, s.loop("product", 3));
+  vectorize(s, s.loop("product", 4));
+  expect_scheduled(s, before, "register_tile");
+}
+
+TEST(CacheWrite, RefusesABlockWhoseLoopsAreSplit) {
+  Schedule s(program("chain"));
+  split(s, s.loop("store", 1), 4);
+  expect_refused(s, [&] { cache_write(s, {"store"}, space::registers); }, "cache_write", 1, "cache_write_refused_1");
+}
+
+TEST(CacheWrite, RefusesASecondWriter) {
+  Schedule two(parse_func(R"(func two(out: f32[4]) stage begin {
+  block root() writes out[..] {
+    for i in [0, 4) {
+      block a(space v in [0, 4) = i) writes out[v] {
+        out[v] = 1.0f32
+      }
+    }
+    for j in [0, 4) {
+      block b(space w in [0, 4) = j) writes out[w] {
+        out[w] = 2.0f32
+      }
+    }
+  }
+}
+)"));
+  expect_refused(two, [&] { cache_write(two, {"b"}, space::registers); }, "cache_write", 2, "cache_write_refused_2");
+}
+
+TEST(CacheRead, PacksAPanelUnderALoop) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const auto [jo, ji] = split(s, s.loop("bias", 1), 8);
+  reorder(s, {jo, s.loop("bias", 0)});
+  compute_at(s, {"product"}, s.loop("bias", 1));
+  const BlockRef copy = cache_read(s, {"product"}, "b", space::global);
+  EXPECT_EQ(copy.name, "b_copy");
+  compute_at(s, copy, jo);
+  expect_scheduled(s, before, "cache_read");
+}
+
+TEST(CacheRead, RefusesABufferThatIsNotRead) {
+  Schedule s(program("matmul"));
+  expect_refused(s, [&] { cache_read(s, {"product"}, "c", space::global); }, "cache_read", 1, "cache_read_refused_1");
+}
+
+TEST(CacheRead, RefusesABufferThatItsNestWrites) {
+  Schedule s(program("rows"));
+  compute_at(s, {"shift"}, s.loop("store", 0));
+  expect_refused(
+      s, [&] { cache_read(s, {"store"}, "shifted", space::global); }, "cache_read", 2, "cache_read_refused_2");
+}
+
+TEST(SetSpace, MovesAnAllocation) {
+  const Func before = program("rows");
+  Schedule s(before);
+  set_space(s, {"total"}, space::worker);
+  expect_scheduled(s, before, "set_space");
+}
+
+TEST(SetSpace, RefusesAnOutput) {
+  Schedule s(program("rows"));
+  expect_refused(s, [&] { set_space(s, {"store"}, space::registers); }, "set_space", 1, "set_space_refused_1");
+}
+
+}  // namespace
+}  // namespace lathe::testing
