@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/expr.h"
+#include "ir/storage.h"
 
 namespace lathe {
 
@@ -77,6 +78,11 @@ Region point_region(const Buffer& buffer, const std::vector<Expr>& indices) {
   region.buffer = buffer;
   for (const Expr& i : indices) region.ranges.push_back({i, index(1)});
   return region;
+}
+
+const BufferNode* storage_of(const BufferNode* buffer) {
+  while (const auto& view = buffer->view_of) buffer = view->buffer.get();
+  return buffer;
 }
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/storage.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -71,11 +72,7 @@ std::vector<VarRef> scalar_params(const Func& func) {
 std::vector<bool> written_params(const Func& func) {
   std::unordered_set<const BufferNode*> written;
   for_each_stmt(func->body, [&](const Stmt& s) {
-    if (const Store* store = s.as<Store>()) {
-      const BufferNode* buffer = store->buffer.get();
-      while (buffer->view_of) buffer = buffer->view_of->buffer.get();
-      written.insert(buffer);
-    }
+    if (const Store* store = s.as<Store>()) written.insert(storage_of(store->buffer));
   });
   std::vector<bool> result;
   for (const Buffer& buffer : buffer_params(func)) result.push_back(written.count(buffer.get()) != 0);

@@ -6,6 +6,7 @@
 #include "backends/llvm/emitter.h"
 #include "ir/abi.h"
 #include "ir/error.h"
+#include "ir/storage.h"
 
 namespace lathe::codegen {
 

@@ -4,15 +4,11 @@
 #include <map>
 
 #include "ir/error.h"
+#include "ir/storage.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
 
 namespace lathe::codegen {
-
-const BufferNode* storage_of(const BufferNode* buffer) {
-  while (buffer->view_of) buffer = buffer->view_of->buffer.get();
-  return buffer;
-}
 
 std::optional<std::vector<std::int64_t>> constant_lanes(const Expr& index) {
   const int lanes = index->dtype.lanes;
@@ -62,7 +58,7 @@ class KernelInfo::Collector : public Visitor {
   }
   void visit_Store(const Store* node) override {
     access(node->buffer, node->indices);
-    info_.written_.insert(storage_of(node->buffer.get()));
+    info_.written_.insert(storage_of(node->buffer));
     Visitor::visit_Store(node);
   }
   void visit_AddressOf(const AddressOf* node) override {
@@ -70,7 +66,7 @@ class KernelInfo::Collector : public Visitor {
     if (node->buffer->space == space::registers)
       throw Refusal("emit", 1, "a register buffer has no address: " + node->buffer->name);
     access(node->buffer, node->indices);
-    info_.written_.insert(storage_of(node->buffer.get()));
+    info_.written_.insert(storage_of(node->buffer));
     Visitor::visit_AddressOf(node);
   }
 
@@ -186,8 +182,8 @@ bool KernelInfo::is_stable(const ExprNode* e) const {
       break;
     case ExprKind::Load: {
       auto* node = static_cast<const Load*>(e);
-      stable = !is_written(storage_of(node->buffer.get())) && all(node->indices) &&
-               (!node->mask || is_stable(node->mask.get()));
+      stable =
+          !is_written(storage_of(node->buffer)) && all(node->indices) && (!node->mask || is_stable(node->mask.get()));
       break;
     }
     case ExprKind::Ramp: {

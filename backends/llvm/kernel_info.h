@@ -54,7 +54,4 @@ class KernelInfo {
   std::unordered_map<const BufferNode*, std::unordered_map<std::int64_t, int>> slot_of_;
 };
 
-/// The buffer whose memory `buffer` shares: itself, unless it is a view.
-const BufferNode* storage_of(const BufferNode* buffer);
-
 }  // namespace lathe::codegen

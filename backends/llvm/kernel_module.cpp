@@ -7,6 +7,7 @@
 #include "backends/llvm/emitter.h"
 #include "backends/llvm/target.h"
 #include "ir/error.h"
+#include "ir/storage.h"
 
 namespace lathe::codegen {
 
@@ -38,7 +39,7 @@ KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device&
   llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain();
   std::vector<std::pair<std::string, llvm::MDNode*>> classes;
   for (const Buffer& buffer : info.buffers()) {
-    if (buffer->space == space::registers || may_alias.count(storage_of(buffer.get()))) continue;
+    if (buffer->space == space::registers || may_alias.count(storage_of(buffer))) continue;
     const std::string alias = alias_class(*this, buffer.get());
     if (scopes_.count(alias)) continue;
     scopes_[alias] = {};

@@ -7,6 +7,7 @@
 #include "ir/analysis/nest_site.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/error.h"
+#include "ir/storage.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -204,6 +205,8 @@ class Tester {
   }
 
   /// w // g and w % g, for the divisors that w's coefficients suggest: equal places have equal ones.
+  /// A copy of w: it comes from `out`, which grows here.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   static void append_parts(const Bounds& bounds, Witness w, std::vector<Witness>& out) {
     std::vector<std::int64_t> divisors;
     for (const AffineTerm& t : w.first.terms) {
@@ -296,7 +299,7 @@ bool reads_written(const Region& region, const std::vector<const BufferNode*>& w
     for (const Expr& e : {r.min, r.extent})
       for_each_expr(e, [&](const Expr& part) {
         auto* l = part.as<Load>();
-        found |= l && std::find(written.begin(), written.end(), storage(l->buffer)) != written.end();
+        found |= l && std::find(written.begin(), written.end(), storage_of(l->buffer)) != written.end();
         found |= part->kind == ExprKind::Call;
       });
   return found;
@@ -328,21 +331,21 @@ NestDependences::NestDependences(std::vector<const For*> nest, const Bounds& out
   for (const For* loop : nest_) inside.bind(loop->variable, Range{loop->min, loop->extent});
   std::unordered_set<const BufferNode*> written;
   for_each_stmt(nest_.back()->body, [&](const Stmt& s) {
-    if (const Store* store = s.as<Store>()) written.insert(storage(store->buffer));
+    if (const Store* store = s.as<Store>()) written.insert(storage_of(store->buffer));
     const Block* block = s.as<Block>();
     if (!block) return;
-    for (const Region& region : block->f.writes) written.insert(storage(region.buffer));
+    for (const Region& region : block->f.writes) written.insert(storage_of(region.buffer));
   });
   for_each_expr(nest_.back()->body, [&](const Expr& e) {
-    if (const AddressOf* taken = e.as<AddressOf>()) written.insert(storage(taken->buffer));
+    if (const AddressOf* taken = e.as<AddressOf>()) written.insert(storage_of(taken->buffer));
   });
   sites_->written.assign(written.begin(), written.end());
   std::vector<Site> sites = collect_sites(nest_.back()->body, inside, [&](const Buffer& buffer) {
-    return written.contains(storage(buffer)) && (!considered || considered(buffer));
+    return written.contains(storage_of(buffer)) && (!considered || considered(buffer));
   });
   std::unordered_map<const BufferNode*, size_t> known;
   for (Site& site : sites) {
-    const BufferNode* memory = storage(site.region.buffer);
+    const BufferNode* memory = storage_of(site.region.buffer);
     auto [place, fresh] = known.emplace(memory, sites_->memories.size());
     if (fresh) sites_->memories.push_back({memory, {}});
     sites_->memories[place->second].sites.push_back(std::move(site));

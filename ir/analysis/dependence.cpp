@@ -4,13 +4,14 @@
 
 #include "ir/analysis/access_walk.h"
 #include "ir/analysis/nest_site.h"
+#include "ir/storage.h"
 
 namespace lathe {
 namespace {
 
 bool may_meet(const Region& a, const Region& b, const Bounds& bounds) {
   if (a.buffer == b.buffer) return !disjoint(a, b, bounds);
-  return storage(a.buffer) == storage(b.buffer);
+  return storage_of(a.buffer) == storage_of(b.buffer);
 }
 
 struct BlockAccesses {

@@ -84,12 +84,6 @@ bool is_bound_within(const Site& site, const Var* variable) {
 
 }  // namespace
 
-const BufferNode* storage(const Buffer& buffer) {
-  const BufferNode* b = buffer.get();
-  while (b->view_of) b = b->view_of->buffer.get();
-  return b;
-}
-
 Expr renamed(const Expr& e, const Substitution& names) {
   return e && !names.empty() ? substitute(e, names) : e;
 }

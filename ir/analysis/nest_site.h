@@ -28,8 +28,6 @@ std::vector<Site> collect_sites(const Stmt& body, const Bounds& inside,
 bool plainly_apart(const std::vector<const For*>& nest, const std::vector<Direction>& directions, const Site& first,
                    const Site& second);
 
-/// The buffer whose memory a view stands for.
-const BufferNode* storage(const Buffer& buffer);
 Expr renamed(const Expr& e, const Substitution& names);
 
 }  // namespace lathe

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ir/analysis/verify_rules.h"
+#include "ir/storage.h"
 #include "ir/structural.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
@@ -22,7 +23,7 @@ class AccessCollector : public Visitor {
     for (const Buffer& buffer : f.allocs) own_.insert(buffer.get());
     if (f.init) visit(f.init);
     visit(f.body);
-    std::erase_if(into_, [&](const BlockAccess& access) { return own_.contains(root_of(access.buffer)); });
+    std::erase_if(into_, [&](const BlockAccess& access) { return own_.contains(storage_of(access.buffer)); });
   }
 
  protected:
@@ -194,7 +195,7 @@ void check_covers(const PlacedBlock& placed, Report& report) {
     for (const Region& region : regions) {
       if (region.buffer != access.buffer) {
         // All of the memory that a view shows covers the view.
-        covered |= region.buffer.get() == root_of(access.buffer) && is_whole(region);
+        covered |= region.buffer.get() == storage_of(access.buffer) && is_whole(region);
         continue;
       }
       Decision decision = covers(region, access, placed, path, report.func());
@@ -203,7 +204,7 @@ void check_covers(const PlacedBlock& placed, Report& report) {
       refusals.push_back(std::move(decision));
     }
     if (covered) continue;
-    if (refusals.empty() && root_of(access.buffer) == access.buffer.get()) {
+    if (refusals.empty() && storage_of(access.buffer) == access.buffer.get()) {
       report.wrong(rule, fmt::format("{}: they have no region of {}", what, access.buffer->name));
     } else {
       // Several regions may cover an access together, so one witness against each is none against all.

@@ -7,6 +7,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/verify_rules.h"
+#include "ir/storage.h"
 #include "ir/structural.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
@@ -253,7 +254,7 @@ void check_independent(const PlacedBlock& placed, Report& report) {
   for (size_t i = 0; i < accesses.size(); ++i) {
     bool written = false;
     for (size_t j = 0; j < accesses.size(); ++j) {
-      if (!accesses[j].writes || root_of(accesses[i].buffer) != root_of(accesses[j].buffer)) continue;
+      if (!accesses[j].writes || storage_of(accesses[i].buffer) != storage_of(accesses[j].buffer)) continue;
       written = true;
       if (j > i && accesses[i].writes) continue;  // the pair comes again the other way round
       const bool same_buffer = accesses[i].buffer == accesses[j].buffer;

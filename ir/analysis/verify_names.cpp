@@ -7,6 +7,7 @@
 #include "ir/analysis/regions.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/error.h"
+#include "ir/storage.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
 
@@ -155,7 +156,7 @@ class NameChecker : public Visitor {
   }
   void bind(const VarRef& variable) { enter(variable.get(), "variable " + variable->name); }
   void declare(const Buffer& buffer) {
-    if (buffer->view_of) use(*buffer->view_of);
+    if (const auto& view = buffer->view_of) use(*view);
     for (const Expr& e : buffer->shape) visit(e);
     for (const Expr& e : buffer->strides) visit(e);
     if (buffer->offset) visit(buffer->offset);
@@ -175,7 +176,7 @@ class NameChecker : public Visitor {
     if (in_scope_.contains(buffer.get())) return;
     const bool planned = report_.stage() >= Stage::before_flatten && !entered_.contains(buffer.get()) &&
                          (buffer->space == space::global || buffer->space == space::worker);
-    const bool view = buffer->view_of && in_scope_.contains(root_of(buffer)) && !entered_.contains(buffer.get());
+    const bool view = buffer->view_of && in_scope_.contains(storage_of(buffer)) && !entered_.contains(buffer.get());
     if (planned || view || buffer->space == space::constants) return;
     report_.wrong("scope.buffer_declared", fmt::format("buffer {} is used where it is not declared", buffer->name));
   }
@@ -311,12 +312,6 @@ class AccessChecker : public Visitor {
 bool is_bare_scope(const Block::Fields& f) {
   return f.iters.empty() && !f.predicate && !f.reducer && !f.init &&
          std::all_of(f.reads.begin(), f.reads.end(), is_hint) && std::all_of(f.writes.begin(), f.writes.end(), is_hint);
-}
-
-const BufferNode* root_of(const Buffer& buffer) {
-  const BufferNode* node = buffer.get();
-  while (node->view_of) node = node->view_of->buffer.get();
-  return node;
 }
 
 void check_names(Report& report) {

@@ -47,8 +47,6 @@ Decision lies_inside(const BlockAccess& access, const Region& region, Bounds bou
 
 /// A Block that only allocates, and may say what hold as hints inside: it has no instances and promises nothing.
 bool is_bare_scope(const Block::Fields& f);
-/// The buffer at the end of the chain of views.
-const BufferNode* root_of(const Buffer& buffer);
 
 /// A Block where it stands.
 struct PlacedBlock {

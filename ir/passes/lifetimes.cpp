@@ -5,6 +5,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/storage.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -121,9 +122,8 @@ class Finder : public Visitor {
     ++clock_;
   }
 
-  void touch(Buffer buffer) {
-    while (buffer->view_of) buffer = buffer->view_of->buffer;
-    const auto place = of_.find(buffer.get());
+  void touch(const Buffer& buffer) {
+    const auto place = of_.find(storage_of(buffer));
     if (place == of_.end()) return;
     Allocation& a = found[place->second];
     if (a.first < 0) a.first = clock_;
