@@ -34,10 +34,6 @@ bool proper(const Bounds& bounds, const Expr& extent) {
   return (known.min && *known.min >= 0) || at_most(bounds, index(0), extent);
 }
 
-}  // namespace
-
-namespace {
-
 Range clip(ExprSimplifier& s, const Bounds& bounds, const Range& r, const Expr& shape) {
   if (is_whole_domain_point(bounds, r, shape)) return r;
   bool starts_inside = at_most(bounds, index(0), r.min), ends_inside = at_most(bounds, end_of(r), shape);
@@ -48,6 +44,21 @@ Range clip(ExprSimplifier& s, const Bounds& bounds, const Range& r, const Expr& 
   Expr end = s.simplify(ends_inside ? end_of(r) : min(end_of(r), shape));
   extent = s.simplify(end - begin);
   return {begin, proper(bounds, extent) ? extent : s.simplify(max(extent, index(0)))};
+}
+
+using Choice = Expr(ExprSimplifier&, const Expr&, const Expr&);
+
+/// In each dimension from one of the two beginnings to one of the two ends.
+Region combine(const Region& a, const Region& b, const Bounds& bounds, Choice* begin_of_two, Choice* end_of_two) {
+  ExprSimplifier s(bounds);
+  Region result = a;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const Range &x = a.ranges[d], &y = b.ranges[d];
+    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
+    const Expr begin = begin_of_two(s, x.min, y.min), end = end_of_two(s, end_of(x), end_of(y));
+    result.ranges[d] = {begin, s.simplify(end - begin)};
+  }
+  return result;
 }
 
 }  // namespace
@@ -96,27 +107,11 @@ Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& out
 }
 
 Region unite(const Region& a, const Region& b, const Bounds& bounds) {
-  ExprSimplifier s(bounds);
-  Region result = a;
-  for (size_t d = 0; d < a.ranges.size(); ++d) {
-    const Range &x = a.ranges[d], &y = b.ranges[d];
-    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
-    Expr begin = smaller(s, x.min, y.min), end = larger(s, end_of(x), end_of(y));
-    result.ranges[d] = {begin, s.simplify(end - begin)};
-  }
-  return result;
+  return combine(a, b, bounds, smaller, larger);
 }
 
 Region intersect(const Region& a, const Region& b, const Bounds& bounds) {
-  ExprSimplifier s(bounds);
-  Region result = a;
-  for (size_t d = 0; d < a.ranges.size(); ++d) {
-    const Range &x = a.ranges[d], &y = b.ranges[d];
-    if (identical(x.min, y.min) && identical(x.extent, y.extent)) continue;
-    Expr begin = larger(s, x.min, y.min), end = smaller(s, end_of(x), end_of(y));
-    result.ranges[d] = {begin, s.simplify(end - begin)};
-  }
-  return result;
+  return combine(a, b, bounds, larger, smaller);
 }
 
 bool proved_empty(const Region& region, const Bounds& bounds) {

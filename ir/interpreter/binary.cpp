@@ -68,7 +68,8 @@ double next_short(double x, double y) {
 }
 
 template <class Format>
-BinaryKernel float_kernel(BinaryOp op) {
+  requires Format::is_float
+BinaryKernel kernel_of(BinaryOp op) {
   using T = typename Format::Value;
   using W = Wide<Format>;
   switch (op) {
@@ -140,8 +141,9 @@ T integer_power(T base, T exponent) {
       return 0;
     }
   }
-  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
-  for (auto e = static_cast<std::uint64_t>(exponent); e != 0; e >>= 1) {
+  using Unsigned = std::make_unsigned_t<T>;
+  std::uint64_t result = 1, square = static_cast<Unsigned>(base);
+  for (auto e = static_cast<Unsigned>(exponent); e != 0; e >>= 1) {
     if (e & 1) result *= square;
     square *= square;
   }
@@ -164,7 +166,8 @@ T shift_right(T x, T count) {
 }
 
 template <class Format>
-BinaryKernel integer_kernel(BinaryOp op) {
+  requires(!Format::is_float)
+BinaryKernel kernel_of(BinaryOp op) {
   using T = typename Format::Value;
   using U = std::uint64_t;
   switch (op) {
@@ -211,13 +214,7 @@ void fma_cells(Cell* out, const Cell* a, const Cell* b, const Cell* c, int lanes
 }  // namespace
 
 BinaryKernel binary_kernel(BinaryOp op, DType dtype, bool exact) {
-  BinaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) {
-    if constexpr (Format::is_float) {
-      return float_kernel<Format>(op);
-    } else {
-      return integer_kernel<Format>(op);
-    }
-  });
+  BinaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) { return kernel_of<Format>(op); });
   LATHE_CHECK(kernel, std::string(to_string(op)));
   return kernel;
 }

@@ -12,7 +12,8 @@ void apply(Cell* out, const Cell* a, int lanes) {
 }
 
 template <class Format>
-UnaryKernel float_kernel(UnaryOp op) {
+  requires Format::is_float
+UnaryKernel kernel_of(UnaryOp op) {
   using Value = typename Format::Value;
   using W = Wide<Format>;
   switch (op) {
@@ -68,7 +69,8 @@ UnaryKernel float_kernel(UnaryOp op) {
 }
 
 template <class Format>
-UnaryKernel integer_kernel(UnaryOp op) {
+  requires(!Format::is_float)
+UnaryKernel kernel_of(UnaryOp op) {
   using Value = typename Format::Value;
   switch (op) {
     case UnaryOp::neg:
@@ -122,13 +124,7 @@ void cast_cells(Cell* out, const Cell* a, int lanes) {
 }  // namespace
 
 UnaryKernel unary_kernel(UnaryOp op, DType dtype, bool exact) {
-  UnaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) {
-    if constexpr (Format::is_float) {
-      return float_kernel<Format>(op);
-    } else {
-      return integer_kernel<Format>(op);
-    }
-  });
+  UnaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) { return kernel_of<Format>(op); });
   LATHE_CHECK(kernel, std::string(to_string(op)));
   return kernel;
 }
