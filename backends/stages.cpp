@@ -115,6 +115,7 @@ Pipeline find_pipeline(const std::string& family) {
   auto found = all.pipelines.find(family);
   if (found != all.pipelines.end()) return found->second;
   std::vector<std::string> known;
+  known.reserve(all.pipelines.size());
   for (const auto& [name, pipeline] : all.pipelines) known.push_back(name);
   throw InputError(Mistake::value, unknown_name("device family", family, known));
 }

@@ -17,7 +17,6 @@
 namespace {
 
 using namespace lathe;
-using bench::Floats;
 
 /// Compiles `f` for shapes that `shapes(i)` gives, a new one each iteration, and reports the median of each phase and
 /// of the whole in ms: p50, beside p10, and the first, which meets cold caches and in a fresh process cold code.
@@ -32,6 +31,7 @@ void compile_new(benchmark::State& state, F f, S shapes) {
   for (auto _ : state) {
     std::vector<TensorView> inputs;
     std::vector<std::vector<std::int64_t>> dims = shapes(i++);
+    inputs.reserve(dims.size());
     for (const auto& shape : dims) {
       // Nothing runs: a pointer that is aligned will do.
       inputs.push_back(
@@ -48,6 +48,7 @@ void compile_new(benchmark::State& state, F f, S shapes) {
   state.counters["p50"] = wholes[wholes.size() / 2];
   const auto median = [&](double CompileTimes::* phase) {
     std::vector<double> values;
+    values.reserve(times.size());
     for (const CompileTimes& t : times) values.push_back(t.*phase);
     std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
     return values[values.size() / 2];

@@ -21,6 +21,7 @@ Function make_add() {
 void hit(benchmark::State& state) {
   const Function add = make_add();
   std::vector<Floats> arrays;
+  arrays.reserve(12);
   for (unsigned i = 0; i < 12; ++i) arrays.emplace_back(std::vector<std::int64_t>{1, 1, 2, 4}, i);
   add(arrays[2].view(), {arrays[0].view(), arrays[1].view()});
   size_t i = 0;

@@ -15,6 +15,7 @@ std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, 
     map[reducer.rhs[i].get()] = rhs[i];
   }
   std::vector<Expr> results;
+  results.reserve(reducer.results.size());
   for (const Expr& result : reducer.results) results.push_back(substitute(result, map));
   return results;
 }
@@ -33,6 +34,7 @@ Stmt make_update(const Reducer& reducer, const std::vector<ReductionOutput>& out
   }
   const std::vector<Expr> results = combine(reducer, lhs_values, rhs_values);
   std::vector<Stmt> stores;
+  stores.reserve(n);
   for (size_t k = 0; k < n; ++k) stores.push_back(Store::make(outputs[k].buffer, outputs[k].indices, results[k]));
   Stmt body = Seq::make(std::move(stores));
   for (size_t k = n; k-- > 0;) body = Let::make(rhs[k], terms[k], body);
@@ -46,6 +48,7 @@ Stmt make_update(const Reducer& reducer, const std::vector<ReductionOutput>& out
 
 Stmt make_init(const Reducer& reducer, const std::vector<ReductionOutput>& outputs) {
   std::vector<Stmt> stores;
+  stores.reserve(outputs.size());
   for (size_t k = 0; k < outputs.size(); ++k) {
     stores.push_back(Store::make(outputs[k].buffer, outputs[k].indices, reducer.identities[k]));
   }

@@ -68,8 +68,8 @@ class Freshener : public Mutator {
       std::vector<Expr> shape, strides;
       for (const Expr& e : buffer->shape) shape.push_back(mutate(e));
       for (const Expr& e : buffer->strides) strides.push_back(mutate(e));
-      std::optional<Region> view;
-      if (buffer->view_of) view = mutate_region(*buffer->view_of);
+      std::optional<Region> view = buffer->view_of;
+      if (view) view = mutate_region(*view);
       buffers_[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, std::move(shape), buffer->space,
                                                 std::move(strides), mutate(buffer->offset), buffer->alignment, view);
     }

@@ -91,6 +91,7 @@ std::vector<DiffLine> diff_lines(const std::string& before, const std::string& a
   while (tail < std::min(a.size(), b.size()) - head && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
 
   std::vector<DiffLine> out;
+  out.reserve(std::max(a.size(), b.size()));
   for (size_t i = 0; i < head; ++i) out.push_back({DiffLine::Kind::same, a[i], a[i]});
   const std::span<const std::string> x(a.data() + head, a.size() - head - tail);
   const std::span<const std::string> y(b.data() + head, b.size() - head - tail);

@@ -106,7 +106,7 @@ std::vector<Tensor> apply_tensors(const F& f, const std::vector<Tensor>& inputs,
 /// A Function from a callable of so many Tensors that returns a Tensor or a vector of them:
 ///   lathe::Function f = lathe::jit([](Tensor x, Tensor y) { return ops::gelu(ops::add(x, y)); });
 template <class F>
-Function jit(F f, std::string name = "function") {
+Function jit(F f, const std::string& name = "function") {
   constexpr size_t arity = detail::tensor_arity<F>::value;
   return Function(name, [f = std::move(f), name](const std::vector<Tensor>& inputs, const std::vector<Tensor>&) {
     if (inputs.size() != arity) detail::wrong_arity(name, arity, inputs.size());

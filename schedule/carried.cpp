@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
+
 #include "ir/text/print.h"
 
 namespace lathe {
@@ -30,9 +32,9 @@ void refuse_carried(const Schedule& schedule, const std::string& application, in
   std::vector<std::string> steps, loops;
   for (size_t i = 0; i < nest.size(); ++i) {
     loops.push_back(nest[i]->variable->name);
-    if (!carried.distance[i]) continue;
-    const std::int64_t back = *carried.distance[i];
-    steps.push_back(fmt::format("{} {} {}", loops.back(), back < 0 ? '+' : '-', back < 0 ? -back : back));
+    if (const auto& back = carried.distance[i]) {
+      steps.push_back(fmt::format("{} {} {}", loops.back(), *back < 0 ? '+' : '-', std::abs(*back)));
+    }
   }
   const std::string where =
       steps.size() == nest.size()

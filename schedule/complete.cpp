@@ -95,6 +95,7 @@ std::string loop_name(const Block& block, size_t i) {
 
 Stmt make_nest(const Block& block, const std::vector<Range>& ranges) {
   std::vector<VarRef> variables;
+  variables.reserve(ranges.size());
   for (size_t i = 0; i < ranges.size(); ++i) variables.push_back(Var::make(loop_name(block, i)));
   Stmt nest = with_fields(block, [&](Block::Fields& f) {
     for (size_t i = 0; i < ranges.size(); ++i) {

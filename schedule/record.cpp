@@ -87,6 +87,7 @@ class Line {
   }
   std::vector<LoopRef> loops() const {
     std::vector<LoopRef> found;
+    found.reserve(size());
     for (size_t i = 0; i < size(); ++i) found.push_back(loop(i));
     return found;
   }

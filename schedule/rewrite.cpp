@@ -36,7 +36,8 @@ bool descend(const Stmt& s, const std::function<bool(const Stmt&)>& wanted, Path
       break;
     case StmtKind::Seq:
       for (const Stmt& child : s.as<Seq>()->stmts) {
-        if ((found = into(child))) break;
+        found = into(child);
+        if (found) break;
       }
       break;
     case StmtKind::Store:

@@ -42,6 +42,7 @@ std::vector<CacheLevel> caches_from_sysfs() {
   }
   std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
   std::vector<CacheLevel> result;
+  result.reserve(found.size());
   for (auto& [number, level] : found) result.push_back(level);
   return result;
 }

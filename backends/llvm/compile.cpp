@@ -61,8 +61,8 @@ struct Compilation {
     try {
       return generator.generate(*module, output);
     } catch (...) {
-      module.release();
-      context.release();
+      static_cast<void>(module.release());
+      static_cast<void>(context.release());
       throw;
     }
   }

@@ -54,6 +54,7 @@ void FunctionEmitter::emit_parallel(const For* loop) {
     values.push_back(found->second);
   }
   std::vector<llvm::Type*> types;
+  types.reserve(values.size());
   for (llvm::Value* value : values) types.push_back(value->getType());
   auto* closure_type = llvm::StructType::get(context, types);
 
@@ -62,6 +63,7 @@ void FunctionEmitter::emit_parallel(const For* loop) {
                            {pointer, i64_type, i64_type, i32_type}, false);
   FunctionEmitter inner(kernel, body, true);
   std::vector<llvm::Value*> fields;
+  fields.reserve(values.size());
   for (size_t k = 0; k < values.size(); ++k)
     fields.push_back(inner.prologue.CreateLoad(
         types[k], inner.prologue.CreateStructGEP(closure_type, body->getArg(0), static_cast<unsigned>(k))));

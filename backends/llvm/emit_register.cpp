@@ -17,7 +17,9 @@ struct Piece {
 /// A scalar index under a vector mask applies to each of the access's lanes.
 std::vector<Piece> pieces_of(const KernelInfo& info, const BufferNode* buffer, const Expr& index, int access_lanes) {
   std::vector<Piece> pieces;
-  std::vector<std::int64_t> elements = *constant_lanes(index);
+  const auto constants = constant_lanes(index);
+  LATHE_CHECK(constants, "an index into registers is constant");
+  std::vector<std::int64_t> elements = *constants;
   if (elements.size() == 1) elements.resize(static_cast<size_t>(access_lanes), elements[0]);
   for (size_t lane = 0; lane < elements.size(); ++lane) {
     const int slot = info.slot_of(buffer, elements[lane]);

@@ -121,6 +121,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::BasicBlock *body = new_block("loop"), *exit = new_block("done");
   std::vector<llvm::Value*> initial;
+  initial.reserve(carried.size());
   for (int slot : carried) initial.push_back(slots_[slot]);
   if (counted)
     b.CreateBr(body);

@@ -208,8 +208,8 @@ std::vector<char> CodeGenerator::generate(llvm::Module& module, Output output) {
   try {
     passes->manager.run(module);
   } catch (...) {
-    to_assembly.release();
-    for (auto& [key, generator] : generators()) generator.release();
+    static_cast<void>(to_assembly.release());
+    for (auto& [key, generator] : generators()) static_cast<void>(generator.release());
     generators().clear();
     throw;
   }

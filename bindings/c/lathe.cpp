@@ -62,7 +62,8 @@ LatheResult guarded(F body) {
   }
 }
 
-void require(const void* pointer, const char* name) {
+template <class T>
+void require(const T* pointer, const char* name) {
   if (!pointer) throw InputError(Mistake::value, std::string(name) + " is null");
 }
 

@@ -166,12 +166,14 @@ void run(const std::string& path, const std::vector<std::string>& inputs, const 
   }
   const std::vector<std::int64_t> scalars = parse_scalars(func, scalar_texts);
   std::vector<Array> arrays;
+  arrays.reserve(buffers.size());
   size_t next = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {
     arrays.push_back(written[i] ? Array::zeros(buffers[i]->dtype, output_shape(func, buffers[i], scalars))
                                 : read_npy(inputs[next++]));
   }
   std::vector<TensorView> views;
+  views.reserve(arrays.size());
   for (Array& array : arrays) views.push_back(array.view());
   if (interpreted) {
     run_interpreted(func, views, scalars);

@@ -114,6 +114,7 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
 }  // namespace
 
 void bind_compute(nb::module_& module) {
+  // NOLINTNEXTLINE(bugprone-unused-raii): making it adds the class to the module.
   nb::class_<Reduction>(module, "Reduction", "What reduce gives: the whole body of a compute.");
   nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
       .def(

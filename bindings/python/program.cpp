@@ -45,6 +45,7 @@ class Arguments {
     }
     const std::vector<VarRef> expected = scalar_params(func);
     std::vector<std::string> known;
+    known.reserve(expected.size());
     for (const VarRef& scalar : expected) known.push_back(scalar->name);
     for (const auto& [name, value] : scalars) {
       const std::string given = nb::cast<std::string>(name);

@@ -63,12 +63,10 @@ std::vector<Loop> split_loop(PythonSchedule& s, const Loop& loop, nb::handle fac
   Schedule result = s.schedule;
   const std::int64_t* extent = as_int(result.node(rest).extent);
   std::int64_t product = 1;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!wanted[i]) continue;
-    if (*wanted[i] < 1) {
-      throw InputError(Mistake::value, fmt::format("split: factor {} is not at least 1", *wanted[i]));
-    }
-    product *= *wanted[i];
+  for (const std::optional<std::int64_t>& factor : wanted) {
+    if (!factor) continue;
+    if (*factor < 1) throw InputError(Mistake::value, fmt::format("split: factor {} is not at least 1", *factor));
+    product *= *factor;
   }
   if (open == 0) {
     if (!extent || product < *extent) {
@@ -78,18 +76,19 @@ std::vector<Loop> split_loop(PythonSchedule& s, const Loop& loop, nb::handle fac
     wanted[0] = std::nullopt;
   }
   std::vector<LoopRef> inner;
-  size_t from = wanted.size();
-  for (; from > 1 && wanted[from - 1]; --from) {
-    auto [outer, last] = split(result, rest, *wanted[from - 1]);
+  while (const auto factor = wanted.back()) {
+    auto [outer, last] = split(result, rest, *factor);
     rest = outer;
     inner.push_back(last);
+    wanted.pop_back();
   }
   // Factors outside of the open one: each says how many iterations its loop has.
   std::vector<LoopRef> outer_loops;
-  for (size_t i = 0; i + 1 < from; ++i) {
+  for (const std::optional<std::int64_t>& factor : wanted) {
+    if (!factor) break;
     extent = as_int(result.node(rest).extent);
     if (!extent) throw InputError(Mistake::value, "split: factors outside of None need a constant extent");
-    auto [outer, next] = split(result, rest, std::max<std::int64_t>(1, ceil_div(*extent, *wanted[i])));
+    auto [outer, next] = split(result, rest, std::max<std::int64_t>(1, ceil_div(*extent, *factor)));
     outer_loops.push_back(outer);
     rest = next;
   }
@@ -97,6 +96,7 @@ std::vector<Loop> split_loop(PythonSchedule& s, const Loop& loop, nb::handle fac
   outer_loops.insert(outer_loops.end(), inner.rbegin(), inner.rend());
   s.schedule = std::move(result);
   std::vector<Loop> loops;
+  loops.reserve(outer_loops.size());
   for (const LoopRef& made : outer_loops) loops.push_back(s.give(made));
   return loops;
 }

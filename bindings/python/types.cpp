@@ -72,10 +72,12 @@ nb::object subscript(const Tensor& tensor, nb::handle key) {
                                                    tensor.rank(), items.size()));
     }
     Indices indices;
+    indices.reserve(items.size());
     for (const nb::handle item : items) indices.push_back(to_expr(item, i64));
     return nb::cast(tensor.at(indices));
   }
   std::vector<ops::Subscript> subscripts;
+  subscripts.reserve(items.size());
   for (const nb::handle item : items) subscripts.push_back(to_subscript(item));
   return nb::cast(ops::getitem(tensor, subscripts));
 }

@@ -97,8 +97,8 @@ class IntervalQuery {
             if (y.min && *y.min >= 0 && y.max) return Interval::between(0, *y.max);
             return Interval::of(dtype);
           case BinaryOp::shr:
-            if (y.is_point() && *y.min >= 0 && *y.min < dtype.bits && *y.min < 62 && !unsigned_unknown(x, dtype))
-              return floor_div(x, Interval::point(std::int64_t{1} << *y.min));
+            if (const auto by = y.as_point(); by && *by >= 0 && *by < dtype.bits && *by < 62 && !unsigned_unknown(x, dtype))
+              return floor_div(x, Interval::point(std::int64_t{1} << *by));
             return Interval::of(dtype);
           case BinaryOp::logical_and:
           case BinaryOp::logical_or:

@@ -36,7 +36,8 @@ Interval aligned(Interval i, Wide multiple_of, Wide remainder) {
   if (multiple_of == 1) {
     i.multiple_of = 1;
     i.remainder = 0;
-    return i.is_point() ? Interval::point(*i.min) : i;
+    const auto value = i.as_point();
+    return value ? Interval::point(*value) : i;
   }
   if (multiple_of < 0) multiple_of = -multiple_of;
   if (multiple_of > limit) multiple_of = 1;
@@ -50,8 +51,8 @@ Interval aligned(Interval i, Wide multiple_of, Wide remainder) {
     if (i.min) i.min = clamp(Wide(*i.min) + modulo(Wide(i.remainder) - *i.min, i.multiple_of));
     if (i.max) i.max = clamp(Wide(*i.max) - modulo(Wide(*i.max) - i.remainder, i.multiple_of));
   }
-  if (i.is_point()) return Interval::point(*i.min);
-  return i;
+  const auto value = i.as_point();
+  return value ? Interval::point(*value) : i;
 }
 
 std::int64_t greatest_divisor(std::int64_t a, std::int64_t b) {
@@ -88,10 +89,11 @@ Interval operator-(const Interval& a, const Interval& b) {
 }
 
 Interval operator*(const Interval& a, const Interval& b) {
-  if (b.is_point() && !a.is_point()) return b * a;
+  const auto point = a.as_point();
+  if (b.as_point() && !point) return b * a;
   Interval r;
-  if (a.is_point()) {
-    std::int64_t k = *a.min;
+  if (point) {
+    const std::int64_t k = *point;
     if (k == 0) return Interval::point(0);
     const auto& low = k > 0 ? b.min : b.max;
     const auto& high = k > 0 ? b.max : b.min;
@@ -99,7 +101,7 @@ Interval operator*(const Interval& a, const Interval& b) {
     if (high) r.max = clamp(Wide(*high) * k);
     return aligned(r, Wide(b.multiple_of) * k, Wide(b.remainder) * k);
   }
-  if (a.is_bounded() && b.is_bounded()) {
+  if (a.min && a.max && b.min && b.max) {
     Wide ends[] = {Wide(*a.min) * *b.min, Wide(*a.min) * *b.max, Wide(*a.max) * *b.min, Wide(*a.max) * *b.max};
     r.min = clamp(*std::min_element(ends, ends + 4));
     r.max = clamp(*std::max_element(ends, ends + 4));
@@ -115,8 +117,8 @@ Interval operator*(const Interval& a, const Interval& b) {
 
 Interval floor_div(const Interval& a, const Interval& b) {
   Interval r;
-  if (b.is_point()) {
-    std::int64_t k = *b.min;
+  if (const auto point = b.as_point()) {
+    const std::int64_t k = *point;
     if (k == 0) return Interval::point(0);
     const auto& low = k > 0 ? a.min : a.max;
     const auto& high = k > 0 ? a.max : a.min;
@@ -133,10 +135,11 @@ Interval floor_div(const Interval& a, const Interval& b) {
   if (b.min && *b.min >= 0) {  // x // 0 is 0
     if (a.min) r.min = std::min<std::int64_t>(*a.min, 0);
     if (a.max) r.max = std::max<std::int64_t>(*a.max, 0);
-  } else if (a.is_bounded()) {
-    auto most = std::max(clamp(-Wide(*a.min)), std::max(clamp(*a.max), std::max(clamp(*a.min), clamp(-Wide(*a.max)))));
-    if (!clamp(-Wide(*a.min)) || !clamp(*a.max)) return r;
-    r.min = -*most;
+  } else if (a.min && a.max) {
+    const auto below = clamp(-Wide(*a.min)), above = clamp(*a.max);
+    if (!below || !above) return r;
+    const std::int64_t most = std::max({*below, *above, -*below, -*above});
+    r.min = -most;
     r.max = most;
   }
   return r;
@@ -144,14 +147,13 @@ Interval floor_div(const Interval& a, const Interval& b) {
 
 Interval floor_mod(const Interval& a, const Interval& b) {
   Interval r;
-  if (b.is_point()) {
-    std::int64_t k = *b.min;
+  if (const auto point = b.as_point()) {
+    const std::int64_t k = *point;
     if (k == 0) return Interval::point(0);
     if (k > 0) {
-      bool fits = a.is_bounded() && *a.min >= -limit && k <= limit;
-      if (fits && floor_quotient(*a.min, k) == floor_quotient(*a.max, k)) {
-        std::int64_t base = floor_quotient(*a.min, k) * k;
-        return a - Interval::point(base);
+      if (a.min && a.max && *a.min >= -limit && k <= limit) {
+        const std::int64_t quotient = floor_quotient(*a.min, k);
+        if (quotient == floor_quotient(*a.max, k)) return a - Interval::point(quotient * k);
       }
       r.min = 0;
       r.max = k - 1;
@@ -164,10 +166,10 @@ Interval floor_mod(const Interval& a, const Interval& b) {
   if (b.min && *b.min >= 0) {
     r.min = 0;
     if (b.max) r.max = std::max<std::int64_t>(*b.max - 1, 0);
-    if (a.min && a.max && *a.min >= 0 && (!r.max || *a.max < *r.max)) r.max = *a.max;
+    if (a.min && a.max && *a.min >= 0 && (!r.max || *a.max < *r.max)) r.max = a.max;
     return r;
   }
-  if (b.is_bounded()) {
+  if (b.min && b.max) {
     r.min = std::min<std::int64_t>(*b.min + 1, 0);
     r.max = std::max<std::int64_t>(*b.max - 1, 0);
   }
@@ -177,15 +179,17 @@ Interval floor_mod(const Interval& a, const Interval& b) {
 Interval min(const Interval& a, const Interval& b) {
   Interval r = unite(a, b);
   r.min = a.min && b.min ? std::optional(std::min(*a.min, *b.min)) : std::nullopt;
-  r.max = a.max && b.max ? std::min(*a.max, *b.max) : a.max ? *a.max : b.max;
-  return r.is_point() ? Interval::point(*r.min) : r;
+  r.max = a.max && b.max ? std::optional(std::min(*a.max, *b.max)) : a.max ? a.max : b.max;
+  const auto value = r.as_point();
+  return value ? Interval::point(*value) : r;
 }
 
 Interval max(const Interval& a, const Interval& b) {
   Interval r = unite(a, b);
   r.max = a.max && b.max ? std::optional(std::max(*a.max, *b.max)) : std::nullopt;
-  r.min = a.min && b.min ? std::max(*a.min, *b.min) : a.min ? *a.min : b.min;
-  return r.is_point() ? Interval::point(*r.min) : r;
+  r.min = a.min && b.min ? std::optional(std::max(*a.min, *b.min)) : a.min ? a.min : b.min;
+  const auto value = r.as_point();
+  return value ? Interval::point(*value) : r;
 }
 
 Interval unite(const Interval& a, const Interval& b) {

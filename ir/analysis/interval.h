@@ -20,7 +20,8 @@ struct Interval {
   static Interval everything() { return {}; }
   /// All values of an integer or bool type.
   static Interval of(DType dtype);
-  bool is_point() const { return min && max && *min == *max; }
+  /// The one value, if there is one only.
+  std::optional<std::int64_t> as_point() const { return min == max ? min : std::nullopt; }
   bool is_bounded() const { return min && max; }
   bool contains(std::int64_t value) const;
 };

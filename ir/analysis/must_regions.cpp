@@ -67,7 +67,8 @@ class MustCollector : public AccessWalk {
         return v && bounds_.bound_since(outer_, v) && bounds_.value(v);
       });
       if (bound == a.terms.end()) return a;
-      AffineTerm t = *bound;
+      // A copy: taking it out of the sum moves the others.
+      const AffineTerm t = *bound;  // NOLINT(performance-unnecessary-copy-initialization)
       if (!add_term(a, t.atom, -t.coefficient) ||
           !add_scaled(a, to_affine(*bounds_.value(t.atom.as<Var>())), t.coefficient))
         return std::nullopt;

@@ -264,7 +264,7 @@ Truth decide_equal(const Bounds& bounds, const Affine& left, const Affine& right
   if (d.is_constant()) return d.constant == 0 ? Truth::yes : Truth::no;
   Interval known = bounds.interval(d);
   if (!known.contains(0)) return Truth::no;
-  if (known.is_point()) return Truth::yes;
+  if (known.as_point()) return Truth::yes;
   // A common divisor of the coefficients that does not divide the constant leaves no solution.
   std::int64_t g = 0;
   for (const AffineTerm& t : d.terms) g = t.coefficient == INT64_MIN ? 1 : std::gcd(g, t.coefficient);

@@ -169,22 +169,23 @@ std::optional<Affine> Relaxation::atom_end(const Expr& atom, int lanes, bool gre
   }
   Interval positive = bounds_.interval(divisor);
   if (!positive.min || *positive.min < 1) return known;
+  const std::optional<std::int64_t> constant = positive.as_point();
   if (b->op == BinaryOp::floor_div) {
     auto bound = end(to_affine(b->a), greatest);
     if (!bound) return known;
-    if (positive.is_point()) return divide(bounds_, *bound, *positive.min, quick_effort);
+    if (constant) return divide(bounds_, *bound, *constant, quick_effort);
     return Affine::atom(Binary::make(BinaryOp::floor_div, to_expr(*bound), divisor));
   }
   if (b->op == BinaryOp::floor_mod) {
     // Within one block of the divisor the remainder grows with the dividend.
     auto low = end(to_affine(b->a), false), high = end(to_affine(b->a), true);
-    if (low && high && positive.is_point()) {
-      Affine first = divide(bounds_, *low, *positive.min, quick_effort),
-             last = divide(bounds_, *high, *positive.min, quick_effort);
-      if (equal(first, last)) return remainder(bounds_, greatest ? *high : *low, *positive.min, quick_effort);
+    if (low && high && constant) {
+      Affine first = divide(bounds_, *low, *constant, quick_effort),
+             last = divide(bounds_, *high, *constant, quick_effort);
+      if (equal(first, last)) return remainder(bounds_, greatest ? *high : *low, *constant, quick_effort);
     }
     if (!greatest) return Affine::of(0);
-    if (positive.is_point()) return known ? known : Affine::of(*positive.min - 1);
+    if (constant) return known ? known : Affine::of(*constant - 1);
     Affine last = to_affine(divisor);
     last.constant -= 1;
     return last;

@@ -135,9 +135,10 @@ Expr ExprSimplifier::logic(const Expr& e, const Binary* b) {
     for (const Expr& part : parts) forms.push_back(less_form(part));
   for (size_t i = 0; i < forms.size(); ++i)
     for (size_t j = 0; j < forms.size(); ++j) {
-      if (i == j || !forms[i] || !forms[j] || forms[i]->terms.size() != forms[j]->terms.size()) continue;
-      Affine gap = *forms[j];
-      if (!add_scaled(gap, *forms[i], -1) || !gap.is_constant() || gap.constant < 0) continue;
+      const std::optional<Affine>&a = forms[i], &b = forms[j];
+      if (i == j || !a || !b || a->terms.size() != b->terms.size()) continue;
+      Affine gap = *b;
+      if (!add_scaled(gap, *a, -1) || !gap.is_constant() || gap.constant < 0) continue;
       size_t implied = conjunction ? j : i;  // part i says more than part j
       forms[implied].reset();
       parts[implied] = nullptr;

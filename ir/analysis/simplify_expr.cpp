@@ -42,8 +42,8 @@ Affine ExprSimplifier::simplify_affine(const Expr& e) {
 Affine ExprSimplifier::leaf(const Expr& e) {
   if (auto* v = e.as<Var>()) {
     const Bounds::Entry* known = bounds_.find(v);
-    if (known && known->interval.is_point()) return Affine::of(*known->interval.min);
-    return Affine::atom(e);
+    const auto value = known ? known->interval.as_point() : std::nullopt;
+    return value ? Affine::of(*value) : Affine::atom(e);
   }
   if (auto* b = e.as<Binary>()) return leaf_binary(e, b);
   Expr simple = simplify_new(e);
@@ -94,8 +94,7 @@ Affine ExprSimplifier::leaf_binary(const Expr& e, const Binary* b) {
       }
       result.lanes = e->dtype.lanes;
       if (result.terms.size() == 1) {
-        Interval known = bounds_.interval(result);
-        if (known.is_point()) return Affine::of(*known.min, result.lanes);
+        if (const auto value = bounds_.interval(result).as_point()) return Affine::of(*value, result.lanes);
       }
       return result;
     }
@@ -132,7 +131,8 @@ Expr ExprSimplifier::simplify_new(const Expr& e) {
       return e;
     case ExprKind::Var: {
       const Bounds::Entry* known = e->dtype.is_float() ? nullptr : bounds_.find(e.as<Var>());
-      return known && known->interval.is_point() ? IntImm::make(e->dtype, *known->interval.min) : e;
+      const auto value = known ? known->interval.as_point() : std::nullopt;
+      return value ? IntImm::make(e->dtype, *value) : e;
     }
     case ExprKind::Unary:
       return unary(e, e.as<Unary>());
@@ -341,7 +341,7 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
     if (integers) {
       // The middle step changes nothing when it keeps every value, or when it is at least as wide as the last.
       Interval values = bounds_.interval(inner->value), fits = Interval::of(middle.element());
-      bool keeps = middle.bits < 64 ? values.min && values.max && *values.min >= *fits.min && *values.max <= *fits.max
+      bool keeps = middle.bits < 64 ? values.min && values.max && fits.contains(*values.min) && fits.contains(*values.max)
                                     : from.bits < 64 && (middle.is_signed() || !from.is_signed());
       if (keeps || middle.bits >= to.bits) return from == to ? inner->value : Cast::make(to, inner->value);
     }

@@ -166,7 +166,7 @@ class StmtSimplifier {
   /// A reduction keeps the canonical form of its update, which its reducer's other users match.
   Stmt simplify_update(const Block& block, const Stmt& body) {
     auto parts = match_update(block);
-    if (!parts) return body;
+    if (!parts || !block.f.reducer) return body;
     bool changed = false;
     auto update = [&](Expr& e) {
       Expr simple = expr(e);

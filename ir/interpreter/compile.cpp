@@ -53,13 +53,13 @@ class StatementCompiler {
   BufferCode declare(const Buffer& buffer) {
     BufferCode code;
     code.buffer = buffer;
-    if (buffer->view_of) {
-      if (!exprs_.knows(buffer->view_of->buffer)) {
-        throw Trap(fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name,
-                               buffer->view_of->buffer->name));
+    if (const auto& view = buffer->view_of) {
+      if (!exprs_.knows(view->buffer)) {
+        throw Trap(
+            fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name, view->buffer->name));
       }
-      code.view_parent = exprs_.array_of(buffer->view_of->buffer);
-      for (const Range& range : buffer->view_of->ranges) code.view_mins.push_back(exprs_.compile(range.min));
+      code.view_parent = exprs_.array_of(view->buffer);
+      for (const Range& range : view->ranges) code.view_mins.push_back(exprs_.compile(range.min));
     }
     code.array = exprs_.array_of(buffer);
     for (const Expr& extent : buffer->shape) code.shape.push_back(exprs_.compile(extent));
@@ -201,6 +201,7 @@ class StatementCompiler {
     }
 
     std::vector<int> bindings;
+    bindings.reserve(f.bindings.size());
     for (const Expr& binding : f.bindings) bindings.push_back(exprs_.compile(binding));
     if (f.predicate) code.predicate = exprs_.compile(f.predicate);
     out.code = exprs_.finish();

@@ -113,6 +113,7 @@ AccessCode ExprCompiler::access(const Buffer& buffer, const std::vector<Expr>& i
 int ExprCompiler::call(const Expr& e, const Call* node) {
   Instruction instruction;
   std::vector<Operand> args;
+  args.reserve(node->args.size());
   for (const Expr& arg : node->args) args.push_back(operand(arg));
   const DType from = node->args.empty() ? node->dtype.element() : node->args[0]->dtype.element();
   if (node->call_kind == CallKind::extern_scalar) {

@@ -79,8 +79,9 @@ class Finder : public Visitor {
   void touch_whole(Buffer buffer) {
     while (true) {
       if (auto found = found_.find(buffer.get()); found != found_.end()) found->second.whole = true;
-      if (!buffer->view_of) return;
-      buffer = buffer->view_of->buffer;
+      const auto& view = buffer->view_of;
+      if (!view) return;
+      buffer = view->buffer;
     }
   }
 
@@ -126,7 +127,7 @@ class Finder : public Visitor {
   }
 
   void record(const Buffer& buffer, const std::vector<Expr>& indices, bool writes, bool reads, bool masked) {
-    if (buffer->view_of) touch_whole(buffer->view_of->buffer);
+    if (const auto& view = buffer->view_of) touch_whole(view->buffer);
     auto found = found_.find(buffer.get());
     if (found == found_.end()) return;
     BufferUse access{writes, reads, masked || whiles_ > 0, order_++, {}, {}, {}, loops_, nodes_, {}, {}, {}};

@@ -13,8 +13,7 @@ struct Place {
 };
 
 /// Indices into a view as indices into what it views: dimensions of extent 1 that the view dropped are put back.
-std::vector<Expr> through_view(const Buffer& view, const std::vector<Expr>& indices) {
-  const Region& region = *view->view_of;
+std::vector<Expr> through_view(const Buffer& view, const Region& region, const std::vector<Expr>& indices) {
   std::vector<Expr> result;
   size_t next = 0;
   size_t dropped = region.ranges.size() - view->rank();
@@ -55,9 +54,9 @@ class Flattener : public Mutator {
 
  private:
   Place flatten(Buffer buffer, std::vector<Expr> indices) {
-    while (buffer->view_of) {
-      indices = through_view(buffer, indices);
-      buffer = buffer->view_of->buffer;
+    while (const auto& region = buffer->view_of) {
+      indices = through_view(buffer, *region, indices);
+      buffer = region->buffer;
     }
     LATHE_CHECK(indices.size() == buffer->rank(), buffer->name);
     auto found = strides_.find(buffer.get());

@@ -197,7 +197,7 @@ class Partitioner : public Mutator {
         past.constant += cut.divisor;
         Expr bound = floor_div(to_expr(past), cut.divisor);
         high = high ? min(high, bound) : bound;
-      } else {
+      } else if (cut.low_numerator) {
         // variable * c + rest >= 0 from ceil(-rest / c) on.
         Affine negated = Affine::of(cut.divisor - 1);
         if (!add_scaled(negated, *cut.low_numerator, -1)) return nullptr;

@@ -122,10 +122,11 @@ class Replacer : public Mutator {
  protected:
   Buffer mutate_buffer(const Buffer& buffer) override {
     if (auto found = planned_.find(buffer.get()); found != planned_.end()) return found->second;
-    if (!buffer->view_of) return buffer;
+    const auto& view = buffer->view_of;
+    if (!view) return buffer;
     auto [place, is_new] = views_.try_emplace(buffer.get(), buffer);
     if (is_new) {
-      Region region = *buffer->view_of;
+      Region region = *view;
       Buffer viewed = mutate_buffer(region.buffer);
       if (viewed != region.buffer) {
         region.buffer = viewed;

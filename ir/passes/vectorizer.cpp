@@ -150,13 +150,14 @@ class Vectorizer : public Mutator {
   Stmt mutate_While(const Stmt& s, const While*) override { return lane_by_lane(s); }
 
   Stmt mutate_Eval(const Stmt& s, const Eval* node) override {
+    Expr value;
     try {
-      Expr value = mutate(node->value);
-      if (value == node->value && !mask_) return lane_by_lane(s);
-      if (is_wide(value) && !mask_) return Eval::make(std::move(value));
+      value = mutate(node->value);
     } catch (NoVectorForm) {
+      return lane_by_lane(s);
     }
-    return lane_by_lane(s);
+    if (mask_ || value == node->value || !is_wide(value)) return lane_by_lane(s);
+    return Eval::make(std::move(value));
   }
 
   Stmt mutate_Assert(const Stmt& s, const Assert* node) override {

@@ -98,8 +98,10 @@ Func Parser::func() {
   Stage stage = Stage::begin;
   if (accept("stage")) {
     const Token word = peek();
-    if (word.kind != TokenKind::word || !parse_stage(word.text)) fail_unknown(word, "a stage", stage_names());
-    stage = *parse_stage(take().text);
+    const std::optional<Stage> named = word.kind == TokenKind::word ? parse_stage(word.text) : std::nullopt;
+    if (!named) fail_unknown(word, "a stage", stage_names());
+    take();
+    stage = *named;
   }
   std::vector<Fact> facts;
   Annotations attrs;

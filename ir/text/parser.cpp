@@ -113,9 +113,9 @@ DType Parser::type() {
   return *dtype;
 }
 
-void Parser::declare(const Token& token, Name name) {
+void Parser::declare(const Token& token, const Name& name) {
   std::string text = name_text(token);
-  if (!names_.try_emplace(text, std::move(name)).second) {
+  if (!names_.try_emplace(text, name).second) {
     source_.fail(token.offset, fmt::format("expected a new name, found '{}', which is declared already", text));
   }
   scope_.push_back(std::move(text));

@@ -53,7 +53,7 @@ class Parser {
   std::string string(const std::string& expected);
   std::int64_t integer(const std::string& expected, std::int64_t min, std::int64_t max);
   DType type();
-  void declare(const Token& token, Name name);
+  void declare(const Token& token, const Name& name);
   VarRef declare_variable(const Token& token, DType dtype);
   VarRef variable(const Token& token) const;
   Buffer buffer(const Token& token) const;

@@ -20,7 +20,7 @@ class BufferCollector : public Visitor {
   }
   void use(const Buffer& buffer) {
     if (!used_set_.insert(buffer.get()).second) return;
-    if (buffer->view_of) use(buffer->view_of->buffer);
+    if (const auto& view = buffer->view_of) use(view->buffer);
     used.push_back(buffer);
   }
   std::vector<Buffer> used;

@@ -26,7 +26,7 @@ void Printer::newline() {
   if (note_due_) write("  # <- " + note_);
   note_due_ = false;
   out_ += '\n';
-  out_.append(static_cast<size_t>(2 * depth_), ' ');
+  out_.append(2 * static_cast<size_t>(depth_), ' ');
 }
 
 void Printer::annotations(const Annotations& annotations) {
@@ -99,9 +99,9 @@ void Printer::declaration(const Buffer& buffer) {
   }
   if (buffer->space != space::global) write(" @" + quote_name(buffer->space));
   if (buffer->alignment) write(fmt::format(" align {}", buffer->alignment));
-  if (buffer->view_of) {
+  if (const auto& view = buffer->view_of) {
     write(" view_of ");
-    region(*buffer->view_of);
+    region(*view);
   }
 }
 

@@ -122,7 +122,7 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
 
 }  // namespace
 
-Tensor compute(Shape shape, const std::function<Expr(const Indices&)>& f, std::string name) {
+Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f, std::string name) {
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
@@ -130,7 +130,8 @@ Tensor compute(Shape shape, const std::function<Expr(const Indices&)>& f, std::s
   return finish(shape, std::move(name), std::move(node), listener).front();
 }
 
-std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(const Indices&)>& f, std::string name) {
+std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduction(const Indices&)>& f,
+                                  std::string name) {
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
@@ -158,8 +159,8 @@ std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(con
   return finish(shape, std::move(name), std::move(node), listener);
 }
 
-Tensor compute(Shape shape, const std::function<Reduction(const Indices&)>& f, std::string name) {
-  std::vector<Tensor> outputs = compute_tuple(std::move(shape), f, name);
+Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)>& f, const std::string& name) {
+  const std::vector<Tensor> outputs = compute_tuple(shape, f, name);
   if (outputs.size() != 1) {
     fail_value(name, fmt::format("the reduction gives {} tensors; use compute_tuple", outputs.size()));
   }

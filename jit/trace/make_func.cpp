@@ -82,8 +82,10 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
                std::unordered_set<const BufferNode*>& read) {
   ReplaceBuffers replace(map);
   std::vector<Expr> values;
+  values.reserve(node.values.size());
   for (const Expr& value : node.values) values.push_back(replace.mutate(value));
   std::vector<ReductionOutput> outputs;
+  outputs.reserve(node.buffers.size());
   for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), node.indices});
 
   std::vector<Stmt> body;

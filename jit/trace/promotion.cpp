@@ -71,13 +71,13 @@ DType result_type(std::string_view name, std::span<const Tensor> operands, unsig
     }
     common = next;
   }
-  const bool all_weak = !common;
+  const std::optional<DType> strong = common;
   for (const Tensor& tensor : operands) {
     if (!tensor.is_weak()) continue;
-    if (all_weak) {
+    if (!strong) {
       common = common && kind_of(*common) > kind_of(tensor.dtype()) ? *common : tensor.dtype();
-    } else if (gives_way(kind_of(tensor.dtype()), kind_of(*common))) {
-      check_range(name, tensor, *common);
+    } else if (gives_way(kind_of(tensor.dtype()), kind_of(*strong))) {
+      check_range(name, tensor, *strong);
     } else {
       fail_type(name, fmt::format("dtypes do not mix: given {}; expected scalars of the arrays' kind, or an int with "
                                   "floats",

@@ -66,7 +66,7 @@ struct Reduction {
 ///   compute({m, n}, [&](const Indices& i) { return a.at({i[0], i[1]}) + b.at({i[1]}); })
 /// `name` names the Block and appears in listings and errors; "softmax.max" is a step of softmax, which listings leave
 /// out.
-Tensor compute(Shape shape, const std::function<Expr(const Indices&)>& f, std::string name = "compute");
+Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f, std::string name = "compute");
 
 /// Used as a compute's body: folds f over the box of `extents`.
 ///   compute({m, n}, [&](const Indices& i) {
@@ -75,8 +75,9 @@ Reduction reduce(const Reducer& reducer, const Shape& extents, const std::functi
 /// Several values folded at once: one term, and one resulting tensor, for each value of the reducer.
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
                        const std::function<std::vector<Expr>(const Indices&)>& f);
-Tensor compute(Shape shape, const std::function<Reduction(const Indices&)>& f, std::string name = "reduce");
-std::vector<Tensor> compute_tuple(Shape shape, const std::function<Reduction(const Indices&)>& f,
+Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)>& f,
+               const std::string& name = "reduce");
+std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduction(const Indices&)>& f,
                                   std::string name = "reduce");
 
 /// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes

@@ -15,8 +15,9 @@ constexpr double body_penalty = 0.02;
 bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
   bool contiguous = false;
   for (const Access& access : accesses) {
-    if (!access.strides[iter] || (*access.strides[iter] != 0 && *access.strides[iter] != 1)) return false;
-    contiguous |= *access.strides[iter] == 1;
+    const std::optional<std::int64_t>& stride = access.strides[iter];
+    if (stride != 0 && stride != 1) return false;
+    contiguous |= stride == 1;
   }
   return contiguous;
 }

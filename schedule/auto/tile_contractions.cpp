@@ -32,7 +32,7 @@ constexpr RegisterTile dot_tile_wide{4, 4}, dot_tile_narrow{4, 2};
 constexpr double costly_epilogue = 8;
 /// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it
 /// lies so far apart (rows times the distance between them, in bytes) that pages and cache sets run short.
-constexpr std::int64_t packing_reuse = 12, packing_footprint = 512 * 1024;
+constexpr std::int64_t packing_reuse = 12, packing_footprint = std::int64_t{512} << 10;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
@@ -95,9 +95,9 @@ class Tiler {
     lanes_ = vector_lanes(reduction, context_.device);
     if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
     if (shape_.vector_space) {
-      along_space();
-    } else {
-      along_reduction();
+      along_space(*shape_.vector_space);
+    } else if (shape_.vector_reduce) {
+      along_reduction(*shape_.vector_reduce);
     }
     context_.scheduled.insert(block_.name);
     context_.scheduled.insert(reader_.name);
@@ -221,11 +221,9 @@ class Tiler {
   }
 
   /// The operand that the vectors walk while the rows of a tile stand still in it.
-  std::optional<Access> vector_operand() const {
-    if (!shape_.rows) return std::nullopt;
+  std::optional<Access> vector_operand(size_t rows, size_t vectors) const {
     for (Access& access : block_accesses(schedule_.node(block_))) {
-      if (!access.store && !access.masked && access.strides[*shape_.vector_space] == 1 &&
-          access.strides[*shape_.rows] == 0)
+      if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0)
         return std::move(access);
     }
     return std::nullopt;
@@ -236,7 +234,7 @@ class Tiler {
   std::vector<size_t> sharing(const Access& operand) const {
     std::vector<size_t> found;
     for (const size_t i : shape_.space) {
-      if (i != *shape_.rows && i != *shape_.vector_space && operand.strides[i] == 0) found.push_back(i);
+      if (i != shape_.rows && i != shape_.vector_space && operand.strides[i] == 0) found.push_back(i);
     }
     return found;
   }
@@ -246,17 +244,18 @@ class Tiler {
     const Block& reduction = schedule_.node(block_);
     std::int64_t distance = 0, steps = 1;
     for (const size_t i : shape_.reduce) {
-      if (!operand.strides[i]) return false;
-      distance = std::max(distance, *operand.strides[i]);
+      const auto& stride = operand.strides[i];
+      if (!stride) return false;
+      distance = std::max(distance, *stride);
       steps *= extent_estimate(reduction.f.iters[i].domain.extent);
     }
     return steps * distance * operand.buffer->dtype.bytes() >= packing_footprint;
   }
 
   /// Copies the operand's panel where the loop over panels has just moved on.
-  void pack(const std::string& operand) {
+  void pack(const std::string& operand, const LoopRef& panels) {
     const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
-    compute_at(schedule_, copy, *panel_loop_);
+    compute_at(schedule_, copy, panels);
     const std::vector<LoopRef> loops = own_loops(schedule_, copy);
     vectorize_columns(loops.back());
     context_.scheduled.insert(copy.name);
@@ -270,19 +269,19 @@ class Tiler {
     if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
   }
 
-  void along_space() {
+  void along_space(size_t vectors) {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
-    const auto columns = constant_extent(reduction, *shape_.vector_space);
+    const auto columns = constant_extent(reduction, vectors);
     while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
     const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
-    const std::optional<Access> operand = vector_operand();
+    const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
     // A panel that many tiles read is worth a copy.
     const bool packed = far && rows && *rows / tile.rows >= packing_reuse;
     const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
-    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, shape_.vector_space, inside);
-    if (packed && panel_loop_) pack(operand->buffer->name);
+    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
+    if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);
 
     std::vector<LoopRef> order;
     for (const size_t i : shape_.reduce) {
@@ -290,7 +289,7 @@ class Tiler {
     }
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
-    const std::optional<LoopRef> column = own_loop(*shape_.vector_space);
+    const std::optional<LoopRef> column = own_loop(vectors);
     if (row) order.push_back(*row);
     if (column) order.push_back(*column);
     reorder(schedule_, order);
@@ -326,7 +325,7 @@ class Tiler {
     }
   }
 
-  void along_reduction() {
+  void along_reduction(size_t vectors) {
     const Block& reduction = schedule_.node(block_);
     const RegisterTile tile = context_.device.vector_registers >= 32 ? dot_tile_wide : dot_tile_narrow;
     const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
@@ -338,7 +337,7 @@ class Tiler {
                        column_tile = fit(columns, rows ? tile.vectors : 2 * tile.vectors);
     std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
     panel = (panel + column_tile - 1) / column_tile * column_tile;
-    const auto reduce_extent = constant_extent(reduction, *shape_.vector_reduce);
+    const auto reduce_extent = constant_extent(reduction, vectors);
     while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
     tile_reader(row_tile, panel, rows, columns);
 
@@ -351,10 +350,12 @@ class Tiler {
       column = inner;
     }
     for (const size_t i : shape_.reduce) {
-      if (i == *shape_.vector_reduce) continue;
+      if (i == vectors) continue;
       if (const auto loop = own_loop(i)) order.push_back(*loop);
     }
-    const auto [steps, lane] = split(schedule_, *own_loop(*shape_.vector_reduce), lanes_);
+    const std::optional<LoopRef> vector_loop = own_loop(vectors);
+    LATHE_CHECK(vector_loop, "an iter that walks memory has a loop");
+    const auto [steps, lane] = split(schedule_, *vector_loop, lanes_);
     order.push_back(steps);
     if (row) order.push_back(*row);
     if (column) order.push_back(*column);

@@ -27,8 +27,8 @@ constexpr double costly_body = 8;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
 
-bool folds(const Block& block) {
-  const auto op = simple_op(*block.f.reducer);
+bool folds(const Reducer& reducer) {
+  const auto op = simple_op(reducer);
   if (!op) return false;
   switch (*op) {
     case BinaryOp::add:
@@ -78,7 +78,7 @@ void vectorize_reductions(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || !folds(block)) continue;
+    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || !folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape || !shape->vector_reduce) continue;
     const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *shape->vector_reduce);

@@ -138,6 +138,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   if (!any_reader) refuse(schedule, application, 3, readers, path.back(), "is read by nothing under it");
 
   std::vector<Range> ranges;
+  ranges.reserve(producer.f.iters.size());
   for (const Iter& iter : producer.f.iters) ranges.push_back(iter.domain);
   const Bounds around_loop = bounds_at(schedule.func(), loop_path);
   Bounds bounds = around_loop;

@@ -350,7 +350,7 @@ class Inliner {
     Stmt rest;
     const std::vector<Stmt> lets = merge_lets(head_lets(consumer, parts, &rest), found, replacer);
     Stmt body;
-    if (parts) {
+    if (parts && consumer.f.reducer) {
       std::vector<Expr> terms;
       for (const Expr& term : parts->terms) terms.push_back(replacer.mutate(term));
       body = make_update(*consumer.f.reducer, parts->outputs, terms, lets);

@@ -111,7 +111,7 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
              fmt::format("binds {} otherwise", node.f.iters[i].variable->name));
   }
   const std::int64_t* domain = own ? as_int(node.f.iters[*own].domain.extent) : nullptr;
-  if (!domain || *domain % n != 0 || !is_int(node.f.iters[*own].domain.min, 0) || fold.output.indices.empty() ||
+  if (!own || !domain || *domain % n != 0 || !is_int(node.f.iters[*own].domain.min, 0) || fold.output.indices.empty() ||
       fold.output.indices.back() != Expr(node.f.iters[*own].variable)) {
     refuse(schedule, application, 6, neighbours, at, "is not so");
   }
@@ -128,6 +128,7 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
   std::vector<Expr> vectors;
   for (std::int64_t c = 0; c < n; ++c) {
     std::vector<Expr> indices;
+    indices.reserve(fold.term->indices.size());
     for (const Expr& e : fold.term->indices) indices.push_back(substitute(e, {{old.variable.get(), start + c}}));
     vectors.push_back(combined_vector(fold, std::move(indices), lanes));
   }

@@ -48,7 +48,7 @@ LaneFold match_lane_fold(const Schedule& schedule, const std::string& applicatio
   }
   const For* loop = path[path.size() - 2].as<For>();
   const std::int64_t* count = reduce ? as_int(node.f.iters[*reduce].domain.extent) : nullptr;
-  if (!count || !loop || node.f.bindings[*reduce] != Expr(loop->variable) || !is_int(loop->min, 0) ||
+  if (!reduce || !count || !loop || node.f.bindings[*reduce] != Expr(loop->variable) || !is_int(loop->min, 0) ||
       !is_int(loop->extent, *count) || !is_int(node.f.iters[*reduce].domain.min, 0)) {
     refuse(schedule, application, 2, single, at, "is not so");
   }

@@ -32,6 +32,7 @@ Stmt rewrite_known(const Stmt& s, Bounds& bounds, const std::function<Stmt(const
   }
   if (const Seq* seq = s.as<Seq>()) {
     std::vector<Stmt> stmts;
+    stmts.reserve(seq->stmts.size());
     for (const Stmt& child : seq->stmts) stmts.push_back(rewrite_known(child, bounds, f));
     return Seq::make(std::move(stmts));
   }

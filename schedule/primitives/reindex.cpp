@@ -119,6 +119,7 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
       BufferNode::make(schedule.unique_name(source->name + "_reindex"), source->dtype, std::move(shape));
   copy.name = target->name;
   std::vector<Expr> from;
+  from.reserve(load->indices.size());
   for (const Expr& e : load->indices) from.push_back(substitute(e, names));
   copy.body = Store::make(target, at_copy, lathe::load(source, from));
   copy.reads = {point_region(source, from)};

@@ -53,6 +53,7 @@ void check_order_of_accesses(const Schedule& schedule, const std::string& applic
 void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
   if (order.size() < 2) return;
   std::vector<std::string> places;
+  places.reserve(order.size());
   for (const LoopRef& loop : order) places.push_back(schedule.place(loop));
   const std::string application = fmt::format("reorder({})", fmt::join(places, ", "));
 

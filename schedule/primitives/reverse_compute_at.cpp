@@ -163,6 +163,7 @@ class Mover {
 
   Stmt make_moved() {
     std::vector<Range> ranges;
+    ranges.reserve(consumer_.f.iters.size());
     for (const Iter& iter : consumer_.f.iters) ranges.push_back(narrowed(iter));
     Bounds bounds = bounds_at(schedule_.func(), loop_path_);
     bounds.bind(loop_.variable, Range{loop_.min, loop_.extent});

@@ -23,6 +23,7 @@ bool uses_any(const Expr& e, const VarSet& variables) {
 
 struct Factoring {
   const Block& block;
+  const Reducer& reducer;
   const For& loop;
   std::vector<const For*> reduce_loops;  ///< outermost first
   ReductionParts parts;
@@ -50,7 +51,8 @@ Stmt partial_block(const Factoring& factoring, const std::string& name, const st
   Block::Fields f;
   f.name = name;
   f.predicate = block.f.predicate;
-  f.reducer = fresh_reducer(*block.f.reducer);
+  const Reducer reducer = fresh_reducer(factoring.reducer);
+  f.reducer = reducer;
   Substitution loops_to_iters, iters;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (block.f.iters[i].kind != IterKind::space) continue;
@@ -88,9 +90,10 @@ Stmt partial_block(const Factoring& factoring, const std::string& name, const st
     iters[let->variable.get()] = variable;
   }
   std::vector<Expr> terms;
+  terms.reserve(factoring.parts.terms.size());
   for (const Expr& term : factoring.parts.terms) terms.push_back(substitute(term, iters));
-  f.init = make_init(*f.reducer, outputs);
-  f.body = make_update(*f.reducer, outputs, terms, lets);
+  f.init = make_init(reducer, outputs);
+  f.body = make_update(reducer, outputs, terms, lets);
   for (const Region& region : block.f.reads) {
     if (is_hint(region)) f.reads.push_back(substitute(region, iters));
   }
@@ -118,7 +121,7 @@ Stmt final_block(const Factoring& factoring, const std::vector<Buffer>& buffers,
     indices.emplace_back(lane);
     terms.push_back(load(buffers[k], indices));
   }
-  f.body = make_update(*f.reducer, factoring.parts.outputs, terms);
+  f.body = make_update(factoring.reducer, factoring.parts.outputs, terms);
   const Stmt made = Block::make(std::move(f));
   return with_inferred_regions(*made.as<Block>());
 }
@@ -140,14 +143,14 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("rfactor({}, {})", block.name, schedule.place(loop));
   const std::optional<ReductionParts> parts = match_update(node);
-  if (!parts || !node.f.init) {
+  if (!parts || !node.f.reducer || !node.f.init) {
     refuse(schedule, application, 1, "block is a reduction with an init, its body the canonical update", path.back(),
            node.f.reducer ? "has no init, or another body" : "is no reduction");
   }
   const std::string driven =
       "loop is around block, has a constant extent and starts at 0, and drives reduce iters alone";
   const For& factored = *loop_path.back().as<For>();
-  Factoring factoring{node, factored, {}, *parts};
+  Factoring factoring{node, *node.f.reducer, factored, {}, *parts};
   size_t outermost = path.size();
   VarSet reduce_vars;
   for (size_t level = 0; level < path.size(); ++level) {

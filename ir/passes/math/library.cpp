@@ -90,7 +90,7 @@ Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
 }  // namespace
 
 Expr library_unary(Builder& b, UnaryOp op, const Expr& x) {
-  const Expr y = away_from_zero(b, op, x);
+  Expr y = away_from_zero(b, op, x);
   if (!is_identity_at_zero(op)) return y;
   return select(lt(absolute(x), constant(x->dtype, x->dtype.bits == 32 ? 0x1p-26 : 0x1p-55)), x, y);
 }

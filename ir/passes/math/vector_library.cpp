@@ -85,6 +85,7 @@ Expr library_call(const Builder& b, const std::string& name, const std::vector<E
     }
     const int lanes = lanes_of(*set, dtype);
     std::vector<Expr> parts;
+    parts.reserve(args.size());
     for (const Expr& arg : args) parts.push_back(slice(arg, done, lanes));
     pieces.push_back(
         Call::make(dtype.with_lanes(lanes), CallKind::extern_scalar, symbol(name, dtype, *set), std::move(parts)));
@@ -95,6 +96,7 @@ Expr library_call(const Builder& b, const std::string& name, const std::vector<E
 
 Expr exact_remainder(const Expr& x, const Expr& y) {
   std::vector<Expr> pieces;
+  pieces.reserve(static_cast<size_t>(x->dtype.lanes));
   for (int i = 0; i < x->dtype.lanes; ++i) {
     pieces.push_back(
         Call::make(f64, CallKind::extern_scalar, "lathe_exact_remainder", {slice(x, i, 1), slice(y, i, 1)}));

@@ -10,7 +10,7 @@ namespace lathe::ops {
 using ElementAt = std::function<Expr(const Indices& i, const Indices& r)>;
 
 /// The sum over `folded` of the products of two elements, in the operands' common dtype.
-Tensor contract(std::string name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
+Tensor contract(const std::string& name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
                 const ElementAt& a_at, const ElementAt& b_at);
 
 }  // namespace lathe::ops

@@ -14,6 +14,7 @@ Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, u
   const DType dtype = result == Result::boolean ? boolean : common;
   const auto element = [=](const Indices& i) {
     std::vector<Expr> elements;
+    elements.reserve(operands.size());
     for (const Tensor& tensor : operands)
       elements.push_back(convert(arithmetic, convert(common, at_broadcast(tensor, i))));
     return convert(dtype, f(elements));

@@ -62,7 +62,7 @@ Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, con
       indices.shape(),
       [&](const Indices& i) {
         const Expr given = indices.at(i);
-        const Expr place = convert(i64, given);
+        Expr place = convert(i64, given);
         const std::string message = fmt::format("{}|axis {}|index", name, axis);
         if (given->dtype.is_unsigned()) {
           require(lt(convert(u64, given), convert(u64, extent)), message, place);

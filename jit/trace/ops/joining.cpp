@@ -45,12 +45,12 @@ Tensor roll_axis(const Tensor& x, std::int64_t shift, size_t axis) {
       "roll");
 }
 
-Tensor triangle(std::string name, const Tensor& x, std::int64_t k, bool lower) {
+Tensor triangle(const std::string& name, const Tensor& x, std::int64_t k, bool lower) {
   if (x.rank() < 2) fail_value(name, fmt::format("takes two axes or more; given {}", describe(x)));
   return view(
       x.shape(), x.dtype(),
       [=](const Indices& i, const Expr& mask) {
-        const Expr &row = i[i.size() - 2], column = i.back();
+        const Expr &row = i[i.size() - 2], &column = i.back();
         const Expr kept = lower ? le(column, row + k) : ge(column, row + k);
         return x.at(i, logical_and(mask, kept));
       },
@@ -177,7 +177,7 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64
           if (widths[d].first > 0) inside = logical_and(inside, ge(i[d], index(widths[d].first)));
           if (widths[d].second > 0) inside = logical_and(inside, lt(source[d], x.shape()[d]));
         }
-        const Expr element = x.at(source, logical_and(mask, inside));
+        Expr element = x.at(source, logical_and(mask, inside));
         if (!inside) return element;
         return select(inside, element, convert(dtype, value.at({}, mask)));
       },

@@ -15,7 +15,7 @@
 
 namespace lathe::ops {
 
-Tensor contract(std::string name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
+Tensor contract(const std::string& name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
                 const ElementAt& a_at, const ElementAt& b_at) {
   const DType common = result_type(name, std::array{a, b}, accepts_number);
   const DType arithmetic = arithmetic_type(common);

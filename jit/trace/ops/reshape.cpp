@@ -54,20 +54,23 @@ Product product_of(const Shape& shape) {
   return product;
 }
 
+[[noreturn]] void fail_extent(const Tensor& x, const Shape& shape, const char* why) {
+  fail_value("reshape", fmt::format("{}: given {} and shape {}", why, describe(x), describe(shape)));
+}
+
 /// Replaces the -1 in `shape`.
 Shape infer_extent(const Tensor& x, Shape shape) {
   const auto unknown = [](const Expr& extent) { return is_int(extent, -1); };
   const auto place = std::find_if(shape.begin(), shape.end(), unknown);
   if (place == shape.end()) return shape;
-  const auto fail = [&](const char* why) {
-    fail_value("reshape", fmt::format("{}: given {} and shape {}", why, describe(x), describe(shape)));
-  };
-  if (std::count_if(shape.begin(), shape.end(), unknown) > 1) fail("only one extent can be -1");
+  if (std::count_if(shape.begin(), shape.end(), unknown) > 1) fail_extent(x, shape, "only one extent can be -1");
   *place = index(1);
   const Product known = product_of(shape), total = product_of(x.shape());
   *place = index(-1);
   const auto rest = total.factors_beyond(known);
-  if (known.constant == 0 || !rest || total.constant % known.constant != 0) fail("the extent -1 has no whole value");
+  if (known.constant == 0 || !rest || total.constant % known.constant != 0) {
+    fail_extent(x, shape, "the extent -1 has no whole value");
+  }
   Expr extent = index(total.constant / known.constant);
   for (const Expr& factor : *rest) extent = factor * extent;
   *place = extent;
