@@ -97,7 +97,8 @@ class IntervalQuery {
             if (y.min && *y.min >= 0 && y.max) return Interval::between(0, *y.max);
             return Interval::of(dtype);
           case BinaryOp::shr:
-            if (const auto by = y.as_point(); by && *by >= 0 && *by < dtype.bits && *by < 62 && !unsigned_unknown(x, dtype))
+            if (const auto by = y.as_point();
+                by && *by >= 0 && *by < dtype.bits && *by < 62 && !unsigned_unknown(x, dtype))
               return floor_div(x, Interval::point(std::int64_t{1} << *by));
             return Interval::of(dtype);
           case BinaryOp::logical_and:

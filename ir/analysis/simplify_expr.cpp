@@ -341,8 +341,9 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
     if (integers) {
       // The middle step changes nothing when it keeps every value, or when it is at least as wide as the last.
       Interval values = bounds_.interval(inner->value), fits = Interval::of(middle.element());
-      bool keeps = middle.bits < 64 ? values.min && values.max && fits.contains(*values.min) && fits.contains(*values.max)
-                                    : from.bits < 64 && (middle.is_signed() || !from.is_signed());
+      bool keeps = middle.bits < 64
+                       ? values.min && values.max && fits.contains(*values.min) && fits.contains(*values.max)
+                       : from.bits < 64 && (middle.is_signed() || !from.is_signed());
       if (keeps || middle.bits >= to.bits) return from == to ? inner->value : Cast::make(to, inner->value);
     }
   }

@@ -55,8 +55,7 @@ class StatementCompiler {
     code.buffer = buffer;
     if (const auto& view = buffer->view_of) {
       if (!exprs_.knows(view->buffer)) {
-        throw Trap(
-            fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name, view->buffer->name));
+        throw Trap(fmt::format("buffer {} is a view of {}, which is not in scope", buffer->name, view->buffer->name));
       }
       code.view_parent = exprs_.array_of(view->buffer);
       for (const Range& range : view->ranges) code.view_mins.push_back(exprs_.compile(range.min));
