@@ -14,9 +14,9 @@ import statistics
 import time
 
 import numpy as np
+import suite
 
 import lathe
-import suite
 
 
 def batch_of(call, least=2e-5):
@@ -45,7 +45,7 @@ def paired(calls, rounds, budget):
 
 def ratio(samples, peer):
     """The median of the pairs' ratios, and their quartiles."""
-    pairs = sorted(b / a for a, b in zip(samples["lathe"], samples[peer]))
+    pairs = sorted(b / a for a, b in zip(samples["lathe"], samples[peer], strict=True))
     return statistics.median(pairs), pairs[len(pairs) // 4], pairs[-1 - len(pairs) // 4]
 
 

@@ -25,4 +25,26 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
   return make_nest(*block.as<Block>(), ranges);
 }
 
+Stmt copied_before(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                   const Buffer& source, const Stmt& copy, const Stmt& reader) {
+  // The nest is the statement that stands directly in the innermost block around this one.
+  size_t nest = path.size() - 1;
+  while (nest > 0 && !path[nest - 1].as<Block>() && !path[nest - 1].as<Seq>()) --nest;
+  size_t outermost = nest;
+  for (size_t level = nest; level-- > 0;) {
+    if (path[level].as<For>()) outermost = level;
+    if (path[level].as<Block>()) break;
+  }
+  for_each_stmt(path[outermost], [&](const Stmt& s) {
+    const Block* other = s.as<Block>();
+    if (other && writes(*other, source)) {
+      refuse(schedule, application, condition, "nothing in the nest that holds block writes the buffer", s,
+             fmt::format("writes {}", source->name));
+    }
+  });
+  const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
+  const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
+  return replace_last(outer, Seq::make({copy, rest}));
+}
+
 }  // namespace lathe

@@ -2,10 +2,17 @@
 #include <string>
 
 #include "ir/stmt.h"
+#include "schedule/rewrite.h"
 
 namespace lathe {
 
 /// A block that copies the whole of `from` to `to`, of the same shape, within its loops.
 Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to);
+
+/// The program with `copy` before the nest that holds the block at the end of `path`, and `reader` in that block's
+/// place. Refuses with `condition`, "nothing in the nest that holds block writes the buffer", unless that is so of
+/// `source`.
+Stmt copied_before(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                   const Buffer& source, const Stmt& copy, const Stmt& reader);
 
 }  // namespace lathe

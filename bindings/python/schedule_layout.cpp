@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_padding.h"
@@ -46,6 +47,13 @@ using S = PythonSchedule;
 
 void bind_layout(nb::class_<S>& type) {
   type.def(
+          "cache_padding",
+          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
+            return s.give(cache_padding(s.schedule, s.take_block(block), buffer, space));
+          },
+          "block"_a, "buffer"_a, "space"_a,
+          "Copies what a block reads and pads of a buffer into a padded one; gives the copy's block.")
+      .def(
           "cache_read",
           [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
             return s.give(cache_read(s.schedule, s.take_block(block), buffer, space));

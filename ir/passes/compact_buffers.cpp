@@ -1,5 +1,7 @@
 #include "ir/passes/compact_buffers.h"
 
+#include <algorithm>
+
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/buffer_uses.h"
@@ -16,11 +18,13 @@ struct Compacted {
 };
 
 /// The least index of dimension `d` over all accesses, and the extent that reaches the greatest; nothing when unknown.
+/// With `whole_tiles`, of lanes that a predicate cuts off too.
 struct Span {
   Affine low;
   std::int64_t extent;
 };
-std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t d, const Bounds& bounds) {
+std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t d, bool whole_tiles,
+                                 const Bounds& bounds) {
   std::optional<Affine> low;
   std::int64_t least = 0, greatest = 0;
   for (const BufferUse& access : accesses) {
@@ -29,6 +33,7 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
     if (!first || !last) return std::nullopt;
     // The last part of a tile is cut off where the tile is full.
     for (const Affine& cut : access.cuts) {
+      if (whole_tiles) break;
       for (const bool upper : {true, false}) {
         Affine& end = upper ? *last : *first;
         const auto limit = limit_of(cut, access.indices[d], access.loops, upper);
@@ -99,10 +104,14 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
   std::vector<Expr> shape = buffer->shape, origin(buffer->rank());
   bool shrinks = false;
   for (size_t d = 0; d < buffer->rank(); ++d) {
-    std::optional<Span> span = touched_span(found.uses, d, bounds);
+    // A row of registers that ended within a vector would have the next row's vectors straddle two registers.
+    const bool innermost = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1, shape.end(),
+                                       [](const Expr& extent) { return is_int(extent, 1); });
+    const bool row = buffer->space == space::registers && innermost && buffer->strides.empty();
+    std::optional<Span> span = touched_span(found.uses, d, row, bounds);
     if (!span) continue;
     const std::int64_t* old = as_int(shape[d]);
-    if (span->extent < 0 || (old && span->extent >= *old)) continue;
+    if (span->extent < 0 || (old && (row ? span->extent == *old : span->extent >= *old))) continue;
     shape[d] = index(span->extent);
     if (!(span->low.is_constant() && span->low.constant == 0)) origin[d] = to_expr(span->low);
     shrinks = true;

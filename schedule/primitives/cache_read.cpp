@@ -26,29 +26,11 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
   });
   if (address) refuse(schedule, application, 1, loads, path.back(), fmt::format("takes the address of {}", buffer));
 
-  // The nest is the statement that stands directly in the innermost block around this one.
-  size_t nest = path.size() - 1;
-  while (nest > 0 && !path[nest - 1].as<Block>() && !path[nest - 1].as<Seq>()) --nest;
-  size_t outermost = nest;
-  for (size_t level = nest; level-- > 0;) {
-    if (path[level].as<For>()) outermost = level;
-    if (path[level].as<Block>()) break;
-  }
-  for_each_stmt(path[outermost], [&](const Stmt& s) {
-    const Block* other = s.as<Block>();
-    if (other && writes(*other, source)) {
-      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer", s,
-             fmt::format("writes {}", buffer));
-    }
-  });
-
   const Buffer cache = BufferNode::make(schedule.unique_name(source->name + "_" + memory_space), source->dtype,
                                         source->shape, memory_space);
   const std::string name = schedule.unique_name(source->name + "_copy");
   const Stmt reader = replace_buffers(path.back(), {{source.get(), cache}});
-  const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
-  const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
-  Stmt body = replace_last(outer, Seq::make({copy_nest(name, source, cache), rest}));
+  const Stmt body = copied_before(schedule, application, 2, path, source, copy_nest(name, source, cache), reader);
   schedule.commit(add_allocation(body, cache), application);
   return {name};
 }

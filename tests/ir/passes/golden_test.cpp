@@ -17,6 +17,7 @@
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
 #include "ir/passes/vectorize_loops.h"
 #include "ir/structural.h"
@@ -69,6 +70,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"compact_buffers", compact_buffers},
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
+      {"unmask_registers", unmask_registers},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},

@@ -1,0 +1,350 @@
+#include "ir/passes/unmask_registers.h"
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/intrinsics.h"
+#include "ir/structural.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// The elements of a register buffer that an access touches, as a half-open interval.
+struct Slot {
+  std::int64_t begin, end;
+  auto operator<=>(const Slot&) const = default;
+};
+
+std::optional<Slot> slot_of(const std::vector<Expr>& indices) {
+  if (indices.size() != 1) return std::nullopt;
+  if (const std::int64_t* at = as_int(indices[0])) return Slot{*at, *at + 1};
+  const Ramp* ramp = indices[0].as<Ramp>();
+  const std::int64_t* base = ramp ? as_int(ramp->base) : nullptr;
+  if (!base || !is_int(ramp->stride, 1)) return std::nullopt;
+  return Slot{*base, *base + indices[0]->dtype.lanes};
+}
+
+bool is_register(const Buffer& buffer) {
+  return buffer->space == space::registers && !buffer->view_of;
+}
+
+/// Masks with their Lets written out, so that equal ones compare equal.
+class Masks {
+ public:
+  void bind(const Let* node) {
+    if (node->value->dtype.is_bool()) values_[node->variable.get()] = resolve(node->value);
+  }
+  Expr resolve(const Expr& mask) const {
+    if (!mask || values_.empty()) return mask;
+    if (const Var* variable = mask.as<Var>()) {
+      const auto found = values_.find(variable);
+      return found == values_.end() ? mask : found->second;
+    }
+    return substitute(mask, values_);
+  }
+
+ private:
+  Substitution values_;
+};
+
+/// Finds the masked loads from registers whose other lanes reach nothing but stores under the same mask.
+class HarmlessLoads {
+ public:
+  explicit HarmlessLoads(const Stmt& body) { walk(body); }
+  bool contains(const Load* load) const {
+    const auto found = loads_.find(load);
+    return found != loads_.end() && found->second;
+  }
+
+ private:
+  void walk(const Stmt& s) {
+    switch (s->kind) {
+      case StmtKind::Let: {
+        const Let* node = s.as<Let>();
+        masks_.bind(node);
+        walk(node->body);
+        const auto use = uses_.find(node->variable.get());
+        value(node->value, use == uses_.end() ? nullptr : use->second);
+        break;
+      }
+      case StmtKind::Store: {
+        const Store* node = s.as<Store>();
+        value(node->value, masks_.resolve(node->mask));
+        for (const Expr& index : node->indices) value(index, nullptr);
+        if (node->mask) value(node->mask, nullptr);
+        break;
+      }
+      case StmtKind::Seq:
+        for (const Stmt& child : s.as<Seq>()->stmts) walk(child);
+        break;
+      case StmtKind::For:
+        value(s.as<For>()->min, nullptr);
+        value(s.as<For>()->extent, nullptr);
+        walk(s.as<For>()->body);
+        break;
+      case StmtKind::Block:
+        walk(s.as<Block>()->f.body);
+        break;
+      case StmtKind::If:
+        value(s.as<If>()->condition, nullptr);
+        walk(s.as<If>()->then_case);
+        if (s.as<If>()->else_case) walk(s.as<If>()->else_case);
+        break;
+      default: {
+        for_each_stmt(s, [&](const Stmt& at) {
+          if (const Store* store = at.as<Store>()) value(store->value, nullptr);
+        });
+        class Everything : public Visitor {
+         public:
+          explicit Everything(HarmlessLoads& owner) : owner_(owner) {}
+          using Visitor::visit;
+          void visit(const Expr& e) override { owner_.value(e, nullptr); }
+
+         private:
+          HarmlessLoads& owner_;
+        };
+        Everything(*this).visit(s);
+      }
+    }
+    seen_.clear();
+  }
+
+  /// `mask`: the lanes of `e` that matter; null when all may.
+  void value(const Expr& e, const Expr& mask) {
+    if (!e) return;
+    if (const auto [known, first] = seen_.emplace(e.get(), mask); !first) {
+      if (!known->second && !mask) return;
+      if (known->second && mask && equal(known->second, mask)) return;
+      known->second = nullptr;
+      return value_new(e, nullptr);
+    }
+    value_new(e, mask);
+  }
+
+  void value_new(const Expr& e, const Expr& mask) {
+    switch (e->kind) {
+      case ExprKind::Var: {
+        const auto [use, first] = uses_.emplace(e.as<Var>(), mask);
+        if (!first && use->second && !(mask && equal(use->second, mask))) use->second = nullptr;
+        return;
+      }
+      case ExprKind::Load: {
+        const Load* load = e.as<Load>();
+        for (const Expr& index : load->indices) value(index, nullptr);
+        if (!load->mask) return;
+        value(load->mask, nullptr);
+        const bool harmless = mask && is_register(load->buffer) && equal(masks_.resolve(load->mask), mask);
+        const auto [known, first] = loads_.emplace(load, harmless);
+        if (!first) known->second &= harmless;
+        return;
+      }
+      case ExprKind::Unary:
+        return value(e.as<Unary>()->a, mask);
+      case ExprKind::Cast:
+        return value(e.as<Cast>()->value, mask);
+      case ExprKind::Select: {
+        const Select* node = e.as<Select>();
+        value(node->condition, mask);
+        value(node->when_true, mask);
+        return value(node->when_false, mask);
+      }
+      case ExprKind::Binary: {
+        // An integer division traps on some operands.
+        const Binary* node = e.as<Binary>();
+        const Expr kept = e->dtype.is_float() || e->dtype.is_bool() ? mask : nullptr;
+        value(node->a, kept);
+        return value(node->b, kept);
+      }
+      case ExprKind::Call: {
+        const Call* node = e.as<Call>();
+        const Intrinsic* intrinsic = node->call_kind == CallKind::intrinsic ? find_intrinsic(node->callee) : nullptr;
+        for (const Expr& arg : node->args) value(arg, intrinsic && !intrinsic->reduces ? mask : nullptr);
+        return;
+      }
+      case ExprKind::Broadcast:
+        return value(e.as<Broadcast>()->value, nullptr);
+      case ExprKind::Ramp:
+        value(e.as<Ramp>()->base, nullptr);
+        return value(e.as<Ramp>()->stride, nullptr);
+      case ExprKind::Shuffle:
+        for (const Expr& vector : e.as<Shuffle>()->vectors) value(vector, nullptr);
+        return;
+      case ExprKind::AddressOf:
+        for (const Expr& index : e.as<AddressOf>()->indices) value(index, nullptr);
+        return;
+      default:
+        return;
+    }
+  }
+
+  Masks masks_;
+  std::unordered_map<const ExprNode*, Expr> seen_;
+  std::unordered_map<const Var*, Expr> uses_;  ///< the one mask under which a variable matters; null when there is none
+  std::unordered_map<const Load*, bool> loads_;
+};
+
+/// What is known of a register buffer's slots.
+struct Registers {
+  size_t depth = 0;       ///< variables in scope where it is allocated
+  std::int64_t size = 0;  ///< elements; a vector that reaches over the end keeps its mask
+  bool opaque = false;
+  struct Use {
+    Expr mask;           ///< of all accesses, when it is one
+    bool mixed = false;  ///< several masks, or none
+  };
+  std::map<Slot, Use> slots;
+  std::map<Slot, const StmtNode*> whole;  ///< slots that a plain store of the allocating block's own writes
+
+  bool under_one_mask(const Slot& slot) const {
+    const auto found = slots.find(slot);
+    if (opaque || found == slots.end() || found->second.mixed || slot.end > size) return false;
+    const auto next = std::next(found);
+    if (next != slots.end() && next->first.begin < slot.end) return false;
+    return found == slots.begin() || std::prev(found)->first.end <= slot.begin;
+  }
+};
+
+class Collector : public Visitor {
+ public:
+  std::unordered_map<const BufferNode*, Registers> found;
+  std::unordered_set<const Load*> behind_whole_store;
+
+  using Visitor::visit;
+
+ protected:
+  void visit_Block(const Block* node) override {
+    for (const Buffer& buffer : node->f.allocs) {
+      if (!is_register(buffer)) continue;
+      Registers& registers = found[buffer.get()];
+      registers.depth = scope_.size();
+      registers.size = 1;
+      for (const Expr& extent : buffer->shape) registers.size *= as_int(extent) ? *as_int(extent) : 0;
+    }
+    const size_t nested = nested_;
+    nested_ = 0;
+    allocating_.push_back(node);
+    visit(node->f.body);
+    allocating_.pop_back();
+    nested_ = nested;
+  }
+  void visit_For(const For* node) override {
+    scope_[node->variable.get()] = scope_.size();
+    ++nested_;
+    Visitor::visit_For(node);
+    --nested_;
+  }
+  void visit_If(const If* node) override {
+    ++nested_;
+    Visitor::visit_If(node);
+    --nested_;
+  }
+  void visit_While(const While* node) override {
+    ++nested_;
+    Visitor::visit_While(node);
+    --nested_;
+  }
+  void visit_Let(const Let* node) override {
+    scope_[node->variable.get()] = scope_.size();
+    masks_.bind(node);
+    Visitor::visit_Let(node);
+  }
+  void visit_Load(const Load* node) override {
+    if (Registers* registers = touch(node->buffer, node->indices, node->mask)) {
+      const std::optional<Slot> slot = slot_of(node->indices);
+      if (slot && registers->whole.contains(*slot)) behind_whole_store.insert(node);
+    }
+    Visitor::visit_Load(node);
+  }
+  void visit_Store(const Store* node) override {
+    Visitor::visit_Store(node);
+    Registers* registers = touch(node->buffer, node->indices, node->mask);
+    const std::optional<Slot> slot = slot_of(node->indices);
+    if (!registers || !slot || node->mask || nested_ > 0 || allocating_.empty()) return;
+    for (const Buffer& buffer : allocating_.back()->f.allocs) {
+      if (buffer == node->buffer) registers->whole[*slot] = node;
+    }
+  }
+  void visit_AddressOf(const AddressOf* node) override {
+    if (is_register(node->buffer)) found[node->buffer.get()].opaque = true;
+    Visitor::visit_AddressOf(node);
+  }
+
+ private:
+  Registers* touch(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask) {
+    if (!is_register(buffer)) return nullptr;
+    Registers& registers = found[buffer.get()];
+    const std::optional<Slot> slot = slot_of(indices);
+    if (!slot) {
+      registers.opaque = true;
+      return nullptr;
+    }
+    const Expr resolved = masks_.resolve(mask);
+    const bool fixed = resolved && is_fixed(resolved, registers.depth);
+    const auto [use, first] = registers.slots.emplace(*slot, Registers::Use{resolved, !fixed});
+    if (!first && !use->second.mixed) use->second.mixed = !fixed || !equal(use->second.mask, resolved);
+    return &registers;
+  }
+
+  /// Does the mask stay the same while a buffer lives that was allocated with `depth` variables in scope?
+  bool is_fixed(const Expr& mask, size_t depth) const {
+    bool fixed = true;
+    for_each_expr(mask, [&](const Expr& e) {
+      if (e.as<Load>() || e.as<Call>()) fixed = false;
+      const auto place = e.as<Var>() ? scope_.find(e.as<Var>()) : scope_.end();
+      if (place != scope_.end() && place->second >= depth) fixed = false;
+    });
+    return fixed;
+  }
+
+  Masks masks_;
+  std::unordered_map<const Var*, size_t> scope_;  ///< each variable's number in order of binding
+  std::vector<const Block*> allocating_;
+  size_t nested_ = 0;  ///< loops and branches between the innermost block and here
+};
+
+class Unmasker : public Mutator {
+ public:
+  Unmasker(const Collector& collected, const HarmlessLoads& harmless) : collected_(collected), harmless_(harmless) {}
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    if (!node->mask || !is_register(node->buffer) || !harmless_.contains(node)) return Mutator::mutate_Load(e, node);
+    if (!under_one_mask(node->buffer, node->indices) && !collected_.behind_whole_store.contains(node))
+      return Mutator::mutate_Load(e, node);
+    return Load::make(node->buffer, node->indices);
+  }
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    if (!node->mask || !is_register(node->buffer) || !under_one_mask(node->buffer, node->indices))
+      return Mutator::mutate_Store(s, node);
+    return Store::make(node->buffer, node->indices, mutate(node->value));
+  }
+
+ private:
+  bool under_one_mask(const Buffer& buffer, const std::vector<Expr>& indices) const {
+    const auto registers = collected_.found.find(buffer.get());
+    const std::optional<Slot> slot = slot_of(indices);
+    return slot && registers != collected_.found.end() && registers->second.under_one_mask(*slot);
+  }
+
+  const Collector& collected_;
+  const HarmlessLoads& harmless_;
+};
+
+}  // namespace
+
+Func unmask_registers(const Func& func) {
+  Collector collector;
+  collector.visit(func->body);
+  bool masked = false;
+  for (const auto& [buffer, registers] : collector.found) {
+    for (const auto& [slot, use] : registers.slots) masked |= use.mask != nullptr || use.mixed;
+  }
+  if (!masked) return func;
+  const HarmlessLoads harmless(func->body);
+  return with_body(func, Unmasker(collector, harmless).mutate(func->body));
+}
+
+}  // namespace lathe

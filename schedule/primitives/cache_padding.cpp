@@ -1,0 +1,171 @@
+#include "schedule/primitives/cache_padding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/analysis/affine.h"
+#include "ir/analysis/regions.h"
+#include "ir/analysis/simplify.h"
+#include "ir/structural.h"
+#include "ir/text/print.h"
+#include "ir/visitor.h"
+#include "schedule/access.h"
+#include "schedule/complete.h"
+#include "schedule/copy_block.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+class Stager {
+ public:
+  Stager(Schedule& schedule, const BlockRef& block, const std::string& buffer, const std::string& memory_space)
+      : schedule_(schedule),
+        path_(path_to(schedule, block)),
+        block_(*path_.back().as<Block>()),
+        buffer_(buffer),
+        application_(fmt::format("cache_padding({}, \"{}\", \"{}\")", block.name, buffer, memory_space)) {}
+
+  BlockRef run(const std::string& memory_space) {
+    find_select();
+    find_ranges();
+    std::vector<Expr> shape;
+    std::vector<Range> ranges;
+    Block::Fields f;
+    std::vector<Expr> stored, source;
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      const VarRef iter = Var::make(fmt::format("v{}", d));
+      ranges.push_back({index(0), ranges_[d].extent});
+      f.iters.push_back({iter, ranges.back(), IterKind::space});
+      f.bindings.push_back(index(0));
+      shape.push_back(ranges_[d].extent);
+      stored.emplace_back(iter);
+      source.push_back(simplify(Expr(iter) + ranges_[d].min));
+    }
+    const Buffer& from = load_->buffer;
+    const Buffer cache = BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space);
+    const Expr mask = load_->mask ? rewritten(load_->mask, source) : nullptr;
+    const Expr value =
+        Select::make(rewritten(select_->condition, source), Load::make(from, source, mask), select_->when_false);
+    f.name = schedule_.unique_name(buffer_ + "_pad");
+    f.body = Store::make(cache, stored, value);
+    f.writes = {point_region(cache, stored)};
+    const std::string name = f.name;
+    const Stmt copy = infer_regions(Block::make(std::move(f)), Bounds(schedule_.func()));
+
+    std::vector<Expr> read;
+    for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(load_->indices[d] - ranges_[d].min));
+    const Stmt reader = with_load(Load::make(cache, read));
+    const Stmt body =
+        copied_before(schedule_, application_, 4, path_, from, make_nest(*copy.as<Block>(), ranges), reader);
+    schedule_.commit(add_allocation(body, cache), application_);
+    return {name};
+  }
+
+ private:
+  void find_select() {
+    const std::string text =
+        "block reads a buffer of that name in one Select between a Load of it and a constant, and nowhere else";
+    int loads = 0;
+    for_each_expr(block_.f.body, [&](const Expr& e) {
+      if (const Load* load = e.as<Load>(); load && load->buffer->name == buffer_) ++loads;
+      const AddressOf* address = e.as<AddressOf>();
+      if (address && address->buffer->name == buffer_)
+        refuse(schedule_, application_, 1, text, path_.back(), fmt::format("takes the address of {}", buffer_));
+      const Select* select = e.as<Select>();
+      const Load* load = select ? select->when_true.as<Load>() : nullptr;
+      if (!load || load->buffer->name != buffer_ || e->dtype.lanes > 1) return;
+      if (!select->when_false.as<FloatImm>() && !select->when_false.as<IntImm>()) return;
+      select_ = select;
+      load_ = load;
+    });
+    if (loads == 0) refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads no {}", buffer_));
+    if (!select_ || loads > 1)
+      refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads {} in another way", buffer_));
+  }
+
+  void find_ranges() {
+    std::vector<Axis> axes;
+    for (const Iter& iter : block_.f.iters) axes.push_back({iter.variable, iter.domain});
+    const Bounds bounds(schedule_.func());
+    for (const Expr& index : load_->indices) {
+      const Affine form = to_affine(index);
+      const bool sums = std::all_of(form.terms.begin(), form.terms.end(), [&](const AffineTerm& term) {
+        return std::any_of(block_.f.iters.begin(), block_.f.iters.end(),
+                           [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
+      });
+      const std::optional<Range> range = sums ? eliminate(Range{index, lathe::index(1)}, axes) : std::nullopt;
+      if (!range)
+        refuse(schedule_, application_, 2,
+               "each index of the Load is a sum of multiples of iters and a constant, of a range that is known",
+               path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
+      indices_.push_back(form);
+      ranges_.push_back({simplify(range->min, bounds), simplify(range->extent, bounds)});
+    }
+  }
+
+  bool uses_iter(const Expr& e) const {
+    return std::any_of(block_.f.iters.begin(), block_.f.iters.end(),
+                       [&](const Iter& iter) { return uses_var(e, iter.variable.get()); });
+  }
+
+  /// A condition on the indices of the Load as one on `values`, which stand for them.
+  Expr rewritten(const Expr& condition, const std::vector<Expr>& values) const {
+    if (!uses_iter(condition)) return condition;
+    if (const Unary* unary = condition.as<Unary>(); unary && unary->op == UnaryOp::logical_not)
+      return Unary::make(unary->op, rewritten(unary->a, values));
+    const Binary* node = condition.as<Binary>();
+    if (node && (node->op == BinaryOp::logical_and || node->op == BinaryOp::logical_or))
+      return Binary::make(node->op, rewritten(node->a, values), rewritten(node->b, values));
+    if (node && is_comparison(node->op) && node->a->dtype == i64) {
+      const Affine difference = to_affine(node->a - node->b);
+      for (size_t d = 0; d < indices_.size(); ++d) {
+        for (const std::int64_t sign : {1, -1}) {
+          Affine rest = difference;
+          if (!add_scaled(rest, indices_[d], -sign) || uses_iter(to_expr(rest))) continue;
+          const Expr other = to_expr(rest);
+          return simplify(sign > 0 ? Binary::make(node->op, values[d], index(0) - other)
+                                   : Binary::make(node->op, other, values[d]));
+        }
+      }
+    }
+    refuse(schedule_, application_, 3,
+           "the Select's condition compares these indices, each by itself, with what no iter changes", path_.back(),
+           fmt::format("asks {}", print(condition)));
+  }
+
+  Stmt with_load(const Expr& load) const {
+    class Replacer : public Mutator {
+     public:
+      Replacer(const Select* from, Expr to) : from_(from), to_(std::move(to)) {}
+      using Mutator::mutate;
+      Expr mutate(const Expr& e) override { return e.get() == from_ ? to_ : Mutator::mutate(e); }
+
+     private:
+      const Select* from_;
+      Expr to_;
+    };
+    Replacer replacer(select_, load);
+    const Stmt changed = with_fields(block_, [&](Block::Fields& f) { f.body = replacer.mutate(f.body); });
+    return infer_regions(changed, Bounds(schedule_.func()));
+  }
+
+  Schedule& schedule_;
+  const Path path_;
+  const Block& block_;
+  const std::string buffer_, application_;
+  const Select* select_ = nullptr;
+  const Load* load_ = nullptr;
+  std::vector<Affine> indices_;
+  std::vector<Range> ranges_;
+};
+
+}  // namespace
+
+BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
+                       const std::string& memory_space) {
+  return Stager(schedule, block, buffer, memory_space).run(memory_space);
+}
+
+}  // namespace lathe

@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+/// Lets a block read a buffer that it pads through a padded copy, so that the choice between element and padding is
+/// made once an element of the copy and not at every read.
+///
+///   for i: for k:                                  for j in 0..12: block A_pad(j):
+///     block C(i; k):                          ->     A_padded[j] = select(0 < j && j < 11, A[j - 1], 0)
+///       C[i] += select(0 < i + k && i + k < 11,    for i: for k:
+///                      A[i + k - 1], 0) * B[k]       block C(i; k): C[i] += A_padded[i + k] * B[k]
+///
+/// The copy holds what the block's iters reach. Returns the copying block.
+///
+/// Requires:
+///   1. block reads a buffer of that name in one Select between a Load of it and a constant, and nowhere else
+///   2. each index of the Load is a sum of multiples of iters and a constant, of a range that is known
+///   3. the Select's condition compares these indices, each by itself, with what no iter changes
+///   4. nothing in the nest that holds block writes the buffer
+BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
+                       const std::string& memory_space);
+
+}  // namespace lathe

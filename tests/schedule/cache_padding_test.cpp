@@ -1,0 +1,102 @@
+#include "schedule/primitives/cache_padding.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/split.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// A convolution along the second dimension whose operand is `operand`, over vi, vj, vk.
+Func convolution(const std::string& operand, const std::string& reads = "x[vi, vj + vk - 1]") {
+  return parse_func(fmt::format(R"(func convolution(x: f32[3, 10], w: f32[3], out: f32[3, 10]) stage begin {{
+  block root() reads x[..], w[..] writes out[..] {{
+    for i in [0, 3) {{
+      for j in [0, 10) {{
+        for k in [0, 3) {{
+          block sum(space vi in [0, 3) = i, space vj in [0, 10) = j, reduce vk in [0, 3) = k)
+              reads {1}, w[vk], out[vi, vj] writes out[vi, vj] {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{
+              out[vi, vj] = 0.0f32
+            }}
+            let l: f32 = out[vi, vj]
+            let r: f32 = {0} * w[vk]
+            out[vi, vj] = l + r
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                operand, reads));
+}
+
+const std::string padded =
+    "select(0 < vj + vk && vj + vk < 11, x[vi, vj + vk - 1 if 0 < vj + vk && vj + vk < 11], 0.0f32)";
+
+TEST(CachePadding, PadsOnce) {
+  const Func before = convolution(padded);
+  Schedule s(before);
+  EXPECT_EQ(cache_padding(s, {"sum"}, "x", space::global).name, "x_pad");
+  expect_scheduled(s, before, "cache_padding");
+}
+
+TEST(CachePadding, PadsATileUnderALoop) {
+  const Func before = convolution(padded);
+  Schedule s(before);
+  const BlockRef copy = cache_padding(s, {"sum"}, "x", space::global);
+  compute_at(s, copy, split(s, s.loop("sum", 1), 4).first);
+  expect_scheduled(s, before, "cache_padding_tile");
+}
+
+TEST(CachePadding, KeepsStridesAndOtherConditions) {
+  const Func before =
+      convolution("select(!(9 < 2 * vj + vk), x[vi, 2 * vj + vk if !(9 < 2 * vj + vk)], 0.0f32)", "x[vi, 2 * vj + vk]");
+  Schedule s(before);
+  cache_padding(s, {"sum"}, "x", space::global);
+  expect_scheduled(s, before, "cache_padding_strided");
+}
+
+TEST(CachePadding, RefusesASecondRead) {
+  Schedule s(convolution(fmt::format("{} * x[vi, vj]", padded), "x[vi, vj + vk - 1], x[vi, vj]"));
+  expect_refused(
+      s, [&] { cache_padding(s, {"sum"}, "x", space::global); }, "cache_padding", 1, "cache_padding_refused_1");
+}
+
+TEST(CachePadding, RefusesAnIndexThatIsNoSum) {
+  Schedule s(convolution("select(vj * vk < 10, x[vi, vj * vk if vj * vk < 10], 0.0f32)", "x[vi, vj * vk]"));
+  expect_refused(
+      s, [&] { cache_padding(s, {"sum"}, "x", space::global); }, "cache_padding", 2, "cache_padding_refused_2");
+}
+
+TEST(CachePadding, RefusesAConditionOnSomethingElse) {
+  Schedule s(convolution("select(vj < vk + 3, x[vi, vj], 0.0f32)", "x[vi, vj]"));
+  expect_refused(
+      s, [&] { cache_padding(s, {"sum"}, "x", space::global); }, "cache_padding", 3, "cache_padding_refused_3");
+}
+
+TEST(CachePadding, RefusesABufferWrittenInTheNest) {
+  Schedule s(parse_func(R"(func shifted(x: f32[10], out: f32[10]) stage begin {
+  block root() reads x[..] writes x[..], out[..] {
+    for j in [0, 10) {
+      block read(space vj in [0, 10) = j) reads x[vj - 1] writes out[vj] {
+        out[vj] = select(0 < vj, x[vj - 1 if 0 < vj], 0.0f32)
+      }
+      block write(space vj in [0, 10) = j) writes x[vj] {
+        x[vj] = 1.0f32
+      }
+    }
+  }
+}
+)"));
+  expect_refused(
+      s, [&] { cache_padding(s, {"read"}, "x", space::global); }, "cache_padding", 4, "cache_padding_refused_4");
+}
+
+}  // namespace
+}  // namespace lathe::testing
