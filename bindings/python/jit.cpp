@@ -28,7 +28,7 @@ struct JitFunction {
   PyObject* weakrefs;
   PyObject* function;     ///< the Python function
   PyObject* bind;         ///< maps (args, kwargs) to positional arguments with defaults filled in
-  Py_ssize_t positional;  ///< parameters that a call must give by position for the fast path
+  Py_ssize_t positional;  ///< parameters that a call gives by position on the fast path; -1 - n for n and any more
   std::string* name;
   std::vector<std::unique_ptr<Variant>>* variants;
 };
@@ -217,7 +217,7 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
   try {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     PyObject* out = nullptr;
-    bool plain = count == self->positional;
+    bool plain = self->positional >= 0 ? count == self->positional : count >= -1 - self->positional;
     const Py_ssize_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
     for (Py_ssize_t i = 0; i < keywords; ++i) {
       if (is_out(PyTuple_GET_ITEM(names, i))) {

@@ -6,10 +6,9 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
-#include "ir/visitor.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/stage_operands.h"
 #include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -35,8 +34,6 @@ constexpr double costly_epilogue = 8;
 /// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it
 /// lies so far apart (rows times the distance between them, in bytes) that pages and cache sets run short.
 constexpr std::int64_t packing_reuse = 12, packing_footprint = std::int64_t{512} << 10;
-/// Reads of an element for which a padded copy is made: fewer cost less than writing the copy and reading it back.
-constexpr double padding_reuse = 32;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
@@ -388,25 +385,6 @@ class Tiler {
   size_t outside_ = 0;  ///< loops around the tile
 };
 
-/// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
-/// every read costs more.
-void stage_padding(RuleContext& context, const BlockRef& ref) {
-  const Block& block = context.schedule.node(ref);
-  std::vector<std::string> padded;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Select* select = e.as<Select>();
-    const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (!load) return;
-    double elements = 1;
-    for (const Expr& extent : load->buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-    if (instance_count(block) >= padding_reuse * elements) padded.push_back(load->buffer->name);
-  });
-  for (const std::string& buffer : padded) {
-    attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
-            [&] { cache_padding(context.schedule, ref, buffer, space::global); });
-  }
-}
-
 bool worth_tiling(const Block& block, const ReductionShape& shape) {
   if (shape.vector_space) return true;
   return shape.vector_reduce && (shape.rows || shape.columns) && shape.loads > 1;
@@ -418,7 +396,7 @@ void tile_contractions(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
-    stage_padding(context, ref);
+    stage_operands(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || !worth_tiling(context.schedule.node(ref), *shape)) continue;
     attempt(context, fmt::format("tile the reduction {}", ref.name), [&] { Tiler(context, ref, *shape).run(); });

@@ -51,6 +51,20 @@ def test_operators_themselves():
     np.testing.assert_allclose(lathe.jit(lathe.softmax)(x).sum(axis=-1), np.ones(3), rtol=1e-6)
 
 
+def test_variable_arguments():
+    @lathe.jit
+    def total(first, *others):
+        for other in others:
+            first = first + other
+        return first
+
+    x = np.arange(4, dtype=np.float32)
+    for count in (1, 3, 2, 3):
+        np.testing.assert_array_equal(total(*[x] * count), count * x)
+    with pytest.raises(TypeError, match="missing a required argument: 'first'"):
+        total()
+
+
 def test_defaults_keywords_and_static_values():
     @lathe.jit
     def total(x, axis=0, keepdims=False):

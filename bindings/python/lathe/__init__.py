@@ -66,6 +66,6 @@ def jit(function=None, *, name=None):
         bound.apply_defaults()
         return bound.args
 
-    positional = -1 if variadic else len(signature.parameters)
+    positional = -len(signature.parameters) if variadic else len(signature.parameters)
     compiled = _lathe._make_jit_function(function, bind, positional, name)
     return functools.update_wrapper(compiled, function)
