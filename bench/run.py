@@ -3,7 +3,7 @@
     ./dev bench                     all of them
     ./dev bench dispatch model      some
 
-Suites: dispatch, compile, operators (C++), python, model. Figures are of this machine and this moment: compare ratios.
+Suites: dispatch, compile, operators (C++), python, model, hints. Figures are of this machine and this moment: compare ratios.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import hints
 import numpy as np
 
 import lathe
@@ -150,10 +151,10 @@ def torch_forward(torch, encoder, ids, mask):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="*", choices=[*CPP, "python", "model", []], help="default: all")
+    parser.add_argument("suites", nargs="*", choices=[*CPP, "python", "model", "hints", []], help="default: all")
     parser.add_argument("--build", default="build/release", help="the build directory")
     options = parser.parse_args()
-    suites = options.suites or [*CPP, "python", "model"]
+    suites = options.suites or [*CPP, "python", "model", "hints"]
     info = lathe.device_info()
     print(f"{info['cpu']}, {info['vector_bits']}-bit vectors, LLVM {info['llvm']}")
     for suite in suites:
@@ -161,7 +162,7 @@ def main():
             sys.stdout.flush()
             subprocess.run([f"{options.build}/bench/bench_{suite}", "--benchmark_counters_tabular=true"], check=True)
         else:
-            {"python": bench_python, "model": bench_model}[suite]()
+            {"python": bench_python, "model": bench_model, "hints": hints.run}[suite]()
 
 
 if __name__ == "__main__":
