@@ -274,6 +274,15 @@ Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map) {
       const Stmt changed = declared || allocated ? replace_buffers(shell, map_) : shell;
       return with_fields(*changed.as<Block>(), [&](Block::Fields& fields) { fields.body = inner; });
     }
+    /// A choice between tiles stands in no block of its own.
+    Stmt mutate_If(const Stmt& s, const If* node) override {
+      const Stmt asked = replace_buffers(Eval::make(node->condition), map_);
+      const Stmt then_case = Mutator::mutate(node->then_case);
+      const Stmt else_case = node->else_case ? Mutator::mutate(node->else_case) : nullptr;
+      const Expr& condition = asked.as<Eval>()->value;
+      if (condition == node->condition && then_case == node->then_case && else_case == node->else_case) return s;
+      return If::make(condition, then_case, else_case);
+    }
 
    private:
     const BufferMap& map_;

@@ -67,6 +67,10 @@ std::string inspected_key(const Buffer& buffer) {
   return "inspected_" + buffer->name;
 }
 
+std::string private_key(const Buffer& buffer) {
+  return "private_" + buffer->name;
+}
+
 bool hint_holds(const Region& hint, const Annotations& block, bool is_write) {
   return hint.provenance != Provenance::checked || is_write || block.contains(inspected_key(hint.buffer));
 }

@@ -19,6 +19,10 @@ std::string inspected_key(const Buffer& buffer);
 /// stores, or because an inspector picked the block? A checked read hint does not hold until then.
 bool hint_holds(const Region& hint, const Annotations& block, bool is_write);
 
+/// The annotation by which a loop whose iterations run at once says that each writes `buffer` before it reads it, and
+/// is to have it for itself.
+std::string private_key(const Buffer& buffer);
+
 /// Regions that `body` reads or writes, as functions of variables from outside it: loops, iters, Lets and lanes within
 /// are relaxed away. May regions: every access lies in one. What comes of relaxing is clipped to the buffer; a single
 /// element is not, for it is touched only where it exists (masks, Ifs). In order of first access; regions of one buffer

@@ -209,7 +209,13 @@ class StatementCompiler {
       const Iter& iter = f.iters[i];
       const Variable variable = exprs_.define(iter.variable.get(), true);
       scope_[iter.variable.get()] = {variable, iter.kind == IterKind::reduce, nullptr, nullptr};
-      code.iters.push_back({variable, iter.kind, bindings[i], none, none});
+      bool shared = false;
+      if (iter.kind == IterKind::reduce) {
+        std::vector<const Var*> vars;
+        iterating_vars(f.bindings[i], &vars);
+        shared = std::find_first_of(vars.begin(), vars.end(), space_vars.begin(), space_vars.end()) != vars.end();
+      }
+      code.iters.push_back({variable, iter.kind, bindings[i], none, none, shared});
     }
     for (size_t i = 0; i < f.iters.size(); ++i) {
       code.iters[i].domain_min = exprs_.compile(f.iters[i].domain.min);

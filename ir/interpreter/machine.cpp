@@ -231,6 +231,13 @@ void Machine::block(const Statement& s) {
     scope_.push_back(&iter.variable);
   }
   evaluate(block.domains);
+  for (const IterCode& iter : block.iters) {
+    if (iter.decides_init && integer(iter.variable.slot) != integer(iter.domain_min)) init_runs = false;
+  }
+  if (!body_runs && !init_runs && !inner_inits) {
+    scope_.resize(depth);
+    return;
+  }
   bool exists = true;
   if (body_runs) {
     for (const IterCode& iter : block.iters) check_domain(iter);

@@ -98,6 +98,8 @@ struct IterCode {
   Variable variable;
   IterKind kind;
   int binding, domain_min, domain_extent;
+  /// A reduce iter that a space iter's loops drive too: its value, and not theirs, says where a point begins.
+  bool decides_init = false;
 };
 
 struct Statement;

@@ -25,7 +25,10 @@ class BlockLowerer : public Mutator {
     Stmt body = mutate(f.body);
     Block::Fields scope;
     for (const Region& region : f.reads) {
-      if (is_hint(region) && hint_holds(region, f.annotations, false)) scope.reads.push_back(mutate_region(region));
+      if (!is_hint(region) || !hint_holds(region, f.annotations, false)) continue;
+      scope.reads.push_back(mutate_region(region));
+      const auto inspected = f.annotations.find(inspected_key(region.buffer));
+      if (inspected != f.annotations.end()) scope.annotations.insert(*inspected);
     }
     for (const Region& region : f.writes) {
       if (is_hint(region) && hint_holds(region, f.annotations, true)) scope.writes.push_back(mutate_region(region));

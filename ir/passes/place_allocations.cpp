@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/buffer_uses.h"
@@ -108,6 +109,12 @@ bool every_read_covered(const std::vector<BufferUse>& accesses, const Bounds& bo
   return true;
 }
 
+/// Does each iteration of the last of the loops write what it reads of the buffer, whatever it takes several stores to?
+bool writes_before_reading(const std::vector<const For*>& nodes, size_t depth, const Buffer& buffer, Bounds bounds) {
+  for (size_t i = 0; i <= depth; ++i) bounds.bind(nodes[i]->variable, Range{nodes[i]->min, nodes[i]->extent});
+  return exposed_reads(nodes[depth]->body, bounds, [&](const Buffer& b) { return b == buffer; }).empty();
+}
+
 /// The innermost loop into whose body the buffer may move; null when it stays. Of a space that exists per axis each
 /// iteration of a loop along that axis has its own; all others share what is allocated outside such loops. `axis` is
 /// that of the innermost bound loop around the allocation.
@@ -132,9 +139,9 @@ const For* find_home(const BufferUses& found, const Bounds& bounds, const Buffer
     if (!loop || loop->for_kind == ForKind::vectorized || loop->for_kind == ForKind::unrolled) break;
     if (loop->for_kind == ForKind::parallel && !in_parallel) break;
     if (loop->for_kind == ForKind::bound) axis = loop->thread_axis;
-    if (!disjoint(all, depth, bounds)) {
+    if (!loop->annotations.contains(private_key(buffer)) && !disjoint(all, depth, bounds)) {
       if (!covered) covered = every_read_covered(all, bounds);
-      if (!*covered) break;
+      if (!*covered && !writes_before_reading(all[0].loop_nodes, depth, buffer, bounds)) break;
     }
     if (value || axis == (space ? space->per : "")) home = loop;
   }

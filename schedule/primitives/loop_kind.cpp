@@ -51,6 +51,9 @@ std::unordered_set<const BufferNode*> used_outside(const Func& func, const Path&
       case StmtKind::Let:
         return walk(s.as<Let>()->body);
       case StmtKind::If:
+        for_each_expr(s.as<If>()->condition, [&](const Expr& e) {
+          if (const Load* load = e.as<Load>()) used.insert(load->buffer.get());
+        });
         walk(s.as<If>()->then_case);
         if (s.as<If>()->else_case) walk(s.as<If>()->else_case);
         return;
@@ -93,8 +96,8 @@ void require_space_iters(const Schedule& schedule, const std::string& applicatio
   }
 }
 
-void require_independent_iterations(const Schedule& schedule, const std::string& application, int first,
-                                    const Path& path) {
+std::vector<Buffer> require_independent_iterations(const Schedule& schedule, const std::string& application, int first,
+                                                   const Path& path) {
   const For& node = *path.back().as<For>();
   require_space_iters(schedule, application, first, path.back());
 
@@ -121,6 +124,14 @@ void require_independent_iterations(const Schedule& schedule, const std::string&
                 "no two iterations meet in an element that one of them writes, but for buffers that nothing outside of "
                 "loop uses and that each iteration writes before it reads them",
                 path, [&](const Buffer& buffer) { return shared.contains(buffer.get()); });
+  std::vector<Buffer> own;
+  for (const Use& use : written) {
+    const Buffer& buffer = use.region.buffer;
+    if (shared.contains(buffer.get()) || std::find(own.begin(), own.end(), buffer) != own.end()) continue;
+    const auto only = [&](const Buffer& other) { return other == buffer; };
+    if (!carried_dependences(path.back(), bounds_at(schedule.func(), path), 1, only).empty()) own.push_back(buffer);
+  }
+  return own;
 }
 
 }  // namespace lathe

@@ -1,6 +1,7 @@
 #pragma once
 /// What vectorize, unroll, parallel and bind have in common.
 #include <string>
+#include <vector>
 
 #include "schedule/rewrite.h"
 #include "schedule/schedule.h"
@@ -18,7 +19,8 @@ void require_space_iters(const Schedule& schedule, const std::string& applicatio
 ///   first + 1  a block below that does not use loop writes only buffers that nothing outside of loop reads or writes
 ///   first + 2  no two iterations meet in an element that one of them writes, but for buffers that nothing outside of
 ///              loop uses and that each iteration writes before it reads them, so that each has its own
-void require_independent_iterations(const Schedule& schedule, const std::string& application, int first,
-                                    const Path& path);
+/// Returns those buffers: memory passes must keep the promise.
+std::vector<Buffer> require_independent_iterations(const Schedule& schedule, const std::string& application, int first,
+                                                   const Path& path);
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/analysis/regions.h"
 #include "schedule/primitives/loop_kind.h"
 
 namespace lathe {
@@ -22,8 +23,9 @@ void parallel(Schedule& schedule, const LoopRef& loop, std::int64_t grain) {
   };
   for (const Stmt& s : path) check_other(s);
   for_each_stmt(node.body, check_other);
-  require_independent_iterations(schedule, application, 3, path);
   Annotations annotations = node.annotations;
+  for (const Buffer& own : require_independent_iterations(schedule, application, 3, path))
+    annotations[private_key(own)] = std::int64_t{1};
   annotations["parallel_grain"] = grain;
   schedule.commit(
       replace_last(path, For::make(node.variable, node.min, node.extent, ForKind::parallel, node.body, annotations)),

@@ -247,6 +247,10 @@ TEST(HintsKept, TheTileBehindAnInspectorIsScheduledLikeAnyOther) {
   vectorize(s, s.loops({"x_copy"}).back());
   expect_scheduled(s, before, "hints_inspected");
   EXPECT_EQ(hints_of(s.func()), std::vector<std::string>{"row reads x_global[vi * 2:+4, vj] checked \"row\""});
+  // The copies of two tiles meet: each task gets its own once allocations are placed.
+  parallel(s, s.loop("row", 0), 1);
+  EXPECT_NE(print(s.func()).find("private_x_global: 1"), std::string::npos);
+  expect_same(before, compact_buffers(place_allocations(lower_blocks(lower_reductions(s.func())), Device{})));
 }
 
 TEST(HintsKept, WhatReadsMoreOfTheCopyBehindAnInspectorIsRefused) {

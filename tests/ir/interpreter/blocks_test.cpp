@@ -41,6 +41,15 @@ TEST(InterpreterBlocks, InitRunsOncePerSpacePointInAnyLoopOrder) {
   EXPECT_EQ(c.values(), (std::vector<double>{6, 15}));
 }
 
+TEST(InterpreterBlocks, InitRunsOncePerSpacePointOfAFusedLoop) {
+  RowSum sum(2, 3);
+  const VarRef f = Var::make("f");
+  sum.fields.bindings = {floor_div(f, 3), floor_mod(f, 3)};
+  Data a(f32, {1, 2, 3, 4, 5, 6}), c(f32, 2);
+  EXPECT_EQ(run(sum.func(for_loop(f, 6, sum.block())), {&a, &c}), 0);
+  EXPECT_EQ(c.values(), (std::vector<double>{6, 15}));
+}
+
 TEST(InterpreterBlocks, InitRunsWithoutReduceInstances) {
   for (const bool reduce_outside : {false, true}) {
     RowSum sum(2, 0);
