@@ -1,5 +1,6 @@
 """What a region hint gains on a gather, and what its check costs at run time."""
 
+import functools
 import time
 
 import numpy as np
@@ -53,8 +54,8 @@ def run():
         x, y = rng.standard_normal((rows, n), np.float32), np.empty((rows, m), np.float32)
         kernels = {name: kernel(rows, n, m, name) for name in ("trusted", "checked")}
         kernels["no copy"] = kernel(rows, n, m, "")
-        calls = {name: (lambda k=k: k(x, p, y)) for name, k in kernels.items()}
-        calls["astray"] = lambda: kernels["checked"](x, astray, y)
+        calls = {name: functools.partial(k, x, p, y) for name, k in kernels.items()}
+        calls["astray"] = functools.partial(kernels["checked"], x, astray, y)
         samples = {name: [] for name in calls}
         for name, call in calls.items():
             call()

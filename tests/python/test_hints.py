@@ -62,7 +62,7 @@ def tiled_resize(text, hint):
     [(1, True, (1, 1, 24, 24)), (1, False, (1, 1, 19, 19)), (0, True, (1, 1, 24, 24)), (0, False, (1, 1, 200, 200))],
 )
 def test_a_hint_shrinks_the_copy_of_a_resize(floats, hint, shape):
-    text = RESIZE.replace("stage begin", "stage begin attrs {float_intervals: %d}" % floats)
+    text = RESIZE.replace("stage begin", f"stage begin attrs {{float_intervals: {floats}}}")
     s = tiled_resize(text, hint)
     s.func.verify()
     assert compacted(s.func).buffers["x_global"].shape == shape
@@ -307,3 +307,88 @@ def test_a_hint_goes_by_the_name_of_what_was_copied():
     )
     assert 'x_global[0, vc, vh * 2, vw * 2] inferred "resize"' in str(s.func)
     assert compacted(s.func).buffers["x_global"].shape == (1, 1, 1, 1)
+
+
+NESTED = """func nested(x: f32[{r}, {n}], p: i64[{m}], y: f32[{r}, {m}]) stage begin {{
+  block root() {{
+    for io in [0, {t}) {{
+      block tile(space vio in [0, {t}) = io)
+          reads x[..], p[vio * 8 :+ 8] writes y[.., vio * 8 :+ 8] {{
+        for r in [0, {r}) {{
+          for ii in [0, 8) {{
+            block take(space vr in [0, {r}) = r, space vi in [0, {m}) = vio * 8 + ii)
+                reads x[vr, ..], p[vi] writes y[vr, vi] {{
+              y[vr, vi] = x[vr, p[vi]] - 1.0f32
+            }}
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def test_a_hint_above_nested_blocks():
+    """The outer block's hint survives: the copy for one tile is as large as it says, whatever the inner one reads."""
+    r, m, n = 3, 40, 80
+    s = lathe.Schedule(lathe.ir.parse(NESTED.format(r=r, n=n, m=m, t=m // 8)))
+    s.annotate_buffer_access("tile", "x", "read", lambda t: [(0, r), (16 * t - 2, 16 * t + 18)])
+    copy = s.cache_read("tile", "x", "global")
+    s.compute_at(copy, s.loops("tile")[0])
+    s.func.verify()
+    assert compacted(s.func).buffers["x_global"].shape == (r, 20)
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((r, n), np.float32)
+    p = np.clip(2 * np.arange(m) + rng.integers(-2, 4, m), 0, n - 1)
+    for at, index in [(0, p[0]), (0, n - 1), (17, 2)]:
+        p[at] = index
+        np.testing.assert_array_equal(run(s.func, [x, p], (r, m)), x[:, p] - 1)
+
+
+def test_a_hint_on_tiles_that_blockize_made():
+    s = lathe.Schedule(lathe.ir.parse(GATHER.format(r=2, n=64, m=32)))
+    r, i = s.loops("take")
+    io, ii = s.split(i, 8)
+    s.reorder(io, r, ii)
+    tile = s.blockize(r)
+    s.annotate_buffer_access(tile, "x", "read", lambda t: [(0, 2), (16 * t - 2, 16 * t + 18)])
+    s.compute_at(s.cache_read(tile, "x", "global"), io)
+    s.func.verify()
+    assert compacted(s.func).buffers["x_global"].shape == (2, 20)
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((2, 64), np.float32)
+    for p in (2 * np.arange(32), rng.integers(0, 64, 32)):
+        np.testing.assert_array_equal(run(s.func, [x, p], (2, 32)), x[:, p] * 2)
+
+
+def test_a_trusted_hint_is_not_checked():
+    s = lathe.Schedule(lathe.ir.parse(GATHER.format(r=2, n=64, m=32)))
+    s.annotate_buffer_access("take", "x", "read", lambda r, i: [(r, r + 1), (2 * i - 1, 2 * i + 2)], trusted=True)
+    copy = s.cache_read("take", "x", "global")
+    io, ii = s.split(s.loops("take")[1], 8)
+    s.compute_at(copy, io)
+    assert "trusted" in str(s.func) and "inspect" not in str(s.func)
+    assert compacted(s.func).buffers["x_global"].shape == (1, 17)
+    assert '"trusted")' in str(s.record)
+    x, p = np.random.default_rng(9).standard_normal((2, 64), np.float32), 2 * np.arange(32) + 1
+    np.testing.assert_array_equal(run(s.func, [x, p], (2, 32)), x[:, p] * 2)
+    wrong = lathe.Schedule(lathe.ir.parse(RESIZE))
+    with pytest.raises(lathe.Refusal, match="condition 4"):  # nobody is trusted against a witness
+        wrong.annotate_buffer_access(
+            "resize", "x", "read", lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)], trusted=True
+        )
+
+
+@pytest.mark.parametrize("make", [lambda: tiled_gather(3, 256, 128, True), pooled])
+def test_the_scheduler_takes_a_program_with_hints(make):
+    func = make().func
+    again = lathe.passes.auto_schedule(func)
+    shapes = [tuple(buffer.shape) for buffer in func.buffers.values()][:3]
+    rng = np.random.default_rng(10)
+    x = rng.standard_normal(shapes[0], np.float32)
+    for p in (2 * np.arange(shapes[1][0]), rng.integers(0, shapes[0][1] - 3, shapes[1][0])):
+        before, after = (np.full(shapes[2], np.nan, np.float32) for _ in range(2))
+        lathe.compile(func)(x, p, before)
+        lathe.compile(again)(x, p, after)
+        np.testing.assert_array_equal(before, after)
