@@ -127,6 +127,29 @@ TEST(AnnotateBufferAccess, RefusesToCheckTheStoresOfAReduction) {
       "annotate_buffer_access", 5, "hint_refused_5");
 }
 
+TEST(AnnotateBufferAccess, RefusesToCheckTheStoresOfAReductionInside) {
+  Schedule s(parse_func(R"(func nested(p: i64[8], y: f32[4]) stage begin {
+  block root() {
+    for t in [0, 2) {
+      block tile(ordered vt in [0, 2) = t) reads p[vt * 4 :+ 4], y[..] writes y[..] {
+        for i in [0, 4) {
+          block count(reduce vi in [0, 8) = vt * 4 + i) reads p[vi], y[..] writes y[..] {
+            reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+            let l: f32 = y[p[vi]]
+            let r: f32 = 1.0f32
+            y[p[vi]] = l + r
+          }
+        }
+      }
+    }
+  }
+}
+)"));
+  expect_refused(
+      s, [&] { annotate_buffer_access(s, {"tile"}, "y", BufferAccess::write, ranges_of({{index(0), index(2)}})); },
+      "annotate_buffer_access", 5, "hint_refused_5_inside");
+}
+
 /// y[p[i]] = x[i], told to stay within 2 of i.
 const char* const scatter = R"(func scatter(x: f32[8], p: i64[8], y: f32[8]) stage begin {
   block root() {

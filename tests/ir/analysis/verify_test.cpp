@@ -183,6 +183,23 @@ TEST(Verify, ADataDependentStoreIsNotProvedAndNotRefuted) {
   EXPECT_FALSE(findings[0].proved_wrong);
 }
 
+TEST(Verify, ACheckedWriteHintNeedsAssertionsBeforeItsStores) {
+  constexpr const char* text = R"(func f(at: i64[8], x: f32[8], y: f32[8]) {
+    for i in [0, 8) {
+      block scatter(ordered vi in [0, 8) = i) reads at[vi], x[vi] writes y[vi - 1:+3] checked "scatter" {
+        CHECK
+        y[at[vi]] = x[vi]
+      }
+    }
+  })";
+  const std::string check =
+      R"(assert vi - 1 <= at[vi] && at[vi] < vi - 1 + 3, "scatter|dimension 0 of y|store at", at[vi])";
+  EXPECT_EQ(describe(verify(parse_func(replaced(text, "CHECK", check)))), "");
+  const std::vector<Finding> bare = verify(parse_func(replaced(text, "CHECK", "")));
+  ASSERT_EQ(bare.size(), 1u) << describe(bare);
+  EXPECT_EQ(bare[0].rule, "block.writes_cover");
+}
+
 TEST(Verify, HintsReplaceTheProofOfCoverage) {
   constexpr const char* text = R"(func f(at: i64[8], x: f32[64], y: f32[8]) {
     for i in [0, 8) {
