@@ -141,6 +141,9 @@ Region substitute(const Region& region, const Substitution& map) {
   return Substituter(map).mutate_region(region);
 }
 
+Expr replace_buffers(const Expr& e, const BufferMap& map) {
+  return map.empty() ? e : BufferReplacer(map).mutate(e);
+}
 Stmt replace_buffers(const Stmt& s, const BufferMap& map) {
   return map.empty() ? s : BufferReplacer(map).mutate(s);
 }

@@ -45,6 +45,7 @@ void Visitor::visit_Cast(const Cast* node) {
   visit(node->value);
 }
 void Visitor::visit_Load(const Load* node) {
+  visit_buffer(node->buffer);
   for (const Expr& i : node->indices) visit(i);
   if (node->mask) visit(node->mask);
 }
@@ -62,6 +63,7 @@ void Visitor::visit_Call(const Call* node) {
   for (const Expr& arg : node->args) visit(arg);
 }
 void Visitor::visit_AddressOf(const AddressOf* node) {
+  visit_buffer(node->buffer);
   for (const Expr& i : node->indices) visit(i);
 }
 
@@ -82,6 +84,7 @@ void Visitor::visit_Block(const Block* node) {
   visit(f.body);
 }
 void Visitor::visit_Store(const Store* node) {
+  visit_buffer(node->buffer);
   for (const Expr& i : node->indices) visit(i);
   visit(node->value);
   if (node->mask) visit(node->mask);

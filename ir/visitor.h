@@ -9,7 +9,7 @@ namespace lathe {
 
 /// Walks an expression or a statement. Override the kinds that matter; the defaults visit children. An expression that
 /// is shared is visited once per path: a visitor that must stay linear on shared expressions keeps its own set of seen
-/// nodes.
+/// nodes. The buffer of each access passes through visit_buffer, before its indices; regions and allocations do not.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -21,6 +21,7 @@ class Visitor {
   LATHE_EXPR_NODES(LATHE_VISIT)
   LATHE_STMT_NODES(LATHE_VISIT)
 #undef LATHE_VISIT
+  virtual void visit_buffer(const Buffer&) {}
 };
 
 /// Rebuilds what changes and shares what does not: a node whose children come back identical is returned itself.
@@ -60,6 +61,7 @@ Region substitute(const Region& region, const Substitution& map);
 
 /// Buffers to buffers of the same rank, wherever they occur.
 using BufferMap = std::unordered_map<const BufferNode*, Buffer>;
+Expr replace_buffers(const Expr& e, const BufferMap& map);
 Stmt replace_buffers(const Stmt& s, const BufferMap& map);
 
 /// The statement with every variable that it binds (loops, iters, lets, reducers) and every buffer that it allocates

@@ -92,16 +92,8 @@ class NameChecker : public Visitor {
 
  protected:
   void visit_Var(const Var* node) override { use(node); }
-  void visit_Load(const Load* node) override {
-    use(node->buffer);
-    Visitor::visit_Load(node);
-  }
-  void visit_AddressOf(const AddressOf* node) override {
-    use(node->buffer);
-    Visitor::visit_AddressOf(node);
-  }
+  void visit_buffer(const Buffer& buffer) override { use(buffer); }
   void visit_Store(const Store* node) override {
-    use(node->buffer);
     Visitor::visit_Store(node);
     typed([&] { Store::make(node->buffer, node->indices, node->value, node->mask); });
   }

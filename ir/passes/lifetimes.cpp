@@ -64,18 +64,20 @@ class Finder : public Visitor {
     repeated([&] { Visitor::visit_While(node); });
   }
 
+  void visit_buffer(const Buffer& buffer) override {
+    const auto place = of_.find(storage_of(buffer));
+    if (place == of_.end()) return;
+    Allocation& a = found[place->second];
+    if (a.first < 0) a.first = clock_;
+    a.last = std::max(a.last, clock_);
+    if (!touched_.empty() && (touched_.back().empty() || touched_.back().back() != place->second)) {
+      touched_.back().push_back(place->second);
+    }
+  }
+
   void visit_Store(const Store* node) override {
     Visitor::visit_Store(node);
-    touch(node->buffer);
     ++clock_;
-  }
-  void visit_Load(const Load* node) override {
-    Visitor::visit_Load(node);
-    touch(node->buffer);
-  }
-  void visit_AddressOf(const AddressOf* node) override {
-    Visitor::visit_AddressOf(node);
-    touch(node->buffer);
   }
   void visit_Let(const Let* node) override {
     visit(node->value);
@@ -120,17 +122,6 @@ class Finder : public Visitor {
     touched_.pop_back();
     loops_.pop_back();
     ++clock_;
-  }
-
-  void touch(const Buffer& buffer) {
-    const auto place = of_.find(storage_of(buffer));
-    if (place == of_.end()) return;
-    Allocation& a = found[place->second];
-    if (a.first < 0) a.first = clock_;
-    a.last = std::max(a.last, clock_);
-    if (!touched_.empty() && (touched_.back().empty() || touched_.back().back() != place->second)) {
-      touched_.back().push_back(place->second);
-    }
   }
 
   const Device& device_;

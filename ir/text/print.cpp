@@ -27,18 +27,7 @@ class BufferCollector : public Visitor {
   std::unordered_set<const BufferNode*> declared;
 
  protected:
-  void visit_Load(const Load* node) override {
-    use(node->buffer);
-    Visitor::visit_Load(node);
-  }
-  void visit_AddressOf(const AddressOf* node) override {
-    use(node->buffer);
-    Visitor::visit_AddressOf(node);
-  }
-  void visit_Store(const Store* node) override {
-    use(node->buffer);
-    Visitor::visit_Store(node);
-  }
+  void visit_buffer(const Buffer& buffer) override { use(buffer); }
   void visit_Block(const Block* node) override {
     for (const Buffer& buffer : node->f.allocs) declared.insert(buffer.get());
     for (const Region& region : node->f.reads) use(region.buffer);

@@ -63,35 +63,20 @@ class Order {
   std::unordered_set<const void*> seen_;
 };
 
-class ReplaceBuffers : public Mutator {
- public:
-  explicit ReplaceBuffers(const BufferMap& map) : map_(map) {}
-
- protected:
-  Buffer mutate_buffer(const Buffer& buffer) override {
-    const auto found = map_.find(buffer.get());
-    return found == map_.end() ? buffer : found->second;
-  }
-
- private:
-  const BufferMap& map_;
-};
-
 /// One loop nest around one Block; buffers are replaced by `map`. What it reads joins `read`.
 Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map, const Bounds& bounds,
                std::unordered_set<const BufferNode*>& read) {
-  ReplaceBuffers replace(map);
   std::vector<Expr> values;
   values.reserve(node.values.size());
-  for (const Expr& value : node.values) values.push_back(replace.mutate(value));
+  for (const Expr& value : node.values) values.push_back(replace_buffers(value, map));
   std::vector<ReductionOutput> outputs;
   outputs.reserve(node.buffers.size());
   for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), node.indices});
 
   std::vector<Stmt> body;
   for (const Requirement& requirement : node.requirements) {
-    Expr condition = replace.mutate(requirement.condition);
-    body.push_back(Assert::make(condition, requirement.message, replace.mutate(requirement.index)));
+    body.push_back(Assert::make(replace_buffers(requirement.condition, map), requirement.message,
+                                replace_buffers(requirement.index, map)));
   }
   Stmt init;
   if (node.reducer) {
