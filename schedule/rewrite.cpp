@@ -290,6 +290,23 @@ Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map) {
   return Replacer(map).mutate(body);
 }
 
+Stmt replace_loads(const Stmt& s, const Buffer& buffer, const Expr& value) {
+  class Replacer : public Mutator {
+   public:
+    Replacer(const Buffer& buffer, const Expr& value) : buffer_(buffer), value_(value) {}
+
+   protected:
+    Expr mutate_Load(const Expr& e, const Load* node) override {
+      return node->buffer == buffer_ ? value_ : Mutator::mutate_Load(e, node);
+    }
+
+   private:
+    const Buffer& buffer_;
+    const Expr& value_;
+  };
+  return Replacer(buffer, value).mutate(s);
+}
+
 Stmt rewrite_blocks(const Stmt& s, const std::function<Stmt(const Block&)>& f) {
   if (!s) return s;
   switch (s->kind) {

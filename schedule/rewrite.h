@@ -46,6 +46,8 @@ Stmt remove_allocation(const Stmt& body, const Buffer& buffer);
 /// replace_buffers on a Func's body, looking only into blocks that declare to read, write or allocate one of them.
 Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map);
 
+/// `s` with `value` in the place of every Load of the buffer.
+Stmt replace_loads(const Stmt& s, const Buffer& buffer, const Expr& value);
 /// `s` with loop variables replaced in loop bounds and in the bindings and predicates of its outer blocks, whose bodies
 /// use no loop variable.
 Stmt substitute_loops(const Stmt& s, const Substitution& map);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
 namespace lathe {

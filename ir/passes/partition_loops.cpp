@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/conjuncts.h"
 #include "ir/passes/extremes.h"
 #include "ir/visitor.h"
 

@@ -1,9 +1,9 @@
 #include "ir/passes/vectorizer.h"
 
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/intrinsics.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/conjuncts.h"
 #include "ir/visitor.h"
 
 namespace lathe {

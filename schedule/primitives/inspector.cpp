@@ -7,6 +7,7 @@
 
 #include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/reduction.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
@@ -43,16 +44,6 @@ class Masker : public Mutator {
 
 Expr masked(const Expr& e, const Expr& mask) {
   return mask ? Masker(mask).mutate(e) : e;
-}
-
-void append_conjuncts(const Expr& e, std::vector<Expr>& out) {
-  const Binary* both = e.as<Binary>();
-  if (both && both->op == BinaryOp::logical_and) {
-    append_conjuncts(both->a, out);
-    append_conjuncts(both->b, out);
-  } else {
-    out.push_back(e);
-  }
 }
 
 /// Loads of a copy become loads of what was copied, one step up the chain.
@@ -215,7 +206,7 @@ Stmt Versioning::inspector(const Path& block, const BlockAccess& access, const R
         values[step.variable.get()] = substitute(step.expr, values);
         break;
       case Step::Kind::condition:
-        append_conjuncts(substitute(step.expr, values), guards);
+        for (Expr& guard : conjuncts_of(substitute(step.expr, values))) guards.push_back(std::move(guard));
         break;
       case Step::Kind::unknown:
         refuse_version(block.back(),

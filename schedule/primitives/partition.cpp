@@ -5,21 +5,11 @@
 #include <algorithm>
 
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "schedule/carried.h"
 
 namespace lathe {
 namespace {
-
-void append_conjuncts(const Expr& e, std::vector<Expr>& out) {
-  if (!e) return;
-  const Binary* both = e.as<Binary>();
-  if (both && both->op == BinaryOp::logical_and) {
-    append_conjuncts(both->a, out);
-    append_conjuncts(both->b, out);
-  } else {
-    out.push_back(e);
-  }
-}
 
 /// Rewrites every block below a statement with what is known around it; loops are bound on the way.
 Stmt rewrite_known(const Stmt& s, Bounds& bounds, const std::function<Stmt(const Block&, const Bounds&)>& f) {
@@ -64,9 +54,7 @@ std::optional<std::int64_t> find_point(const For& loop, const Bounds& around) {
   std::optional<std::int64_t> point;
   Bounds bounds = around;
   rewrite_known(loop.body, bounds, [&](const Block& block, const Bounds& inside) {
-    std::vector<Expr> conditions;
-    append_conjuncts(block.f.predicate, conditions);
-    for (const Expr& condition : conditions) {
+    for (const Expr& condition : conjuncts_of(block.f.predicate)) {
       const auto count = last_holding(condition, loop, inside);
       if (count && *count > 0) point = std::min(point.value_or(*count), *count);
     }
@@ -79,10 +67,8 @@ std::optional<std::int64_t> find_point(const For& loop, const Bounds& around) {
 Stmt without_decided(const Stmt& loop, const Bounds& around) {
   Bounds bounds = around;
   return rewrite_known(loop, bounds, [](const Block& block, const Bounds& inside) {
-    std::vector<Expr> conditions;
-    append_conjuncts(block.f.predicate, conditions);
     Expr rest;
-    for (const Expr& condition : conditions) {
+    for (const Expr& condition : conjuncts_of(block.f.predicate)) {
       if (!proves(inside, condition)) rest = logical_and(rest, condition);
     }
     return with_fields(block, [&](Block::Fields& f) { f.predicate = rest; });

@@ -12,20 +12,6 @@
 namespace lathe {
 namespace {
 
-class LoadReplacer : public Mutator {
- public:
-  LoadReplacer(const Buffer& buffer, Expr value) : buffer_(buffer), value_(std::move(value)) {}
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    return node->buffer == buffer_ ? value_ : Mutator::mutate_Load(e, node);
-  }
-
- private:
-  const Buffer& buffer_;
-  Expr value_;
-};
-
 /// The one Load of the buffer, or why there is none.
 std::string find_load(const Block& block, const Buffer& buffer, const Load*& load) {
   std::string reason;
@@ -127,8 +113,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   const std::string name = copy.name;
   const Stmt copy_block = Block::make(std::move(copy));
 
-  LoadReplacer replacer(source, lathe::load(target, at_reader));
-  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = replacer.mutate(f.body); });
+  const Expr copied = lathe::load(target, at_reader);
+  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = replace_loads(f.body, source, copied); });
   const Stmt reader = with_inferred_regions(*changed.as<Block>());
   const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
   const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);

@@ -34,21 +34,6 @@ std::string why_no_definition(const Block& block, Definition& definition) {
   return !definition.store || definition.store->mask ? "does more than one unmasked Store" : "";
 }
 
-/// Puts `value` in the place of every Load of a buffer.
-class LoadReplacer : public Mutator {
- public:
-  LoadReplacer(const Buffer& buffer, Expr value) : buffer_(buffer), value_(std::move(value)) {}
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    return node->buffer == buffer_ ? value_ : Mutator::mutate_Load(e, node);
-  }
-
- private:
-  const Buffer& buffer_;
-  Expr value_;
-};
-
 /// Which iter of `block` stands in each dimension of `buffer` (none where the index is 0): "" when all Loads agree.
 std::string why_not_read_at_iters(const Block& block, const Buffer& buffer, std::vector<const Var*>& iters) {
   std::string found;
@@ -199,8 +184,7 @@ class ReverseInliner {
       if (iters_[d]) map[iters_[d]] = written->indices[d];
     }
     const VarRef value = Var::make(operand_->name, operand_->dtype);
-    LoadReplacer replacer(operand_, value);
-    Stmt body = substitute(replacer.mutate(consumer_.f.body), map);
+    Stmt body = substitute(replace_loads(consumer_.f.body, operand_, value), map);
     body = Let::make(value, written->value, std::move(body));
     for (size_t i = produced_.lets.size(); i-- > 0;) {
       body = Let::make(produced_.lets[i]->variable, produced_.lets[i]->value, std::move(body));

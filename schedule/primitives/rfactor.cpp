@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
+#include "ir/conjuncts.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/rewrite.h"
@@ -126,16 +127,6 @@ Stmt final_block(const Factoring& factoring, const std::vector<Buffer>& buffers,
   return with_inferred_regions(*made.as<Block>());
 }
 
-void conjuncts_without(const Expr& e, const VarSet& variables, Expr& kept) {
-  const Binary* node = e.as<Binary>();
-  if (node && node->op == BinaryOp::logical_and) {
-    conjuncts_without(node->a, variables, kept);
-    conjuncts_without(node->b, variables, kept);
-  } else if (e && !uses_any(e, variables)) {
-    kept = logical_and(kept, e);
-  }
-}
-
 }  // namespace
 
 BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
@@ -194,7 +185,9 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
 
   const VarRef lane_loop = Var::make(factored.variable->name);
   Expr predicate;
-  conjuncts_without(node.f.predicate, reduce_vars, predicate);
+  for (const Expr& condition : conjuncts_of(node.f.predicate)) {
+    if (!uses_any(condition, reduce_vars)) predicate = logical_and(predicate, condition);
+  }
   Stmt final_nest = final_block(factoring, buffers, lane_loop);
   if (predicate) final_nest = add_predicate(*final_nest.as<Block>(), predicate);
   std::vector<Expr> needed = final_nest.as<Block>()->f.bindings;

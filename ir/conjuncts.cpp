@@ -1,4 +1,4 @@
-#include "ir/passes/conjuncts.h"
+#include "ir/conjuncts.h"
 
 namespace lathe {
 namespace {
