@@ -30,6 +30,13 @@ inline std::vector<std::pair<std::string, Device>> devices() {
 /// One argument: raw bytes that both sides start from.
 using Bytes = std::vector<std::byte>;
 
+/// Multiples of 0.37 on both sides of 0, none of them 0.
+inline std::vector<float> floats(int count) {
+  std::vector<float> result(count);
+  for (int i = 0; i < count; ++i) result[i] = 0.37f * static_cast<float>(i % 29) - 3.1f;
+  return result;
+}
+
 template <class T>
 Bytes bytes_of(const std::vector<T>& values) {
   Bytes bytes(values.size() * sizeof(T));

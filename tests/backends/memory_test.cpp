@@ -10,12 +10,6 @@ namespace {
 
 using namespace testing;
 
-std::vector<float> floats(int count) {
-  std::vector<float> result(count);
-  for (int i = 0; i < count; ++i) result[i] = 0.37f * static_cast<float>(i % 29) - 3.1f;
-  return result;
-}
-
 std::vector<std::int64_t> shuffled(int count) {
   std::vector<std::int64_t> result(count);
   for (int i = 0; i < count; ++i) result[i] = (i * 37 + 11) % count;

@@ -8,12 +8,6 @@ namespace {
 
 using namespace testing;
 
-std::vector<float> floats(int count) {
-  std::vector<float> result(count);
-  for (int i = 0; i < count; ++i) result[i] = 0.37f * static_cast<float>(i % 29) - 3.1f;
-  return result;
-}
-
 TEST(Statements, LoopsOfAnyBounds) {
   const Func func = parse_func(R"(
 func loops(x: i64[64], n: i64, m: i64) stage end {

@@ -93,27 +93,7 @@ TEST(ReverseComputeAt, RefusesAReductionThatIsNotFinished) {
 }
 
 TEST(ReverseComputeAt, RefusesWhatIsWrittenBetweenThem) {
-  Schedule s(parse_func(R"(func between(x: f32[4], y: f32[4], out: f32[4]) stage begin {
-  block root() reads x[..] writes y[..], out[..] {
-    alloc t: f32[4]
-    for i in [0, 4) {
-      block t(space vi in [0, 4) = i) reads x[vi] writes t[vi] {
-        t[vi] = x[vi] + 1.0f32
-      }
-    }
-    for i1 in [0, 4) {
-      block other(space ui in [0, 4) = i1) reads x[ui] writes y[ui] {
-        y[ui] = x[ui] * 2.0f32
-      }
-    }
-    for i2 in [0, 4) {
-      block use(space wi in [0, 4) = i2) reads t[wi], y[wi] writes out[wi] {
-        out[wi] = t[wi] + y[wi]
-      }
-    }
-  }
-}
-)"));
+  Schedule s(program("between"));
   expect_refused(
       s, [&] { reverse_compute_at(s, {"use"}, s.loop("t", 0)); }, "reverse_compute_at", 5,
       "reverse_compute_at_refused_5");
