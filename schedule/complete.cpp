@@ -84,7 +84,7 @@ std::string why_not_pointwise(const Block& block) {
 
 bool starts_at_identity(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
-  return parts && block.f.init && equal(block.f.init, make_init(*block.f.reducer, parts->outputs));
+  return parts && block.f.reducer && block.f.init && equal(block.f.init, make_init(*block.f.reducer, parts->outputs));
 }
 
 std::string loop_name(const Block& block, size_t i) {

@@ -74,8 +74,9 @@ class Padder {
       made.push_back(operand.padded);
     }
     BufferMap outputs;
-    for (const ReductionOutput& output : parts_->outputs) {
+    for (const ReductionOutput& output : parts_.outputs) {
       std::vector<const Iter*> iters;
+      iters.reserve(output.indices.size());
       for (const Expr& e : output.indices) iters.push_back(find_iter(e));
       const bool grows = std::any_of(iters.begin(), iters.end(), [&](const Iter* i) { return i && grows_[at(*i)]; });
       if (!grows) continue;
@@ -115,11 +116,13 @@ class Padder {
         "block is a reduction from its identity that runs over its whole domain, each iter by a serial loop of its "
         "own, "
         "with no other block in those loops";
-    parts_ = match_update(block_);
-    if (!parts_ || !block_.f.init) {
+    std::optional<ReductionParts> parts = match_update(block_);
+    if (!parts || !block_.f.reducer || !block_.f.init) {
       refuse(schedule_, application, 1, text, path_.back(),
              block_.f.reducer ? "has no init, or another body" : "is no reduction");
     }
+    parts_ = std::move(*parts);
+    identities_ = block_.f.reducer->identities;
     if (!starts_at_identity(block_)) {
       refuse(schedule_, application, 1, text, path_.back(), "starts with another value than its identity");
     }
@@ -170,8 +173,8 @@ class Padder {
       }
       operands_.push_back(std::move(operand));
     };
-    for (const Stmt& s : parts_->lets) for_each_expr(s.as<Let>()->value, look);
-    for (const Expr& term : parts_->terms) for_each_expr(term, look);
+    for (const Stmt& s : parts_.lets) for_each_expr(s.as<Let>()->value, look);
+    for (const Expr& term : parts_.terms) for_each_expr(term, look);
   }
 
   void check_terms() {
@@ -190,13 +193,13 @@ class Padder {
     if (!reduce_grows) return;
     Substitution lets;
     Zeros zeros;
-    for (const Stmt& s : parts_->lets) {
+    for (const Stmt& s : parts_.lets) {
       const Let* let = s.as<Let>();
       lets[let->variable.get()] = zeros.mutate(substitute(let->value, lets));
     }
-    for (size_t k = 0; k < parts_->terms.size(); ++k) {
-      const Expr term = simplify(zeros.mutate(substitute(parts_->terms[k], lets)), bounds_);
-      if (equal(term, block_.f.reducer->identities[k])) continue;
+    for (size_t k = 0; k < parts_.terms.size(); ++k) {
+      const Expr term = simplify(zeros.mutate(substitute(parts_.terms[k], lets)), bounds_);
+      if (equal(term, identities_[k])) continue;
       refuse(schedule_, application, 4, text, path_.back(),
              fmt::format("adds {} where all operands are zero", print(term)));
     }
@@ -210,7 +213,7 @@ class Padder {
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       const Block* other = s.as<Block>();
       if (!other || s == path_.back() || !outer_blocks(other->f.body).empty()) return;
-      for (const ReductionOutput& output : parts_->outputs) {
+      for (const ReductionOutput& output : parts_.outputs) {
         if (writes(*other, output.buffer))
           refuse(schedule_, application, 5, text, s, fmt::format("writes {} too", output.buffer->name));
       }
@@ -219,6 +222,7 @@ class Padder {
 
   Buffer padded(const Buffer& buffer, const std::vector<const Iter*>& iters) {
     std::vector<Expr> shape;
+    shape.reserve(iters.size());
     for (size_t d = 0; d < iters.size(); ++d) shape.push_back(iters[d] ? extents_[at(*iters[d])] : buffer->shape[d]);
     return BufferNode::make(unique(buffer->name + "_pad"), buffer->dtype, std::move(shape));
   }
@@ -283,7 +287,8 @@ class Padder {
   const Path path_;
   const Block& block_;
   const Bounds bounds_;
-  std::optional<ReductionParts> parts_;
+  ReductionParts parts_;
+  std::vector<Expr> identities_;  ///< of the block's reducer
   size_t own_ = 0;
   std::vector<Expr> extents_;
   std::vector<bool> grows_;
