@@ -12,6 +12,10 @@
 #include <fstream>
 #include <string>
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace lathe {
 namespace {
 
@@ -38,6 +42,20 @@ std::atomic<void*> configured_host{nullptr};
 /// True on a thread that is inside a parallel body: a loop within runs inline, on that worker.
 thread_local bool inside_parallel = false;
 thread_local std::int32_t current_worker = 0;
+
+// oneTBB starts a worker after what comes before the loop and ends the loop after its workers, but by atomics in a
+// library that the thread sanitizer does not see.
+#ifdef __SANITIZE_THREAD__
+void race_detector_release(void* at) {
+  __tsan_release(at);
+}
+void race_detector_acquire(void* at) {
+  __tsan_acquire(at);
+}
+#else
+void race_detector_release(void*) {}
+void race_detector_acquire(void*) {}
+#endif
 
 }  // namespace
 
@@ -99,15 +117,19 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
       if (result != LATHE_OK) status.compare_exchange_strong(none, result);
     }
   };
+  race_detector_release(&status);
   tbb::parallel_for(
       0, workers, 1,
       [&](int worker) {
+        race_detector_acquire(&status);
         inside_parallel = true;
         current_worker = worker;
         for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
         inside_parallel = false;
+        race_detector_release(&status);
       },
       tbb::static_partitioner());
+  race_detector_acquire(&status);
   return status.load();
 }
 

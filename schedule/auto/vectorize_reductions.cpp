@@ -6,6 +6,7 @@
 
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -72,13 +73,66 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
   return std::nullopt;
 }
 
+/// The longest reduce iter along which every access of a reduction of tuples is contiguous or stands still.
+std::optional<size_t> tuple_axis(const Block& block) {
+  if (block.f.reducer->lhs.size() < 2 || !match_update(block)) return std::nullopt;
+  const std::vector<Access> accesses = block_accesses(block);
+  std::optional<size_t> best;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    const std::int64_t extent = extent_estimate(iter.domain.extent);
+    if (iter.kind != IterKind::reduce || extent < 2) continue;
+    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.strides[i] == 0 || access.strides[i] == 1;
+    });
+    if (walks && (!best || extent > extent_estimate(block.f.iters[*best].domain.extent))) best = i;
+  }
+  return best;
+}
+
+/// Reduces tuples, such as a value and its index, in vectors: each lane has its own until all are folded in a loop.
+void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::optional<size_t> axis = tuple_axis(block);
+  if (!axis || !commutes(*block.f.reducer)) return;
+  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *axis);
+  const std::vector<LoopRef> own = own_loops(schedule, ref);
+  if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return;
+  // As many lanes as the narrowest type has: wider ones take several registers.
+  int narrowest = 64;
+  for (const Access& access : block_accesses(block))
+    narrowest = std::min(narrowest, static_cast<int>(access.buffer->dtype.bits));
+  const std::int64_t lanes = context.device.lanes(std::max(narrowest, 32));
+  const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+  if (lanes < 2 || (extent && *extent < lanes * least_iterations)) return;
+  attempt(context, fmt::format("reduce tuples of {} in {} lanes", ref.name, lanes), [&] {
+    std::vector<LoopRef> order;
+    for (const LoopRef& other : own) {
+      if (!(other == *loop)) order.push_back(other);
+    }
+    order.push_back(*loop);
+    if (order != own) reorder(schedule, order);
+    const auto [steps, within] = split(schedule, *loop, lanes);
+    const BlockRef partial = rfactor(schedule, ref, within);
+    vectorize(schedule, schedule.loops(partial).back());
+    context.scheduled.insert(partial.name);
+    context.scheduled.insert(ref.name);
+  });
+}
+
 }  // namespace
 
 void vectorize_reductions(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || !folds(*block.f.reducer)) continue;
+    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init) continue;
+    if (block.f.reducer->lhs.size() > 1) {
+      vectorize_tuples(context, ref);
+      continue;
+    }
+    if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape || !shape->vector_reduce) continue;
     const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *shape->vector_reduce);

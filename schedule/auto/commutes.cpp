@@ -1,0 +1,120 @@
+#include "schedule/auto/commutes.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace lathe {
+namespace {
+
+/// Representatives are small whole numbers and NaN, which double holds whatever the type; a bool is 0 or 1.
+using Values = std::unordered_map<const Var*, double>;
+
+/// Values of different components, or computed ones, may stand in relations that the representatives do not.
+bool compares_component(const Binary* node, const Reducer& reducer) {
+  for (size_t k = 0; k < reducer.lhs.size(); ++k) {
+    const auto is_one = [&](const Expr& e) { return e == Expr(reducer.lhs[k]) || e == Expr(reducer.rhs[k]); };
+    if (is_one(node->a) && is_one(node->b)) return true;
+  }
+  return false;
+}
+
+std::optional<double> evaluate(const Expr& e, const Values& values, const Reducer& reducer) {
+  switch (e->kind) {
+    case ExprKind::Var: {
+      const auto found = values.find(e.as<Var>());
+      return found == values.end() ? std::nullopt : std::optional(found->second);
+    }
+    case ExprKind::Unary: {
+      const std::optional<double> a = evaluate(e.as<Unary>()->a, values, reducer);
+      if (!a) return std::nullopt;
+      if (e.as<Unary>()->op == UnaryOp::is_nan) return std::isnan(*a);
+      if (e.as<Unary>()->op == UnaryOp::logical_not) return *a == 0;
+      return std::nullopt;
+    }
+    case ExprKind::Select: {
+      const Select* node = e.as<Select>();
+      const std::optional<double> condition = evaluate(node->condition, values, reducer);
+      if (!condition) return std::nullopt;
+      return evaluate(*condition != 0 ? node->when_true : node->when_false, values, reducer);
+    }
+    case ExprKind::Binary: {
+      const Binary* node = e.as<Binary>();
+      if (is_comparison(node->op) && !compares_component(node, reducer)) return std::nullopt;
+      const std::optional<double> a = evaluate(node->a, values, reducer), b = evaluate(node->b, values, reducer);
+      if (!a || !b) return std::nullopt;
+      switch (node->op) {
+        case BinaryOp::lt:
+          return *a < *b;
+        case BinaryOp::le:
+          return *a <= *b;
+        case BinaryOp::gt:
+          return *a > *b;
+        case BinaryOp::ge:
+          return *a >= *b;
+        case BinaryOp::eq:
+          return *a == *b;
+        case BinaryOp::ne:
+          return *a != *b;
+        case BinaryOp::logical_and:
+          return *a != 0 && *b != 0;
+        case BinaryOp::logical_or:
+          return *a != 0 || *b != 0;
+        default:
+          return std::nullopt;
+      }
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+bool same(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+}  // namespace
+
+bool commutes(const Reducer& reducer) {
+  const size_t count = reducer.lhs.size();
+  // Two operands take two values of an order and NaN; a third value would be in no new relation to either.
+  std::vector<std::vector<double>> domains;
+  size_t tuples = 1;
+  for (const VarRef& variable : reducer.lhs) {
+    if (variable->dtype.is_float()) {
+      domains.push_back({0, 1, std::numeric_limits<double>::quiet_NaN()});
+    } else {
+      domains.push_back({0, 1});
+    }
+    tuples *= domains.back().size();
+  }
+  if (count > 3) return false;
+  const auto tuple = [&](size_t number) {
+    std::vector<double> components;
+    for (const std::vector<double>& domain : domains) {
+      components.push_back(domain[number % domain.size()]);
+      number /= domain.size();
+    }
+    return components;
+  };
+  for (size_t i = 0; i < tuples; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      Values forward, backward;
+      const std::vector<double> a = tuple(i), b = tuple(j);
+      for (size_t k = 0; k < count; ++k) {
+        forward[reducer.lhs[k].get()] = backward[reducer.rhs[k].get()] = a[k];
+        forward[reducer.rhs[k].get()] = backward[reducer.lhs[k].get()] = b[k];
+      }
+      for (const Expr& result : reducer.results) {
+        const std::optional<double> one = evaluate(result, forward, reducer),
+                                    other = evaluate(result, backward, reducer);
+        if (!one || !other || !same(*one, *other)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace lathe

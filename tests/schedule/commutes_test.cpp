@@ -1,0 +1,61 @@
+#include "schedule/auto/commutes.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/visitor.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// The reducer of values and places whose results are `value` and `place`, over l, r: f32 and i, j: i64.
+Reducer reducer(const std::string& value, const std::string& place) {
+  const Func func = parse_func(fmt::format(R"(func f(x: f32[4], v: f32[], p: i64[]) stage begin {{
+  block root() reads x[..] writes v[..], p[..] {{
+    for k in [0, 4) {{
+      block best(reduce vk in [0, 4) = k) reads x[vk], v[], p[] writes v[], p[] {{
+        reducer (l: f32, i) (r: f32, j) {{{}, {}}} identity {{-inf(f32), 9223372036854775807}}
+        init {{
+          v[] = -inf(f32)
+          p[] = 9223372036854775807
+        }}
+        v[] = x[vk]
+        p[] = vk
+      }}
+    }}
+  }}
+}}
+)",
+                                           value, place));
+  Reducer found;
+  for_each_stmt(func->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (block && block->f.reducer) found = *block->f.reducer;
+  });
+  return found;
+}
+
+Reducer chosen(const std::string& condition) {
+  return reducer("select(" + condition + ", r, l)", "select(" + condition + ", j, i)");
+}
+
+TEST(Commutes, TheGreatestAndItsFirstPlaceDo) {
+  EXPECT_TRUE(commutes(chosen("r > l || is_nan(r) && !is_nan(l) || (l == r || is_nan(l) && is_nan(r)) && j < i")));
+}
+
+TEST(Commutes, WithoutCareForTiesOrNaNsTheyDoNot) {
+  EXPECT_FALSE(commutes(chosen("r > l")));
+  EXPECT_FALSE(commutes(chosen("r >= l")));
+  EXPECT_FALSE(commutes(chosen("r > l || l == r && j < i")));
+  EXPECT_FALSE(commutes(reducer("r", "j")));
+}
+
+TEST(Commutes, NothingIsProvedOfArithmeticConstantsOrMixedComparisons) {
+  EXPECT_FALSE(commutes(reducer("l + r", "select(i < j, i, j)")));
+  EXPECT_FALSE(commutes(reducer("select(l < 1.0f32 && r < 1.0f32, l, l)", "select(i < j, i, j)")));
+  EXPECT_FALSE(commutes(reducer("select(select(i < j, l, r) < select(i < j, r, l), l, r)", "select(i < j, i, j)")));
+}
+
+}  // namespace
+}  // namespace lathe::testing
