@@ -142,3 +142,13 @@ def test_arange(dtype):
 def test_linspace():
     result = lathe.jit(lambda: lathe.linspace(-1.0, 2.0, 7), name="linspace")()
     np.testing.assert_allclose(result, np.linspace(-1, 2, 7), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8", "float16"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_first_of_equal_extremes_over_long_rows(name, dtype):
+    x = np.random.default_rng(3).integers(-4, 4, (3, 203)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[1, 150] = x[1, 170] = np.nan
+    f = lathe.jit(lambda x: getattr(lathe, name)(x, axis=1))
+    np.testing.assert_array_equal(f(x), getattr(np, name)(x, axis=1))
