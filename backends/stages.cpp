@@ -1,5 +1,7 @@
 #include "backends/stages.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -141,7 +143,7 @@ Func run_pass(const Pass& pass, const Func& before, const Device& device, Stage 
     options.timings->push_back({std::string(to_string(stage)), pass.name, elapsed.count()});
   }
   after = with_stage(after, reached);
-  if (options.verify_each) check_verified(after, pass.name);
+  if (options.verify_each) check_verified(after, pass.name, &device);
   if (options.after_pass) {
     const bool changed = before->body != after->body && !equal(before->body, after->body);
     options.after_pass(stage, pass.name, after, changed);
@@ -178,6 +180,13 @@ Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options) {
   for (const std::string& name : options.skip) pipeline.stage_of(name);
   if (options.stop_after_pass) pipeline.stage_of(*options.stop_after_pass);
+  for (const Finding& finding : verify_spaces(func, device)) {
+    throw Refusal(
+        "lower", 1,
+        fmt::format("lower refused: condition 1, every access of {} is to memory that {} has and lets it reach: "
+                    "{}",
+                    func->name, device.name, finding.message));
+  }
 
   Func current = func;
   // The passes of `begin` receive what tracing and scheduling leave, which is at stage begin already.

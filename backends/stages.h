@@ -61,6 +61,9 @@ Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline
 /// of `begin` run on every Func that comes in at `begin`: tracing and scheduling leave Funcs there. A Func that
 /// `stop_after_pass` left in the middle of a stage says so in its attribute `last_pass`, and lowering goes on behind
 /// that pass: a printed Func resumes where it was printed.
+///
+/// Requires:
+///   1. every access is to memory that the device has and lets reach (verify_spaces)
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options = {});
 
 }  // namespace lathe

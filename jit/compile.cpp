@@ -100,7 +100,8 @@ std::string stage_text(const Func& func, const Device& device, const std::string
   if (stage == "scheduled") return print(current);
   LowerOptions options;
   options.stop_after = parse_stage(stage);
-  current = lower(current, device, pipeline(), options);
+  register_cpu();
+  current = lower(current, device, find_pipeline(device.family), options);
   if (stage == "llvm") return llvm_ir_text(current, device);
   if (stage == "asm") return assembly_text(current, device);
   return print(current);

@@ -3,6 +3,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_math.h"
@@ -45,6 +46,7 @@ Pipeline cpu_pipeline() {
            {"plan_storage", [](const Func& func, const Device& device) { return plan_storage(func, device); }});
   p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
 
+  p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));
   p.append(Stage::before_emit, pass("lower_math", lower_math));
   p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));

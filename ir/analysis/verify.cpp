@@ -13,7 +13,7 @@ constexpr Rule rules[] = {
     {"scope.variable_bound", Stage::begin, Stage::end, "every variable that is used is bound where it is used"},
     {"scope.bound_once", Stage::begin, Stage::end, "a variable is bound, and a buffer declared, at one place"},
     {"scope.buffer_declared", Stage::begin, Stage::end,
-     "a buffer is a parameter, an allocation of an enclosing block, a constant, or lies in a planned workspace"},
+     "a buffer is a parameter, an allocation of an enclosing block, a constant, or has been planned"},
     {"types.consistent", Stage::begin, Stage::end, "a node has the type that its operands give it"},
     {"access.index_count", Stage::begin, Stage::end, "one index a dimension before flatten, exactly one from then on"},
     {"access.register_index", Stage::before_emit, Stage::end,
@@ -21,6 +21,10 @@ constexpr Rule rules[] = {
     {"access.register_address", Stage::begin, Stage::end, "registers have no address"},
     {"loop.constant_extent", Stage::begin, Stage::end, "vectorized and unrolled loops have constant extents"},
     {"stage.blocks_lowered", Stage::flatten, Stage::end, "blocks are bare scopes of allocations"},
+    {"space.known", Stage::begin, Stage::end, "a buffer lies in a space that the device has"},
+    {"space.reachable", Stage::begin, Stage::end,
+     "whoever loads or stores can reach the space: the host outside of loops along an axis, one of the axes inside; "
+     "inside, a store of nothing but a load may be a copy that the device has"},
     {"block.region_rank", Stage::begin, Stage::before_flatten,
      "a region has one range for each dimension of its buffer"},
     {"block.own_variables", Stage::begin, Stage::before_flatten,
@@ -75,8 +79,18 @@ std::vector<Finding> verify(const Func& func) {
   return report.take();
 }
 
-void check_verified(const Func& func, const std::string& after) {
-  for (const Finding& finding : verify(func)) {
+std::vector<Finding> verify_spaces(const Func& func, const Device& device) {
+  Report report(func);
+  check_spaces(report, device);
+  return report.take();
+}
+
+void check_verified(const Func& func, const std::string& after, const Device* device) {
+  std::vector<Finding> findings = verify(func);
+  if (device) {
+    for (Finding& finding : verify_spaces(func, *device)) findings.push_back(std::move(finding));
+  }
+  for (const Finding& finding : findings) {
     if (!finding.proved_wrong) continue;
     throw Bug(
         fmt::format("after {}, {} breaks {}: {}\n{}", after, func->name, finding.rule, finding.message, print(func)));

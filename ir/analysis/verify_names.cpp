@@ -167,7 +167,7 @@ class NameChecker : public Visitor {
   void use(const Buffer& buffer) {
     if (in_scope_.contains(buffer.get())) return;
     const bool planned = report_.stage() >= Stage::before_flatten && !entered_.contains(buffer.get()) &&
-                         (buffer->space == space::global || buffer->space == space::worker);
+                         buffer->space != space::registers;
     const bool view = buffer->view_of && in_scope_.contains(storage_of(buffer)) && !entered_.contains(buffer.get());
     if (planned || view || buffer->space == space::constants) return;
     report_.wrong("scope.buffer_declared", fmt::format("buffer {} is used where it is not declared", buffer->name));

@@ -58,6 +58,7 @@ struct PlacedBlock {
 
 void check_names(Report& report);                                   ///< scope.*, types.*
 void check_accesses(Report& report);                                ///< access.*, loop.*, stage.*
+void check_spaces(Report& report, const Device& device);            ///< space.*
 void check_promises(Report& report);                                ///< block.*
 void check_covers(const PlacedBlock& placed, Report& report);       ///< promise 2
 void check_independent(const PlacedBlock& placed, Report& report);  ///< promise 4

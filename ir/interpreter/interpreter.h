@@ -53,7 +53,8 @@ struct InterpreterOptions {
 /// Runs `func` at any stage, slowly and exactly. Returns 0, or the status a kernel would return on a failed Assert,
 /// whose message and index are then in `*error_message`, `*error_index` when given. `scalars` are as a kernel takes
 /// them: i64, or another type's bits in the low end. After plan_storage the workspaces are as large as the Func's attrs
-/// "shared_bytes" and "worker_bytes" say.
+/// "shared_bytes" and "worker_bytes" say, and another space covers the addresses that its buffers' offsets and shapes
+/// name.
 std::int32_t interpret(const Func& func, std::span<const HostBuffer> buffers, std::span<const std::int64_t> scalars,
                        const InterpreterOptions& options = {}, std::string* error_message = nullptr,
                        std::int64_t* error_index = nullptr);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "ir/text/print.h"
@@ -67,21 +69,52 @@ void Machine::run() {
     *storage = storages_.back().get();
     (*storage)->renew(int_attr(program_.func, attr));
   }
+  declare_planned();
+  execute(*program_.body);
+  if (options_.bounds) report_bounds();
+}
+
+void Machine::declare_planned() {
+  // What lies in a device's own space says by its offset and shape which addresses of the space it uses; the space is
+  // as large as they need together.
+  struct Addresses {
+    std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+    Storage* storage = nullptr;
+  };
+  std::map<std::string, Addresses> spaces;
+  const auto is_workspace = [](const Buffer& b) { return b->space == space::global || b->space == space::worker; };
+  for (const BufferCode& code : program_.workspace_buffers) {
+    const Buffer& buffer = code.buffer;
+    if (buffer->view_of || is_workspace(buffer)) continue;
+    if (buffer->space == space::registers || buffer->space == space::constants) {
+      throw Trap(
+          fmt::format("buffer {} in space {} is neither a parameter nor allocated", buffer->name, buffer->space));
+    }
+    std::int64_t first = code.offset == none ? 0 : integer(code.offset), elements = 1;
+    for (size_t d = 0; d < code.shape.size(); ++d) {
+      elements += std::max<std::int64_t>(integer(code.shape[d]) - 1, 0) * integer(code.strides[d]);
+    }
+    Addresses& addresses = spaces[buffer->space];
+    addresses.begin = std::min(addresses.begin, first * buffer->dtype.bytes());
+    addresses.end = std::max(addresses.end, (first + elements) * buffer->dtype.bytes());
+  }
+  for (auto& [name, addresses] : spaces) {
+    storages_.push_back(std::make_unique<Storage>("space " + name, 1));
+    addresses.storage = storages_.back().get();
+    addresses.storage->renew(addresses.end - addresses.begin);
+  }
   for (const BufferCode& code : program_.workspace_buffers) {
     if (code.buffer->view_of) {
       declare(code, nullptr, nullptr);
-      continue;
+    } else if (is_workspace(code.buffer)) {
+      // Its offset, which a flat index includes, says where it lies in the workspace.
+      Storage* storage = code.buffer->space == space::worker ? worker_workspace_ : shared_workspace_;
+      declare(code, storage, storage->begin());
+    } else {
+      const Addresses& addresses = spaces.at(code.buffer->space);
+      declare(code, addresses.storage, addresses.storage->begin() - addresses.begin);
     }
-    if (code.buffer->space != space::global && code.buffer->space != space::worker) {
-      throw Trap(fmt::format("buffer {} in space {} is neither a parameter nor allocated", code.buffer->name,
-                             code.buffer->space));
-    }
-    // Its offset, which a flat index includes, says where it lies in the workspace.
-    Storage* storage = code.buffer->space == space::worker ? worker_workspace_ : shared_workspace_;
-    declare(code, storage, storage->begin());
   }
-  execute(*program_.body);
-  if (options_.bounds) report_bounds();
 }
 
 void Machine::trap(const std::string& what) {

@@ -47,6 +47,8 @@ class Machine {
   void check_read(Storage& storage, std::int64_t unit);
   void check_write(Storage& storage, std::int64_t unit);
 
+  /// Gives what plan_storage placed its memory: in the workspaces, and in a storage for each other space.
+  void declare_planned();
   void declare(const BufferCode& code, Storage* storage, std::byte* base);
   void allocate(const BufferCode& code);
 

@@ -10,6 +10,7 @@
 #include "ir/analysis/verify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_math.h"
@@ -73,6 +74,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"unmask_registers", unmask_registers},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},
+      {"device_storage_access", for_described_device<device_storage_access>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};

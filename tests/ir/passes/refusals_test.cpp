@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "ir/error.h"
+#include "ir/passes/device_storage_access.h"
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/text/device.h"
 #include "ir/text/parse.h"
 
 namespace lathe {
@@ -46,6 +48,51 @@ TEST(LowerReductions, RefusesAGuardThatAnEmptyDomainWouldNeverReach) {
   std::string message = refusal([&] { lower_reductions(parse_func(text)); });
   EXPECT_NE(message.find("lower_reductions refused: condition 1"), std::string::npos) << message;
   EXPECT_NE(message.find("block total, iter vk"), std::string::npos) << message;
+}
+
+std::string accessing(const std::string& body) {
+  return refusal([&] {
+    const Device device = parse_device(
+        "device d { axis core 4 space vmem { max_simd_bits 256 capacity_bits 8192 head_address 4096 + core * 1000 "
+        "reach "
+        "{core} per core } space tile { unit_bits 256 opaque_index reach {host, core} } }");
+    device_storage_access(parse_func("func f(a: f32[64], c: f32[64]) stage flatten attrs {space_tile_bytes: 256, "
+                                     "space_vmem_bytes: 256} memory { v: f32[64] offset 0 @vmem align 32 t: f32[64] "
+                                     "offset 0 @tile align 32 } { " +
+                                     body + " }"),
+                          device);
+  });
+}
+
+TEST(DeviceStorageAccess, RefusesAHeadAddressWhoseAxisIsNotBound) {
+  EXPECT_EQ(
+      accessing("for i in [0, 8) { v[i] = a[i] }"),
+      "device_storage_access refused: condition 1, each axis in a head address is bound around the accesses: buffer "
+      "v in space vmem, whose head address is 4096 + core * 1000, in no loop along core");
+}
+
+TEST(DeviceStorageAccess, RefusesAHeadAddressOutOfAlignment) {
+  EXPECT_EQ(
+      accessing("bound(\"core\") for b in [0, 4) { v[b] = a[b] }"),
+      "device_storage_access refused: condition 2, a head address is a multiple of the alignment that its buffers "
+      "were planned with: space vmem begins at 4096 + core * 1000, buffer v wants 32 bytes");
+}
+
+TEST(DeviceStorageAccess, RefusesPartsOfAnOpaqueUnit) {
+  const std::string start =
+      "device_storage_access refused: condition 3, an access to an opaque space is of whole units: buffer t at ";
+  EXPECT_EQ(accessing("for i in [0, 8) { t[i] = a[i] }"), start + "i; space tile has units of 256 bits, 8 elements");
+  EXPECT_EQ(accessing("for i in [0, 8) { t[ramp(i * 4, 1, 8)] = a[ramp(i * 4, 1, 8)] }"),
+            start + "ramp(i * 4, 1, 8); space tile has units of 256 bits, 8 elements");
+  EXPECT_EQ(accessing("for i in [0, 4) { c[ramp(i * 8, 1, 8)] = t[ramp(i * 8, 1, 8)] + t[ramp(i * 8, 1, 8)] }"),
+            "no Refusal");
+  EXPECT_EQ(accessing("c[ramp(0, 1, 8)] = t[ramp(0, 2, 8)]"),
+            start + "ramp(0, 2, 8); space tile has units of 256 bits, 8 elements");
+}
+
+TEST(DeviceStorageAccess, RefusesAnAddressInAnOpaqueSpace) {
+  EXPECT_EQ(accessing("c[0] = extern<f32>\"read\"(&t[0])"),
+            "device_storage_access refused: condition 4, no address is taken in an opaque space: &t[0] in space tile");
 }
 
 }  // namespace
