@@ -64,8 +64,10 @@ std::shared_ptr<Kernel> compile(const Func& func, const Device& device, bool sch
   if (const auto found = func->attrs.find("operators"); found != func->attrs.end()) {
     if (const std::string* text = std::get_if<std::string>(&found->second)) kernel->operators = *text;
   }
-  Func current = func;
-  if (schedule && current->stage == Stage::begin) current = auto_schedule(current, device);
+  Func current = schedule && func->stage == Stage::begin ? ask_for_schedule(func) : func;
+  LowerOptions tuning;
+  tuning.stop_after = Stage::tuning;
+  if (current->stage < Stage::tuning) current = lower(current, device, pipeline(), tuning);
   times.schedule = watch.lap();
   current = lower(current, device, pipeline());
   times.lower = watch.lap();

@@ -14,6 +14,7 @@
 #include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
 #include "ir/passes/vectorize_loops.h"
+#include "schedule/auto/auto_schedule.h"
 
 namespace lathe {
 namespace {
@@ -32,7 +33,12 @@ Func simplify_func(const Func& func) {
 
 Pipeline cpu_pipeline() {
   Pipeline p;
-  p.append(Stage::begin, pass("simplify", simplify_func));
+  for (const std::string& rule : scheduling_rules()) {
+    p.append(Stage::tuning, {rule, [rule](const Func& func, const Device& device) {
+                               return apply_scheduling_rule(func, device, rule);
+                             }});
+  }
+  p.append(Stage::tuning, pass("simplify", simplify_func));
 
   p.append(Stage::tiling, pass("lower_reductions", lower_reductions));
 

@@ -51,10 +51,10 @@ struct DumpChoices {
 void print_timings(const std::vector<PassTiming>& timings) {
   double total = 0;
   for (const PassTiming& t : timings) {
-    fmt::print(stderr, "{:<15} {:<20} {:>8.3f} ms\n", t.stage, t.pass, t.milliseconds);
+    fmt::print(stderr, "{:<15} {:<22} {:>8.3f} ms\n", t.stage, t.pass, t.milliseconds);
     total += t.milliseconds;
   }
-  fmt::print(stderr, "{:<15} {:<20} {:>8.3f} ms\n", "", "all passes", total);
+  fmt::print(stderr, "{:<15} {:<22} {:>8.3f} ms\n", "", "all passes", total);
 }
 
 /// What lowering options ask for goes through the runner of passes; plain stages through stage_text.
@@ -82,7 +82,7 @@ void dump(const std::string& path, const DumpChoices& choices) {
     }
   }
   const bool fresh = func->stage == Stage::begin && !func->attrs.contains("last_pass");
-  const Func lowered = lower(fresh ? auto_schedule(func, device) : func, device, pipeline, options);
+  const Func lowered = lower(fresh ? ask_for_schedule(func) : func, device, pipeline, options);
   fmt::print("{}", print(lowered));
   if (choices.time) print_timings(timings);
 }
@@ -97,7 +97,13 @@ void opt(const std::string& path, const std::vector<std::string>& passes, bool v
                          {"auto_schedule", [](const Func& func, const Device& on) { return auto_schedule(func, on); }});
   LowerOptions options;
   options.verify_each = verify_each;
-  fmt::print("{}", print(run_passes(read_func(path), device, pipeline, passes, options)));
+  // Naming a rule of the scheduler asks for it.
+  const std::vector<std::string> rules = scheduling_rules();
+  const bool asks = std::any_of(passes.begin(), passes.end(), [&](const std::string& pass) {
+    return std::find(rules.begin(), rules.end(), pass) != rules.end();
+  });
+  const Func func = read_func(path);
+  fmt::print("{}", print(run_passes(asks ? ask_for_schedule(func) : func, device, pipeline, passes, options)));
 }
 
 void explain(const std::string& path, bool html, const std::string& output) {

@@ -1,5 +1,8 @@
 #include "schedule/auto/auto_schedule.h"
 
+#include <sstream>
+
+#include "ir/error.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/parallel_outer.h"
@@ -9,19 +12,75 @@
 #include "schedule/auto/vectorize_reductions.h"
 
 namespace lathe {
+namespace {
+
+constexpr const char* asks = "schedule";
+constexpr const char* placed = "scheduled_blocks";
+
+struct Rule {
+  const char* name;
+  void (*run)(RuleContext& context);
+};
+
+constexpr Rule rules[] = {{"inline_elementwise", inline_elementwise},
+                          {"tile_contractions", tile_contractions},
+                          {"fuse_rows", fuse_rows},
+                          {"vectorize_reductions", vectorize_reductions},
+                          {"vectorize_elementwise", vectorize_elementwise},
+                          {"parallel_outer", parallel_outer}};
+
+Func with_attrs(const Func& func, Annotations attrs) {
+  return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);
+}
+
+std::string text_attr(const Func& func, const char* name) {
+  const auto found = func->attrs.find(name);
+  const std::string* text = found == func->attrs.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text ? *text : "";
+}
+
+}  // namespace
 
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   Schedule schedule(func);
   schedule.shows_func_when_refused = false;
   RuleContext context{schedule, device, log, {}};
-  inline_elementwise(context);
-  tile_contractions(context);
-  fuse_rows(context);
-  vectorize_reductions(context);
-  vectorize_elementwise(context);
-  parallel_outer(context);
+  for (const Rule& rule : rules) rule.run(context);
   if (log) log->record = schedule.record();
   return schedule.func();
+}
+
+std::vector<std::string> scheduling_rules() {
+  std::vector<std::string> names;
+  for (const Rule& rule : rules) names.emplace_back(rule.name);
+  return names;
+}
+
+Func ask_for_schedule(const Func& func) {
+  Annotations attrs = func->attrs;
+  attrs[asks] = "auto";
+  return with_attrs(func, std::move(attrs));
+}
+
+Func apply_scheduling_rule(const Func& func, const Device& device, const std::string& name) {
+  const std::vector<std::string> known = scheduling_rules();
+  const auto found = std::find(known.begin(), known.end(), name);
+  if (found == known.end()) throw InputError(Mistake::value, unknown_name("scheduling rule", name, known));
+  if (text_attr(func, asks) != "auto") return func;
+  Schedule schedule(func);
+  schedule.shows_func_when_refused = false;
+  RuleContext context{schedule, device, nullptr, {}};
+  std::istringstream names(text_attr(func, placed));
+  for (std::string block; std::getline(names, block);) context.scheduled.insert(block);
+  rules[found - known.begin()].run(context);
+  Annotations attrs = func->attrs;
+  attrs.erase(placed);
+  if (found + 1 == known.end()) {
+    attrs.erase(asks);
+  } else if (context.scheduled.size() > 0) {
+    attrs[placed] = context.scheduled.text();
+  }
+  return with_attrs(schedule.func(), std::move(attrs));
 }
 
 }  // namespace lathe

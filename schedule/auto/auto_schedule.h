@@ -18,4 +18,13 @@ struct ScheduleLog {
 /// shapes only.
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log = nullptr);
 
+/// The rules by name, in order, for pipelines: each is a pass of its own there.
+std::vector<std::string> scheduling_rules();
+/// Marks a Func for the rules of a pipeline (attr `schedule: "auto"`). Without the mark they leave it as it is: what a
+/// person has scheduled is not scheduled again.
+Func ask_for_schedule(const Func& func);
+/// Runs one rule on a Func that asks for it; all of them one after another make auto_schedule. What the rules before
+/// have placed is remembered in the attr `scheduled_blocks`; the last rule takes both attrs away.
+Func apply_scheduling_rule(const Func& func, const Device& device, const std::string& rule);
+
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "schedule/auto/block_model.h"
 #include "schedule/carried.h"
@@ -50,10 +51,24 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
   return computed / std::max(needed, 1.0);
 }
 
+/// The bytes that one iteration of the loop needs of what the block computes.
+double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
+  const Path path = path_to(schedule, loop);
+  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  double bytes = static_cast<double>(region.buffer->dtype.bytes());
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    bytes *= static_cast<double>(
+        std::min(extent_estimate(region.buffer->shape[d]), extent_estimate(region.ranges[d].extent)));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void fuse_rows(RuleContext& context) {
   Schedule& schedule = context.schedule;
+  const std::optional<std::int64_t> room = nearest_memory_bytes(context.device);
+  std::unordered_map<const Var*, double> held;  // what was fused under a loop holds so much an iteration
   std::vector<BlockRef> blocks = schedule.blocks();
   std::reverse(blocks.begin(), blocks.end());
   for (const BlockRef& ref : blocks) {
@@ -63,11 +78,28 @@ void fuse_rows(RuleContext& context) {
     const bool free = std::none_of(readers.begin(), readers.end(),
                                    [&](const BlockRef& reader) { return context.scheduled.contains(reader.name); });
     if (!free) continue;
+    const FusionWish wish = fusion_wish(schedule.node(ref));
+    const bool sealed = is_sealed(schedule.node(ref)) ||
+                        std::any_of(readers.begin(), readers.end(),
+                                    [&](const BlockRef& reader) { return is_sealed(schedule.node(reader)); });
+    if (wish == FusionWish::apart || sealed) {
+      context.note(fmt::format("keep {}: {}", ref.name,
+                               sealed ? "it or a reader is opaque or calls what is extern" : "it is to stay apart"));
+      continue;
+    }
     const std::vector<LoopRef> loops = common_loops(schedule, readers);
     for (size_t depth = loops.size(); depth-- > 0;) {
       if (repetition(schedule, schedule.node(ref), loops, depth) > 1) continue;
-      attempt(context, fmt::format("compute {} under {}", ref.name, loops[depth].variable->name),
-              [&] { compute_at(schedule, ref, loops[depth]); });
+      const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
+      double& around = held[loops[depth].variable.get()];
+      if (room && around + bytes > static_cast<double>(*room) && wish != FusionWish::together) {
+        context.note(fmt::format("keep {}: an iteration of {} would hold {:.0f} bytes, the nearest memory {}", ref.name,
+                                 loops[depth].variable->name, around + bytes, *room));
+        break;
+      }
+      const bool fused = attempt(context, fmt::format("compute {} under {}", ref.name, loops[depth].variable->name),
+                                 [&] { compute_at(schedule, ref, loops[depth]); });
+      if (fused) around += bytes;
       break;
     }
   }

@@ -4,13 +4,17 @@
 namespace lathe {
 
 /// Moves each producer under the deepest loop that all its readers share and under which nothing is computed twice: the
-/// stages of a normalization then run row by row, and what lies between them is a row that stays in the first cache.
+/// stages of a normalization then run row by row, and what lies between them is a row that stays near.
 ///
 ///   for i: m[i] = max ..                 for i:
 ///   for i: for j: e[i, j] = ..             m[i] = max ..
 ///   for i: s[i] = sum e[i, ..]      ->     for j: e[i, j] = ..
 ///   for i: for j: out[i, j] = ..           s[i] = sum e[i, ..]
 ///                                          for j: out[i, j] = ..
+///
+///   1. never a block that is opaque or calls what is extern, or under the loops of one (is_sealed)
+///   2. only while what one iteration holds of all that is fused under its loop fits the device's nearest memory
+///   3. a block's annotation `fuse` decides before that: 0 keeps it apart, 1 fuses it whatever it holds
 void fuse_rows(RuleContext& context);
 
 }  // namespace lathe

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
@@ -16,7 +18,8 @@ constexpr double round_trip_cost = 4;
 
 bool is_candidate(const Schedule& schedule, const Block& block) {
   if (block.f.reducer || block.f.init || block.f.predicate || block.f.writes.size() != 1) return false;
-  if (!is_allocated(schedule.func(), block.f.writes[0].buffer)) return false;
+  const Buffer& buffer = block.f.writes[0].buffer;
+  if (!is_allocated(schedule.func(), buffer) || buffer->space != space::global) return false;
   Stmt body = block.f.body;
   while (const Let* let = body.as<Let>()) body = Stmt(let->body);
   const Store* store = body.as<Store>();
@@ -48,6 +51,18 @@ void inline_elementwise(RuleContext& context) {
     if (!is_candidate(schedule, block)) continue;
     const std::vector<BlockRef> consumers = schedule.consumers(ref);
     if (consumers.empty()) continue;
+    const FusionWish wish = fusion_wish(block);
+    if (wish == FusionWish::apart) {
+      context.note(fmt::format("keep {}: it is to stay apart", ref.name));
+      continue;
+    }
+    const auto sealed = std::find_if(consumers.begin(), consumers.end(),
+                                     [&](const BlockRef& reader) { return is_sealed(schedule.node(reader)); });
+    if (is_sealed(block) || sealed != consumers.end()) {
+      context.note(fmt::format("keep {}: {} is opaque or calls what is extern", ref.name,
+                               is_sealed(block) ? ref.name : sealed->name));
+      continue;
+    }
     const Buffer buffer = block.f.writes[0].buffer;
     const double instances = instance_count(block);
     const double cost = body_cost(block.f.body) - 1;
@@ -58,7 +73,7 @@ void inline_elementwise(RuleContext& context) {
       inlined += evaluations * cost;
       stored += evaluations;
     }
-    if (inlined > stored) {
+    if (inlined > stored && wish != FusionWish::together) {
       context.note(fmt::format("keep {}: inlined it would cost {:.0f}, stored {:.0f}", ref.name, inlined, stored));
       continue;
     }

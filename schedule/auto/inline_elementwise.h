@@ -5,6 +5,10 @@ namespace lathe {
 
 /// Inlines a producer without a reduction into all its consumers where that costs no more than storing and loading it:
 /// a cast or an addition nearly always, an exponential only into one consumer that reads each element once.
+///
+///   1. never out of or into a block that is opaque or calls what is extern (is_sealed)
+///   2. never what lies in a space that somebody chose: `global` is what tracing gives
+///   3. a block's annotation `fuse` decides before the cost does: 0 keeps it, 1 inlines it
 void inline_elementwise(RuleContext& context);
 
 }  // namespace lathe

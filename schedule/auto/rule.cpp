@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/visitor.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -20,6 +21,40 @@ bool attempt(RuleContext& context, const std::string& decision, const std::funct
   }
   context.note(decision);
   return true;
+}
+
+FusionWish fusion_wish(const Block& block) {
+  const auto found = block.f.annotations.find("fuse");
+  const std::int64_t* wish = found == block.f.annotations.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+  if (!wish) return FusionWish::none;
+  return *wish == 0 ? FusionWish::apart : FusionWish::together;
+}
+
+bool is_sealed(const Block& block) {
+  bool sealed = std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                            [](const Iter& iter) { return iter.kind == IterKind::opaque; });
+  const auto look = [&](const Stmt& s) {
+    for_each_expr(s, [&](const Expr& e) {
+      const Call* call = e.as<Call>();
+      sealed |= e.as<AddressOf>() != nullptr || (call && call->call_kind == CallKind::extern_scalar);
+    });
+  };
+  if (block.f.init) look(block.f.init);
+  look(block.f.body);
+  return sealed;
+}
+
+std::optional<std::int64_t> nearest_memory_bytes(const Device& device) {
+  if (!device.caches.empty()) {
+    const CacheLevel& last = device.caches.back();
+    return last.shared ? last.bytes / device.cores : last.bytes;
+  }
+  std::optional<std::int64_t> bytes;
+  for (const MemorySpace& space : device.spaces) {
+    if (space.addressing == Addressing::none || space.capacity_bits == 0) continue;
+    bytes = std::min(bytes.value_or(space.capacity_bytes()), space.capacity_bytes());
+  }
+  return bytes;
 }
 
 std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block) {

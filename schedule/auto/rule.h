@@ -20,6 +20,12 @@ class NameSet {
     if (names_.insert(name).second) order_.push_back(name);
   }
   size_t size() const { return order_.size(); }
+  /// One a line.
+  std::string text() const {
+    std::string lines;
+    for (const std::string& name : order_) lines += name + "\n";
+    return lines;
+  }
   void shrink(size_t size) {
     for (; order_.size() > size; order_.pop_back()) names_.erase(order_.back());
   }
@@ -42,6 +48,20 @@ struct RuleContext {
 
 /// Applies `f` whole or not at all: when a primitive refuses, the schedule is as before, and the log says why.
 bool attempt(RuleContext& context, const std::string& decision, const std::function<void()>& f);
+
+/// What a person asked of a block by its annotation `fuse`: 0 keeps it apart, with loops and a buffer of its own; 1 has
+/// it inlined or fused wherever that can be done, whatever a rule makes of the cost.
+enum class FusionWish { none, apart, together };
+FusionWish fusion_wish(const Block& block);
+
+/// Does the block do what analysis does not see into: opaque iters, extern calls, addresses that it takes? Such a block
+/// is neither inlined nor fused, nor is anything into it.
+bool is_sealed(const Block& block);
+
+/// The bytes of the nearest memory that data can stay in while it is worked on. The caches are one: what fits a core's
+/// share of the last of them does not come from beyond while the core works on it. Of a device without caches it is the
+/// smallest space with a capacity, registers not counted; nothing when none is bounded.
+std::optional<std::int64_t> nearest_memory_bytes(const Device& device);
 
 /// The loops around a block that hold no other statement, outermost first.
 std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block);

@@ -247,5 +247,134 @@ TEST(AutoSchedule, TakesSymbolicExtents) {
   expect_golden(print(auto_schedule(func, wide())), "auto_symbolic.tir");
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+/// rows() of 8x256 whose last stage reads `shifted` twice, at two places: too dear to inline.
+std::string mirrored_rows() {
+  const std::string text =
+      replaced(print(rows("8", "256")), "reads shifted[vi2, vj2], total", "reads shifted[vi2, ..], total");
+  return replaced(text, "* shifted[vi2, vj2]", "* shifted[vi2, 255 - vj2]");
+}
+
+/// The decisions that speak of a block.
+std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
+  ScheduleLog log;
+  expect_same(func, auto_schedule(func, device, &log));
+  std::string lines;
+  for (const std::string& decision : log.decisions) {
+    if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
+  }
+  return lines;
+}
+
+/// Each core's share of the last cache has so many bytes.
+Device with_cache(std::int64_t bytes) {
+  Device device = wide();
+  device.caches = {{64, 8, 64, false}, {bytes * device.cores, 16, 64, true}};
+  return device;
+}
+
+TEST(AutoSchedule, FusesAReductionOnlyWhileARowFitsTheNearestMemory) {
+  const Func func = parse_func(mirrored_rows());  // a row of `shifted` has 1024 bytes
+  EXPECT_NE(decisions_on(func, with_cache(2048), "shift").find("compute shift under i2\n"), std::string::npos);
+  EXPECT_NE(decisions_on(func, with_cache(1020), "shift")
+                .find("keep shift: an iteration of i2 would hold 1024 bytes, the nearest memory 1020\n"),
+            std::string::npos);
+  // A cache of its own need not be shared.
+  Device own = wide();
+  own.caches = {{1020, 8, 64, false}};
+  EXPECT_NE(decisions_on(func, own, "shift").find("the nearest memory 1020"), std::string::npos);
+  // Without caches the smallest space that has an end is the nearest.
+  Device scratch = wide();
+  scratch.spaces = {{.name = "scratch", .capacity_bits = 8 * 512}, {.name = "large", .capacity_bits = 8 << 20}};
+  EXPECT_NE(decisions_on(func, scratch, "shift").find("the nearest memory 512"), std::string::npos);
+  scratch.spaces.clear();
+  EXPECT_NE(decisions_on(func, scratch, "shift").find("compute shift under i2"), std::string::npos);
+}
+
+TEST(AutoSchedule, AWishForFusionDecidesBeforeTheRules) {
+  const std::string text = mirrored_rows();
+  const auto wished = [&](int wish) {
+    return parse_func(
+        replaced(text, "writes shifted[vi1, vj1]", fmt::format("writes shifted[vi1, vj1] @{{fuse: {}}}", wish)));
+  };
+  // Inlined where the cost says no, and for a memory that would be too small.
+  EXPECT_EQ(decisions_on(wished(1), with_cache(1020), "shift"), "inline shift\n");
+  EXPECT_EQ(decisions_on(wished(0), with_cache(2048), "shift"),
+            "keep shift: it is to stay apart\nkeep shift: it is to stay apart\nvectorize shift over j1\n");
+  // The sum of a row has four bytes.
+  const std::string sums = print(rows("8", "256"));
+  EXPECT_NE(decisions_on(parse_func(sums), with_cache(3), "total").find("keep total: an iteration of i2 would hold 4"),
+            std::string::npos);
+  const Func forced = parse_func(replaced(sums, "writes total[vi]\n", "writes total[vi] @{fuse: 1}\n"));
+  EXPECT_NE(decisions_on(forced, with_cache(3), "total").find("compute total under i2"), std::string::npos);
+  const Func kept = parse_func(replaced(sums, "writes total[vi]\n", "writes total[vi] @{fuse: 0}\n"));
+  EXPECT_NE(decisions_on(kept, with_cache(2048), "total").find("keep total: it is to stay apart"), std::string::npos);
+}
+
+TEST(AutoSchedule, NothingGoesIntoOpaqueOrExternBlocks) {
+  const auto through = [](const std::string& iter, const std::string& value) {
+    return parse_func(fmt::format(R"(func f(x: f32[64], out: f32[64]) stage begin {{
+  block root() {{
+    alloc t: f32[64]
+    for i in [0, 64) {{
+      block first(space v in [0, 64) = i) reads x[v] writes t[v] {{
+        t[v] = x[v] + 1.0f32
+      }}
+    }}
+    for j in [0, 64) {{
+      block second({} w in [0, 64) = j) reads t[w] writes out[w] {{
+        out[w] = {}
+      }}
+    }}
+  }}
+}}
+)",
+                                  iter, value));
+  };
+  const auto decisions = [](const Func& func) {
+    ScheduleLog log;
+    auto_schedule(func, wide(), &log);
+    std::string lines;
+    for (const std::string& decision : log.decisions) {
+      if (decision.find("first") != std::string::npos) lines += decision + "\n";
+    }
+    return lines;
+  };
+  EXPECT_EQ(decisions(through("space", "t[w]")), "inline first\n");
+  for (const Func& func : {through("opaque", "t[w]"), through("space", "extern<f32>\"twice\"(t[w])")}) {
+    const std::string lines = decisions(func);
+    EXPECT_EQ(lines.find("keep first: second is opaque or calls what is extern\n"
+                         "keep first: it or a reader is opaque or calls what is extern\n"),
+              0u)
+        << lines;
+  }
+}
+
+TEST(AutoSchedule, ItsRulesOneAfterAnotherMakeTheSameSchedule) {
+  for (const Device& device : {wide(), narrow(), with_cache(1 << 20)}) {
+    for (const Func& func : {matmul(64, 96, 128, false), matmul(13, 7, 100, true), rows("64", "256"),
+                             rows("m", "n", ", m: i64, n: i64", " facts {m in [2, 1000], n in [2, 1000]}")}) {
+      Func staged = ask_for_schedule(func);
+      for (const std::string& rule : scheduling_rules()) {
+        // Between any two of them it can be printed and taken up again.
+        staged = parse_func(print(apply_scheduling_rule(staged, device, rule)));
+        EXPECT_EQ(print(apply_scheduling_rule(func, device, rule)), print(func)) << rule;
+      }
+      EXPECT_EQ(print(staged), print(auto_schedule(func, device)));
+    }
+  }
+  try {
+    apply_scheduling_rule(rows("4", "4"), wide(), "fuse_row");
+    FAIL() << "an unknown rule ran";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.message().find("unknown scheduling rule 'fuse_row'; did you mean 'fuse_rows'?"), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace lathe::testing
