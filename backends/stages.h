@@ -63,7 +63,8 @@ Func run_passes(const Func& func, const Device& device, const Pipeline& pipeline
 /// that pass: a printed Func resumes where it was printed.
 ///
 /// Requires:
-///   1. every access is to memory that the device has and lets reach (verify_spaces)
+///   1. loops are bound to axes that the device has, and every access is to memory that it has and lets reach
+///      (verify_spaces)
 Func lower(const Func& func, const Device& device, const Pipeline& pipeline, const LowerOptions& options = {});
 
 }  // namespace lathe

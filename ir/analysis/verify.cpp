@@ -21,6 +21,8 @@ constexpr Rule rules[] = {
     {"access.register_address", Stage::begin, Stage::end, "registers have no address"},
     {"loop.constant_extent", Stage::begin, Stage::end, "vectorized and unrolled loops have constant extents"},
     {"stage.blocks_lowered", Stage::flatten, Stage::end, "blocks are bare scopes of allocations"},
+    {"space.axis", Stage::begin, Stage::end,
+     "a bound loop runs along an axis that the device has, within its positions"},
     {"space.known", Stage::begin, Stage::end, "a buffer lies in a space that the device has"},
     {"space.reachable", Stage::begin, Stage::end,
      "whoever loads or stores can reach the space: the host outside of loops along an axis, one of the axes inside; "

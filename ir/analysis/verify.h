@@ -29,9 +29,10 @@ std::span<const Rule> verify_rules();
 /// is found.
 std::vector<Finding> verify(const Func& func);
 
-/// Checks the rules that are about a device's memory, space.*: a buffer lies in one of its spaces, and who loads or
-/// stores can reach it. What stands in no loop along an axis runs on the host; inside such loops each of their axes may
-/// be who reaches it, and a store of nothing but a load may be a copy that the device has between the two spaces.
+/// Checks the rules that are about a device's memory, space.*: bound loops run along its axes, a buffer lies in one of
+/// its spaces, and who loads or stores can reach it. What stands in no loop along an axis runs on the host; inside such
+/// loops each of their axes may be who reaches it, and a store of nothing but a load may be a copy that the device has
+/// between the two spaces.
 std::vector<Finding> verify_spaces(const Func& func, const Device& device);
 
 /// verify and, of a device, verify_spaces, thrown: a Bug naming `after` (the pass that made this Func) when there is a

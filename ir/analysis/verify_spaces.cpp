@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/simplify.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
@@ -13,7 +14,7 @@ namespace {
 
 class SpaceChecker : public Visitor {
  public:
-  SpaceChecker(Report& report, const Device& device) : report_(report), device_(device) {}
+  SpaceChecker(Report& report, const Device& device) : report_(report), device_(device), bounds_(report.func()) {}
   using Visitor::visit;
   void visit(const Expr& e) override {
     if (seen_.insert(e.get()).second) Visitor::visit(e);
@@ -24,6 +25,7 @@ class SpaceChecker : public Visitor {
     visit(node->min);
     visit(node->extent);
     if (node->for_kind != ForKind::bound) return visit(node->body);
+    check_axis(node);
     axes_.push_back(node->thread_axis);
     seen_.clear();
     visit(node->body);
@@ -55,6 +57,28 @@ class SpaceChecker : public Visitor {
   }
 
  private:
+  void check_axis(const For* loop) {
+    const ThreadAxis* axis = device_.find_axis(loop->thread_axis);
+    if (!axis) {
+      std::vector<std::string> names;
+      names.reserve(device_.axes.size());
+      for (const ThreadAxis& each : device_.axes) names.push_back(each.name());
+      report_.wrong("space.axis",
+                    fmt::format("loop {}: {}", loop->variable->name, unknown_name("axis", loop->thread_axis, names)));
+      return;
+    }
+    const Interval min = bounds_.interval(loop->min), end = bounds_.interval(loop->min + loop->extent);
+    if (min.min && *min.min >= 0 && end.max && *end.max <= axis->extent) return;
+    const std::string message =
+        fmt::format("loop {} runs over [{}, {} + {}) along axis {}, which has {} positions", loop->variable->name,
+                    print(loop->min), print(loop->min), print(loop->extent), axis->name(), axis->extent);
+    if (min.as_point() && end.as_point()) {
+      report_.wrong("space.axis", message);
+    } else {
+      report_.unproved("space.axis", message);
+    }
+  }
+
   const MemorySpace* known(const Buffer& buffer) {
     const MemorySpace* space = device_.find_space(buffer->space);
     if (!space) {
@@ -88,6 +112,7 @@ class SpaceChecker : public Visitor {
 
   Report& report_;
   const Device& device_;
+  const Bounds bounds_;
   std::vector<std::string> axes_;  ///< of the loops around here
   std::unordered_set<const ExprNode*> seen_;
 };

@@ -122,9 +122,10 @@ class Rewriter : public Mutator {
     Expr offset;
     if (space.addressing == Addressing::head_address) {
       const Interval head = axes_.interval(space.head);
-      LATHE_CHECK(head.is_bounded(), space.name);
-      shape = {index(divided_up(*head.max + planned_bytes(space), size) - *head.min / size)};
-      offset = index(*head.min / size);
+      LATHE_CHECK(head.min && head.max, space.name);
+      const std::int64_t first = head.min.value_or(0), last = head.max.value_or(0);
+      shape = {index(divided_up(last + planned_bytes(space), size) - first / size)};
+      offset = index(first / size);
     } else if (const std::int64_t in_unit = elements_of_unit(space, buffer->dtype); in_unit > 1) {
       shape = {index(divided_up(planned_bytes(space), size * in_unit)), index(in_unit)};
     } else {

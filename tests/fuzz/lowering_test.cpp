@@ -13,8 +13,18 @@
 namespace lathe::testing {
 namespace {
 
+/// How many programs used which memory of the described device.
+struct SpaceCensus {
+  int spm = 0, vmem = 0, too_large = 0;
+  void add(const Func& end) {
+    spm += end->attrs.contains("space_spm_bytes");
+    vmem += end->attrs.contains("space_vmem_bytes");
+  }
+};
+
 /// Every form of the program computes what the traced one does, and comes back from its text. Empty, or what failed.
-std::string check_forms(const GeneratedProgram& program, const Device& device, bool schedule) {
+std::string check_forms(const GeneratedProgram& program, const Device& device, const Pipeline& pipeline, bool schedule,
+                        SpaceCensus* census = nullptr) {
   std::string failure;
   try {
     std::vector<GeneratedProgram> runs;
@@ -23,7 +33,7 @@ std::string check_forms(const GeneratedProgram& program, const Device& device, b
       runs.push_back(with_run(program, k));
       references.push_back(run_interpreted(runs[k], program.func, true));
     }
-    const Func end = for_each_form(program, device, schedule, [&](const std::string& form, const Func& func) {
+    const Func end = for_each_form(program, device, pipeline, schedule, [&](const std::string& form, const Func& func) {
       if (!failure.empty()) return;
       std::string what;
       size_t k = 0;
@@ -36,6 +46,14 @@ std::string check_forms(const GeneratedProgram& program, const Device& device, b
       }
       if (!what.empty()) failure = report(runs[std::min(k, runs.size() - 1)], form, what, func);
     });
+    if (census) census->add(end);
+  } catch (const Refusal& refusal) {
+    const bool overflow = refusal.subject == "plan_storage" && refusal.condition == 4;
+    if (overflow && census) {
+      ++census->too_large;
+    } else if (failure.empty()) {
+      failure = report(program, "on its way", refusal.what(), program.func);
+    }
   } catch (const Error& error) {
     if (failure.empty()) failure = report(program, "on its way", error.what(), program.func);
   }
@@ -43,16 +61,27 @@ std::string check_forms(const GeneratedProgram& program, const Device& device, b
 }
 
 /// Runs the seeds and fails with the first few reports; one would do, but a summary of several finds causes faster.
-void check_seeds(std::uint64_t count, bool schedule, GeneratedProgram (*source)(std::uint64_t)) {
-  const Device device = host_device();
+/// What does not fit a described space is refused: such programs may be few.
+void check_seeds(std::uint64_t count, bool schedule, GeneratedProgram (*source)(std::uint64_t),
+                 bool described = false) {
+  register_cpu();
+  const Device device = described ? described_device() : host_device();
+  const Pipeline pipeline = described ? described_pipeline() : find_pipeline("cpu");
   const Seeds range = seeds(count);
   int failures = 0;
+  SpaceCensus census;
   for (std::uint64_t seed = range.first; seed < range.last; ++seed) {
-    const std::string failure = check_forms(source(seed), device, schedule);
+    const std::string failure = check_forms(source(seed), device, pipeline, schedule, described ? &census : nullptr);
     if (failure.empty()) continue;
     if (++failures <= 3) ADD_FAILURE() << failure;
     if (failures > 3) ADD_FAILURE() << failure.substr(0, failure.find("\ntraced:"));
   }
+  if (!described || range.chosen) return;
+  std::printf("of %d programs %d used spm, %d vmem, %d were too large for one\n", static_cast<int>(count), census.spm,
+              census.vmem, census.too_large);
+  EXPECT_GT(census.spm, 20);
+  EXPECT_GT(census.vmem, 20);
+  EXPECT_LT(census.too_large, 20);
 }
 
 GeneratedProgram traced(std::uint64_t seed) {
@@ -69,6 +98,10 @@ TEST(Fuzz, SchedulingAndEveryPassKeepTheMeaning) {
 
 TEST(Fuzz, EveryPassKeepsTheMeaningOfTir) {
   check_seeds(300, false, generate_tir);
+}
+
+TEST(Fuzz, EveryPassKeepsTheMeaningForADescribedDevice) {
+  check_seeds(300, true, traced, true);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """The command line, as a user types it: python -m lathe runs the same code as the installed command."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -180,3 +181,23 @@ def test_a_described_device_is_lowered_for(program, tmp_path):
     description.write_text(DEVICE.replace("family cpu", "family gpu"))
     result = run("dump", program, "--device", description, "--after", "lower_blocks")
     assert "unknown device family 'gpu'" in result.stderr
+
+
+def test_the_page_on_devices_shows_what_the_commands_print(tmp_path):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    page = (root / "docs/devices.md").read_text()
+    folder = root / "examples/devices"
+    device, program = folder / "four_cores.device", (folder / "reverse_rows.tir").read_text()
+    assert f"```\n{device.read_text()}```" in page
+    commands = re.findall(r"^    \./dev cli (.*)\n\n```\n((?:.*\n)*?)```$", page, re.M)
+    assert len(commands) == 2
+    for command, output in commands:
+        arguments = [root / word if word.startswith("examples/") else word for word in command.split()]
+        result = run(*arguments)
+        assert result.stdout == output, result.stderr
+    longer = program.replace("64]", "4096]").replace("64)", "4096)").replace("63 -", "4095 -")
+    for text in (longer, program.replace('bound("core") for', "for")):
+        (tmp_path / "refused.tir").write_text(text)
+        result = run("dump", tmp_path / "refused.tir", "--device", device, "--after", "plan_storage")
+        assert result.returncode != 0
+        assert f"```\n{result.stderr}```" in page, result.stderr

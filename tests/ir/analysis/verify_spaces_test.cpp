@@ -80,6 +80,20 @@ TEST(VerifySpaces, EverySpaceIsTheDevices) {
   EXPECT_EQ(found[0].rule, "space.known");
 }
 
+TEST(VerifySpaces, ALoopAlongAnAxisStaysWithinIt) {
+  EXPECT_EQ(findings("bound(\"core\") for b in [2, 4) { s[b] = 0.0f32 }"), "");
+  EXPECT_EQ(findings("bound(\"core\") for b in [0, 5) { s[b] = 0.0f32 }"),
+            "space.axis: loop b runs over [0, 0 + 5) along axis core, which has 4 positions\n");
+  EXPECT_EQ(findings("bound(\"cores\") for b in [0, 4) { a[b] = 0.0f32 }")
+                .find("space.axis: loop b: unknown axis 'cores'; did you mean 'core'? known: core, lane\n"),
+            0u);
+  const Func symbolic = parse_func(
+      "func f(n: i64, s: f32[n]) facts {n in [1, 9]} { bound(\"core\") for b in [0, n) { let x = 0.0f32 } }");
+  const std::vector<Finding> found = verify_spaces(symbolic, device());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].proved_wrong);
+}
+
 TEST(VerifySpaces, CheckVerifiedAsksThemOfADevice) {
   const Func func = parse_func("func f(c: f32[4]) { block () { alloc t: f32[4] @vmem t[0] = 0.0f32 } }");
   const Device d = device();
