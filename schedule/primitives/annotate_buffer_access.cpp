@@ -29,6 +29,7 @@ class Annotator {
         writes_(access == BufferAccess::write),
         check_(check) {
     std::vector<Expr> iters;
+    iters.reserve(block_.f.iters.size());
     for (const Iter& iter : block_.f.iters) iters.emplace_back(iter.variable);
     ranges_ = region(iters);
     application =

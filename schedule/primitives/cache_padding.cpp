@@ -55,6 +55,7 @@ class Stager {
     const Stmt copy = infer_regions(Block::make(std::move(f)), Bounds(schedule_.func()));
 
     std::vector<Expr> read;
+    read.reserve(ranges_.size());
     for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(load_->indices[d] - ranges_[d].min));
     const Stmt reader = with_load(Load::make(cache, read));
     const Stmt body =
@@ -87,6 +88,7 @@ class Stager {
 
   void find_ranges() {
     std::vector<Axis> axes;
+    axes.reserve(block_.f.iters.size());
     for (const Iter& iter : block_.f.iters) axes.push_back({iter.variable, iter.domain});
     const Bounds bounds(schedule_.func());
     for (const Expr& index : load_->indices) {

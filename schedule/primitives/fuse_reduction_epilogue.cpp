@@ -35,6 +35,7 @@ class Fuser {
     }
     for (const Iter& iter : epilogue_.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
     std::vector<Expr> indices;
+    indices.reserve(store_->indices.size());
     for (const Expr& e : store_->indices) indices.push_back(substitute(e, iters));
     const Stmt init = Store::make(store_->buffer, indices, substitute(start_, iters));
     const Stmt fused = with_fields(block_, [&](Block::Fields& f) {
@@ -87,7 +88,7 @@ class Fuser {
     if (const std::string reason = why_not_pointwise(epilogue_); !reason.empty()) refuse_form(reason);
     value_ = substitute(store_->value, lets);
     const Binary* combination = value_.as<Binary>();
-    if (!combination || combination->op != *op_) refuse_form("combines by no such operation");
+    if (!combination || combination->op != op_) refuse_form("combines by no such operation");
     for (const auto& [result, start] : {std::pair(combination->a, combination->b), {combination->b, combination->a}}) {
       const Load* load = result.as<Load>();
       if (!load || load->buffer != output().buffer || load->mask) continue;

@@ -62,6 +62,7 @@ class LoadRedirector : public Mutator {
     }
     for (const Iter& iter : source_.block.as<Block>()->f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
     std::vector<Expr> from;
+    from.reserve(source_.load->indices.size());
     for (const Expr& index : source_.load->indices) from.push_back(substitute(index, map));
     return Load::make(source_.load->buffer, std::move(from), node->mask ? mutate(node->mask) : nullptr);
   }
@@ -159,6 +160,7 @@ std::string Versioning::fresh_name(const std::string& base) const {
 
 void Versioning::make_inspectors() {
   std::vector<Expr> shape;
+  shape.reserve(around_.size());
   for (const For* loop : around_) shape.push_back(loop->extent);
   struct Question {
     Path path;
@@ -343,6 +345,7 @@ Stmt Versioning::marked_body() const {
 Stmt Versioning::versioned(const Stmt& tile) const {
   std::vector<Stmt> stmts = inspectors_;
   std::vector<Expr> at;
+  at.reserve(around_.size() + 1);
   for (const For* loop : around_) at.push_back(Expr(loop->variable) - loop->min);
   at.emplace_back();
   Expr holds;

@@ -57,6 +57,7 @@ class Transformation {
   Stmt run() {
     check_map();
     std::vector<Expr> shape;
+    shape.reserve(map_.to.size());
     for (const Expr& e : map_.to) shape.push_back(simplify(extent(e), Bounds(schedule_.func())));
     const Buffer made =
         BufferNode::make(old_->name, old_->dtype, std::move(shape), old_->space, {}, nullptr, old_->alignment);
@@ -65,6 +66,7 @@ class Transformation {
                               Substitution values;
                               for (size_t d = 0; d < indices.size(); ++d) values[map_.from[d].get()] = indices[d];
                               std::vector<Expr> result;
+                              result.reserve(map_.to.size());
                               for (const Expr& e : map_.to) result.push_back(substitute(e, values));
                               return result;
                             });
