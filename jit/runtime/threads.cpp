@@ -46,15 +46,16 @@ thread_local std::int32_t current_worker = 0;
 // oneTBB starts a worker after what comes before the loop and ends the loop after its workers, but by atomics in a
 // library that the thread sanitizer does not see.
 #ifdef __SANITIZE_THREAD__
-void race_detector_release(void* at) {
-  __tsan_release(at);
+char parallel_loops;  // one for all: a worker has yet to learn where its own loop's data lie
+void race_detector_release() {
+  __tsan_release(&parallel_loops);
 }
-void race_detector_acquire(void* at) {
-  __tsan_acquire(at);
+void race_detector_acquire() {
+  __tsan_acquire(&parallel_loops);
 }
 #else
-void race_detector_release(void*) {}
-void race_detector_acquire(void*) {}
+void race_detector_release() {}
+void race_detector_acquire() {}
 #endif
 
 }  // namespace
@@ -117,19 +118,19 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
       if (result != LATHE_OK) status.compare_exchange_strong(none, result);
     }
   };
-  race_detector_release(&status);
+  race_detector_release();
   tbb::parallel_for(
       0, workers, 1,
       [&](int worker) {
-        race_detector_acquire(&status);
+        race_detector_acquire();
         inside_parallel = true;
         current_worker = worker;
         for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
         inside_parallel = false;
-        race_detector_release(&status);
+        race_detector_release();
       },
       tbb::static_partitioner());
-  race_detector_acquire(&status);
+  race_detector_acquire();
   return status.load();
 }
 
