@@ -118,18 +118,16 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
       if (result != LATHE_OK) status.compare_exchange_strong(none, result);
     }
   };
+  const auto work = [&](int worker) {
+    race_detector_acquire();
+    inside_parallel = true;
+    current_worker = worker;
+    for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
+    inside_parallel = false;
+    race_detector_release();
+  };
   race_detector_release();
-  tbb::parallel_for(
-      0, workers, 1,
-      [&](int worker) {
-        race_detector_acquire();
-        inside_parallel = true;
-        current_worker = worker;
-        for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
-        inside_parallel = false;
-        race_detector_release();
-      },
-      tbb::static_partitioner());
+  tbb::parallel_for(0, workers, 1, work, tbb::static_partitioner());
   race_detector_acquire();
   return status.load();
 }

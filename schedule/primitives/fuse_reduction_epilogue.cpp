@@ -40,22 +40,25 @@ class Fuser {
     const Stmt init = Store::make(store_->buffer, indices, substitute(start_, iters));
     const Stmt fused = with_fields(block_, [&](Block::Fields& f) {
       f.init = init;
-      f.body = make_update(*f.reducer, {{store_->buffer, indices}}, parts_->terms, parts_->lets);
+      f.body = make_update(reducer_, {{store_->buffer, indices}}, parts_.terms, parts_.lets);
     });
     const Path path = replaced(with_inferred_regions(*fused.as<Block>()));
     return remove_allocation(remove_last(path), output().buffer);
   }
 
  private:
-  const ReductionOutput& output() const { return parts_->outputs[0]; }
+  const ReductionOutput& output() const { return parts_.outputs[0]; }
 
   void match_reduction() {
     const std::string text =
         "block is a reduction from its identity, of one value by add, mul, min, max, logical_and or logical_or, that "
         "writes at its space iters, each once";
-    parts_ = match_update(block_);
+    std::optional<ReductionParts> parts = match_update(block_);
     op_ = block_.f.reducer ? simple_op(*block_.f.reducer) : std::nullopt;
-    if (!parts_ || !op_) refuse(schedule_, application, 1, text, path_.back(), "is no such reduction");
+    if (!parts || !op_ || !block_.f.reducer)
+      refuse(schedule_, application, 1, text, path_.back(), "is no such reduction");
+    parts_ = std::move(*parts);
+    reducer_ = *block_.f.reducer;
     if (!starts_at_identity(block_)) {
       refuse(schedule_, application, 1, text, path_.back(), "has no init, or another one");
     }
@@ -175,7 +178,8 @@ class Fuser {
   const Path path_, epilogue_path_;
   const Block& block_;
   const Block& epilogue_;
-  std::optional<ReductionParts> parts_;
+  ReductionParts parts_;
+  Reducer reducer_;
   std::optional<BinaryOp> op_;
   const Store* store_ = nullptr;
   Expr value_, start_;
