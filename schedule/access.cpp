@@ -232,6 +232,84 @@ Stmt with_inferred_regions(const Block& block) {
   });
 }
 
+namespace {
+
+/// What the blocks below a tile declare, as functions of the tile's iters.
+class TileRegions {
+ public:
+  explicit TileRegions(const Block& tile) {
+    for (const Buffer& buffer : tile.f.allocs) own_.insert(buffer.get());
+    walk(tile.f.body);
+  }
+
+  std::vector<Region> reads, writes;
+
+ private:
+  void walk(const Stmt& s) {
+    if (const For* loop = s.as<For>()) {
+      axes_.push_back({loop->variable, {loop->min, loop->extent}});
+      walk(loop->body);
+      axes_.pop_back();
+    } else if (const Seq* seq = s.as<Seq>()) {
+      for (const Stmt& child : seq->stmts) walk(child);
+    } else if (const Block* block = s.as<Block>();
+               block && block->f.iters.empty() && !outer_blocks(block->f.body).empty()) {
+      for (const Buffer& buffer : block->f.allocs) own_.insert(buffer.get());
+      walk(block->f.body);
+    } else if (block) {
+      Substitution bindings;
+      for (size_t i = 0; i < block->f.iters.size(); ++i)
+        bindings[block->f.iters[i].variable.get()] = block->f.bindings[i];
+      for (const Region& region : block->f.reads) add(reads, region, bindings);
+      for (const Region& region : block->f.writes) add(writes, region, bindings);
+    }
+  }
+
+  void add(std::vector<Region>& list, const Region& region, const Substitution& bindings) {
+    if (own_.contains(region.buffer.get())) return;
+    Region freed = eliminate(substitute(region, bindings), axes_);
+    freed.provenance = Provenance::inferred;
+    for (Region& known : list) {
+      if (known.buffer != freed.buffer) continue;
+      known = bounding_region(known, freed);
+      return;
+    }
+    list.push_back(std::move(freed));
+  }
+
+  std::unordered_set<const BufferNode*> own_;
+  std::vector<Axis> axes_;
+};
+
+}  // namespace
+
+bool has_tiles(const Stmt& s) {
+  bool found = false;
+  for (const Stmt& at : outer_blocks(s)) {
+    const Block* block = at.as<Block>();
+    const bool is_leaf = outer_blocks(block->f.body).empty();
+    found |= !is_leaf && (!block->f.iters.empty() || has_tiles(block->f.body));
+  }
+  return found;
+}
+
+Stmt with_tile_regions(const Stmt& s) {
+  return rewrite_blocks(s, [](const Block& block) -> Stmt {
+    if (outer_blocks(block.f.body).empty()) return Stmt(&block);
+    const Stmt inside = with_fields(block, [&](Block::Fields& f) { f.body = with_tile_regions(f.body); });
+    if (block.f.iters.empty()) return inside;
+    TileRegions regions(*inside.as<Block>());
+    return with_fields(*inside.as<Block>(), [&](Block::Fields& f) {
+      for (const auto& [now, old] : {std::pair(&regions.reads, &f.reads), {&regions.writes, &f.writes}}) {
+        for (const Region& region : *old) {
+          if (region.provenance != Provenance::inferred) now->push_back(region);
+        }
+        *old = std::move(*now);
+      }
+    });
+  });
+}
+
 Stmt add_predicate(const Block& block, const Expr& condition) {
   return with_fields(block, [&](Block::Fields& f) { f.predicate = logical_and(f.predicate, condition); });
 }

@@ -41,6 +41,12 @@ std::vector<Region> infer_writes(const Block& block);
 /// The block with `reads` and `writes` inferred again; hints stay, in the place of what would be inferred.
 Stmt with_inferred_regions(const Block& block);
 
+/// The statement with the regions of every block that has iters and holds other blocks taken anew from what those
+/// declare; hints of other provenance stay.
+Stmt with_tile_regions(const Stmt& s);
+/// Does such a block stand in it?
+bool has_tiles(const Stmt& s);
+
 /// Adds condition to what a block's predicate says.
 Stmt add_predicate(const Block& block, const Expr& condition);
 

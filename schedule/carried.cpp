@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "ir/text/print.h"
+#include "schedule/access.h"
 
 namespace lathe {
 
@@ -54,6 +56,65 @@ void require_apart(const Schedule& schedule, const std::string& application, int
   if (!found.empty()) {
     refuse_carried(schedule, application, condition, text, found.front(), {path.back().as<For>()}, advice);
   }
+}
+
+namespace {
+
+/// Each loop in one binding, and in it the digits of a number: 12*a + 3*b + c with b < 4 and c < 3.
+bool are_digits(const std::vector<const For*>& loops, const std::vector<Expr>& bindings) {
+  size_t found = 0;
+  for (const Expr& binding : bindings) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> digits;
+    for (const auto& [atom, coefficient] : linear_form(binding).terms) {
+      for (const For* loop : loops) {
+        if (atom != Expr(loop->variable)) {
+          if (uses_var(atom, loop->variable.get())) return false;
+          continue;
+        }
+        const std::int64_t* extent = as_int(loop->extent);
+        // The leading digit may have any range.
+        digits.emplace_back(coefficient < 0 ? -coefficient : coefficient, extent ? *extent : -1);
+      }
+    }
+    std::sort(digits.begin(), digits.end());
+    std::int64_t reach = 0;
+    for (size_t i = 0; i < digits.size(); ++i) {
+      if (digits[i].first <= reach) return false;
+      if (digits[i].second < 0 && i + 1 < digits.size()) return false;
+      reach += digits[i].first * std::max<std::int64_t>(digits[i].second - 1, 0);
+    }
+    found += digits.size();
+  }
+  return found == loops.size();
+}
+
+}  // namespace
+
+const For* repeating_loop(const std::vector<const For*>& all, const std::vector<Expr>& bindings, const Bounds& outer) {
+  std::vector<const For*> loops;
+  for (const For* loop : all) {
+    if (!is_int(loop->extent, 1)) loops.push_back(loop);
+  }
+  if (loops.empty() || are_digits(loops, bindings)) return nullptr;
+  // A store at the bindings meets itself where they are the same again.
+  const Buffer places =
+      BufferNode::make("instances", boolean, std::vector<Expr>(bindings.size(), index(1) * (std::int64_t{1} << 40)));
+  Stmt body = Store::make(places, bindings, constant(boolean, 0));
+  std::vector<Stmt> kept;
+  std::vector<const For*> nest(loops.size());
+  for (size_t i = loops.size(); i-- > 0;) {
+    body = For::make(loops[i]->variable, loops[i]->min, loops[i]->extent, ForKind::serial, body);
+    kept.push_back(body);
+    nest[i] = body.as<For>();
+  }
+  const NestDependences dependences(nest, outer);
+  for (size_t q = 0; q < nest.size(); ++q) {
+    std::vector<Direction> directions(nest.size(), Direction::any);
+    for (size_t i = 0; i < q; ++i) directions[i] = Direction::equal;
+    directions[q] = Direction::later;
+    if (!dependences.find(directions, 1).empty()) return loops[q];
+  }
+  return nullptr;
 }
 
 }  // namespace lathe

@@ -23,4 +23,8 @@ void require_apart(const Schedule& schedule, const std::string& application, int
                    const Path& path, const std::function<bool(const Buffer&)>& considered = nullptr,
                    const std::string& advice = {});
 
+/// Loops that nest in each other, from the outermost inward: the first in several iterations of which the bindings may
+/// have the same values, for some iterations of the loops inside it; null where all are proved to differ.
+const For* repeating_loop(const std::vector<const For*>& loops, const std::vector<Expr>& bindings, const Bounds& outer);
+
 }  // namespace lathe

@@ -32,8 +32,10 @@ Stmt copied_before(const Schedule& schedule, const std::string& application, int
   while (nest > 0 && !path[nest - 1].as<Block>() && !path[nest - 1].as<Seq>()) --nest;
   size_t outermost = nest;
   for (size_t level = nest; level-- > 0;) {
-    if (path[level].as<For>()) outermost = level;
-    if (path[level].as<Block>()) break;
+    const Block* around = path[level].as<Block>();
+    if (around && around->f.iters.empty()) break;
+    // A tile would make a copy for itself, where each instance is to have its own part.
+    if (path[level].as<For>() || around) outermost = level;
   }
   for_each_stmt(path[outermost], [&](const Stmt& s) {
     const Block* other = s.as<Block>();

@@ -119,7 +119,7 @@ Stmt remove_last(const Path& path) {
         return replace_last(Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(level)),
                             Seq::make(std::move(rest)));
       }
-    } else if (parent->kind != StmtKind::For) {
+    } else if (parent->kind != StmtKind::For && !(parent.as<Block>() && !parent.as<Block>()->f.iters.empty())) {
       break;
     }
     --level;
@@ -200,6 +200,13 @@ bool reads(const Block& block, const Buffer& buffer) {
 bool writes(const Block& block, const Buffer& buffer) {
   for (const Region& region : block.f.writes) {
     if (region.buffer == buffer) return true;
+  }
+  return false;
+}
+
+bool drives(const Block& block, IterKind kind, const For& loop) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind == kind && uses_var(block.f.bindings[i], loop.variable.get())) return true;
   }
   return false;
 }

@@ -35,6 +35,9 @@ std::vector<Stmt> bare_statements(const Stmt& s);
 bool reads(const Block& block, const Buffer& buffer);
 bool writes(const Block& block, const Buffer& buffer);
 
+/// Is an iter of that kind bound to an expression of the loop?
+bool drives(const Block& block, IterKind kind, const For& loop);
+
 /// The outermost block of a Func, whose allocs are the intermediates.
 const Block* root_block(const Func& func);
 /// Does the root, or another block, allocate `buffer`?

@@ -5,12 +5,14 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "schedule/access.h"
 #include "schedule/hints.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 
 Schedule::Schedule(Func func) : func_(func), original_(std::move(func)) {
+  tiled_ = has_tiles(func_->body);
   for_each_stmt(func_->body, [&](const Stmt& s) { hinted_ |= s.as<Block>() && has_hints(*s.as<Block>()); });
 }
 
@@ -118,6 +120,7 @@ void Schedule::rollback(const Checkpoint& checkpoint) {
 }
 
 void Schedule::commit(Stmt body, std::string line, bool hints) {
+  if (tiled_) body = with_tile_regions(body);
   if (hinted_ && !hints) require_hints_kept(*this, body, line);
   hinted_ |= hints;
   func_ = with_body(func_, std::move(body));

@@ -85,6 +85,21 @@ void check_others(const Schedule& schedule, const std::string& application, cons
   }
 }
 
+/// What begins at 0 reads so: no products with 0, no sums with it. The order of terms stays, which simplify's would not
+/// for loops of one name.
+class ZeroFolder : public Mutator {
+ protected:
+  Expr mutate_Binary(const Expr& e, const Binary* node) override {
+    const Expr changed = Mutator::mutate_Binary(e, node);
+    const Binary* binary = changed.as<Binary>();
+    if (!binary || binary->dtype != i64) return changed;
+    const bool left = is_int(binary->a, 0), right = is_int(binary->b, 0);
+    if (binary->op == BinaryOp::mul && (left || right)) return index(0);
+    if (binary->op == BinaryOp::add && (left || right)) return left ? binary->b : binary->a;
+    return changed;
+  }
+};
+
 }  // namespace
 
 StagedProducer require_staged(const Schedule& schedule, const std::string& application, const BlockRef& block,
@@ -118,8 +133,9 @@ Stmt first_iteration(const Schedule& schedule, const StagedProducer& staged, con
   nest = rewrite_blocks(nest, [&](const Block& block) {
     return with_fields(block, [&](Block::Fields& f) {
       f.name = name;
-      for (Expr& binding : f.bindings) binding = simplify(binding, bounds);
-      if (f.predicate) f.predicate = simplify(f.predicate, bounds);
+      ZeroFolder folder;
+      for (Expr& binding : f.bindings) binding = folder.mutate(binding);
+      if (f.predicate) f.predicate = folder.mutate(f.predicate);
       if (!always) f.predicate = logical_and(f.predicate, runs);
     });
   });

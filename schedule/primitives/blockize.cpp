@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ir/analysis/dependence.h"
-#include "ir/analysis/regions.h"
 #include "schedule/carried.h"
 
 namespace lathe {
@@ -104,8 +103,8 @@ BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
   }
   tile.body = substitute_loops(path.back(), iters);
   const std::string name = tile.name;
-  const Stmt made = infer_regions(Block::make(std::move(tile)), bounds_at(schedule.func(), path));
-  schedule.commit(replace_last(path, made), application);
+  schedule.note_tiles();
+  schedule.commit(replace_last(path, Block::make(std::move(tile))), application);
   return {name};
 }
 

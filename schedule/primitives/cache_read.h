@@ -16,6 +16,7 @@ namespace lathe {
 /// Requires:
 ///   1. block reads a buffer of that name, by Loads alone, and does not write it
 ///   2. nothing in the nest that holds block writes the buffer
+///   3. where the buffer is an allocation, all of it is proved to be written before
 BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                     const std::string& memory_space);
 

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
-#include "schedule/rewrite.h"
+#include "schedule/carried.h"
 
 namespace lathe {
 namespace {
@@ -282,6 +285,48 @@ class Inliner {
       check_reader(s, *block);
     });
     if (!found) refuse(schedule_, application_, 6, "a block reads the buffer", path_.back(), "is read by nothing");
+    check_later_iterations();
+  }
+
+  /// A loop around the producer writes what it reads again, where a reader comes in a later iteration or behind it.
+  void check_later_iterations() {
+    for (size_t level = path_.size(); level-- > 0;) {
+      if (!path_[level].as<For>()) continue;
+      bool reader_outside = false, writer_inside = false;
+      std::unordered_set<const StmtNode*> inside;
+      for_each_stmt(path_[level], [&](const Stmt& s) {
+        const Block* block = s.as<Block>();
+        if (!block) return;
+        inside.insert(s.get());
+        for (const Region& region : producer_.f.reads) writer_inside |= writes(*block, region.buffer);
+      });
+      if (!writer_inside) continue;
+      for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
+        const Block* block = s.as<Block>();
+        if (block && outer_blocks(block->f.body).empty() && reads(*block, definition_.buffer))
+          reader_outside |= !inside.contains(s.get());
+      });
+      const Path path(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(level) + 1);
+      const bool carried = !reader_outside && exposed(path);
+      if (!reader_outside && !carried) continue;
+      const auto found =
+          carried_dependences(path.back(), bounds_at(schedule_.func(), path), std::numeric_limits<size_t>::max(),
+                              [&](const Buffer& buffer) { return reads(producer_, buffer); });
+      for (const CarriedDependence& dependence : found) {
+        if (!dependence.second.is_write || dependence.first.is_write) continue;
+        if (dependence.first.block != path_.back()) continue;
+        refuse_carried(schedule_, application_, 5, "no block behind it writes what it reads", dependence,
+                       {path.back().as<For>()});
+      }
+    }
+  }
+
+  /// Does an iteration read of the producer's buffer what an earlier one wrote?
+  bool exposed(const Path& path) {
+    const For& loop = *path.back().as<For>();
+    Bounds inside = bounds_at(schedule_.func(), path);
+    inside.bind(loop.variable, Range{loop.min, loop.extent});
+    return !exposed_reads(loop.body, inside, [&](const Buffer& b) { return b == definition_.buffer; }).empty();
   }
 
   void check_reader(const Stmt& s, const Block& block) {

@@ -4,28 +4,34 @@
 
 #include <unordered_set>
 
+#include "ir/analysis/simplify.h"
 #include "schedule/access.h"
+#include "schedule/carried.h"
 #include "schedule/complete.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
 
-void collect_conjuncts(const Expr& e, std::vector<Expr>& found) {
-  const Binary* node = e.as<Binary>();
-  if (node && node->op == BinaryOp::logical_and) {
-    collect_conjuncts(node->a, found);
-    collect_conjuncts(node->b, found);
-  } else if (e) {
-    found.push_back(e);
-  }
-}
-
 bool uses_any(const Expr& e, const std::unordered_set<const Var*>& variables) {
   for (const VarRef& used : used_vars(e)) {
     if (variables.contains(used.get())) return true;
   }
   return false;
+}
+
+/// The init counts once for all that runs below the loop, so no instance may come twice there.
+void check_distinct(const Schedule& schedule, const std::string& application, const Path& path, size_t level) {
+  const Block& node = *path.back().as<Block>();
+  std::vector<const For*> loops;
+  for (size_t i = level; i < path.size(); ++i) {
+    if (const For* loop = path[i].as<For>()) loops.push_back(loop);
+  }
+  const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(level) + 1);
+  const For* again = repeating_loop(loops, node.f.bindings, bounds_at(schedule.func(), above));
+  if (!again) return;
+  refuse(schedule, application, 4, "from loop inward, the loops are proved to run each instance of block once",
+         path.back(), fmt::format("may run the same instances in several iterations of {}", again->variable->name));
 }
 
 }  // namespace
@@ -37,10 +43,14 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   if (!node.f.reducer || !node.f.init) {
     refuse(schedule, application, 1, "block is a reduction with an init", path.back(), "has none");
   }
-  const std::string above = "loop is around block, and no loop around loop drives a reduce iter of block";
+  const std::string above =
+      "loop is around block, with no other block between, and no loop around loop drives a reduce iter of block";
   size_t level = 0;
   while (level < path.size() && path[level] != loop_path.back()) ++level;
   if (level == path.size()) refuse(schedule, application, 2, above, path.back(), "is not below it");
+  for (size_t i = level; i + 1 < path.size(); ++i) {
+    if (path[i].as<Block>()) refuse(schedule, application, 2, above, path[i], "stands between");
+  }
 
   std::unordered_set<const Var*> reduce_vars, below;
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
@@ -56,25 +66,11 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     if (i >= level) below.insert(around->variable.get());
   }
 
-  const std::string mixed =
-      "no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops below "
-      "loop";
-  std::vector<Expr> conjuncts;
-  collect_conjuncts(node.f.predicate, conjuncts);
+  check_distinct(schedule, application, path, level);
+  const std::string mixed = "no loop that drives a space iter below loop drives a reduce iter";
+  Bounds bounds = bounds_at(schedule.func(), path);
   Expr predicate;
   std::vector<Expr> needed;
-  for (const Expr& conjunct : conjuncts) {
-    if (!uses_any(conjunct, reduce_vars)) {
-      predicate = logical_and(predicate, conjunct);
-      needed.push_back(conjunct);
-      continue;
-    }
-    for (const VarRef& used : used_vars(conjunct)) {
-      if (!reduce_vars.contains(used.get()) && below.contains(used.get())) {
-        refuse(schedule, application, 3, mixed, path.back(), "has a condition on both");
-      }
-    }
-  }
   Block::Fields init;
   init.name = schedule.unique_name(block.name + "_init");
   Substitution fresh;
@@ -88,6 +84,11 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     init.iters.push_back({variable, iter.domain, IterKind::space});
     init.bindings.push_back(node.f.bindings[i]);
     needed.push_back(node.f.bindings[i]);
+    // A point has its init whatever the predicate says of its instances, as long as it is in the domain.
+    const Expr& binding = node.f.bindings[i];
+    for (const Expr& inside : {ge(binding, iter.domain.min), lt(binding, iter.domain.min + iter.domain.extent)}) {
+      if (!proves(bounds, inside)) predicate = logical_and(predicate, inside);
+    }
   }
   init.predicate = predicate;
   for (const Region& region : node.f.writes) init.writes.push_back(substitute(region, fresh));
@@ -103,7 +104,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     if (!used) continue;
     const VarRef variable = Var::make(around->variable->name);
     nest = For::make(variable, around->min, around->extent, around->for_kind,
-                     substitute_loops(nest, {{around->variable.get(), variable}}), around->annotations);
+                     substitute_loops(nest, {{around->variable.get(), variable}}), around->annotations,
+                     around->thread_axis);
   }
   Stmt update = with_fields(node, [](Block::Fields& f) { f.init = nullptr; });
   if (!starts_at_identity(node)) update = with_inferred_regions(*update.as<Block>());

@@ -15,9 +15,9 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block is a reduction with an init
-///   2. loop is around block, and no loop around loop drives a reduce iter of block
-///   3. no condition of the predicate, and no loop that drives a space iter, mixes reduce loops with space loops
-///      below loop
+///   2. loop is around block, with no other block between, and no loop around loop drives a reduce iter of block
+///   3. no loop that drives a space iter below loop drives a reduce iter
+///   4. from loop inward, the loops are proved to run each instance of block once
 BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

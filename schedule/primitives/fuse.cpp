@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "schedule/rewrite.h"
+#include "ir/analysis/simplify.h"
+#include "schedule/carried.h"
 
 namespace lathe {
 
@@ -23,6 +24,20 @@ LoopRef fuse(Schedule& schedule, const LoopRef& outer, const LoopRef& inner) {
     const ForKind kind = s.as<For>()->for_kind;
     if (kind != ForKind::serial) {
       refuse(schedule, application, 3, "both loops are serial", s, "is " + std::string(to_string(kind)));
+    }
+  }
+  const Bounds bounds = bounds_at(schedule.func(), path);
+  for (const Stmt& s : outer_blocks(b.body)) {
+    const Block& block = *s.as<Block>();
+    for (const auto& [space, reduce] : {std::pair(&a, &b), {&b, &a}}) {
+      if (!block.f.init || !drives(block, IterKind::space, *space) || !drives(block, IterKind::reduce, *reduce) ||
+          proves(bounds, ge(reduce->extent, index(1)))) {
+        continue;
+      }
+      refuse(schedule, application, 4,
+             "of a block with an init they do not drive a space and a reduce iter, unless the latter is proved to run",
+             s, fmt::format("would have no init where {} does not run", reduce->variable->name),
+             "decompose_reduction takes the init out");
     }
   }
   const VarRef fused = Var::make(a.variable->name + "_" + b.variable->name);

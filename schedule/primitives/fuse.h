@@ -13,6 +13,7 @@ namespace lathe {
 ///   1. inner is all that outer's body holds
 ///   2. inner's bounds do not use outer
 ///   3. both loops are serial
+///   4. of a block with an init they do not drive a space and a reduce iter, unless the latter is proved to run
 LoopRef fuse(Schedule& schedule, const LoopRef& outer, const LoopRef& inner);
 
 }  // namespace lathe

@@ -21,6 +21,9 @@ std::string find_load(const Block& block, const Buffer& buffer, const Load*& loa
     const Load* other = e.as<Load>();
     if (!other || other->buffer != buffer) return;
     if (other->mask) reason = fmt::format("reads {} under a mask", buffer->name);
+    for (const Expr& at : other->indices) {
+      if (!at->dtype.is_scalar()) reason = fmt::format("reads {} at vector indices", buffer->name);
+    }
     for (size_t d = 0; load && d < load->indices.size(); ++d) {
       if (!equal(load->indices[d], other->indices[d]))
         reason = fmt::format("reads several elements of {}", buffer->name);
@@ -64,8 +67,10 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
     refuse(schedule, application, 1, loads, path.back(), reason);
   }
   size_t outermost = path.size() - 1;
-  for (size_t level = outermost; level-- > 0 && !path[level].as<Block>();) {
-    if (path[level].as<For>()) outermost = level;
+  for (size_t level = outermost; level-- > 0;) {
+    const Block* around = path[level].as<Block>();
+    if (around && around->f.iters.empty()) break;
+    if (path[level].as<For>() || around) outermost = level;
   }
   for_each_stmt(path[outermost], [&](const Stmt& s) {
     const Block* other = s.as<Block>();

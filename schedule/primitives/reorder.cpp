@@ -122,6 +122,14 @@ void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
       refuse(schedule, application, 5, "no loop that moves is vectorized", Stmt(chain[i]), "is vectorized");
     }
   }
+  for (size_t i = 0; block.f.init && i < chain.size(); ++i) {
+    if (chain[i] == target[i] || !drives(block, IterKind::space, *chain[i]) ||
+        !drives(block, IterKind::reduce, *chain[i]))
+      continue;
+    refuse(schedule, application, 7,
+           "no loop that moves drives both a space and a reduce iter of a block with an init, which comes first",
+           Stmt(chain[i]), fmt::format("drives both in block {}", block.f.name));
+  }
   check_order_of_accesses(schedule, application, outermost, chain, target);
   Stmt body = below;
   for (size_t i = target.size(); i-- > 0;) body = with_body(*target[i], std::move(body));

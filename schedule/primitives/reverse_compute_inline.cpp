@@ -129,6 +129,7 @@ class ReverseInliner {
     });
     if (producer_path_.empty()) refuse(schedule_, application, 3, text, path_.back(), "reads what no block writes");
     std::string reason = why_no_definition(producer(), produced_);
+    if (reason.empty() && !produced_.store->value->dtype.is_scalar()) reason = "stores several elements at once";
     for (const Let* let : produced_.lets) {
       for (const Expr& index : reason.empty() ? produced_.store->indices : std::vector<Expr>{}) {
         if (uses_var(index, let->variable.get())) reason = "stores at an index that its Lets compute";

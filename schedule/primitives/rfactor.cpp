@@ -201,7 +201,8 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
     if (!used) continue;
     const VarRef variable = Var::make(around->variable->name);
     final_nest = For::make(variable, around->min, around->extent, around->for_kind,
-                           substitute_loops(final_nest, {{around->variable.get(), variable}}), around->annotations);
+                           substitute_loops(final_nest, {{around->variable.get(), variable}}), around->annotations,
+                           around->thread_axis);
   }
   Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
   body = replace_last(outer, Seq::make({partial_nest, final_nest}));

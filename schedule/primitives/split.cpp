@@ -4,7 +4,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
-#include "schedule/rewrite.h"
+#include "schedule/carried.h"
 
 namespace lathe {
 namespace {
@@ -13,6 +13,37 @@ bool is_multiple(const Func& func, const Expr& extent, std::int64_t factor) {
   if (factor == 1) return true;
   if (const std::int64_t* value = as_int(extent)) return *value % factor == 0;
   return proves(Bounds(func), eq(floor_mod(extent, factor), index(0)));
+}
+
+/// An init has no predicate: it would run for the points of iterations past the end, which are to be no points. Gives
+/// the block where one of them may be.
+Stmt reaches_points(const Schedule& schedule, const Path& path, std::int64_t factor) {
+  const For& node = *path.back().as<For>();
+  const Expr rounded = floor_div(node.extent + (factor - 1), factor) * factor;
+  Bounds bounds = bounds_at(schedule.func(), path);
+  bounds.bind(node.variable, Range{node.min + node.extent, rounded - node.extent});
+  Stmt found;
+  const std::function<void(const Stmt&)> walk = [&](const Stmt& s) {
+    if (const For* loop = s.as<For>()) {
+      const Bounds::Mark mark = bounds.mark();
+      bounds.bind(loop->variable, Range{loop->min, loop->extent});
+      walk(loop->body);
+      bounds.rollback(mark);
+    } else if (const Seq* seq = s.as<Seq>()) {
+      for (const Stmt& child : seq->stmts) walk(child);
+    } else if (const Block* block = s.as<Block>(); block && block->f.init) {
+      bool drives = false, outside = false;
+      for (size_t i = 0; i < block->f.iters.size(); ++i) {
+        const Iter& iter = block->f.iters[i];
+        if (iter.kind != IterKind::space || !uses_var(block->f.bindings[i], node.variable.get())) continue;
+        drives = true;
+        outside |= proves(bounds, ge(block->f.bindings[i], iter.domain.min + iter.domain.extent));
+      }
+      if (drives && !outside) found = s;
+    }
+  };
+  walk(node.body);
+  return found;
 }
 
 }  // namespace
@@ -34,6 +65,13 @@ std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::
       refuse(schedule, application, 3,
              "the extent is a multiple of factor, or every statement below loop is in a block", bare.front(),
              "is in no block, so no predicate can guard it");
+    }
+  }
+  if (!exact) {
+    if (const Stmt reached = reaches_points(schedule, path, factor)) {
+      refuse(schedule, application, 4,
+             "the extent is a multiple of factor, or past it no block with an init below has a point in its domain",
+             reached, "would run its init there again", "decompose_reduction takes the init out");
     }
   }
   const std::string& name = node.variable->name;

@@ -19,6 +19,7 @@ namespace lathe {
 ///   1. factor is at least 1
 ///   2. loop is serial
 ///   3. the extent is a multiple of factor, or every statement below loop is in a block, which can carry a predicate
+///   4. the extent is a multiple of factor, or past it no block with an init below has a point in its domain
 std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::int64_t factor);
 
 }  // namespace lathe

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "ir/analysis/dependence.h"
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
+#include "schedule/carried.h"
 #include "schedule/rewrite_accesses.h"
 
 namespace lathe {
@@ -114,28 +114,18 @@ class Transformation {
     for (size_t d = 0; d < map_.from.size(); ++d) bounds_.bind(map_.from[d], Range{index(0), old_->shape[d]});
   }
 
-  /// A loop nest over the old indices that stores at the new ones: no element may be met twice.
   void check_injective() {
-    std::vector<Expr> whatever(map_.to.size(), index(std::int64_t{1} << 40));
-    const Buffer target = BufferNode::make(old_->name, old_->dtype, std::move(whatever));
-    Stmt body = Store::make(target, map_.to, constant(old_->dtype, 0));
     std::vector<const For*> nest;
     std::vector<Stmt> loops;
-    for (size_t d = map_.from.size(); d-- > 0;) {
-      body = For::make(map_.from[d], index(0), old_->shape[d], ForKind::serial, body);
-      loops.push_back(body);
-      nest.insert(nest.begin(), body.as<For>());
+    for (size_t d = 0; d < map_.from.size(); ++d) {
+      loops.push_back(For::make(map_.from[d], index(0), old_->shape[d], ForKind::serial, Seq::make({})));
+      nest.push_back(loops.back().as<For>());
     }
-    const NestDependences dependences(nest, Bounds(schedule_.func()));
-    for (size_t q = 0; q < nest.size(); ++q) {
-      std::vector<Direction> directions(nest.size(), Direction::any);
-      for (size_t i = 0; i < q; ++i) directions[i] = Direction::equal;
-      directions[q] = Direction::later;
-      if (dependences.find(directions, 1).empty()) continue;
-      refuse(schedule_, application, 3, "the map is proved to send no two elements to one place", path_.back(),
-             fmt::format("touches {}, of which two elements that differ in {} are not proved to stay apart", old_->name,
-                         map_.from[q]->name));
-    }
+    const For* twice = repeating_loop(nest, map_.to, Bounds(schedule_.func()));
+    if (!twice) return;
+    refuse(schedule_, application, 3, "the map is proved to send no two elements to one place", path_.back(),
+           fmt::format("touches {}, of which two elements that differ in {} are not proved to stay apart", old_->name,
+                       twice->variable->name));
   }
 
   Expr extent(const Expr& e) const {

@@ -34,27 +34,6 @@ TEST(DecomposeReduction, RefusesALoopBelowAReduceLoop) {
       "decompose_refused_2");
 }
 
-TEST(DecomposeReduction, RefusesAConditionOnSpaceAndReduceLoopsAtOnce) {
-  Schedule s(parse_func(R"(func triangle(x: f32[4, 4], out: f32[4]) stage begin {
-  for i in [0, 4) {
-    for k in [0, 4) {
-      block sum(space vi in [0, 4) = i, reduce vk in [0, 4) = k) where k <= i reads out[vi], x[vi, vk] writes out[vi] {
-        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
-        init {
-          out[vi] = 0.0f32
-        }
-        let l: f32 = out[vi]
-        let r: f32 = x[vi, vk]
-        out[vi] = l + r
-      }
-    }
-  }
-}
-)"));
-  expect_refused(
-      s, [&] { decompose_reduction(s, {"sum"}, s.loop("sum", 0)); }, "decompose_reduction", 3, "decompose_refused_3");
-}
-
 TEST(Rfactor, MakesPartialResultsAndFoldsTheirLanes) {
   const Func before = program("rows");
   Schedule s(before);

@@ -1,0 +1,260 @@
+#include "tests/fuzz/pipelines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/text/parse.h"
+
+namespace lathe::testing {
+namespace {
+
+/// An extent as text, and its value in each run.
+struct Extent {
+  std::string text;
+  std::vector<std::int64_t> values;
+
+  Extent plus(std::int64_t more) const {
+    Extent sum{more < 0 ? fmt::format("{} - {}", text, -more) : fmt::format("{} + {}", text, more), values};
+    for (std::int64_t& value : sum.values) value += more;
+    if (text.find_first_not_of("0123456789") == std::string::npos) sum.text = std::to_string(sum.values[0]);
+    return sum;
+  }
+};
+
+struct Matrix {
+  std::string name;
+  Extent rows, columns;
+};
+
+class PipelineBuilder {
+ public:
+  explicit PipelineBuilder(std::uint64_t seed) : seed_(seed), random_(seed ^ 0x9199) {}
+
+  GeneratedProgram build() {
+    symbolic_ = random_.chance(33);
+    const Extent rows = extent("n", 3, 9), columns = extent("m", 3, 17);
+    Matrix at = input("x", rows, columns);
+    const std::int64_t count = random_.between(2, 4);
+    for (std::int64_t k = 0; k < count; ++k) at = step(at);
+    last_ = true;
+    elementwise(at);
+    return finish();
+  }
+
+ private:
+  Extent extent(const std::string& name, std::int64_t low, std::int64_t high) {
+    if (!symbolic_) {
+      const std::int64_t value = random_.between(low, high);
+      return {std::to_string(value), {value, value}};
+    }
+    symbols_.push_back(name);
+    facts_.push_back(fmt::format("{} in [3, 40]", name));
+    symbol_values_.push_back({random_.between(low, high), random_.between(low, high)});
+    return {name, symbol_values_.back()};
+  }
+
+  Matrix input(const std::string& name, const Extent& rows, const Extent& columns) {
+    inputs_.push_back({name, rows, columns});
+    return inputs_.back();
+  }
+
+  /// The buffer that a step writes: an allocation, or the output at the end.
+  Matrix target(const std::string& name, const Extent& rows, const Extent& columns) {
+    const Matrix made{last_ ? "out" : fmt::format("{}{}", name, ++count_), rows, columns};
+    if (last_) {
+      output_ = made;
+    } else {
+      allocations_ += fmt::format("alloc {}: f32[{}, {}]\n", made.name, rows.text, columns.text);
+    }
+    return made;
+  }
+
+  /// A nest of one block over `to`, with `body` in vi and vj.
+  void block(const std::string& name, const Matrix& to, const std::string& reads, const std::string& body) {
+    body_ += fmt::format(
+        "for i in [0, {0}) {{ for j in [0, {1}) {{\n block {2}(space vi in [0, {0}) = i, space vj in [0, {1}) = j) "
+        "reads {3} writes {4}[vi, vj] {{\n {5} }} }} }}\n",
+        to.rows.text, to.columns.text, name, reads, to.name, body);
+  }
+
+  Matrix step(const Matrix& from) {
+    switch (random_.between(0, 6)) {
+      case 0:
+        return stencil(from);
+      case 1:
+        return pad(from);
+      case 2:
+        return transpose(from);
+      case 3:
+      case 4:
+        return contraction(from);
+      case 5:
+        return row_reduction(from);
+      default:
+        return elementwise(from);
+    }
+  }
+
+  Matrix elementwise(const Matrix& from) {
+    const Matrix to = target("ew", from.rows, from.columns);
+    const std::string element = fmt::format("{}[vi, vj]", from.name);
+    const std::string name = last_ ? "last" : to.name;
+    switch (random_.between(0, 3)) {
+      case 0:
+        block(name, to, element, fmt::format("{}[vi, vj] = {} * 2.0f32 - 1.0f32", to.name, element));
+        break;
+      case 1:
+        block(name, to, element,
+              fmt::format("let s: f32 = {0} + 0.5f32\n {1}[vi, vj] = max(s * 0.25f32, {0})", element, to.name));
+        break;
+      default: {
+        const Matrix bias = input(fmt::format("y{}", ++count_), {"1", {1, 1}}, from.columns);
+        const std::string added = fmt::format("{}[0, vj]", bias.name);
+        block(name, to, element + ", " + added, fmt::format("{}[vi, vj] = {} + {}", to.name, element, added));
+      }
+    }
+    return to;
+  }
+
+  Matrix stencil(const Matrix& from) {
+    if (from.rows.values[0] < 5 || from.rows.values[1] < 5 || (symbolic_ && from.rows.text != "n")) return pad(from);
+    const std::int64_t reach = symbolic_ ? 2 : random_.between(1, 3);
+    const Matrix to = target("st", from.rows.plus(-reach), from.columns);
+    const std::string first = fmt::format("{}[vi, vj]", from.name),
+                      last = fmt::format("{}[vi + {}, vj]", from.name, reach);
+    block(to.name, to, first + ", " + last, fmt::format("{}[vi, vj] = {} - {} * 0.5f32", to.name, first, last));
+    return to;
+  }
+
+  Matrix pad(const Matrix& from) {
+    const std::int64_t border = random_.between(1, 2);
+    const Matrix to = target("pd", from.rows, from.columns.plus(2 * border));
+    block(to.name, to, fmt::format("{}[..]", from.name),
+          fmt::format("{0}[vi, vj] = {1}[vi, vj - {2} if vj >= {2} && vj < {3}]", to.name, from.name, border,
+                      from.columns.plus(border).text));
+    return to;
+  }
+
+  Matrix transpose(const Matrix& from) {
+    const Matrix to = target("tr", from.columns, from.rows);
+    const std::string element = fmt::format("{}[vj, vi]", from.name);
+    block(to.name, to, element, fmt::format("{}[vi, vj] = {}", to.name, element));
+    return to;
+  }
+
+  Matrix contraction(const Matrix& from) {
+    const std::int64_t width = random_.between(2, 17);
+    const Matrix weights = input(fmt::format("w{}", ++count_), from.columns, {std::to_string(width), {width, width}});
+    const Matrix to = target("mm", from.rows, weights.columns);
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+  block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+      reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj] writes {3}[vi, vj] {{
+    reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+    init {{ {3}[vi, vj] = 0.0f32 }}
+    let l: f32 = {3}[vi, vj]
+    let r: f32 = {4}[vi, vk] * {5}[vk, vj]
+    {3}[vi, vj] = l + r }} }} }} }}
+)",
+                         to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name);
+    if (random_.chance(70)) {
+      const Matrix bias = input(fmt::format("y{}", ++count_), {"1", {1, 1}}, to.columns);
+      const Matrix sum = target("bi", to.rows, to.columns);
+      block(sum.name, sum, fmt::format("{}[vi, vj], {}[0, vj]", to.name, bias.name),
+            fmt::format("{}[vi, vj] = {}[vi, vj] + {}[0, vj]", sum.name, to.name, bias.name));
+      return sum;
+    }
+    return to;
+  }
+
+  /// The row's extreme, and perhaps the sum of what is taken from it, as in softmax.
+  Matrix row_reduction(const Matrix& from) {
+    const Extent one{"1", {1, 1}};
+    const bool greatest = random_.chance(50);
+    const Matrix extreme = target("mx", one, from.rows);
+    reduce(extreme, from, greatest ? "max(lhs, rhs)" : "lhs + rhs", greatest ? "-inf(f32)" : "0.0f32", "{}", "");
+    const std::string mine = fmt::format("{}[0, vi]", extreme.name), element = fmt::format("{}[vi, vj]", from.name);
+    if (greatest && random_.chance(60)) {
+      const Matrix sum = target("sm", one, from.rows);
+      reduce(sum, from, "lhs + rhs", "0.0f32", "exp({} - " + mine + ")", ", " + mine);
+      const Matrix to = target("so", from.rows, from.columns);
+      const std::string total = fmt::format("{}[0, vi]", sum.name);
+      block(to.name, to, fmt::format("{}, {}, {}", element, mine, total),
+            fmt::format("{}[vi, vj] = exp({} - {}) / {}", to.name, element, mine, total));
+      return to;
+    }
+    const Matrix to = target("ce", from.rows, from.columns);
+    block(to.name, to, element + ", " + mine, fmt::format("{}[vi, vj] = {} - {}", to.name, element, mine));
+    return to;
+  }
+
+  void reduce(const Matrix& to, const Matrix& from, const std::string& result, const std::string& identity,
+              const std::string& term, const std::string& more_reads) {
+    const std::string element = fmt::format("{}[vi, vk]", from.name);
+    std::string value = term;
+    value.replace(value.find("{}"), 2, element);
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for k in [0, {1}) {{
+  block {2}(space vi in [0, {0}) = i, reduce vk in [0, {1}) = k) reads {2}[0, vi], {3}{4} writes {2}[0, vi] {{
+    reducer (lhs: f32) (rhs: f32) {{{5}}} identity {{{6}}}
+    init {{ {2}[0, vi] = {6} }}
+    let l: f32 = {2}[0, vi]
+    let r: f32 = {7}
+    {2}[0, vi] = {8} }} }} }}
+)",
+                         from.rows.text, from.columns.text, to.name, element, more_reads, result, identity, value,
+                         result.starts_with("max") ? "max(l, r)" : "l + r");
+  }
+
+  GeneratedProgram finish() {
+    std::vector<std::string> params, reads;
+    for (const Matrix& m : inputs_) {
+      params.push_back(fmt::format("{}: f32[{}, {}]", m.name, m.rows.text, m.columns.text));
+      reads.push_back(m.name + "[..]");
+    }
+    params.push_back(fmt::format("out: f32[{}, {}]", output_.rows.text, output_.columns.text));
+    for (const std::string& symbol : symbols_) params.push_back(symbol + ": i64");
+    std::string text = fmt::format("func pipeline_{}({}) stage begin", seed_, fmt::join(params, ", "));
+    if (!facts_.empty()) text += fmt::format(" facts {{ {} }}", fmt::join(facts_, ", "));
+    text += fmt::format(" {{ block root() reads {} writes out[..] {{\n{}{}}} }}\n", fmt::join(reads, ", "),
+                        allocations_, body_);
+    GeneratedProgram program;
+    program.seed = seed_;
+    program.func = parse_func(text, fmt::format("pipeline_{}", seed_));
+    const std::vector<VarRef> scalars = scalar_params(program.func);
+    program.runs.resize(symbolic_ ? 2 : 1);
+    for (size_t s = 0; s < scalars.size(); ++s) {
+      program.scalar_sources.push_back({scalars[s]});
+      for (size_t run = 0; run < program.runs.size(); ++run) {
+        program.runs[run][scalars[s].get()] = symbol_values_[s][run];
+      }
+    }
+    for (const Buffer& buffer : buffer_params(program.func)) {
+      Parameter p;
+      p.dtype = buffer->dtype;
+      p.extents = buffer->shape;
+      for (size_t d = 0; d < buffer->rank(); ++d) p.layout.order.push_back(d);
+      p.layout.dimensions.resize(buffer->rank());
+      program.parameters.push_back(std::move(p));
+    }
+    program.input_count = static_cast<int>(inputs_.size());
+    program.bitwise = {false};
+    return with_run(std::move(program), 0);
+  }
+
+  const std::uint64_t seed_;
+  Random random_;
+  bool symbolic_ = false, last_ = false;
+  int count_ = 0;
+  std::vector<std::string> symbols_, facts_;
+  std::vector<std::vector<std::int64_t>> symbol_values_;
+  std::vector<Matrix> inputs_;
+  Matrix output_;
+  std::string allocations_, body_;
+};
+
+}  // namespace
+
+GeneratedProgram generate_pipeline(std::uint64_t seed) {
+  return PipelineBuilder(seed).build();
+}
+
+}  // namespace lathe::testing

@@ -1,0 +1,389 @@
+#include "tests/fuzz/schedule_moves.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/visitor.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/bind.h"
+#include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_padding.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/fold_columns.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/fuse_reduction_epilogue.h"
+#include "schedule/primitives/pad_einsum.h"
+#include "schedule/primitives/parallel.h"
+#include "schedule/primitives/partition.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/reverse_compute_inline.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/rolling_buffer.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/storage_align.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace lathe::testing {
+namespace {
+
+using Blocks = std::vector<BlockRef>;
+
+std::optional<BlockRef> any_block(const Schedule& s, Random& random,
+                                  const std::function<bool(const Block&)>& fits = nullptr) {
+  Blocks found;
+  for (const BlockRef& block : s.blocks()) {
+    if (!fits || fits(s.node(block))) found.push_back(block);
+  }
+  if (found.empty()) return std::nullopt;
+  return random.pick(found);
+}
+
+bool pads(const Block& block) {
+  const Store* store = block.f.body.as<Store>();
+  return store && store->value.as<Load>() && store->value.as<Load>()->mask;
+}
+
+/// Reads one buffer in several places, as a stencil does.
+bool is_stencil(const Block& block) {
+  for (size_t i = 0; i < block.f.reads.size() && !block.f.reducer; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (block.f.reads[i].buffer == block.f.reads[j].buffer) return true;
+    }
+  }
+  return false;
+}
+
+bool is_reduction(const Block& block) {
+  return block.f.reducer.has_value() && block.f.init;
+}
+
+/// A loop around a random block, or around `block`.
+std::optional<LoopRef> any_loop(const Schedule& s, Random& random, std::optional<BlockRef> block = std::nullopt) {
+  if (!block) block = any_block(s, random);
+  if (!block) return std::nullopt;
+  const std::vector<LoopRef> loops = s.loops(*block);
+  if (loops.empty()) return std::nullopt;
+  return random.pick(loops);
+}
+
+std::optional<LoopRef> reduce_loop(const Schedule& s, Random& random, const BlockRef& block) {
+  const Block& node = s.node(block);
+  std::vector<LoopRef> found;
+  for (const LoopRef& loop : s.loops(block)) {
+    for (size_t i = 0; i < node.f.iters.size(); ++i) {
+      if (node.f.iters[i].kind == IterKind::reduce && uses_var(node.f.bindings[i], loop.variable.get()))
+        found.push_back(loop);
+    }
+  }
+  if (found.empty()) return std::nullopt;
+  return random.pick(found);
+}
+
+std::optional<Region> any_region(const std::vector<Region>& regions, Random& random) {
+  if (regions.empty()) return std::nullopt;
+  return random.pick(regions);
+}
+
+/// A block that others read, and one of those.
+std::optional<std::pair<BlockRef, BlockRef>> any_pair(const Schedule& s, Random& random) {
+  const auto producer = any_block(s, random);
+  if (!producer) return std::nullopt;
+  const Blocks consumers = s.consumers(*producer);
+  if (consumers.empty()) return std::nullopt;
+  return std::pair{*producer, random.pick(consumers)};
+}
+
+std::vector<Move> loop_moves() {
+  return {
+      {"split",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (loop) split(s, *loop, random.between(1, 9));
+         return loop.has_value();
+       }},
+      {"fuse",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block || s.loops(*block).size() < 2) return false;
+         const std::vector<LoopRef> loops = s.loops(*block);
+         const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
+         fuse(s, loops[at], loops[at + 1]);
+         return true;
+       }},
+      {"reorder",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block || s.loops(*block).size() < 2) return false;
+         std::vector<LoopRef> loops = s.loops(*block);
+         for (size_t i = loops.size(); i-- > 1;) {
+           std::swap(loops[i], loops[static_cast<size_t>(random.between(0, static_cast<std::int64_t>(i)))]);
+         }
+         loops.resize(static_cast<size_t>(random.between(2, static_cast<std::int64_t>(loops.size()))));
+         reorder(s, loops);
+         return true;
+       }},
+      {"vectorize",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block || s.loops(*block).empty()) return false;
+         vectorize(s, s.loops(*block).back());
+         return true;
+       }},
+      {"unroll",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (loop) unroll(s, *loop);
+         return loop.has_value();
+       }},
+      {"parallel",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block || s.loops(*block).empty()) return false;
+         parallel(s, s.loops(*block).front(), random.between(1, 3));
+         return true;
+       }},
+      {"bind",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (loop) bind_loop(s, *loop, random.chance(50) ? "core" : "lane");
+         return loop.has_value();
+       }},
+      {"annotate",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (loop) annotate(s, *loop, "note", random.between(0, 9));
+         return loop.has_value();
+       }},
+      {"partition",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (!loop) return false;
+         if (random.chance(60)) {
+           partition(s, *loop, random.between(1, 4));
+         } else {
+           partition(s, split(s, *loop, random.between(2, 7)).first);
+         }
+         return true;
+       }},
+      {"blockize",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (loop) blockize(s, *loop);
+         return loop.has_value();
+       }},
+  };
+}
+
+std::vector<Move> place_moves() {
+  return {
+      {"compute_at",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_pair(s, random);
+         const auto loop = pair ? any_loop(s, random, pair->second) : std::nullopt;
+         if (loop) compute_at(s, pair->first, *loop);
+         return loop.has_value();
+       }},
+      {"compute_inline",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return !b.f.reducer; });
+         if (block) compute_inline(s, *block);
+         return block.has_value();
+       }},
+      {"reverse_compute_at",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_pair(s, random);
+         const auto loop = pair ? any_loop(s, random, pair->first) : std::nullopt;
+         if (loop) reverse_compute_at(s, pair->second, *loop);
+         return loop.has_value();
+       }},
+      {"reverse_compute_inline",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_pair(s, random);
+         if (pair) reverse_compute_inline(s, pair->second);
+         return pair.has_value();
+       }},
+      {"rolling_buffer",
+       [](Schedule& s, Random& random) {
+         const auto stencil = any_block(s, random, is_stencil);
+         if (!stencil || s.producers(*stencil).empty() || s.loops(*stencil).empty()) return false;
+         const BlockRef producer = random.pick(s.producers(*stencil));
+         LoopRef loop = s.loops(*stencil).front();
+         if (random.chance(30)) loop = split(s, loop, random.between(1, 3)).first;
+         compute_at(s, producer, loop);
+         rolling_buffer(s, producer, loop);
+         return true;
+       }},
+      {"double_buffer",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_pair(s, random);
+         auto loop = pair ? any_loop(s, random, pair->second) : std::nullopt;
+         if (!loop) return false;
+         if (random.chance(60)) loop = split(s, *loop, random.between(2, 5)).first;
+         if (is_reduction(s.node(pair->second))) decompose_reduction(s, pair->second, s.loops(pair->second).front());
+         compute_at(s, pair->first, *loop);
+         double_buffer(s, pair->first, *loop);
+         return true;
+       }},
+  };
+}
+
+std::vector<Move> layout_moves() {
+  return {
+      {"cache_read",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
+         if (region) cache_read(s, *block, region->buffer->name, "global");
+         return region.has_value();
+       }},
+      {"cache_write",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (block) cache_write(s, *block, "global");
+         return block.has_value();
+       }},
+      {"reindex",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
+         if (region) reindex(s, *block, region->buffer->name);
+         return region.has_value();
+       }},
+      {"set_space",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (block) set_space(s, *block, "global");
+         return block.has_value();
+       }},
+      {"storage_align",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto region = block ? any_region(s.node(*block).f.writes, random) : std::nullopt;
+         if (!region) return false;
+         const std::int64_t factor = random.between(1, 9);
+         storage_align(s, *block, region->buffer->name, 0, factor, random.between(0, factor - 1));
+         return true;
+       }},
+      {"transform_layout",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto region = block ? any_region(s.node(*block).f.writes, random) : std::nullopt;
+         if (!region) return false;
+         static const std::vector<const char*> matrices = {
+             "i, j -> j, i",         "i, j -> j // 4, i, j % 4", "i, j -> i // 3, j // 4, i % 3, j % 4",
+             "i, j -> i, j * 2 + 1", "i, j -> i * 50 + j",       "i, j -> i + j, j",
+             "i, j -> i // 2, j"};
+         static const std::vector<const char*> cubes = {"i, j, k -> k, i, j", "i, j, k -> i, j // 2, k, j % 2"};
+         const auto& maps = region->buffer->rank() == 2 ? matrices : cubes;
+         transform_layout(s, *block, region->buffer->name, parse_layout_map(random.pick(maps)));
+         return true;
+       }},
+      {"decompose_padding",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, pads);
+         const auto loop = block ? any_loop(s, random, block) : std::nullopt;
+         if (loop) decompose_padding(s, *block, *loop);
+         return loop.has_value();
+       }},
+  };
+}
+
+std::vector<Move> reduction_moves() {
+  return {
+      {"pad_einsum",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         if (!block) return false;
+         std::vector<std::int64_t> padding;
+         for (size_t i = 0; i < s.node(*block).f.iters.size(); ++i) padding.push_back(random.between(1, 5));
+         pad_einsum(s, *block, padding);
+         return true;
+       }},
+      {"decompose_reduction",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const auto loop = block ? any_loop(s, random, block) : std::nullopt;
+         if (loop) decompose_reduction(s, *block, *loop);
+         return loop.has_value();
+       }},
+      {"rfactor",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (!loop) return false;
+         rfactor(s, *block, random.chance(50) ? *loop : split(s, *loop, random.between(2, 5)).second);
+         return true;
+       }},
+      {"fuse_reduction_epilogue",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         if (!block || s.consumers(*block).empty()) return false;
+         fuse_reduction_epilogue(s, *block, random.pick(s.consumers(*block)));
+         return true;
+       }},
+      {"fold_lanes",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (!loop) return false;
+         const std::int64_t lanes = std::int64_t{1} << random.between(1, 3);
+         rfactor(s, *block, split(s, *loop, lanes).second);
+         fold_lanes(s, *block, lanes);
+         return true;
+       }},
+      {"fold_columns",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (!loop) return false;
+         const std::int64_t lanes = std::int64_t{1} << random.between(1, 3);
+         const auto [chunks, lane] = split(s, *loop, lanes);
+         // Below the reduce loops, so that the columns come to stand in the nest of the final block.
+         std::vector<LoopRef> order{chunks, lane};
+         for (const LoopRef& other : s.loops(*block)) {
+           if (!(other == chunks) && !(other == lane)) order.push_back(other);
+         }
+         reorder(s, order);
+         rfactor(s, *block, lane);
+         const std::vector<LoopRef> loops = s.loops(*block);
+         if (loops.size() < 2) return false;
+         const LoopRef columns = loops[loops.size() - 2];
+         fold_columns(s, *block, split(s, columns, random.chance(60) ? 2 : lanes).second, lanes);
+         return true;
+       }},
+  };
+}
+
+}  // namespace
+
+const std::vector<Move>& moves() {
+  static const std::vector<Move> all = [] {
+    std::vector<Move> list;
+    for (auto group : {loop_moves, place_moves, layout_moves, reduction_moves}) {
+      for (Move& move : group()) list.push_back(std::move(move));
+    }
+    // What few programs have a place for comes more often.
+    const std::vector<Move> once = list;
+    for (const Move& move : once) {
+      static const std::vector<std::string> rare = {"rolling_buffer", "fold_columns",  "decompose_padding",
+                                                    "pad_einsum",     "double_buffer", "fuse_reduction_epilogue"};
+      const auto more = std::find(rare.begin(), rare.end(), move.primitive) == rare.end() ? 0 : 2;
+      list.insert(list.end(), static_cast<size_t>(more), move);
+    }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace lathe::testing
