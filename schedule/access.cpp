@@ -268,9 +268,21 @@ class TileRegions {
   void add(std::vector<Region>& list, const Region& region, const Substitution& bindings) {
     if (own_.contains(region.buffer.get())) return;
     Region freed = eliminate(substitute(region, bindings), axes_);
-    freed.provenance = Provenance::inferred;
+    for (Range& range : freed.ranges) {
+      for (Expr* e : {&range.min, &range.extent}) {
+        const LinearForm form = linear_form(*e);
+        if (form.terms.empty()) *e = index(form.constant);
+      }
+    }
+    for (size_t d = 0; d < freed.ranges.size(); ++d) {
+      const std::int64_t *min = as_int(freed.ranges[d].min), *extent = as_int(freed.ranges[d].extent),
+                         *whole = as_int(freed.buffer->shape[d]);
+      const bool covers = min && extent && whole && *min <= 0 && *min + *extent >= *whole;
+      if (covers) freed.ranges[d] = {index(0), freed.buffer->shape[d]};
+    }
+    // What a hint says stays apart, and stays that hint's.
     for (Region& known : list) {
-      if (known.buffer != freed.buffer) continue;
+      if (known.buffer != freed.buffer || known.provenance != freed.provenance || known.block != freed.block) continue;
       known = bounding_region(known, freed);
       return;
     }
@@ -302,7 +314,7 @@ Stmt with_tile_regions(const Stmt& s) {
     return with_fields(*inside.as<Block>(), [&](Block::Fields& f) {
       for (const auto& [now, old] : {std::pair(&regions.reads, &f.reads), {&regions.writes, &f.writes}}) {
         for (const Region& region : *old) {
-          if (region.provenance != Provenance::inferred) now->push_back(region);
+          if (!region.block.empty() && region.block == f.name) now->push_back(region);
         }
         *old = std::move(*now);
       }

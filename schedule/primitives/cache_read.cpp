@@ -36,8 +36,7 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
     const Block* root = body.as<Block>();
     const auto exposed = exposed_reads(root ? root->f.body : body, Bounds(schedule.func()),
                                        [&](const Buffer& read) { return read == source; });
-    for (const ExposedRead& read : exposed) {
-      if (!read.block || read.block.as<Block>()->f.name != name) continue;
+    if (!exposed.empty()) {
       refuse(schedule, application, 3, "where the buffer is an allocation, all of it is proved to be written before",
              path.back(), fmt::format("reads {}, of which a part may have no value", buffer));
     }

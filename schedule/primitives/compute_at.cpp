@@ -57,6 +57,22 @@ void refuse_exposed(const Schedule& schedule, const std::string& application, co
   });
 }
 
+/// A loop that runs at once must not have the same elements computed by several of its iterations.
+void refuse_shared(const Schedule& schedule, const std::string& application, const Block& producer, const Stmt& after,
+                   const Path& target) {
+  for (const Stmt& s : target) {
+    const For* around = s.as<For>();
+    if (!around || (around->for_kind != ForKind::parallel && around->for_kind != ForKind::bound)) continue;
+    const Path path =
+        find_path(after, [&](const Stmt& at) { return at.as<For>() && at.as<For>()->variable == around->variable; });
+    const auto computed = [&](const Buffer& buffer) { return writes(producer, buffer); };
+    if (carried_dependences(path.back(), bounds_at(schedule.func(), path), 1, computed).empty()) continue;
+    refuse(schedule, application, 7, "iterations of a parallel or bound loop around loop compute elements of their own",
+           s, fmt::format("has iterations that compute the same elements of block {}", producer.f.name),
+           "compute_at comes before the loop is parallel or bound");
+  }
+}
+
 }  // namespace
 
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
@@ -69,8 +85,14 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
 
   for (const Stmt& s : path) {
     if (s == loop_path.back()) {
-      refuse(schedule, application, 4, "loop is not around block, nor below it", s, "is around it already");
+      refuse(schedule, application, 4, "loop is not around block, nor below it, nor within a tile", s,
+             "is around it already");
     }
+  }
+  for (const Stmt& s : loop_path) {
+    if (!s.as<Block>() || s.as<Block>()->f.iters.empty()) continue;
+    refuse(schedule, application, 4, "loop is not around block, nor below it, nor within a tile", s,
+           "is a tile, whose instances would each compute it");
   }
   if (const std::string reason = why_incomplete(path); !reason.empty()) {
     refuse(schedule, application, 1, whole, path.back(), reason,
@@ -193,6 +215,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   const For& node = *target.back().as<For>();
   const auto commit = [&](const Stmt& body) {
     if (others) refuse_exposed(schedule, application, readers, producer, body, loop);
+    refuse_shared(schedule, application, producer, body, target);
     schedule.commit(body, application);
   };
   const bool narrowed = std::any_of(cut.begin(), cut.end(), [](const auto& domain) { return domain.has_value(); });

@@ -23,10 +23,11 @@ namespace lathe {
 ///   2. what block writes are allocations, at its space iters, each once and the same for all
 ///   3. block is the only writer of its buffers, something under loop reads them, and any other reader comes behind
 ///      loop, which is proved to compute what it reads
-///   4. loop is not around block, nor below it
+///   4. loop is not around block, nor below it, nor within a tile (blockize)
 ///   5. no block between them, or under loop, writes what block reads
 ///   6. where a checked hint says what is read, block copies from a buffer that still holds the same below loop, no
 ///      reduction starts below loop and goes on around it, and what loop computes decides no index
+///   7. iterations of a parallel or bound loop around loop compute elements of their own
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

@@ -80,7 +80,9 @@ class MaskPusher : public Mutator {
     bool changed = false;
     std::vector<Expr> indices = mutate_all(node->indices, &changed);
     const Expr own = node->mask ? mutate(node->mask) : nullptr;
-    return Load::make(node->buffer, std::move(indices), logical_and(mask_, own));
+    const int lanes = node->dtype.lanes;
+    const Expr mask = lanes > mask_->dtype.lanes ? Broadcast::make(mask_, lanes) : mask_;
+    return Load::make(node->buffer, std::move(indices), logical_and(mask, own));
   }
 
  private:
@@ -359,6 +361,7 @@ class Inliner {
         inner.visit(e);
         if (inner.total > 0)
           refuse(schedule_, application_, 4, heads, s, "reads it at indices that are its own elements");
+        if (!e->dtype.is_scalar()) refuse(schedule_, application_, 4, heads, s, "reads several elements at once");
         for (const VarRef& used : used_vars(e)) {
           if (std::count(known.begin(), known.end(), used) == 0 && !bound_around(used)) {
             refuse(schedule_, application_, 4, heads, s,

@@ -115,6 +115,10 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
       fold.output.indices.back() != Expr(node.f.iters[*own].variable)) {
     refuse(schedule, application, 6, neighbours, at, "is not so");
   }
+  for (size_t d = 0; d + 1 < fold.output.indices.size(); ++d) {
+    if (!uses_var(fold.output.indices[d], node.f.iters[*own].variable.get())) continue;
+    refuse(schedule, application, 6, neighbours, at, "stores along several dimensions at once");
+  }
   Expr predicate;
   if (!whole_groups(node.f.predicate, columns.variable, n, predicate)) {
     refuse(schedule, application, 7,

@@ -1,6 +1,6 @@
 #include "tests/fuzz/schedule_moves.h"
 
-#include <algorithm>
+#include <map>
 #include <optional>
 
 #include "ir/visitor.h"
@@ -376,10 +376,11 @@ const std::vector<Move>& moves() {
     // What few programs have a place for comes more often.
     const std::vector<Move> once = list;
     for (const Move& move : once) {
-      static const std::vector<std::string> rare = {"rolling_buffer", "fold_columns",  "decompose_padding",
-                                                    "pad_einsum",     "double_buffer", "fuse_reduction_epilogue"};
-      const auto more = std::find(rare.begin(), rare.end(), move.primitive) == rare.end() ? 0 : 2;
-      list.insert(list.end(), static_cast<size_t>(more), move);
+      static const std::map<std::string, size_t> more = {
+          {"rolling_buffer", 5}, {"fold_columns", 2},  {"decompose_padding", 2},       {"reverse_compute_inline", 3},
+          {"pad_einsum", 1},     {"double_buffer", 1}, {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1}};
+      const auto found = more.find(move.primitive);
+      list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }
     return list;
   }();

@@ -30,7 +30,7 @@ struct Tally {
 
 struct Fuzzing {
   std::map<std::string, Tally> primitives;
-  std::int64_t unproved = 0, verified = 0, shared = 0;
+  std::int64_t unproved = 0, verified = 0;
   std::vector<std::string> failures;
 };
 
@@ -99,25 +99,15 @@ class Sequence {
     }
   }
 
-  /// An allocation that each iteration of a parallel loop has for itself stands outside of it until it is placed; where
-  /// it is not placed inside, its iterations write the same values to the same elements.
+  /// An allocation that each iteration of a parallel loop has for itself stands outside of it until it is placed.
   std::string check(const Func& func) {
-    const auto conflict = [](const Error& error) {
-      return std::string(error.what()).find("two iterations of a") != std::string::npos;
-    };
     try {
       return subject_.check(func);
     } catch (const Error& error) {
-      if (!conflict(error)) throw;
+      if (std::string(error.what()).find("two iterations of a") == std::string::npos) throw;
     }
-    try {
-      static const Device device = host_device();
-      return subject_.check(place_allocations(lower_blocks(lower_reductions(func)), device));
-    } catch (const Error& error) {
-      if (!conflict(error)) throw;
-      ++fuzzing_.shared;
-      return {};
-    }
+    static const Device device = host_device();
+    return subject_.check(place_allocations(lower_blocks(lower_reductions(func)), device));
   }
 
   /// What holds of the schedule as a whole.
@@ -167,7 +157,6 @@ void report(const Fuzzing& fuzzing) {
     fmt::print("{:<26}{:>10}{:>10}\n", name, tally.accepted, tally.refused);
   }
   fmt::print("{} schedules verified, {} with a promise that is not proved\n", fuzzing.verified, fuzzing.unproved);
-  fmt::print("{} steps of which the iterations of a parallel loop share an allocation\n", fuzzing.shared);
   for (size_t k = 0; k < fuzzing.failures.size(); ++k) {
     const std::string& failure = fuzzing.failures[k];
     ADD_FAILURE() << (k < 3 ? failure : failure.substr(0, failure.find("\nbefore:")));
@@ -184,7 +173,7 @@ void fuzz(std::uint64_t programs, GeneratedProgram (*source)(std::uint64_t), Fuz
 
 TEST(ScheduleFuzz, EveryPrimitiveKeepsTheMeaningOfPipelines) {
   Fuzzing fuzzing;
-  fuzz(400, generate_pipeline, fuzzing);
+  fuzz(500, generate_pipeline, fuzzing);
   report(fuzzing);
   if (seeds(0).chosen) return;
   for (const Move& move : moves()) {

@@ -4,6 +4,7 @@
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/split.h"
@@ -113,6 +114,13 @@ TEST(DoubleBuffer, RefusesAReaderWithAnInit) {
   decompose_reduction(s, {"product"}, s.loop("product", 1));
   double_buffer(s, copy, s.loop("product", 0));
   expect_same(program("matmul"), s.func());
+}
+
+TEST(ComputeAt, RefusesElementsThatIterationsOfAParallelLoopWouldShare) {
+  Schedule s(program("matmul"));
+  const BlockRef copy = cache_read(s, {"product"}, "b", "global");
+  parallel(s, s.loop("product", 0));
+  expect_refused(s, [&] { compute_at(s, copy, s.loop("product", 1)); }, "compute_at", 7, "compute_at_refused_7");
 }
 
 /// A stencil over rows: out[y] = t[y] + t[y + 1] + t[y + 2], of t = x * 2.

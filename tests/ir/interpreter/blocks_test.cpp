@@ -34,15 +34,6 @@ TEST(InterpreterBlocks, ReductionStartsFromItsIdentity) {
   EXPECT_EQ(c.values(), (std::vector<double>{6, 15}));
 }
 
-TEST(InterpreterBlocks, InitRunsAtTheFirstInstanceWhereOneLoopDrivesSpaceAndReduceIters) {
-  RowSum sum(2, 3);
-  const VarRef both = Var::make("both");
-  sum.fields.bindings = {floor_div(Expr(both), index(3)), floor_mod(Expr(both), index(3))};
-  Data a(f32, {1, 2, 3, 4, 5, 6}), c(f32, 2);
-  EXPECT_EQ(run(sum.func(for_loop(both, 6, sum.block())), {&a, &c}), 0);
-  EXPECT_EQ(c.values(), (std::vector<double>{6, 15}));
-}
-
 TEST(InterpreterBlocks, InitRunsOncePerSpacePointInAnyLoopOrder) {
   RowSum sum(2, 3);
   Data a(f32, {1, 2, 3, 4, 5, 6}), c(f32, 2);
