@@ -81,7 +81,8 @@ TargetTraits traits_of(const Device& device) {
 namespace {
 
 /// LLVM keeps these for what no kernel has, or they find nothing in one: garbage collection, exceptions, coroutines,
-/// thread-local variables, stack slots, profiles, debug information, hardening. Each costs its share of the analyses
+/// thread-local variables, stack slots, profiles, debug information, hardening, what instruction selection has already
+/// merged. Each costs its share of the analyses
 /// that are kept up between passes. Names are LLVM 19's; one that another version has not is simply never met.
 const std::unordered_set<std::string_view>& idle_passes() {
   static const std::unordered_set<std::string_view> names = {
@@ -125,6 +126,7 @@ const std::unordered_set<std::string_view>& idle_passes() {
       "Implement the 'patchable-function' attribute",
       "X86 Indirect Branch Tracking",
       "X86 Domain Reassignment Pass",
+      "Machine Common Subexpression Elimination",
       "X86 Atom pad short functions",
       "X86 Discriminate Memory Operands",
       "X86 Insert Cache Prefetches",

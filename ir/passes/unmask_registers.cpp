@@ -50,10 +50,11 @@ class Masks {
   Substitution values_;
 };
 
-/// Finds the masked loads from registers whose other lanes reach nothing but stores under the same mask.
+/// Finds the masked loads from registers whose other lanes reach nothing but stores under the same mask, among the
+/// statements that hold any masked load from a register.
 class HarmlessLoads {
  public:
-  explicit HarmlessLoads(const Stmt& body) { walk(body); }
+  HarmlessLoads(const Stmt& body, const std::unordered_set<const void*>& holders) : holders_(holders) { walk(body); }
   bool contains(const Load* load) const {
     const auto found = loads_.find(load);
     return found != loads_.end() && found->second;
@@ -61,11 +62,15 @@ class HarmlessLoads {
 
  private:
   void walk(const Stmt& s) {
+    if (!holders_.contains(s.get()) && pending_ == 0) return;
     switch (s->kind) {
       case StmtKind::Let: {
         const Let* node = s.as<Let>();
         masks_.bind(node);
+        const int pending = pending_;
+        if (holders_.contains(node->value.get())) ++pending_;  // whoever uses the variable has a say
         walk(node->body);
+        pending_ = pending;
         const auto use = uses_.find(node->variable.get());
         value(node->value, use == uses_.end() ? nullptr : use->second);
         break;
@@ -180,6 +185,8 @@ class HarmlessLoads {
     }
   }
 
+  const std::unordered_set<const void*>& holders_;
+  int pending_ = 0;  ///< Lets around, whose value holds such a load
   Masks masks_;
   std::unordered_map<const ExprNode*, Expr> seen_;
   std::unordered_map<const Var*, Expr> uses_;  ///< the one mask under which a variable matters; null when there is none
@@ -211,8 +218,15 @@ class Collector : public Visitor {
  public:
   std::unordered_map<const BufferNode*, Registers> found;
   std::unordered_set<const Load*> behind_whole_store;
+  std::unordered_set<const void*>
+      holders;  ///< statements and values of Lets with a masked load from a register in them
 
   using Visitor::visit;
+  void visit(const Stmt& s) override {
+    around_.push_back(s.get());
+    Visitor::visit(s);
+    around_.pop_back();
+  }
 
  protected:
   void visit_Block(const Block* node) override {
@@ -249,9 +263,13 @@ class Collector : public Visitor {
   void visit_Let(const Let* node) override {
     scope_[node->variable.get()] = scope_.size();
     masks_.bind(node);
-    Visitor::visit_Let(node);
+    around_.push_back(node->value.get());
+    visit(node->value);
+    around_.pop_back();
+    visit(node->body);
   }
   void visit_Load(const Load* node) override {
+    if (node->mask && is_register(node->buffer)) holders.insert(around_.begin(), around_.end());
     if (Registers* registers = touch(node->buffer, node->indices, node->mask)) {
       const std::optional<Slot> slot = slot_of(node->indices);
       if (slot && registers->whole.contains(*slot)) behind_whole_store.insert(node);
@@ -302,7 +320,8 @@ class Collector : public Visitor {
   Masks masks_;
   std::unordered_map<const Var*, size_t> scope_;  ///< each variable's number in order of binding
   std::vector<const Block*> allocating_;
-  size_t nested_ = 0;  ///< loops and branches between the innermost block and here
+  std::vector<const void*> around_;  ///< the statements, and the value of a Let, that are being visited
+  size_t nested_ = 0;                ///< loops and branches between the innermost block and here
 };
 
 class Unmasker : public Mutator {
@@ -343,7 +362,7 @@ Func unmask_registers(const Func& func) {
     for (const auto& [slot, use] : registers.slots) masked |= use.mask != nullptr || use.mixed;
   }
   if (!masked) return func;
-  const HarmlessLoads harmless(func->body);
+  const HarmlessLoads harmless(func->body, collector.holders);
   return with_body(func, Unmasker(collector, harmless).mutate(func->body));
 }
 

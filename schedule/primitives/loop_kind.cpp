@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
@@ -29,6 +30,53 @@ void collect_writes(const Stmt& s, std::vector<Use>& uses) {
     for (size_t i = 0; i < block->f.iters.size(); ++i) map[block->f.iters[i].variable.get()] = block->f.bindings[i];
     for (const Region& region : block->f.writes) uses.push_back({at, substitute(region, map)});
   }
+}
+
+/// For each buffer that blocks below touch, the dimensions in which every inferred region is the variable of `loop`
+/// alone. False when something else than blocks in loops may touch a buffer.
+bool find_slices(const Stmt& s, const Var* loop, std::unordered_map<const BufferNode*, std::vector<bool>>& slices) {
+  switch (s->kind) {
+    case StmtKind::For:
+      return find_slices(s.as<For>()->body, loop, slices);
+    case StmtKind::Seq:
+      return std::all_of(s.as<Seq>()->stmts.begin(), s.as<Seq>()->stmts.end(),
+                         [&](const Stmt& child) { return find_slices(child, loop, slices); });
+    case StmtKind::Block:
+      break;
+    default:
+      return false;
+  }
+  const Block& block = *s.as<Block>();
+  if (block.f.iters.empty()) return find_slices(block.f.body, loop, slices);
+  const auto is_loop = [&](const Expr& e) {
+    if (e.as<Var>() == loop) return true;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (e == Expr(block.f.iters[i].variable)) return block.f.bindings[i].as<Var>() == loop;
+    }
+    return false;
+  };
+  for (const auto* regions : {&block.f.reads, &block.f.writes}) {
+    for (const Region& region : *regions) {
+      std::vector<bool>& dimensions = slices.try_emplace(region.buffer.get(), region.ranges.size(), true).first->second;
+      for (size_t d = 0; d < region.ranges.size(); ++d) {
+        const Range& range = region.ranges[d];
+        if (is_hint(region) || !is_int(range.extent, 1) || !is_loop(range.min)) dimensions[d] = false;
+      }
+    }
+  }
+  return true;
+}
+
+/// The buffers of which each iteration of `loop` touches a slice of its own, by the declared regions alone.
+std::unordered_set<const BufferNode*> sliced_by(const For& loop) {
+  std::unordered_map<const BufferNode*, std::vector<bool>> slices;
+  std::unordered_set<const BufferNode*> found;
+  if (!find_slices(loop.body, loop.variable.get(), slices)) return found;
+  for (const auto& [buffer, dimensions] : slices) {
+    if (buffer->view_of) return {};
+    if (std::find(dimensions.begin(), dimensions.end(), true) != dimensions.end()) found.insert(buffer);
+  }
+  return found;
 }
 
 /// Parameters, and what blocks read or write that do not lie below the loop that the path ends with.
@@ -118,16 +166,22 @@ std::vector<Buffer> require_independent_iterations(const Schedule& schedule, con
   Bounds inside = bounds_at(schedule.func(), path);
   inside.bind(node.variable, Range{node.min, node.extent});
   std::unordered_set<const BufferNode*> shared = outside;
-  const auto is_private = [&](const Buffer& buffer) { return !outside.contains(buffer.get()); };
+  const std::unordered_set<const BufferNode*> sliced = sliced_by(node);
+  const auto is_private = [&](const Buffer& buffer) {
+    return !outside.contains(buffer.get()) && !sliced.contains(buffer.get());
+  };
   for (const ExposedRead& read : exposed_reads(node.body, inside, is_private)) shared.insert(read.region.buffer.get());
   require_apart(schedule, application, first + 2,
                 "no two iterations meet in an element that one of them writes, but for buffers that nothing outside of "
                 "loop uses and that each iteration writes before it reads them",
-                path, [&](const Buffer& buffer) { return shared.contains(buffer.get()); });
+                path,
+                [&](const Buffer& buffer) { return shared.contains(buffer.get()) && !sliced.contains(buffer.get()); });
   std::vector<Buffer> own;
   for (const Use& use : written) {
     const Buffer& buffer = use.region.buffer;
-    if (shared.contains(buffer.get()) || std::find(own.begin(), own.end(), buffer) != own.end()) continue;
+    if (shared.contains(buffer.get()) || sliced.contains(buffer.get()) ||
+        std::find(own.begin(), own.end(), buffer) != own.end())
+      continue;
     const auto only = [&](const Buffer& other) { return other == buffer; };
     if (!carried_dependences(path.back(), bounds_at(schedule.func(), path), 1, only).empty()) own.push_back(buffer);
   }
