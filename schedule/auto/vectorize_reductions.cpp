@@ -21,8 +21,9 @@
 namespace lathe {
 namespace {
 
-/// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants.
-constexpr std::int64_t chains = 4;
+/// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants; of a
+/// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, two do nearly.
+constexpr std::int64_t chains = 4, ordered_chains = 2;
 /// Beyond this cost of what is computed on the way, a single chain waits for nothing.
 constexpr double costly_body = 8;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
@@ -52,8 +53,10 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
   return lanes;
 }
 
-std::int64_t chains_along(std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
-  std::int64_t vectors = chains;
+std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
+  const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.reducer->lhs[0]->dtype.is_float();
+  std::int64_t vectors = ordered ? ordered_chains : chains;
   if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
     while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
   }
@@ -138,7 +141,7 @@ void vectorize_reductions(RuleContext& context) {
     const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *shape->vector_reduce);
     const std::vector<LoopRef> own = own_loops(schedule, ref);
     if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-    const std::int64_t lanes = lanes_along(block, *loop, context), vectors = chains_along(lanes, *loop, context);
+    const std::int64_t lanes = lanes_along(block, *loop, context), vectors = chains_along(block, lanes, *loop, context);
     if (lanes < 2) continue;
     const auto reduce = [&](std::int64_t vectors, const std::optional<BlockRef>& on_the_way) {
       std::vector<LoopRef> order;
