@@ -69,6 +69,7 @@ class Checker {
     }
     once("agent", agents_);
     std::vector<std::string> described;
+    described.reserve(device_.spaces.size());
     for (const MemorySpace& space : device_.spaces) described.push_back(space.name);
     once("space", described);
     for (const MemorySpace& space : device_.spaces) check(space);
@@ -235,6 +236,7 @@ Device find_device(const std::string& name) {
   const auto found = all.devices.find(name);
   if (found != all.devices.end()) return found->second;
   std::vector<std::string> known;
+  known.reserve(all.devices.size());
   for (const auto& [known_name, device] : all.devices) known.push_back(known_name);
   throw InputError(Mistake::value, unknown_name("device", name, known));
 }
@@ -243,6 +245,7 @@ std::vector<std::string> device_names() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   std::vector<std::string> names;
+  names.reserve(all.devices.size());
   for (const auto& [name, device] : all.devices) names.push_back(name);
   return names;
 }

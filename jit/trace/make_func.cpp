@@ -74,6 +74,7 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), node.indices});
 
   std::vector<Stmt> body;
+  body.reserve(node.requirements.size() + 1);
   for (const Requirement& requirement : node.requirements) {
     body.push_back(Assert::make(replace_buffers(requirement.condition, map), requirement.message,
                                 replace_buffers(requirement.index, map)));
