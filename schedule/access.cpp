@@ -308,7 +308,7 @@ bool has_tiles(const Stmt& s) {
 Stmt with_tile_regions(const Stmt& s) {
   return rewrite_blocks(s, [](const Block& block) -> Stmt {
     if (outer_blocks(block.f.body).empty()) return Stmt(&block);
-    const Stmt inside = with_fields(block, [&](Block::Fields& f) { f.body = with_tile_regions(f.body); });
+    Stmt inside = with_fields(block, [&](Block::Fields& f) { f.body = with_tile_regions(f.body); });
     if (block.f.iters.empty()) return inside;
     TileRegions regions(*inside.as<Block>());
     return with_fields(*inside.as<Block>(), [&](Block::Fields& f) {

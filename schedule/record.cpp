@@ -125,6 +125,7 @@ void annotate_access(Schedule& schedule, const Line& line) {
   std::vector<VarRef> names;
   const BlockRef block = line.block(0);
   const size_t iters = schedule.node(block).f.iters.size();
+  names.reserve(iters);
   for (size_t i = 0; i < iters; ++i) names.push_back(Var::make(fmt::format("i{}", i)));
   const std::vector<VarRef> scalars = scalar_params(schedule.func());
   for (size_t i = 0; i < scalars.size(); ++i) names.push_back(Var::make(fmt::format("p{}", i), scalars[i]->dtype));
@@ -133,6 +134,7 @@ void annotate_access(Schedule& schedule, const Line& line) {
     Substitution map;
     for (size_t i = 0; i < names.size(); ++i) map[names[i].get()] = i < iters ? at[i] : Expr(scalars[i - iters]);
     std::vector<Range> result;
+    result.reserve(ranges.size());
     for (const Range& range : ranges) result.push_back({substitute(range.min, map), substitute(range.extent, map)});
     return result;
   };

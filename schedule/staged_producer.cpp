@@ -90,7 +90,7 @@ void check_others(const Schedule& schedule, const std::string& application, cons
 class ZeroFolder : public Mutator {
  protected:
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
-    const Expr changed = Mutator::mutate_Binary(e, node);
+    Expr changed = Mutator::mutate_Binary(e, node);
     const Binary* binary = changed.as<Binary>();
     if (!binary || binary->dtype != i64) return changed;
     const bool left = is_int(binary->a, 0), right = is_int(binary->b, 0);

@@ -55,7 +55,7 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
-  const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.reducer->lhs[0]->dtype.is_float();
+  const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
   std::int64_t vectors = ordered ? ordered_chains : chains;
   if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
     while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
@@ -78,7 +78,7 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
 
 /// The longest reduce iter along which every access of a reduction of tuples is contiguous or stands still.
 std::optional<size_t> tuple_axis(const Block& block) {
-  if (block.f.reducer->lhs.size() < 2 || !match_update(block)) return std::nullopt;
+  if (!match_update(block)) return std::nullopt;
   const std::vector<Access> accesses = block_accesses(block);
   std::optional<size_t> best;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
@@ -98,7 +98,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::optional<size_t> axis = tuple_axis(block);
-  if (!axis || !commutes(*block.f.reducer)) return;
+  if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
   const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *axis);
   const std::vector<LoopRef> own = own_loops(schedule, ref);
   if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return;
