@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -99,9 +100,6 @@ class HarmlessLoads {
         if (s.as<If>()->else_case) walk(s.as<If>()->else_case);
         break;
       default: {
-        for_each_stmt(s, [&](const Stmt& at) {
-          if (const Store* store = at.as<Store>()) value(store->value, nullptr);
-        });
         class Everything : public Visitor {
          public:
           explicit Everything(HarmlessLoads& owner) : owner_(owner) {}
@@ -203,7 +201,7 @@ struct Registers {
     bool mixed = false;  ///< several masks, or none
   };
   std::map<Slot, Use> slots;
-  std::map<Slot, const StmtNode*> whole;  ///< slots that a plain store of the allocating block's own writes
+  std::set<Slot> whole;  ///< slots that a plain store of the allocating block's own writes
 
   bool under_one_mask(const Slot& slot) const {
     const auto found = slots.find(slot);
@@ -282,7 +280,7 @@ class Collector : public Visitor {
     const std::optional<Slot> slot = slot_of(node->indices);
     if (!registers || !slot || node->mask || nested_ > 0 || allocating_.empty()) return;
     for (const Buffer& buffer : allocating_.back()->f.allocs) {
-      if (buffer == node->buffer) registers->whole[*slot] = node;
+      if (buffer == node->buffer) registers->whole.insert(*slot);
     }
   }
   void visit_AddressOf(const AddressOf* node) override {

@@ -16,11 +16,16 @@
 namespace lathe {
 namespace {
 
-/// Reads of an element for which a padded copy is made: fewer cost less than writing the copy and reading it back.
-constexpr double padding_reuse = 32;
-/// The same for a copy that sets elements apart, and the widest step for which whole lines still serve.
-constexpr double deinterleaving_reuse = 32;
+/// Reads of an element for which a copy is made: fewer cost less than writing the copy and reading it back.
+constexpr double copy_reuse = 32;
+/// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
+
+bool worth_copying(const Block& reader, const Buffer& buffer) {
+  double elements = 1;
+  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
+  return instance_count(reader) >= copy_reuse * elements;
+}
 
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
 /// every read costs more.
@@ -30,10 +35,7 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
     const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (!load) return;
-    double elements = 1;
-    for (const Expr& extent : load->buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-    if (instance_count(block) >= padding_reuse * elements) padded.push_back(load->buffer->name);
+    if (load && worth_copying(block, load->buffer)) padded.push_back(load->buffer->name);
   });
   for (const std::string& buffer : padded) {
     attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
@@ -72,11 +74,8 @@ std::optional<std::pair<Buffer, std::int64_t>> strided_operand(const Block& bloc
 void stage_strided(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const auto operand = strided_operand(schedule.node(ref));
-  if (!operand) return;
+  if (!operand || !worth_copying(schedule.node(ref), operand->first)) return;
   const auto& [buffer, step] = *operand;
-  double elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-  if (instance_count(schedule.node(ref)) < deinterleaving_reuse * elements) return;
   attempt(context, fmt::format("set every {} elements of {} apart for {}", step, buffer->name, ref.name), [&] {
     std::string name = buffer->name;
     const std::vector<BlockRef> makers = schedule.producers(ref);

@@ -45,6 +45,27 @@ bool folds(const Reducer& reducer) {
   }
 }
 
+/// A loop that a rule may lay out anew, among the loops that hold the block alone.
+struct OwnLoop {
+  LoopRef loop;
+  std::vector<LoopRef> own;
+};
+
+/// The loop of a reduce iter; nothing when other blocks share it.
+std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& ref, size_t iter) {
+  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, iter);
+  const std::vector<LoopRef> own = own_loops(schedule, ref);
+  if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return std::nullopt;
+  return OwnLoop{*loop, own};
+}
+
+void make_innermost(Schedule& schedule, const OwnLoop& found) {
+  std::vector<LoopRef> order = found.own;
+  std::erase(order, found.loop);
+  order.push_back(found.loop);
+  if (order != found.own) reorder(schedule, order);
+}
+
 std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleContext& context) {
   std::int64_t lanes = vector_lanes(block, context.device);
   if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
@@ -99,24 +120,18 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
   const std::optional<size_t> axis = tuple_axis(block);
   if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
-  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *axis);
-  const std::vector<LoopRef> own = own_loops(schedule, ref);
-  if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return;
+  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  if (!found) return;
   // As many lanes as the narrowest type has: wider ones take several registers.
   int narrowest = 64;
   for (const Access& access : block_accesses(block))
     narrowest = std::min(narrowest, static_cast<int>(access.buffer->dtype.bits));
   const std::int64_t lanes = context.device.lanes(std::max(narrowest, 32));
-  const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+  const std::int64_t* extent = as_int(schedule.node(found->loop).extent);
   if (lanes < 2 || (extent && *extent < lanes * least_iterations)) return;
   attempt(context, fmt::format("reduce tuples of {} in {} lanes", ref.name, lanes), [&] {
-    std::vector<LoopRef> order;
-    for (const LoopRef& other : own) {
-      if (!(other == *loop)) order.push_back(other);
-    }
-    order.push_back(*loop);
-    if (order != own) reorder(schedule, order);
-    const auto [steps, within] = split(schedule, *loop, lanes);
+    make_innermost(schedule, *found);
+    const auto [steps, within] = split(schedule, found->loop, lanes);
     const BlockRef partial = rfactor(schedule, ref, within);
     vectorize(schedule, schedule.loops(partial).back());
     context.scheduled.insert(partial.name);
@@ -138,19 +153,14 @@ void vectorize_reductions(RuleContext& context) {
     if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape || !shape->vector_reduce) continue;
-    const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *shape->vector_reduce);
-    const std::vector<LoopRef> own = own_loops(schedule, ref);
-    if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-    const std::int64_t lanes = lanes_along(block, *loop, context), vectors = chains_along(block, lanes, *loop, context);
+    const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *shape->vector_reduce);
+    if (!found) continue;
+    const std::int64_t lanes = lanes_along(block, found->loop, context),
+                       vectors = chains_along(block, lanes, found->loop, context);
     if (lanes < 2) continue;
     const auto reduce = [&](std::int64_t vectors, const std::optional<BlockRef>& on_the_way) {
-      std::vector<LoopRef> order;
-      for (const LoopRef& other : own) {
-        if (!(other == *loop)) order.push_back(other);
-      }
-      order.push_back(*loop);
-      if (order != own) reorder(schedule, order);
-      const auto [steps, within] = split(schedule, *loop, lanes * vectors);
+      make_innermost(schedule, *found);
+      const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
       const BlockRef partial = rfactor(schedule, ref, within);
       set_space(schedule, partial, space::registers);
       LoopRef lane = schedule.loops(partial).back();

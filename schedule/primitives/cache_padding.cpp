@@ -25,9 +25,10 @@ class Stager {
         path_(path_to(schedule, block)),
         block_(*path_.back().as<Block>()),
         buffer_(buffer),
+        memory_space_(memory_space),
         application_(fmt::format("cache_padding({}, \"{}\", \"{}\")", block.name, buffer, memory_space)) {}
 
-  BlockRef run(const std::string& memory_space) {
+  BlockRef run() {
     find_select();
     find_ranges();
     std::vector<Expr> shape;
@@ -44,7 +45,8 @@ class Stager {
       source.push_back(simplify(Expr(iter) + ranges_[d].min));
     }
     const Buffer& from = load_->buffer;
-    const Buffer cache = BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space);
+    const Buffer cache =
+        BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space_);
     const Expr mask = load_->mask ? rewritten(load_->mask, source) : nullptr;
     const Expr value =
         Select::make(rewritten(select_->condition, source), Load::make(from, source, mask), select_->when_false);
@@ -156,7 +158,7 @@ class Stager {
   Schedule& schedule_;
   const Path path_;
   const Block& block_;
-  const std::string buffer_, application_;
+  const std::string buffer_, memory_space_, application_;
   const Select* select_ = nullptr;
   const Load* load_ = nullptr;
   std::vector<Affine> indices_;
@@ -167,7 +169,7 @@ class Stager {
 
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                        const std::string& memory_space) {
-  return Stager(schedule, block, buffer, memory_space).run(memory_space);
+  return Stager(schedule, block, buffer, memory_space).run();
 }
 
 }  // namespace lathe

@@ -25,6 +25,12 @@ size_t own_level(const Path& path) {
   return level;
 }
 
+/// Is `variable` that of a loop of the path?
+bool lies_around(const Path& path, const Var* variable) {
+  return std::any_of(path.begin(), path.end(),
+                     [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable.get() == variable; });
+}
+
 /// Puts `nest` before the first statement of the loop's body that reads one of the buffers.
 Stmt insert_before_reader(const Stmt& body, const Stmt& nest, const std::vector<Region>& written) {
   std::vector<Stmt> stmts = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
@@ -106,8 +112,8 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       const For* around = path[level].as<For>();
       found |= around && around->variable.get() == variable;
     }
-    for (const Stmt& s : loop_path) found |= s.as<For>() && s.as<For>()->variable.get() == variable;
-    if (!found) refuse(schedule, application, 1, whole, path[own], "holds a part of its loops, beside other blocks");
+    if (!found && !lies_around(loop_path, variable))
+      refuse(schedule, application, 1, whole, path[own], "holds a part of its loops, beside other blocks");
   }
 
   const std::string pointwise = "what block writes are allocations, at its space iters, each once and the same for all";
@@ -186,10 +192,9 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   }
   for (size_t i = 0; i < ranges.size(); ++i) {
     const Var* shared = producer.f.bindings[i].as<Var>();
-    const bool around = std::any_of(loop_path.begin(), loop_path.end(), [&](const Stmt& s) {
-      return s.as<For>() && s.as<For>()->variable.get() == shared;
-    });
-    if (!shared || !around || (is_int(ranges[i].extent, 1) && ranges[i].min == producer.f.bindings[i])) continue;
+    if (!shared || !lies_around(loop_path, shared) ||
+        (is_int(ranges[i].extent, 1) && ranges[i].min == producer.f.bindings[i]))
+      continue;
     refuse(schedule, application, 1, whole, loop_path.back(),
            fmt::format("needs more of it than one iteration of {}", shared->name));
   }

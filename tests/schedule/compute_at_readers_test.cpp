@@ -11,33 +11,33 @@
 namespace lathe::testing {
 namespace {
 
-/// `double` is read by `sum`, over the first `columns`, and by `store` behind it.
-Func two_readers(int columns) {
-  return parse_func(fmt::format(R"(func two_readers(x: f32[4, 10], out: f32[4, 10]) stage begin {{
+/// `double` is read by `sum`, over the first `columns` and beside `reads`, and by `store` behind it: each within its
+/// own loop over rows, or all in one.
+Func two_readers(bool shared_rows, int columns, const std::string& reads, const std::string& term) {
+  const std::string rows = "for i in [0, 4) {\n", next = shared_rows ? "" : "}\n" + rows;
+  return parse_func(fmt::format(R"(func {5}(x: f32[4, 10], out: f32[4, 10]) stage begin {{
   block root() reads x[..] writes out[..] {{
     alloc twice: f32[4, 10]
     alloc total: f32[4]
-    for i in [0, 4) {{
+    {0}
       for j in [0, 10) {{
         block double(space vi in [0, 4) = i, space vj in [0, 10) = j) reads x[vi, vj] writes twice[vi, vj] {{
           twice[vi, vj] = x[vi, vj] * 2.0f32
         }}
       }}
-    }}
-    for i in [0, 4) {{
-      for k in [0, {0}) {{
-        block sum(space vi in [0, 4) = i, reduce vk in [0, {0}) = k) reads twice[vi, vk], total[vi] writes total[vi] {{
+    {1}
+      for k in [0, {2}) {{
+        block sum(space vi in [0, 4) = i, reduce vk in [0, {2}) = k) reads {3}, total[vi] writes total[vi] {{
           reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
           init {{
             total[vi] = 0.0f32
           }}
           let l: f32 = total[vi]
-          let r: f32 = twice[vi, vk]
+          let r: f32 = {4}
           total[vi] = l + r
         }}
       }}
-    }}
-    for i in [0, 4) {{
+    {1}
       for j in [0, 10) {{
         block store(space vi in [0, 4) = i, space vj in [0, 10) = j)
             reads twice[vi, vj], total[vi] writes out[vi, vj] {{
@@ -48,61 +48,33 @@ Func two_readers(int columns) {
   }}
 }}
 )",
-                                columns));
+                                rows, next, columns, reads, term, shared_rows ? "shared_rows" : "two_readers"));
+}
+
+Func apart(int columns) {
+  return two_readers(false, columns, "twice[vi, vk]", "twice[vi, vk]");
 }
 
 /// The rows of all three blocks in one loop; `sum` reads `other` too.
 Func shared_rows(const std::string& other) {
-  return parse_func(fmt::format(R"(func shared_rows(x: f32[4, 10], out: f32[4, 10]) stage begin {{
-  block root() reads x[..] writes out[..] {{
-    alloc twice: f32[4, 10]
-    alloc total: f32[4]
-    for i in [0, 4) {{
-      for j in [0, 10) {{
-        block double(space vi in [0, 4) = i, space vj in [0, 10) = j) reads x[vi, vj] writes twice[vi, vj] {{
-          twice[vi, vj] = x[vi, vj] * 2.0f32
-        }}
-      }}
-      for k in [0, 10) {{
-        block sum(space vi in [0, 4) = i, reduce vk in [0, 10) = k)
-            reads twice[vi, vk], {0}, total[vi] writes total[vi] {{
-          reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-          init {{
-            total[vi] = 0.0f32
-          }}
-          let l: f32 = total[vi]
-          let r: f32 = twice[vi, vk] * {0}
-          total[vi] = l + r
-        }}
-      }}
-      for j in [0, 10) {{
-        block store(space vi in [0, 4) = i, space vj in [0, 10) = j)
-            reads twice[vi, vj], total[vi] writes out[vi, vj] {{
-          out[vi, vj] = twice[vi, vj] - total[vi]
-        }}
-      }}
-    }}
-  }}
-}}
-)",
-                                other));
+  return two_readers(true, 10, "twice[vi, vk], " + other, "twice[vi, vk] * " + other);
 }
 
 TEST(ComputeAt, LeavesAReaderBehindTheLoop) {
-  const Func before = two_readers(10);
+  const Func before = apart(10);
   Schedule s(before);
   compute_at(s, {"double"}, split(s, s.loop("sum", 1), 4).first);
   expect_scheduled(s, before, "compute_at_reader_behind");
 }
 
 TEST(ComputeAt, RefusesAReaderBeforeTheLoop) {
-  Schedule s(two_readers(10));
+  Schedule s(apart(10));
   expect_refused(
       s, [&] { compute_at(s, {"double"}, s.loop("store", 0)); }, "compute_at", 3, "compute_at_refused_3_before");
 }
 
 TEST(ComputeAt, RefusesAReaderBehindThatNeedsMore) {
-  Schedule s(two_readers(5));
+  Schedule s(apart(5));
   expect_refused(s, [&] { compute_at(s, {"double"}, s.loop("sum", 1)); }, "compute_at", 3, "compute_at_refused_3_part");
 }
 
