@@ -50,6 +50,19 @@ void refuse_carried(const Schedule& schedule, const std::string& application, in
   refuse(schedule, application, condition, text, second.block ? second.block : Stmt(nest.back()), note, advice);
 }
 
+void refuse_dependence(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
+                       const Dependence& dependence, const Stmt& block) {
+  const bool is_source = dependence.source == block;
+  const bool source_writes = dependence.kind != DependenceKind::anti,
+             sink_writes = dependence.kind != DependenceKind::flow;
+  const auto verb = [](bool write) { return write ? "writes" : "reads"; };
+  const std::string source = fmt::format("{} {}", verb(source_writes), print(dependence.source_region)),
+                    sink = fmt::format("{} {}", verb(sink_writes), print(dependence.sink_region));
+  refuse(
+      schedule, application, condition, text, is_source ? dependence.sink : dependence.source,
+      fmt::format("{}, where {} {}", is_source ? sink : source, block.as<Block>()->f.name, is_source ? source : sink));
+}
+
 void require_apart(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
                    const Path& path, const std::function<bool(const Buffer&)>& considered, const std::string& advice) {
   const auto found = carried_dependences(path.back(), bounds_at(schedule.func(), path), 1, considered);

@@ -17,6 +17,11 @@ Bounds bounds_at(const Func& func, const Path& path);
                                  const std::string& text, const CarriedDependence& carried,
                                  const std::vector<const For*>& nest, const std::string& advice = {});
 
+/// Refuses with the two accesses of a dependence between `block` and another block, which is marked, and said to touch
+/// what `block` touches.
+[[noreturn]] void refuse_dependence(const Schedule& schedule, const std::string& application, int condition,
+                                    const std::string& text, const Dependence& dependence, const Stmt& block);
+
 /// Refuses unless no iteration of the loop that `path` ends with may touch what another one writes; only buffers of
 /// which `considered` (null: all) is true count.
 void require_apart(const Schedule& schedule, const std::string& application, int condition, const std::string& text,

@@ -73,13 +73,16 @@ void check_others(const Schedule& schedule, const std::string& application, cons
       refuse(schedule, application, 3, text, s, fmt::format("touches {}", buffer->name));
     }
     if (writes(*other, buffer)) refuse(schedule, application, 3, text, s, fmt::format("writes {} too", buffer->name));
-    for (const Region& region : staged.block().f.reads) {
-      if (below.contains(s.get()) && writes(*other, region.buffer)) {
-        refuse(schedule, application, 5, "no block below loop writes what block reads", s,
-               fmt::format("writes {}", region.buffer->name));
-      }
-    }
   });
+  const Path around(staged.path.begin(), staged.path.begin() + static_cast<std::ptrdiff_t>(staged.loop_level) + 1);
+  for (const Dependence& dependence :
+       dependences(around.back(), staged.path.back(), bounds_at(schedule.func(), around))) {
+    const bool block_writes = dependence.kind == DependenceKind::flow && dependence.source == staged.path.back();
+    const bool other_reads = dependence.kind == DependenceKind::anti && dependence.sink == staged.path.back();
+    if (block_writes || other_reads) continue;
+    refuse_dependence(schedule, application, 5, "no block below loop writes what block reads", dependence,
+                      staged.path.back());
+  }
   if (const UnclearUse use = find_unclear_use(schedule.func()->body, buffer)) {
     refuse(schedule, application, 3, text, use.block, use.note);
   }

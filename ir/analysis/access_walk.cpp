@@ -7,7 +7,7 @@
 namespace lathe {
 
 bool AccessWalk::is_allocated(const BufferNode* buffer) const {
-  return std::find(allocated_.begin(), allocated_.end(), buffer) != allocated_.end();
+  return !reports_allocated_ && std::find(allocated_.begin(), allocated_.end(), buffer) != allocated_.end();
 }
 
 void AccessWalk::report(const Buffer& buffer, const std::vector<Expr>& indices, bool is_write, const Expr& mask) {

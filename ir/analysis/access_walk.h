@@ -32,6 +32,8 @@ class AccessWalk {
 
   Bounds bounds_;
   const Bounds::Mark outer_;
+  /// Buffers that are allocated within the walked statement: passed over unless set.
+  bool reports_allocated_ = false;
   /// Conditions that guard the place reached, inside the walked statement: predicates and If conditions.
   std::vector<Expr> guards_;
 

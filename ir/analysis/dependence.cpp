@@ -5,6 +5,7 @@
 #include "ir/analysis/access_walk.h"
 #include "ir/analysis/nest_site.h"
 #include "ir/storage.h"
+#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
@@ -19,30 +20,55 @@ struct BlockAccesses {
   std::vector<Region> reads, writes;
 };
 
-/// The regions of each outermost block, over all loops around it.
+bool conflict(const std::vector<Region>& a, const std::vector<Region>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Region& x) {
+    return std::any_of(b.begin(), b.end(),
+                       [&](const Region& y) { return storage_of(x.buffer) == storage_of(y.buffer); });
+  });
+}
+
+/// By what they declare, which covers what they do.
+bool may_depend(const Block& a, const Block& b) {
+  return conflict(a.f.writes, b.f.reads) || conflict(a.f.reads, b.f.writes) || conflict(a.f.writes, b.f.writes);
+}
+
+bool holds_blocks(const Block& block) {
+  bool found = false;
+  for_each_stmt(block.f.body, [&](const Stmt& s) { found |= s->kind == StmtKind::Block; });
+  return found;
+}
+
+/// The regions of the wanted blocks, over all loops around them; an access belongs to the innermost block.
 class BlockCollector : public AccessWalk {
  public:
-  explicit BlockCollector(const Bounds& outer) : AccessWalk(outer), around_(outer) {}
+  BlockCollector(std::vector<BlockAccesses> wanted, const Bounds& outer)
+      : AccessWalk(outer), blocks(std::move(wanted)), around_(outer) {
+    reports_allocated_ = true;
+  }
 
   std::vector<BlockAccesses> blocks;
 
  protected:
   void enter(const Stmt& s) override {
-    if (s->kind == StmtKind::Block && depth_++ == 0) blocks.push_back({s, {}, {}});
+    if (s->kind != StmtKind::Block) return;
+    const auto found =
+        std::find_if(blocks.begin(), blocks.end(), [&](const BlockAccesses& known) { return known.block == s; });
+    inside_.push_back(found == blocks.end() ? nullptr : &*found);
   }
   void leave(const Stmt& s) override {
-    if (s->kind == StmtKind::Block) --depth_;
+    if (s->kind == StmtKind::Block) inside_.pop_back();
   }
-  /// What rests on a dependence has no other version to fall back on.
+  /// What rests on a dependence has no other version to fall back on; and a hint around blocks would hide which of them
+  /// it is that touches the buffer.
   bool governs(const Region& hint, const Block& block, bool is_write) override {
-    return hint_holds(hint, block.f.annotations, is_write);
+    return hint_holds(hint, block.f.annotations, is_write) && !holds_blocks(block);
   }
   void accessed(const Access& access) override {
-    if (depth_ == 0) return;
+    if (inside_.empty() || !inside_.back()) return;
     Region region = relax(access.region, bounds_, outer_, around_);
     // Boxes are kept apart while they are few: a bounding box covers what lies between.
     constexpr size_t most_boxes = 6;
-    auto& list = access.is_write ? blocks.back().writes : blocks.back().reads;
+    auto& list = access.is_write ? inside_.back()->writes : inside_.back()->reads;
     Region* last = nullptr;
     size_t count = 0;
     for (Region& known : list) {
@@ -60,7 +86,7 @@ class BlockCollector : public AccessWalk {
 
  private:
   const Bounds around_;
-  int depth_ = 0;
+  std::vector<BlockAccesses*> inside_;
 };
 
 }  // namespace
@@ -76,12 +102,20 @@ std::string_view to_string(DependenceKind kind) {
   }
 }
 
-std::vector<Dependence> dependences(const Stmt& scope, const Bounds& outer) {
-  BlockCollector collector(outer);
-  collector.walk(scope);
+std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const Bounds& outer,
+                                    const std::function<bool(const Stmt&)>& others) {
+  std::vector<BlockAccesses> wanted;
+  for_each_stmt(scope, [&](const Stmt& s) {
+    const bool is_other = s->kind == StmtKind::Block && s != block && (!others || others(s)) &&
+                          may_depend(*s.as<Block>(), *block.as<Block>());
+    if (is_other || s == block) wanted.push_back({s, {}, {}});
+  });
   std::vector<Dependence> result;
-  auto between = [&](const BlockAccesses& source, const BlockAccesses& sink, DependenceKind kind,
-                     const std::vector<Region>& from, const std::vector<Region>& to) {
+  if (wanted.size() < 2) return result;
+  BlockCollector collector(std::move(wanted), outer);
+  collector.walk(scope);
+  const auto between = [&](const BlockAccesses& source, const BlockAccesses& sink, DependenceKind kind,
+                           const std::vector<Region>& from, const std::vector<Region>& to) {
     std::vector<const BufferNode*> found;
     for (const Region& a : from)
       for (const Region& b : to) {
@@ -90,19 +124,16 @@ std::vector<Dependence> dependences(const Stmt& scope, const Bounds& outer) {
         result.push_back({kind, source.block, sink.block, a, b});
       }
   };
-  const auto& blocks = collector.blocks;
-  for (size_t j = 1; j < blocks.size(); ++j)
-    for (size_t i = 0; i < j; ++i) {
-      between(blocks[i], blocks[j], DependenceKind::flow, blocks[i].writes, blocks[j].reads);
-      between(blocks[i], blocks[j], DependenceKind::anti, blocks[i].reads, blocks[j].writes);
-      between(blocks[i], blocks[j], DependenceKind::output, blocks[i].writes, blocks[j].writes);
-    }
+  const auto own = std::find_if(collector.blocks.begin(), collector.blocks.end(),
+                                [&](const BlockAccesses& known) { return known.block == block; });
+  for (auto other = collector.blocks.begin(); other != collector.blocks.end(); ++other) {
+    if (other == own || own == collector.blocks.end()) continue;
+    const BlockAccesses &source = other < own ? *other : *own, &sink = other < own ? *own : *other;
+    between(source, sink, DependenceKind::flow, source.writes, sink.reads);
+    between(source, sink, DependenceKind::anti, source.reads, sink.writes);
+    between(source, sink, DependenceKind::output, source.writes, sink.writes);
+  }
   return result;
-}
-
-std::vector<Dependence> dependences(const Func& func) {
-  auto* root = func->body.as<Block>();
-  return dependences(root && root->f.iters.empty() ? root->f.body : func->body, Bounds(func));
 }
 
 }  // namespace lathe

@@ -15,18 +15,19 @@ enum class DependenceKind : std::uint8_t {
 };
 std::string_view to_string(DependenceKind kind);
 
-/// The sink block, later in program order, may touch what the source block touched, and one of them writes.
+/// The sink block, later in the program's text, may touch what the source block touched, and one of them writes.
 struct Dependence {
   DependenceKind kind;
   Stmt source, sink;                  ///< Blocks
-  Region source_region, sink_region;  ///< what each touches over all of its loops, with its provenance
+  Region source_region, sink_region;  ///< what each touches over all loops below the scope, with its provenance
 };
 
-/// Dependences between the outermost blocks below `scope` (a root block's body, say), by program order. A pair that is
-/// proved disjoint is left out; so is a block's dependence on itself. One entry a pair, kind and buffer.
-std::vector<Dependence> dependences(const Stmt& scope, const Bounds& outer = {});
-/// Between the blocks of the root block's body.
-std::vector<Dependence> dependences(const Func& func);
+/// Dependences below `scope` between `block`, which holds no other, and each other block of which `others` (null: all)
+/// is true, a block being what touches memory within itself and in no block inside it. A pair is left out that is
+/// proved disjoint over all loops below the scope, and one that declares no buffer in common. One entry a pair, kind
+/// and buffer, in the order of the other blocks.
+std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const Bounds& outer = {},
+                                    const std::function<bool(const Stmt&)>& others = nullptr);
 
 /// How one loop of a nest stands in the second of two instances, against the first.
 enum class Direction : std::uint8_t {

@@ -142,27 +142,31 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   for_each_stmt(loop_path.back(), [&](const Stmt& s) {
     if (s.as<Block>()) under.insert(last_under = s.get());
   });
+  std::unordered_set<const StmtNode*> overtaken;  // from block to the end of loop
   bool any_reader = false, others = false, behind = false, loop_done = false;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     if (s == path.back()) behind = true;
     const Block* other = s.as<Block>();
-    if (!other || other == &producer || s == path.front() || !outer_blocks(other->f.body).empty()) return;
+    if (!other || other == &producer || s == path.front()) return;
     const bool inside = under.contains(s.get());
+    if (behind && (inside || !loop_done)) overtaken.insert(s.get());
+    loop_done |= s.get() == last_under;
+    if (!outer_blocks(other->f.body).empty()) return;
     for (const Region& region : producer.f.writes) {
       if (writes(*other, region.buffer))
         refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));
       if (!reads(*other, region.buffer)) continue;
       (inside ? any_reader : others) = true;
     }
-    loop_done |= s.get() == last_under;
-    if (!behind || (loop_done && !inside)) return;
-    for (const Region& region : producer.f.reads) {
-      if (!writes(producer, region.buffer) && writes(*other, region.buffer)) {
-        refuse(schedule, application, 5, "no block between them, or under loop, writes what block reads", s,
-               fmt::format("writes {}", region.buffer->name));
-      }
-    }
   });
+  const auto apart = std::mismatch(path.begin(), path.end(), loop_path.begin(), loop_path.end()).first;
+  const Path shared(path.begin(), apart);
+  for (const Dependence& dependence : dependences(shared.back(), path.back(), bounds_at(schedule.func(), shared),
+                                                  [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
+    if (dependence.kind != DependenceKind::anti) continue;
+    refuse_dependence(schedule, application, 5, "no block between them, or under loop, writes what block reads",
+                      dependence, path.back());
+  }
   if (!any_reader) refuse(schedule, application, 3, readers, path.back(), "is read by nothing under it");
 
   std::vector<Range> ranges;

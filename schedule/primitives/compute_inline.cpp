@@ -267,26 +267,23 @@ class Inliner {
 
   void check_readers() {
     const Buffer& buffer = definition_.buffer;
-    bool found = false, behind = false;
+    bool found = false;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
-      if (s == path_.back()) behind = true;
       const Block* block = s.as<Block>();
       if (!block || s == path_.back() || !outer_blocks(block->f.body).empty()) return;
       if (writes(*block, buffer)) {
         refuse(schedule_, application_, 2, "block is the only writer of its buffer, and the buffer is an allocation", s,
                fmt::format("writes {} too", buffer->name));
       }
-      for (const Region& region : producer_.f.reads) {
-        if (behind && writes(*block, region.buffer)) {
-          refuse(schedule_, application_, 5, "no block behind it writes what it reads", s,
-                 fmt::format("writes {}", region.buffer->name));
-        }
-      }
       if (!reads(*block, buffer)) return;
       found = true;
       check_reader(s, *block);
     });
     if (!found) refuse(schedule_, application_, 6, "a block reads the buffer", path_.back(), "is read by nothing");
+    for (const Dependence& dependence : dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()))) {
+      if (dependence.kind == DependenceKind::anti && dependence.source == path_.back())
+        refuse_dependence(schedule_, application_, 5, condition_5, dependence, path_.back());
+    }
     check_later_iterations();
   }
 
@@ -317,8 +314,7 @@ class Inliner {
       for (const CarriedDependence& dependence : found) {
         if (!dependence.second.is_write || dependence.first.is_write) continue;
         if (dependence.first.block != path_.back()) continue;
-        refuse_carried(schedule_, application_, 5, "no block behind it writes what it reads", dependence,
-                       {path.back().as<For>()});
+        refuse_carried(schedule_, application_, 5, condition_5, dependence, {path.back().as<For>()});
       }
     }
   }
@@ -409,6 +405,7 @@ class Inliner {
     return with_inferred_regions(*changed.as<Block>());
   }
 
+  const std::string condition_5 = "no block behind it writes what it reads";
   const Schedule& schedule_;
   std::string application_;
   Path path_;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/reduction.h"
 #include "schedule/access.h"
+#include "schedule/carried.h"
 #include "schedule/complete.h"
 
 namespace lathe {
@@ -150,21 +152,21 @@ class Fuser {
     const std::string text =
         "from the loops around block to epilogue, nothing writes what epilogue reads, or touches what it writes";
     const auto start = std::find_if(path_.begin(), path_.end(), [](const Stmt& s) { return s.as<For>(); });
+    std::unordered_set<const StmtNode*> overtaken;
     bool reached = false, at_block = false, done = false;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       reached |= s == (start == path_.end() ? path_.back() : *start);
       at_block |= s == path_.back();
       done |= s == epilogue_path_.back();
-      const Block* other = s.as<Block>();
       if (done && !at_block) refuse(schedule_, application, 5, text, s, "comes before block");
-      if (!reached || done || !other || !outer_blocks(other->f.body).empty()) return;
-      for (const Region& region : epilogue_.f.reads) {
-        if (region.buffer != output().buffer && writes(*other, region.buffer))
-          refuse(schedule_, application, 5, text, s, fmt::format("writes {}", region.buffer->name));
-      }
-      if (reads(*other, store_->buffer) || writes(*other, store_->buffer))
-        refuse(schedule_, application, 5, text, s, fmt::format("touches {}", store_->buffer->name));
+      if (reached && !done) overtaken.insert(s.get());
     });
+    for (const Dependence& dependence :
+         dependences(schedule_.func()->body, epilogue_path_.back(), Bounds(schedule_.func()),
+                     [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
+      if (dependence.source_region.buffer == output().buffer) continue;
+      refuse_dependence(schedule_, application, 5, text, dependence, epilogue_path_.back());
+    }
   }
 
   /// The path to the epilogue in a body where the reduction is the fused one.

@@ -133,32 +133,21 @@ class Mover {
   void check_between() {
     const std::string text =
         "no block under loop or between them touches what block writes, nor writes, between them, what block reads";
-    bool reached = false, under = false, done = false;
-    std::unordered_set<const StmtNode*> below;
+    std::unordered_set<const StmtNode*> below, overtaken;
     for_each_stmt(loop_path_.back(), [&](const Stmt& s) { below.insert(s.get()); });
     // From the outermost loop around: its other blocks come behind in its next iteration.
-    const Stmt* start = &loop_path_.back();
-    for (const Stmt& s : loop_path_) {
-      if (s.as<For>()) {
-        start = &s;
-        break;
-      }
-    }
+    const auto start = std::find_if(loop_path_.begin(), loop_path_.end(), [](const Stmt& s) { return s.as<For>(); });
+    bool reached = false, done = false;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       reached |= s == *start;
       done |= s == path_.back();
-      under = below.contains(s.get());
-      const Block* other = s.as<Block>();
-      if (!reached || done || !other || !outer_blocks(other->f.body).empty()) return;
-      for (const Region& region : consumer_.f.writes) {
-        if (reads(*other, region.buffer) || writes(*other, region.buffer))
-          refuse(schedule_, application, 5, text, s, fmt::format("touches {}", region.buffer->name));
-      }
-      for (const Region& region : consumer_.f.reads) {
-        if (!under && writes(*other, region.buffer))
-          refuse(schedule_, application, 5, text, s, fmt::format("writes {}", region.buffer->name));
-      }
+      if (reached && !done) overtaken.insert(s.get());
     });
+    for (const Dependence& dependence : dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()),
+                                                    [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
+      if (dependence.kind == DependenceKind::flow && below.contains(dependence.source.get())) continue;
+      refuse_dependence(schedule_, application, 5, text, dependence, path_.back());
+    }
   }
 
   Stmt make_moved() {

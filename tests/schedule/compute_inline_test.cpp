@@ -2,6 +2,7 @@
 
 #include "ir/text/parse.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/reverse_compute_at.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
@@ -152,6 +153,86 @@ TEST(ComputeInline, RefusesWhenItsInputIsOverwrittenBehindIt) {
 )"));
   expect_refused(s, [&] { compute_inline(s, {"t"}); }, "compute_inline", 5, "inline_refused_5");
   expect_refused(s, [&] { compute_at(s, {"t"}, s.loop("b", 0)); }, "compute_at", 5, "compute_at_refused_5");
+}
+
+/// The other half of x is cleared between what reads one half and what reads that, all within an iteration of h.
+Func halves() {
+  return parse_func(R"(func halves(a: f32[2, 8], out: f32[2, 4]) stage begin {
+  block root() reads a[..] writes out[..] {
+    alloc x: f32[2, 8]
+    alloc t: f32[2, 4]
+    for f in [0, 2) {
+      for g in [0, 8) {
+        block fill(space vf in [0, 2) = f, space vg in [0, 8) = g) reads a[vf, vg] writes x[vf, vg] {
+          x[vf, vg] = a[vf, vg]
+        }
+      }
+    }
+    for h in [0, 2) {
+      for i in [0, 4) {
+        block t(space vh in [0, 2) = h, space v in [0, 4) = i) reads x[vh, v] writes t[vh, v] {
+          t[vh, v] = x[vh, v] + 1.0f32
+        }
+      }
+      for k in [0, 4) {
+        block clear(space uh in [0, 2) = h, space u in [0, 4) = k) writes x[uh, u + 4] {
+          x[uh, u + 4] = 0.0f32
+        }
+      }
+      for j in [0, 4) {
+        block b(space wh in [0, 2) = h, space w in [0, 4) = j) reads t[wh, w] writes out[wh, w] {
+          out[wh, w] = t[wh, w]
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(ComputeInline, GoesPastABlockThatWritesElsewhereInItsInput) {
+  Schedule s(halves());
+  compute_inline(s, {"t"});
+  expect_scheduled(s, halves(), "inline_past_another_half");
+}
+
+TEST(ComputeAt, GoesPastABlockThatWritesElsewhereInItsInput) {
+  Schedule s(halves());
+  compute_at(s, {"t"}, s.loop("b", 1));
+  expect_scheduled(s, halves(), "compute_at_past_another_half");
+}
+
+TEST(ReverseComputeAt, GoesPastABlockThatWritesElsewhereInItsInput) {
+  const Func before = parse_func(R"(func halves(x: f32[4], out: f32[4]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[4]
+    alloc y: f32[8]
+    for f in [0, 8) {
+      block fill(space vf in [0, 8) = f) writes y[vf] {
+        y[vf] = 3.0f32
+      }
+    }
+    for i in [0, 4) {
+      block t(space v in [0, 4) = i) reads x[v] writes t[v] {
+        t[v] = x[v] + 1.0f32
+      }
+    }
+    for k in [0, 4) {
+      block clear(space u in [0, 4) = k) writes y[u + 4] {
+        y[u + 4] = 0.0f32
+      }
+    }
+    for j in [0, 4) {
+      block b(space w in [0, 4) = j) reads t[w], y[w] writes out[w] {
+        out[w] = t[w] + y[w]
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  reverse_compute_at(s, {"b"}, s.loop("t", 0));
+  expect_scheduled(s, before, "reverse_compute_at_past_another_half");
 }
 
 TEST(ComputeInline, RefusesABlockThatNothingReads) {

@@ -6,6 +6,7 @@
 
 #include "ir/reduction.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 #include "programs.h"
 
 namespace lathe {
@@ -157,15 +158,25 @@ TEST(RandomPrograms, ReadOnlyWrittenElementsUnlessTheReadIsExposed) {
 TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
   RandomPrograms programs(22);
   programs.stores_in_blocks = true;
-  int pairs = 0;
+  int pairs = 0, apart = 0, found_apart = 0;
   for (int round = 0; round < 120; ++round) {
     Stmt first = programs.program();
-    Stmt scope = Seq::make({first, programs.program()});
-    std::set<std::pair<const Node*, const Node*>> known;
-    for (const Dependence& d : dependences(scope, programs.bounds)) {
-      known.insert({d.source.get(), d.sink.get()});
-      EXPECT_FALSE(d.source == d.sink);
+    const Stmt written = Seq::make({first, programs.program()});
+    const Func func = infer_regions(FuncNode::make("pairs", {programs.o, programs.n, programs.a, programs.c}, written));
+    const Stmt& scope = func->body;
+    // What touches memory in no block of its own is asked for by no one.
+    std::vector<Stmt> leaves;
+    for_each_stmt(scope, [&](const Stmt& s) {
+      if (s.as<Block>() && s.as<Block>()->f.body.as<Store>()) leaves.push_back(s);
+    });
+    std::map<std::pair<const Node*, const Node*>, std::set<DependenceKind>> known;
+    for (const Stmt& leaf : leaves) {
+      for (const Dependence& d : dependences(scope, leaf, programs.bounds)) {
+        EXPECT_TRUE((d.source == leaf) != (d.sink == leaf));
+        known[{d.source.get(), d.sink.get()}].insert(d.kind);
+      }
     }
+    std::set<std::pair<const Node*, const Node*>> met;
     programs.each_point([&](const Point& point) {
       std::map<Touch, std::vector<std::pair<const Block*, bool>>> touched;
       Executor run(point, nullptr);
@@ -174,19 +185,61 @@ TEST(RandomPrograms, OrderBlocksThatShareAnElement) {
         Touch key = t;
         key.is_write = true;
         auto& earlier = touched[key];
+        const Block* here = current->innermost;
         for (auto& [block, wrote] : earlier) {
-          if (block == current->outermost || !(wrote || t.is_write)) continue;
-          bool ordered = known.count({block, current->outermost}) || known.count({current->outermost, block});
-          ASSERT_TRUE(ordered) << print(scope) << "\nat " << point.text();
+          if (block == here || !(wrote || t.is_write)) continue;
+          const bool as_run = known.contains({block, here});
+          const auto& kinds = as_run ? known[{block, here}] : known[{here, block}];
+          // In a later iteration of a loop around both, the one that comes first in the text may run second.
+          const DependenceKind kind = wrote && t.is_write ? DependenceKind::output
+                                      : wrote == as_run   ? DependenceKind::flow
+                                                          : DependenceKind::anti;
+          ASSERT_TRUE(kinds.contains(kind)) << print(scope) << "\nat " << point.text();
+          met.insert(as_run ? std::pair(block, here) : std::pair(here, block));
           ++pairs;
         }
-        earlier.push_back({current->outermost, t.is_write});
+        earlier.push_back({here, t.is_write});
       });
       run.run(scope);
     });
     if (::testing::Test::HasFatalFailure()) return;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const std::pair<const Node*, const Node*> pair(leaves[j].get(), leaves[i].get());
+        apart += !met.contains(pair);
+        found_apart += !known.contains(pair);
+      }
+    }
   }
   EXPECT_GT(pairs, 300);
+  EXPECT_GT(apart, 50);
+  EXPECT_GT(found_apart * 5, apart) << found_apart << " of " << apart;
+}
+
+TEST(Dependences, LookOnlyAtTheBlocksThatAreAskedFor) {
+  const VarRef i = Var::make("i");
+  const Buffer x = BufferNode::make("x", f32, {index(8)});
+  const auto writer = [&](const char* name, std::int64_t at) {
+    Block::Fields f;
+    f.name = name;
+    f.body = Store::make(x, {i + at}, constant(f32, 0.0));
+    f.writes = {point_region(x, {i + at})};
+    return Block::make(std::move(f));
+  };
+  const Stmt a = writer("a", 0), b = writer("b", 0), c = writer("c", 4);
+  const Stmt scope = For::make(i, index(0), index(4), ForKind::serial, Seq::make({a, b, c}));
+  Block::Fields around;
+  around.name = "root";
+  around.allocs = {x};
+  around.body = scope;
+  EXPECT_EQ(dependences(Block::make(std::move(around)), a).size(), 1u) << "x is allocated within";
+  const auto found = dependences(scope, a);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, DependenceKind::output);
+  EXPECT_EQ(found[0].source, a);
+  EXPECT_EQ(found[0].sink, b);
+  EXPECT_EQ(print(found[0].sink_region), "x[0:+4]");
+  EXPECT_TRUE(dependences(scope, a, {}, [&](const Stmt& s) { return s == c; }).empty());
 }
 
 struct Loops : ::testing::Test {

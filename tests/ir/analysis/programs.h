@@ -22,8 +22,8 @@ class Executor {
   Executor(Point point, std::function<void(const Touch&, const Point&)> touched)
       : point_(std::move(point)), touched_(std::move(touched)) {}
 
-  /// The outermost block that is being run, or null.
-  const Block* outermost = nullptr;
+  /// The innermost block that is being run, or null.
+  const Block* innermost = nullptr;
 
   void run(const Stmt& s) {
     if (!s) return;
@@ -41,10 +41,10 @@ class Executor {
         const Block::Fields& f = s.as<Block>()->f;
         if (f.predicate && !value(f.predicate)) return;
         for (size_t i = 0; i < f.iters.size(); ++i) point_[f.iters[i].variable.get()] = value(f.bindings[i]);
-        const Block* outer = std::exchange(outermost, outermost ? outermost : s.as<Block>());
+        const Block* outer = std::exchange(innermost, s.as<Block>());
         run(f.init);
         run(f.body);
-        outermost = outer;
+        innermost = outer;
         return;
       }
       case StmtKind::Store: {
