@@ -75,11 +75,11 @@ void check_others(const Schedule& schedule, const std::string& application, cons
     if (writes(*other, buffer)) refuse(schedule, application, 3, text, s, fmt::format("writes {} too", buffer->name));
   });
   const Path around(staged.path.begin(), staged.path.begin() + static_cast<std::ptrdiff_t>(staged.loop_level) + 1);
+  const auto overwrites = [&](DependenceKind kind, const Stmt& source, const Stmt& sink) {
+    return (kind == DependenceKind::anti ? source : sink) == staged.path.back() && kind != DependenceKind::output;
+  };
   for (const Dependence& dependence :
-       dependences(around.back(), staged.path.back(), bounds_at(schedule.func(), around))) {
-    const bool block_writes = dependence.kind == DependenceKind::flow && dependence.source == staged.path.back();
-    const bool other_reads = dependence.kind == DependenceKind::anti && dependence.sink == staged.path.back();
-    if (block_writes || other_reads) continue;
+       dependences(around.back(), staged.path.back(), bounds_at(schedule.func(), around), overwrites)) {
     refuse_dependence(schedule, application, 5, "no block below loop writes what block reads", dependence,
                       staged.path.back());
   }

@@ -17,6 +17,8 @@ bool may_meet(const Region& a, const Region& b, const Bounds& bounds) {
 
 struct BlockAccesses {
   Stmt block;
+  bool is_source = false;  ///< of the kinds
+  std::vector<DependenceKind> kinds;
   std::vector<Region> reads, writes;
 };
 
@@ -28,8 +30,9 @@ bool conflict(const std::vector<Region>& a, const std::vector<Region>& b) {
 }
 
 /// By what they declare, which covers what they do.
-bool may_depend(const Block& a, const Block& b) {
-  return conflict(a.f.writes, b.f.reads) || conflict(a.f.reads, b.f.writes) || conflict(a.f.writes, b.f.writes);
+bool may_depend(const Block& source, const Block& sink, DependenceKind kind) {
+  return conflict(kind == DependenceKind::anti ? source.f.reads : source.f.writes,
+                  kind == DependenceKind::flow ? sink.f.reads : sink.f.writes);
 }
 
 bool holds_blocks(const Block& block) {
@@ -103,35 +106,42 @@ std::string_view to_string(DependenceKind kind) {
 }
 
 std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const Bounds& outer,
-                                    const std::function<bool(const Stmt&)>& others) {
-  std::vector<BlockAccesses> wanted;
+                                    const WantedDependence& wanted) {
+  std::vector<BlockAccesses> candidates;
+  bool before = true;
+  size_t own = 0;
   for_each_stmt(scope, [&](const Stmt& s) {
-    const bool is_other = s->kind == StmtKind::Block && s != block && (!others || others(s)) &&
-                          may_depend(*s.as<Block>(), *block.as<Block>());
-    if (is_other || s == block) wanted.push_back({s, {}, {}});
+    if (s->kind != StmtKind::Block) return;
+    BlockAccesses candidate{s, before, {}, {}, {}};
+    if (s == block) {
+      before = false;
+      own = candidates.size();
+      return candidates.push_back(std::move(candidate));
+    }
+    const Stmt &source = before ? s : block, &sink = before ? block : s;
+    for (const DependenceKind kind : {DependenceKind::flow, DependenceKind::anti, DependenceKind::output}) {
+      if ((!wanted || wanted(kind, source, sink)) && may_depend(*source.as<Block>(), *sink.as<Block>(), kind))
+        candidate.kinds.push_back(kind);
+    }
+    if (!candidate.kinds.empty()) candidates.push_back(std::move(candidate));
   });
   std::vector<Dependence> result;
-  if (wanted.size() < 2) return result;
-  BlockCollector collector(std::move(wanted), outer);
+  if (before || candidates.size() < 2) return result;
+  BlockCollector collector(std::move(candidates), outer);
   collector.walk(scope);
-  const auto between = [&](const BlockAccesses& source, const BlockAccesses& sink, DependenceKind kind,
-                           const std::vector<Region>& from, const std::vector<Region>& to) {
-    std::vector<const BufferNode*> found;
-    for (const Region& a : from)
-      for (const Region& b : to) {
-        if (std::find(found.begin(), found.end(), a.buffer.get()) != found.end() || !may_meet(a, b, outer)) continue;
-        found.push_back(a.buffer.get());
-        result.push_back({kind, source.block, sink.block, a, b});
+  for (const BlockAccesses& other : collector.blocks) {
+    const BlockAccesses& self = collector.blocks[own];
+    const BlockAccesses &source = other.is_source ? other : self, &sink = other.is_source ? self : other;
+    for (const DependenceKind kind : other.kinds) {
+      std::vector<const BufferNode*> found;
+      for (const Region& a : kind == DependenceKind::anti ? source.reads : source.writes) {
+        for (const Region& b : kind == DependenceKind::flow ? sink.reads : sink.writes) {
+          if (std::find(found.begin(), found.end(), a.buffer.get()) != found.end() || !may_meet(a, b, outer)) continue;
+          found.push_back(a.buffer.get());
+          result.push_back({kind, source.block, sink.block, a, b});
+        }
       }
-  };
-  const auto own = std::find_if(collector.blocks.begin(), collector.blocks.end(),
-                                [&](const BlockAccesses& known) { return known.block == block; });
-  for (auto other = collector.blocks.begin(); other != collector.blocks.end(); ++other) {
-    if (other == own || own == collector.blocks.end()) continue;
-    const BlockAccesses &source = other < own ? *other : *own, &sink = other < own ? *own : *other;
-    between(source, sink, DependenceKind::flow, source.writes, sink.reads);
-    between(source, sink, DependenceKind::anti, source.reads, sink.writes);
-    between(source, sink, DependenceKind::output, source.writes, sink.writes);
+    }
   }
   return result;
 }

@@ -22,12 +22,14 @@ struct Dependence {
   Region source_region, sink_region;  ///< what each touches over all loops below the scope, with its provenance
 };
 
-/// Dependences below `scope` between `block`, which holds no other, and each other block of which `others` (null: all)
-/// is true, a block being what touches memory within itself and in no block inside it. A pair is left out that is
-/// proved disjoint over all loops below the scope, and one that declares no buffer in common. One entry a pair, kind
-/// and buffer, in the order of the other blocks.
+using WantedDependence = std::function<bool(DependenceKind kind, const Stmt& source, const Stmt& sink)>;
+
+/// Dependences below `scope` between `block`, which holds no other, and other blocks, a block being what touches memory
+/// within itself and in no block inside it: those of which `wanted` (null: all), given source and sink, is true. A pair
+/// is left out that is proved disjoint over all loops below the scope. One entry a pair, kind and buffer, in the order
+/// of the other blocks. Bodies are looked into only where declared regions have a buffer in common.
 std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const Bounds& outer = {},
-                                    const std::function<bool(const Stmt&)>& others = nullptr);
+                                    const WantedDependence& wanted = nullptr);
 
 /// How one loop of a nest stands in the second of two instances, against the first.
 enum class Direction : std::uint8_t {

@@ -161,9 +161,11 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   });
   const auto apart = std::mismatch(path.begin(), path.end(), loop_path.begin(), loop_path.end()).first;
   const Path shared(path.begin(), apart);
-  for (const Dependence& dependence : dependences(shared.back(), path.back(), bounds_at(schedule.func(), shared),
-                                                  [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
-    if (dependence.kind != DependenceKind::anti) continue;
+  const auto overtakes = [&](DependenceKind kind, const Stmt&, const Stmt& sink) {
+    return kind == DependenceKind::anti && overtaken.contains(sink.get());
+  };
+  for (const Dependence& dependence :
+       dependences(shared.back(), path.back(), bounds_at(schedule.func(), shared), overtakes)) {
     refuse_dependence(schedule, application, 5, "no block between them, or under loop, writes what block reads",
                       dependence, path.back());
   }

@@ -280,9 +280,12 @@ class Inliner {
       check_reader(s, *block);
     });
     if (!found) refuse(schedule_, application_, 6, "a block reads the buffer", path_.back(), "is read by nothing");
-    for (const Dependence& dependence : dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()))) {
-      if (dependence.kind == DependenceKind::anti && dependence.source == path_.back())
-        refuse_dependence(schedule_, application_, 5, condition_5, dependence, path_.back());
+    const auto overwrites = [&](DependenceKind kind, const Stmt& source, const Stmt&) {
+      return kind == DependenceKind::anti && source == path_.back();
+    };
+    for (const Dependence& dependence :
+         dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()), overwrites)) {
+      refuse_dependence(schedule_, application_, 5, condition_5, dependence, path_.back());
     }
     check_later_iterations();
   }

@@ -161,10 +161,11 @@ class Fuser {
       if (done && !at_block) refuse(schedule_, application, 5, text, s, "comes before block");
       if (reached && !done) overtaken.insert(s.get());
     });
+    const auto overtakes = [&](DependenceKind kind, const Stmt& source, const Stmt&) {
+      return overtaken.contains(source.get()) && (source != path_.back() || kind != DependenceKind::flow);
+    };
     for (const Dependence& dependence :
-         dependences(schedule_.func()->body, epilogue_path_.back(), Bounds(schedule_.func()),
-                     [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
-      if (dependence.source_region.buffer == output().buffer) continue;
+         dependences(schedule_.func()->body, epilogue_path_.back(), Bounds(schedule_.func()), overtakes)) {
       refuse_dependence(schedule_, application, 5, text, dependence, epilogue_path_.back());
     }
   }

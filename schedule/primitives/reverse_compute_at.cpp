@@ -143,9 +143,11 @@ class Mover {
       done |= s == path_.back();
       if (reached && !done) overtaken.insert(s.get());
     });
-    for (const Dependence& dependence : dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()),
-                                                    [&](const Stmt& s) { return overtaken.contains(s.get()); })) {
-      if (dependence.kind == DependenceKind::flow && below.contains(dependence.source.get())) continue;
+    const auto overtakes = [&](DependenceKind kind, const Stmt& source, const Stmt&) {
+      return overtaken.contains(source.get()) && (kind != DependenceKind::flow || !below.contains(source.get()));
+    };
+    for (const Dependence& dependence :
+         dependences(schedule_.func()->body, path_.back(), Bounds(schedule_.func()), overtakes)) {
       refuse_dependence(schedule_, application, 5, text, dependence, path_.back());
     }
   }

@@ -239,7 +239,10 @@ TEST(Dependences, LookOnlyAtTheBlocksThatAreAskedFor) {
   EXPECT_EQ(found[0].source, a);
   EXPECT_EQ(found[0].sink, b);
   EXPECT_EQ(print(found[0].sink_region), "x[0:+4]");
-  EXPECT_TRUE(dependences(scope, a, {}, [&](const Stmt& s) { return s == c; }).empty());
+  const auto only_flow = [&](DependenceKind kind, const Stmt&, const Stmt&) { return kind == DependenceKind::flow; };
+  EXPECT_TRUE(dependences(scope, a, {}, only_flow).empty());
+  const auto only_c = [&](DependenceKind, const Stmt&, const Stmt& sink) { return sink == c; };
+  EXPECT_TRUE(dependences(scope, a, {}, only_c).empty());
 }
 
 struct Loops : ::testing::Test {
