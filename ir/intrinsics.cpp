@@ -7,15 +7,16 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 9> all{{{"fma", 3, false},
-                                        {"reinterpret", 1, false},
-                                        {"population_count", 1, false},
-                                        {"reduce_add", 1, true},
-                                        {"reduce_mul", 1, true},
-                                        {"reduce_min", 1, true},
-                                        {"reduce_max", 1, true},
-                                        {"reduce_and", 1, true},
-                                        {"reduce_or", 1, true}}};
+constexpr std::array<Intrinsic, 10> all{{{"fma", 3, false},
+                                         {"scaleb", 2, false},
+                                         {"reinterpret", 1, false},
+                                         {"population_count", 1, false},
+                                         {"reduce_add", 1, true},
+                                         {"reduce_mul", 1, true},
+                                         {"reduce_min", 1, true},
+                                         {"reduce_max", 1, true},
+                                         {"reduce_and", 1, true},
+                                         {"reduce_or", 1, true}}};
 
 const char* reduction_name(BinaryOp op) {
   switch (op) {
@@ -54,6 +55,11 @@ const Intrinsic* find_intrinsic(std::string_view name) {
 Expr fma(Expr a, Expr b, Expr c) {
   const DType dtype = a->dtype;
   return Call::make(dtype, CallKind::intrinsic, "fma", {std::move(a), std::move(b), std::move(c)});
+}
+
+Expr scaleb(Expr a, Expr n) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "scaleb", {std::move(a), std::move(n)});
 }
 
 Expr reinterpret(DType dtype, Expr a) {

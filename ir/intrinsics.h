@@ -11,6 +11,9 @@ namespace lathe {
 /// A function known to every backend and to the interpreter. All act lane by lane but the reductions.
 ///
 ///   fma(a, b, c)          a*b + c with one rounding; floats
+///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254, and
+///                         |a| lies between 2^-20 and 2^20 or is zero, infinite or not a number; otherwise the result
+///                         is some value
 ///   reinterpret(a)        the same bits as another type of the same width
 ///   population_count(a)   set bits of an integer
 ///   reduce_add(v) reduce_mul(v) reduce_min(v) reduce_max(v) reduce_and(v) reduce_or(v)
@@ -28,6 +31,7 @@ std::span<const Intrinsic> intrinsics();
 const Intrinsic* find_intrinsic(std::string_view name);
 
 Expr fma(Expr a, Expr b, Expr c);
+Expr scaleb(Expr a, Expr n);
 Expr reinterpret(DType dtype, Expr a);
 /// The reduce_* call for `op` (add, mul, min, max, logical_and, logical_or, bit_and, bit_or).
 Expr reduce_lanes(BinaryOp op, Expr vector);

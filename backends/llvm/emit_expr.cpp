@@ -51,7 +51,8 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       auto* var = static_cast<const Var*>(e.get());
       auto found = vars_.find(var);
       LATHE_CHECK(found != vars_.end(), "variable " + var->name + " is not bound in " + kernel.func->name);
-      return found->second;
+      auto stride = strides_.find(var);
+      return stride == strides_.end() ? found->second : b.CreateExactSDiv(found->second, b.getInt64(stride->second));
     }
     case ExprKind::Unary: {
       auto* node = static_cast<const Unary*>(e.get());
@@ -59,6 +60,7 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
     }
     case ExprKind::Binary: {
       auto* node = static_cast<const Binary*>(e.get());
+      if (llvm::Value* product = emit_counter_product(e)) return product;
       if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
       llvm::Value* a = emit(node->a);
       return emit_binary(node->op, node->a->dtype, a, emit(node->b));
@@ -116,6 +118,18 @@ llvm::Value* FunctionEmitter::loaded_constant(llvm::Value* value) {
 
 // ---- indices ----
 
+llvm::Value* FunctionEmitter::emit_counter_product(const Expr& e) {
+  if (strides_.empty()) return nullptr;
+  auto* node = e.as<Binary>();
+  if (!node || node->op != BinaryOp::mul) return nullptr;
+  auto* variable = node->a.as<Var>();
+  auto* factor = node->b.as<IntImm>();
+  auto stride = variable && factor ? strides_.find(variable) : strides_.end();
+  if (stride == strides_.end() || factor->value % stride->second != 0) return nullptr;
+  const std::int64_t times = factor->value / stride->second;
+  return times == 1 ? vars_.at(variable) : b.CreateNSWMul(vars_.at(variable), b.getInt64(times));
+}
+
 bool FunctionEmitter::is_pure_index(const Expr& e) {
   if (!(e->dtype == i64)) return false;
   if (e->kind == ExprKind::IntImm) return true;
@@ -161,6 +175,7 @@ llvm::Value* FunctionEmitter::emit_index(const Expr& e) {
   auto* node = e.as<Binary>();
   if (!node || !(e->dtype == i64)) return emit(e);
   if (auto found = values_.find(e.get()); found != values_.end()) return found->second;
+  if (llvm::Value* product = emit_counter_product(e)) return product;
   const bool division = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
   const auto* divisor = node->b.as<IntImm>();
   if (division && divisor && divisor->value > 0 && is_non_negative(node->a)) {
@@ -295,6 +310,12 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     // A product of two 16-bit floats is exact in double; the sum is rounded to odd on the way down.
     for (llvm::Value*& arg : args) arg = emit_cast(f64, dtype, arg);
     return emit_cast(dtype, f64, floats.fma(args[0], args[1], args[2]));
+  }
+  if (name == "scaleb") {
+    if (!is_half(dtype)) return floats.scaleb(args[0], args[1]);
+    // Exact in double; the only rounding is on the way down.
+    for (llvm::Value*& arg : args) arg = emit_cast(f64, dtype, arg);
+    return emit_cast(dtype, f64, floats.scaleb(args[0], args[1]));
   }
   if (name == "reinterpret") {
     llvm::Value* bits =

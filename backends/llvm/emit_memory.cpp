@@ -57,7 +57,9 @@ FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {
   if (auto found = offsets_.find(index.get()); found != offsets_.end()) return found->second;
   Offset result;
   auto* node = index.as<Binary>();
-  if (node && (node->op == BinaryOp::add || node->op == BinaryOp::sub)) {
+  if (llvm::Value* product = emit_counter_product(index)) {
+    result.variable = product;
+  } else if (node && (node->op == BinaryOp::add || node->op == BinaryOp::sub)) {
     const Offset a = split_offset(node->a), c = split_offset(node->b);
     const bool add = node->op == BinaryOp::add;
     result.constant = add ? a.constant + c.constant : a.constant - c.constant;

@@ -74,6 +74,7 @@ void FunctionEmitter::emit_parallel(const For* loop) {
     const Var* var = captured[k];
     auto* constant = llvm::dyn_cast<llvm::Constant>(values[k + 3]);
     inner.vars_[var] = constant ? constant : fields[k + 3];
+    if (auto stride = strides_.find(var); stride != strides_.end()) inner.strides_.insert(*stride);
     if (index_vars_.count(var)) inner.index_vars_.insert(var);
     if (non_negative_vars_.count(var)) inner.non_negative_vars_.insert(var);
   }

@@ -118,6 +118,12 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   std::vector<int> carried = kernel.info.stored_slots(loop->body);
   carried.erase(std::remove_if(carried.begin(), carried.end(), [&](int slot) { return !slots_[slot]; }), carried.end());
 
+  const std::int64_t stride = kernel.info.stride_of(variable);
+  if (stride != 1) {
+    strides_[variable] = stride;
+    begin = b.CreateNSWMul(begin, b.getInt64(stride));
+    end = b.CreateNSWMul(end, b.getInt64(stride));
+  }
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::BasicBlock *body = new_block("loop"), *exit = new_block("done");
   std::vector<llvm::Value*> initial;
@@ -145,7 +151,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     if (auto* offset = std::get_if<std::int64_t>(&found->second)) prefetch_ = {variable, *offset, {}};
   emit(loop->body);
   std::swap(around, prefetch_);
-  llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(1));
+  llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(stride));
   llvm::BasicBlock* latch = b.GetInsertBlock();
   // Without the count every loop is taken for one of some thirty iterations: what a short deep loop uses would then
   // drive the accumulators of a long shallow one out of the registers.
@@ -157,6 +163,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   counter->addIncoming(next, latch);
   for (size_t k = 0; k < carried.size(); ++k) phis[k]->addIncoming(slots_[carried[k]], latch);
 
+  strides_.erase(variable);
   b.SetInsertPoint(exit);
   if (!counted) {
     for (size_t k = 0; k < carried.size(); ++k) {

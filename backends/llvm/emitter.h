@@ -74,6 +74,8 @@ class FunctionEmitter {
   llvm::Value* emit_new(const Expr& e);
   /// As emit, for an i64 that counts elements: arithmetic on loop variables and constants is marked as not overflowing.
   llvm::Value* emit_index(const Expr& e);
+  /// variable * constant where the variable's loop counts in steps of which the constant is a multiple; else null.
+  llvm::Value* emit_counter_product(const Expr& e);
   bool is_pure_index(const Expr& e);
   bool is_non_negative(const Expr& e);
   llvm::Value* emit_imm(DType dtype, std::int64_t value);
@@ -148,6 +150,9 @@ class FunctionEmitter {
   llvm::Value* worker = nullptr;
 
   std::unordered_map<const Var*, llvm::Value*> vars_;
+  /// Of a loop variable that is only ever used times multiples of this: `vars_` then holds the product. The machine has
+  /// one instruction less in each iteration, and no address to compute where elements of 2, 4 or 8 bytes follow on.
+  std::unordered_map<const Var*, std::int64_t> strides_;
   std::unordered_set<const Var*> index_vars_, non_negative_vars_;
   std::unordered_map<const ExprNode*, llvm::Value*> values_, transient_;
   std::unordered_map<const ExprNode*, Offset> offsets_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "ir/error.h"
 #include "ir/storage.h"
@@ -52,6 +53,15 @@ class KernelInfo::Collector : public Visitor {
   }
 
  protected:
+  void visit_Var(const Var* node) override { info_.strides_[node] = 1; }
+  void visit_Binary(const Binary* node) override {
+    auto* variable = node->a.as<Var>();
+    auto* factor = node->b.as<IntImm>();
+    if (node->op == BinaryOp::mul && variable && factor && node->dtype == i64)
+      info_.strides_[variable] = std::gcd(info_.strides_[variable], factor->value);
+    else
+      Visitor::visit_Binary(node);
+  }
   void visit_Load(const Load* node) override {
     access(node->buffer, node->indices);
     Visitor::visit_Load(node);
@@ -90,6 +100,11 @@ class KernelInfo::Collector : public Visitor {
 KernelInfo::KernelInfo(const Func& func) {
   Collector(*this).visit(func->body);
   lay_out_registers();
+}
+
+std::int64_t KernelInfo::stride_of(const Var* variable) const {
+  auto found = strides_.find(variable);
+  return found == strides_.end() ? 1 : std::max<std::int64_t>(found->second, 1);
 }
 
 void KernelInfo::lay_out_registers() {

@@ -31,6 +31,10 @@ class KernelInfo {
   /// writes.
   bool is_stable(const ExprNode* e) const;
 
+  /// The greatest common divisor of what an index variable is multiplied by wherever it is used; 1 when it also stands
+  /// alone.
+  std::int64_t stride_of(const Var* variable) const;
+
   const std::vector<Slot>& slots() const { return slots_; }
   /// The slot that holds an element of a register buffer.
   int slot_of(const BufferNode* buffer, std::int64_t element) const;
@@ -48,6 +52,7 @@ class KernelInfo {
 
   std::vector<Buffer> order_;
   std::unordered_set<const BufferNode*> written_, accessed_;
+  std::unordered_map<const Var*, std::int64_t> strides_;
   mutable std::unordered_map<const ExprNode*, bool> stable_;
   std::unordered_map<const BufferNode*, std::vector<std::vector<std::int64_t>>> register_accesses_;
   std::vector<Slot> slots_;

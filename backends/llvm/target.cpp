@@ -71,6 +71,7 @@ TargetTraits traits_of(const Device& device) {
   if (triple.isX86()) {
     traits.half_conversion = device.has_feature("f16c") || device.has_feature("avx512fp16");
     traits.rounding = device.has_feature("sse4.1");
+    traits.scales_by_exponent = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
   } else if (triple.isAArch64()) {
     traits.half_conversion = traits.rounding = true;

@@ -232,6 +232,54 @@ llvm::Value* FloatEmitter::trunc(llvm::Value* x) {
   return copysign(floor(abs(x)), x);
 }
 
+// ---- scaleb ----
+
+/// 2^n as a float of `type`, n being an integer among its normal exponents.
+llvm::Value* FloatEmitter::power_of_two(llvm::Value* n, llvm::Type* type) {
+  const llvm::fltSemantics& format = type->getScalarType()->getFltSemantics();
+  const auto precision = static_cast<std::int64_t>(llvm::APFloat::semanticsPrecision(format));
+  const std::int64_t bias = llvm::APFloat::semanticsMaxExponent(format);
+  llvm::Value* biased = b.CreateAdd(n, int_constant(n->getType(), bias));
+  return from_bits(b.CreateShl(biased, int_constant(n->getType(), precision - 1)), type);
+}
+
+llvm::Value* FloatEmitter::scaleb(llvm::Value* x, llvm::Value* n) {
+  llvm::Type* type = x->getType();
+  const auto bits = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+  if (traits.scales_by_exponent && bits >= 128) {
+    using namespace llvm::Intrinsic;
+    if (bits > 512 && bits % 1024 == 0) {
+      const int half = static_cast<int>(llvm::cast<llvm::FixedVectorType>(type)->getNumElements()) / 2;
+      llvm::SmallVector<int> low, high, all;
+      for (int i = 0; i < half; ++i) low.push_back(i), high.push_back(half + i);
+      for (int i = 0; i < 2 * half; ++i) all.push_back(i);
+      llvm::Value* first = scaleb(b.CreateShuffleVector(x, low), b.CreateShuffleVector(n, low));
+      llvm::Value* second = scaleb(b.CreateShuffleVector(x, high), b.CreateShuffleVector(n, high));
+      return b.CreateShuffleVector(first, second, all);
+    }
+    const bool single = type->getScalarType()->isFloatTy();
+    const unsigned lanes = bits / type->getScalarSizeInBits();
+    const auto pick = [&](ID of_float, ID of_double) { return single ? of_float : of_double; };
+    ID id = not_intrinsic;
+    if (bits == 512) id = pick(x86_avx512_mask_scalef_ps_512, x86_avx512_mask_scalef_pd_512);
+    if (bits == 256) id = pick(x86_avx512_mask_scalef_ps_256, x86_avx512_mask_scalef_pd_256);
+    if (bits == 128) id = pick(x86_avx512_mask_scalef_ps_128, x86_avx512_mask_scalef_pd_128);
+    if (id != not_intrinsic) {
+      llvm::Value* every_lane = llvm::Constant::getAllOnesValue(b.getIntNTy(std::max(lanes, 8U)));
+      llvm::SmallVector<llvm::Value*> args = {x, n, llvm::PoisonValue::get(type), every_lane};
+      constexpr int current_rounding = 4;
+      if (bits == 512) args.push_back(b.getInt32(current_rounding));
+      return b.CreateIntrinsic(id, {}, args);
+    }
+  }
+  // In two steps, of which the first is exact.
+  llvm::Type* ints = with_lanes_of(b.getIntNTy(type->getScalarSizeInBits()), type);
+  llvm::Value* whole = b.CreateFreeze(b.CreateFPToSI(n, ints));
+  llvm::Value* half = b.CreateAShr(whole, int_constant(ints, 1));
+  llvm::Value* scaled = b.CreateFMul(x, power_of_two(half, type));
+  return b.CreateFMul(scaled, power_of_two(b.CreateSub(whole, half), type));
+}
+
 // ---- fma ----
 
 llvm::Value* FloatEmitter::fma(llvm::Value* x, llvm::Value* y, llvm::Value* z) {

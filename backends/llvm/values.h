@@ -16,7 +16,8 @@ struct TargetTraits {
   bool half_conversion = false;  ///< f16 <-> f32 instructions
   bool rounding = false;         ///< floor, ceil, trunc and round to even as instructions
   bool fused_multiply_add = false;
-  bool ternary_logic = false;  ///< AVX-512's, on vectors of every width
+  bool scales_by_exponent = false;  ///< x86's vscalefps
+  bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
 };
 
 llvm::Type* element_value_type(llvm::LLVMContext& context, DType dtype);
@@ -57,12 +58,15 @@ class FloatEmitter {
   llvm::Value* abs(llvm::Value* x);
   llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
+  /// float and double; the intrinsic `scaleb`.
+  llvm::Value* scaleb(llvm::Value* x, llvm::Value* n);
 
  private:
   llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value);
+  llvm::Value* power_of_two(llvm::Value* n, llvm::Type* type);
   llvm::Value* to_odd(llvm::Value* sum, llvm::Value* error);
   llvm::Value* fma_by_double(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* fma_by_parts(llvm::Value* x, llvm::Value* y, llvm::Value* z);

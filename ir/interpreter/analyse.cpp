@@ -27,6 +27,8 @@ Tracked Machine::track_lane(const Instruction& i, int l) {
                                      : static_cast<double>(integer(i.a + l)));
     case Opcode::binary:
       return track(static_cast<const Binary*>(i.source)->op, i.dtype, a(), tracked_[i.b + l]);
+    case Opcode::scaleb:
+      return track(BinaryOp::mul, i.dtype, a(), exactly(std::exp2(at(i.b)[l].d)));
     case Opcode::ternary:
       return track_fma(i.dtype, a(), tracked_[i.b + l], tracked_[i.c + l]);
     case Opcode::select:

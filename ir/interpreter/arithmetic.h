@@ -23,6 +23,7 @@ using TernaryKernel = void (*)(Cell* out, const Cell* a, const Cell* b, const Ce
 UnaryKernel unary_kernel(UnaryOp op, DType dtype, bool exact);
 BinaryKernel binary_kernel(BinaryOp op, DType dtype, bool exact);
 UnaryKernel cast_kernel(DType to, DType from, bool exact);
+BinaryKernel scaleb_kernel(DType dtype, bool exact);
 TernaryKernel fma_kernel(DType dtype, bool exact);
 
 /// One element of memory to a cell and back.

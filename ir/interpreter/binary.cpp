@@ -206,6 +206,16 @@ BinaryKernel kernel_of(BinaryOp op) {
 }
 
 template <class Format>
+void scaleb_cells(Cell* out, const Cell* a, const Cell* n, int lanes) {
+  for (int l = 0; l < lanes; ++l) {
+    const auto power = Format::get(n[l]);
+    // Past this every float has become zero or infinity; not a number scales as some value.
+    const int exponent = std::isnan(power) ? 0 : static_cast<int>(std::clamp<double>(power, -5000, 5000));
+    out[l] = Format::put(std::ldexp(Format::get(a[l]), exponent));
+  }
+}
+
+template <class Format>
 void fma_cells(Cell* out, const Cell* a, const Cell* b, const Cell* c, int lanes) {
   for (int l = 0; l < lanes; ++l)
     out[l] = Format::put(std::fma(Format::get(a[l]), Format::get(b[l]), Format::get(c[l])));
@@ -216,6 +226,18 @@ void fma_cells(Cell* out, const Cell* a, const Cell* b, const Cell* c, int lanes
 BinaryKernel binary_kernel(BinaryOp op, DType dtype, bool exact) {
   BinaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) { return kernel_of<Format>(op); });
   LATHE_CHECK(kernel, std::string(to_string(op)));
+  return kernel;
+}
+
+BinaryKernel scaleb_kernel(DType dtype, bool exact) {
+  BinaryKernel kernel = with_format(dtype, exact, [&]<class Format>(Format) -> BinaryKernel {
+    if constexpr (Format::is_float) {
+      return scaleb_cells<Format>;
+    } else {
+      return nullptr;
+    }
+  });
+  LATHE_CHECK(kernel, "scaleb of " + to_string(dtype));
   return kernel;
 }
 

@@ -132,6 +132,10 @@ int ExprCompiler::call(const Expr& e, const Call* node) {
     instruction = start(Opcode::ternary, e);
     instruction.ternary = fma_kernel(from, options_.exact_floats);
     instruction.a = args[0].slot, instruction.b = args[1].slot, instruction.c = args[2].slot;
+  } else if (node->callee == "scaleb") {
+    instruction = start(Opcode::scaleb, e);
+    instruction.binary = scaleb_kernel(from, options_.exact_floats);
+    instruction.a = args[0].slot, instruction.b = args[1].slot;
   } else if (node->callee == "reinterpret") {
     instruction = start(Opcode::reinterpret, e);
     instruction.from = from;

@@ -67,6 +67,9 @@ void Machine::evaluate(const Instruction& i) {
     case Opcode::binary:
       i.binary(at(i.out), at(i.a), at(i.b), i.lanes);
       break;
+    case Opcode::scaleb:
+      i.binary(at(i.out), at(i.a), at(i.b), i.lanes);
+      break;
     case Opcode::ternary:
       i.ternary(at(i.out), at(i.a), at(i.b), at(i.c), i.lanes);
       break;

@@ -28,6 +28,7 @@ enum class Opcode : std::uint8_t {
   shuffle,
   reduce_lanes,
   reinterpret,
+  scaleb,
   population_count,
   extern_call,
   address_of

@@ -290,6 +290,33 @@ TEST(Operators, FmaRoundsOnceWhateverTheDeviceHas) {
   }
 }
 
+/// Over the exponents that it is defined for: results that overflow and denormal ones, each rounded once.
+TEST(Operators, ScalebRoundsOnceWhateverTheDeviceHas) {
+  std::mt19937_64 random(31);
+  std::uniform_real_distribution<float> mantissa(-20, 20);
+  std::vector<std::uint64_t> a, n;
+  for (int exponent = -252; exponent <= 254; exponent += 11) {
+    for (float value : {0.0F, -0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
+                        1.0F, mantissa(random), std::exp2(mantissa(random)), -std::exp2(mantissa(random))}) {
+      a.push_back(std::bit_cast<std::uint32_t>(value));
+      n.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(exponent)));
+    }
+  }
+  for (size_t begin = 0; begin < a.size(); begin += count) {
+    const size_t end = std::min(begin + count, a.size());
+    std::vector<std::uint64_t> some_a(a.begin() + begin, a.begin() + end), some_n(n.begin() + begin, n.begin() + end);
+    some_a.resize(count), some_n.resize(count);
+    std::vector<Case> cases;
+    for (DType dtype : {f16, bf16, f32, f64}) {
+      cases.push_back({"scaleb of " + to_string(dtype), dtype, [=](const std::vector<Expr>& x) {
+                         const DType type = dtype.with_lanes(x[0]->dtype.lanes);
+                         return scaleb(cast(type, x[0]), cast(type, x[1]));
+                       }});
+    }
+    expect_same_values({f32, f32}, {pack(f32, some_a), pack(f32, some_n)}, {1, 2, 3, 4, 8, 16, 32}, cases);
+  }
+}
+
 TEST(Operators, ReinterpretAndPopulationCount) {
   for (auto [from, to] : std::vector<std::pair<DType, DType>>{
            {f32, i32}, {i32, f32}, {f64, u64}, {u64, f64}, {f16, u16}, {i16, bf16}, {u8, i8}})

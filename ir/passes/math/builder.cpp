@@ -37,6 +37,10 @@ struct Register {
 
 }  // namespace
 
+bool Builder::scales_by_exponent() const {
+  return device_.triple.starts_with("x86_64") && device_.has_feature("avx512f") && device_.has_feature("avx512vl");
+}
+
 Expr Builder::bind(const char* name, Expr value) {
   if (!binds_ || is_atom(value)) return value;
   VarRef variable = Var::make(name, value->dtype);

@@ -24,6 +24,8 @@ class Builder {
   Expr bind(const char* name, Expr value);
   /// a*b + c: with one rounding where the device has the instruction, else with two.
   Expr multiply_add(const Expr& a, const Expr& b, const Expr& c) const;
+  /// Has the device one instruction for the intrinsic `scaleb`?
+  bool scales_by_exponent() const;
   /// Horner's scheme, lowest degree first.
   template <class T, std::size_t n>
   Expr polynomial(const T (&coefficients)[n], const Expr& x) {
