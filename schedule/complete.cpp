@@ -11,8 +11,12 @@
 namespace lathe {
 
 std::string why_incomplete(const Path& path) {
+  if (path.back().as<Block>()->f.predicate) return "has a predicate";
+  return why_incomplete_unless_left_out(path);
+}
+
+std::string why_incomplete_unless_left_out(const Path& path) {
   const Block& block = *path.back().as<Block>();
-  if (block.f.predicate) return "has a predicate";
   const std::vector<const For*> loops = loops_of(path);
   std::vector<const Var*> used;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {

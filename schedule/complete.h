@@ -11,6 +11,8 @@ namespace lathe {
 /// What is not so, as a clause about the block ("has a predicate"), or "" when every iter is bound to a serial loop of
 /// its own that runs over its domain and the block has no predicate.
 std::string why_incomplete(const Path& path);
+/// The same but for the predicate, which may leave out instances.
+std::string why_incomplete_unless_left_out(const Path& path);
 
 /// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
 std::string why_not_alone(const Path& path, size_t& own);

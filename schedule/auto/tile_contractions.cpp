@@ -8,6 +8,8 @@
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/stage_operands.h"
+#include "schedule/auto/stream_rows.h"
+#include "schedule/auto/tile_reader.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -43,48 +45,6 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
   return value ? std::optional(*value) : std::nullopt;
 }
 
-/// For each iter of the reduction that indexes its output, the loop of `reader` that walks the same dimension; empty
-/// when the reader does not read each element at its own loops' place.
-std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, const Block& reader) {
-  std::vector<std::pair<size_t, LoopRef>> found;
-  const Region& written = reduction.f.writes[0];
-  const Region* read = nullptr;
-  for (const Region& region : reader.f.reads) {
-    if (region.buffer != written.buffer) continue;
-    if (read) return {};
-    read = &region;
-  }
-  if (!read) return {};
-  for (size_t d = 0; d < written.ranges.size(); ++d) {
-    if (is_int(written.ranges[d].min, 0) && is_int(written.buffer->shape[d], 1)) continue;
-    std::optional<size_t> own;
-    for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
-      if (written.ranges[d].min == Expr(reduction.f.iters[i].variable)) own = i;
-    }
-    const Var* loop = nullptr;
-    for (size_t i = 0; i < reader.f.iters.size(); ++i) {
-      if (read->ranges[d].min == Expr(reader.f.iters[i].variable)) loop = reader.f.bindings[i].as<Var>();
-    }
-    if (!own) return {};
-    if (!loop) {
-      // An extent of 1 has no loop that matters.
-      if (is_int(reduction.f.iters[*own].domain.extent, 1)) continue;
-      return {};
-    }
-    for (const auto& [other, taken] : found) {
-      if (taken.variable.get() == loop) return {};
-    }
-    found.emplace_back(*own, LoopRef{VarRef(loop)});
-  }
-  return found;
-}
-
-bool element_wise(const Block& block) {
-  if (block.f.reducer || block.f.predicate || block.f.writes.size() != 1) return false;
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& i) { return i.kind == IterKind::space; });
-}
-
 class Tiler {
  public:
   Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape)
@@ -107,44 +67,20 @@ class Tiler {
  private:
   /// The block that stores what the tile holds: the one element-wise reader, or a new copy.
   void find_reader() {
-    const Block& reduction = schedule_.node(block_);
-    const std::vector<BlockRef> readers = schedule_.consumers(block_);
-    if (readers.size() == 1 && is_allocated(schedule_.func(), reduction.f.writes[0].buffer) &&
-        !context_.scheduled.contains(readers[0].name)) {
-      const Block& reader = schedule_.node(readers[0]);
-      size_t wanted = 0;
-      for (const size_t i : shape_.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
-      if (element_wise(reader) && matched_loops(reduction, reader).size() == wanted &&
-          reader.f.iters.size() == shape_.space.size() && stores_along(reader)) {
-        reader_ = readers[0];
-        if (!shape_.vector_space) return;
-        if (body_cost(reader.f.body) > costly_epilogue) {
-          loops_ = matched_loops(reduction, reader);
-          copy_ = cache_write(schedule_, block_, space::registers);
-        } else {
-          set_space(schedule_, block_, space::registers);
-        }
-        return;
-      }
+    const auto reader =
+        element_wise_reader(context_, block_, shape_, shape_.vector_space ? shape_.vector_space : shape_.columns);
+    if (!reader) {
+      reader_ = cache_write(schedule_, block_, shape_.vector_space ? space::registers : space::global);
+      return;
     }
-    reader_ = cache_write(schedule_, block_, shape_.vector_space ? space::registers : space::global);
-  }
-
-  /// Is the reader contiguous where the tile's vectors are?
-  bool stores_along(const Block& reader) const {
-    const Block& reduction = schedule_.node(block_);
-    const std::optional<size_t> wanted = shape_.vector_space ? shape_.vector_space : shape_.columns;
-    if (!wanted) return true;
-    for (const auto& [iter, loop] : matched_loops(reduction, reader)) {
-      if (iter != *wanted) continue;
-      for (size_t i = 0; i < reader.f.iters.size(); ++i) {
-        if (reader.f.bindings[i] != Expr(loop.variable)) continue;
-        for (const Access& access : block_accesses(reader)) {
-          if (access.store && access.strides[i] != 1) return false;
-        }
-      }
+    reader_ = *reader;
+    if (!shape_.vector_space) return;
+    if (body_cost(schedule_.node(reader_).f.body) > costly_epilogue) {
+      loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
+      copy_ = cache_write(schedule_, block_, space::registers);
+    } else {
+      set_space(schedule_, block_, space::registers);
     }
-    return true;
   }
 
   std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
@@ -399,6 +335,7 @@ void tile_contractions(RuleContext& context) {
     stage_operands(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || !worth_tiling(context.schedule.node(ref), *shape)) continue;
+    if (stream_rows(context, ref, *shape)) continue;
     attempt(context, fmt::format("tile the reduction {}", ref.name), [&] { Tiler(context, ref, *shape).run(); });
   }
 }

@@ -79,6 +79,20 @@ void refuse_shared(const Schedule& schedule, const std::string& application, con
   }
 }
 
+/// Does the predicate speak of the block's own iters alone, so that it says the same in other loops?
+bool movable_predicate(const Block& block) {
+  if (!block.f.predicate) return true;
+  bool movable = true;
+  for_each_expr(block.f.predicate, [&](const Expr& e) {
+    if (e.as<Var>()) {
+      movable &= std::any_of(block.f.bindings.begin(), block.f.bindings.end(), [&](const Expr& b) { return b == e; });
+    } else if (e.as<Load>() || e.as<Call>()) {
+      movable = false;
+    }
+  });
+  return movable;
+}
+
 }  // namespace
 
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
@@ -100,7 +114,9 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     refuse(schedule, application, 4, "loop is not around block, nor below it, nor within a tile", s,
            "is a tile, whose instances would each compute it");
   }
-  if (const std::string reason = why_incomplete(path); !reason.empty()) {
+  if (const std::string reason =
+          movable_predicate(producer) ? why_incomplete_unless_left_out(path) : why_incomplete(path);
+      !reason.empty()) {
     refuse(schedule, application, 1, whole, path.back(), reason,
            "compute_at comes before the producer's loops are split");
   }
@@ -215,6 +231,16 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     const Expr low = ge(binding, cut[i]->min), high = lt(binding, cut[i]->min + cut[i]->extent);
     if (!proves(bounds, low)) predicate = logical_and(predicate, low);
     if (!proves(bounds, high)) predicate = logical_and(predicate, high);
+  }
+  if (producer.f.predicate) {
+    Substitution moved_to;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (const Var* variable = producer.f.bindings[i].as<Var>())
+        moved_to[variable] = placed.as<Block>()->f.bindings[i];
+    }
+    const Expr kept = substitute(producer.f.predicate, moved_to);
+    nest = rewrite_blocks(
+        nest, [&](const Block& at) { return with_fields(at, [&](Block::Fields& f) { f.predicate = kept; }); });
   }
   if (predicate) {
     nest = rewrite_blocks(nest, [&](const Block& at) { return add_predicate(at, predicate); });

@@ -18,8 +18,9 @@ namespace lathe {
 /// one that reads the root of the copy chain (inspector.h).
 ///
 /// Requires:
-///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops but
-///      those around loop, of which one iteration needs its own instances alone
+///   1. block runs over its whole domain, but for what a predicate on its own iters leaves out, each iter by a serial
+///      loop of its own, with no other block in those loops but those around loop, of which one iteration needs its own
+///      instances alone
 ///   2. what block writes are allocations, at its space iters, each once and the same for all
 ///   3. block is the only writer of its buffers, something under loop reads them, and any other reader comes behind
 ///      loop, which is proved to compute what it reads

@@ -230,6 +230,51 @@ TEST(AutoSchedule, AsksAheadForPanelsThatLieFarApartAndAreNotPacked) {
   EXPECT_EQ(offset(matmul(512, 1536, 384, false)), 0) << "is packed";
 }
 
+/// The decisions that speak of a block.
+std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
+  ScheduleLog log;
+  expect_same(func, auto_schedule(func, device, &log));
+  std::string lines;
+  for (const std::string& decision : log.decisions) {
+    if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
+  }
+  return lines;
+}
+
+/// Each core's share of the last cache has so many bytes.
+Device with_cache(std::int64_t bytes) {
+  Device device = wide();
+  device.caches = {{64, 8, 64, false}, {bytes * device.cores, 16, 64, true}};
+  return device;
+}
+
+/// Caches so small that any product's operands come from beyond.
+Device far_from_memory(Device device) {
+  device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
+  return device;
+}
+
+TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
+  for (const int m : {1, 3, 8}) {
+    for (const int n : {16, 33, 70}) {
+      for (const int k : {9, 16, 19}) {
+        SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
+        const Func func = matmul(m, n, k, false);
+        for (const Device& device : {far_from_memory(wide()), far_from_memory(narrow())}) {
+          EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
+        }
+      }
+    }
+  }
+  expect_golden(print(auto_schedule(matmul(2, 70, 20, false), far_from_memory(wide()))), "auto_streamed.tir");
+  // Several tiles of rows read the operand again, and what the caches hold may be walked in any order.
+  EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
+            std::string::npos);
+  Device roomy = far_from_memory(wide());
+  roomy.caches[1].bytes = 70 * 20 * 4;
+  EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
+}
+
 TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {
   expect_golden(print(auto_schedule(matmul(64, 96, 128, true), wide())), "auto_matmul_transposed.tir");
 }
@@ -258,24 +303,6 @@ std::string mirrored_rows() {
   const std::string text =
       replaced(print(rows("8", "256")), "reads shifted[vi2, vj2], total", "reads shifted[vi2, ..], total");
   return replaced(text, "* shifted[vi2, vj2]", "* shifted[vi2, 255 - vj2]");
-}
-
-/// The decisions that speak of a block.
-std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
-  ScheduleLog log;
-  expect_same(func, auto_schedule(func, device, &log));
-  std::string lines;
-  for (const std::string& decision : log.decisions) {
-    if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
-  }
-  return lines;
-}
-
-/// Each core's share of the last cache has so many bytes.
-Device with_cache(std::int64_t bytes) {
-  Device device = wide();
-  device.caches = {{64, 8, 64, false}, {bytes * device.cores, 16, 64, true}};
-  return device;
 }
 
 TEST(AutoSchedule, FusesAReductionOnlyWhileARowFitsTheNearestMemory) {

@@ -6,6 +6,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -32,6 +33,17 @@ TEST(ComputeAt, CutsATileOffWhereItReachesOverTheEdge) {
   reorder(s, {io, jo, ii, ji});
   compute_at(s, {"product"}, jo);
   expect_scheduled(s, before, "compute_at_tile");
+}
+
+TEST(ComputeAt, MovesAPredicateOnTheBlocksOwnIters) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  const auto [ko, ki] = split(s, s.loop("product", 2), 8);
+  reorder(s, {ko, ki, s.loop("product", 0), s.loop("product", 1)});
+  const BlockRef partial = rfactor(s, {"product"}, ko);
+  ASSERT_TRUE(s.node(partial).f.predicate);
+  compute_at(s, partial, s.loop("product", 1));
+  expect_scheduled(s, before, "compute_at_predicate");
 }
 
 TEST(ComputeAt, RefusesABlockWhoseLoopsAreSplit) {

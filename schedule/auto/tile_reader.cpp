@@ -1,0 +1,83 @@
+#include "schedule/auto/tile_reader.h"
+
+#include <algorithm>
+
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+bool element_wise(const Block& block) {
+  if (block.f.reducer || block.f.predicate || block.f.writes.size() != 1) return false;
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& i) { return i.kind == IterKind::space; });
+}
+
+/// Is the reader contiguous along an iter of the reduction?
+bool stores_along(const Block& reduction, const Block& reader, size_t vectors) {
+  for (const auto& [iter, loop] : matched_loops(reduction, reader)) {
+    if (iter != vectors) continue;
+    for (size_t i = 0; i < reader.f.iters.size(); ++i) {
+      if (reader.f.bindings[i] != Expr(loop.variable)) continue;
+      for (const Access& access : block_accesses(reader)) {
+        if (access.store && access.strides[i] != 1) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, const Block& reader) {
+  std::vector<std::pair<size_t, LoopRef>> found;
+  const Region& written = reduction.f.writes[0];
+  const Region* read = nullptr;
+  for (const Region& region : reader.f.reads) {
+    if (region.buffer != written.buffer) continue;
+    if (read) return {};
+    read = &region;
+  }
+  if (!read) return {};
+  for (size_t d = 0; d < written.ranges.size(); ++d) {
+    if (is_int(written.ranges[d].min, 0) && is_int(written.buffer->shape[d], 1)) continue;
+    std::optional<size_t> own;
+    for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
+      if (written.ranges[d].min == Expr(reduction.f.iters[i].variable)) own = i;
+    }
+    const Var* loop = nullptr;
+    for (size_t i = 0; i < reader.f.iters.size(); ++i) {
+      if (read->ranges[d].min == Expr(reader.f.iters[i].variable)) loop = reader.f.bindings[i].as<Var>();
+    }
+    if (!own) return {};
+    if (!loop) {
+      // An extent of 1 has no loop that matters.
+      if (is_int(reduction.f.iters[*own].domain.extent, 1)) continue;
+      return {};
+    }
+    for (const auto& [other, taken] : found) {
+      if (taken.variable.get() == loop) return {};
+    }
+    found.emplace_back(*own, LoopRef{VarRef(loop)});
+  }
+  return found;
+}
+
+std::optional<BlockRef> element_wise_reader(const RuleContext& context, const BlockRef& ref,
+                                            const ReductionShape& shape, const std::optional<size_t>& vectors) {
+  const Schedule& schedule = context.schedule;
+  const Block& reduction = schedule.node(ref);
+  const std::vector<BlockRef> readers = schedule.consumers(ref);
+  if (readers.size() != 1 || !is_allocated(schedule.func(), reduction.f.writes[0].buffer) ||
+      context.scheduled.contains(readers[0].name))
+    return std::nullopt;
+  const Block& reader = schedule.node(readers[0]);
+  size_t wanted = 0;
+  for (const size_t i : shape.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
+  if (!element_wise(reader) || matched_loops(reduction, reader).size() != wanted ||
+      reader.f.iters.size() != shape.space.size() || (vectors && !stores_along(reduction, reader, *vectors)))
+    return std::nullopt;
+  return readers[0];
+}
+
+}  // namespace lathe

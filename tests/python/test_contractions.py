@@ -1,0 +1,60 @@
+"""Contractions of shapes that the scheduler treats differently, against float64 NumPy."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+rng = np.random.default_rng(3)
+
+
+def operand(rows, columns, layout):
+    """A float32 matrix: compact, transposed in memory, or every other element of a larger one."""
+    if layout == "transposed":
+        return rng.standard_normal((columns, rows), dtype=np.float32).T
+    if layout == "strided":
+        return rng.standard_normal((2 * rows, 3 * columns), dtype=np.float32)[::2, ::3]
+    return rng.standard_normal((rows, columns), dtype=np.float32)
+
+
+def check(a, b, bias=None):
+    def product(x, y, z=None):
+        return lathe.matmul(x, y) if z is None else lathe.relu(lathe.matmul(x, y) + z)
+
+    arguments = [a, b] if bias is None else [a, b, bias]
+    result = lathe.jit(product, name="product")(*arguments)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    scale = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)) + 1e-30
+    if bias is not None:
+        expected, scale = np.maximum(expected + bias, 0), scale + np.abs(bias)
+    assert result.shape == expected.shape
+    # Rounding grows with the length of a sum, in whatever order it is taken.
+    assert np.all(np.abs(result - expected) <= scale * np.finfo(np.float32).eps * (2 + a.shape[1] ** 0.5))
+
+
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt", "sn", "ns"])
+@pytest.mark.parametrize(
+    "shape", [(1, 17, 33), (5, 3, 40), (33, 2, 70), (40, 40, 40), (2, 100, 3), (64, 1, 64), (1, 1, 200)]
+)
+def test_small(shape, layouts):
+    m, n, k = shape
+    names = {"n": "compact", "t": "transposed", "s": "strided"}
+    check(operand(m, k, names[layouts[0]]), operand(k, n, names[layouts[1]]))
+
+
+@pytest.mark.parametrize("shape", [(1, 2100, 1031), (3, 1025, 1024), (8, 1100, 515), (1, 1000, 3000), (2100, 1, 1031)])
+@pytest.mark.parametrize("layouts", ["nn", "tn", "nt"])
+def test_more_than_the_caches_hold(shape, layouts):
+    m, n, k = shape
+    names = {"n": "compact", "t": "transposed"}
+    check(
+        operand(m, k, names[layouts[0]]),
+        operand(k, n, names[layouts[1]]),
+        rng.standard_normal(n, dtype=np.float32),
+    )
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 5, 0)])
+def test_empty(shape):
+    m, n, k = shape
+    check(operand(m, k, "compact"), operand(k, n, "compact"))
