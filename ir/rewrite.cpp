@@ -93,19 +93,6 @@ class Freshener : public Mutator {
   std::unordered_map<const BufferNode*, Buffer> buffers_;
 };
 
-class StmtWalker : public Visitor {
- public:
-  explicit StmtWalker(const std::function<void(const Stmt&)>& f) : f_(f) {}
-  void visit(const Expr&) override {}
-  void visit(const Stmt& s) override {
-    f_(s);
-    Visitor::visit(s);
-  }
-
- private:
-  const std::function<void(const Stmt&)>& f_;
-};
-
 class ExprWalker : public Visitor {
  public:
   explicit ExprWalker(const std::function<void(const Expr&)>& f) : f_(f) {}
@@ -153,7 +140,29 @@ Stmt fresh_copy(const Stmt& s) {
 }
 
 void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f) {
-  StmtWalker(f).visit(s);
+  f(s);
+  switch (s->kind) {
+    case StmtKind::For:
+      return for_each_stmt(s.as<For>()->body, f);
+    case StmtKind::Block:
+      if (const Stmt& init = s.as<Block>()->f.init) for_each_stmt(init, f);
+      return for_each_stmt(s.as<Block>()->f.body, f);
+    case StmtKind::Let:
+      return for_each_stmt(s.as<Let>()->body, f);
+    case StmtKind::If:
+      for_each_stmt(s.as<If>()->then_case, f);
+      if (const Stmt& else_case = s.as<If>()->else_case) for_each_stmt(else_case, f);
+      return;
+    case StmtKind::While:
+      return for_each_stmt(s.as<While>()->body, f);
+    case StmtKind::Seq:
+      for (const Stmt& child : s.as<Seq>()->stmts) for_each_stmt(child, f);
+      return;
+    case StmtKind::Store:
+    case StmtKind::Eval:
+    case StmtKind::Assert:
+      return;
+  }
 }
 void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f) {
   ExprWalker(f).visit(e);
@@ -162,7 +171,38 @@ void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& f) {
   ExprWalker(f).visit(s);
 }
 
+namespace {
+
+/// Looks for a variable in at most `budget` nodes, shared ones as often as they occur; what most expressions have fewer
+/// of than a set of those seen is worth.
+bool find_var(const Expr& e, const Var* variable, int& budget) {
+  if (--budget < 0) return false;
+  switch (e->kind) {
+    case ExprKind::IntImm:
+    case ExprKind::FloatImm:
+      return false;
+    case ExprKind::Var:
+      return e.get() == variable;
+    case ExprKind::Unary:
+      return find_var(e.as<Unary>()->a, variable, budget);
+    case ExprKind::Binary:
+      return find_var(e.as<Binary>()->a, variable, budget) || find_var(e.as<Binary>()->b, variable, budget);
+    case ExprKind::Ramp:
+      return find_var(e.as<Ramp>()->base, variable, budget) || find_var(e.as<Ramp>()->stride, variable, budget);
+    case ExprKind::Broadcast:
+      return find_var(e.as<Broadcast>()->value, variable, budget);
+    default:
+      budget = -1;
+      return false;
+  }
+}
+
+}  // namespace
+
 bool uses_var(const Expr& e, const Var* variable) {
+  int budget = 32;
+  if (find_var(e, variable, budget)) return true;
+  if (budget >= 0) return false;
   bool found = false;
   for_each_expr(e, [&](const Expr& sub) { found |= sub.get() == variable; });
   return found;

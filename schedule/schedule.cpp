@@ -97,9 +97,16 @@ std::vector<BlockRef> Schedule::consumers(const BlockRef& block) const {
 
 std::string Schedule::unique_name(const std::string& base) const {
   std::unordered_set<std::string> taken;
-  for (const BlockRef& block : blocks()) taken.insert(block.name);
-  for (const Buffer& buffer : allocations(func_)) taken.insert(buffer->name);
-  for (const Buffer& buffer : buffer_params(func_)) taken.insert(buffer->name);
+  const auto note = [&](const std::string& name) {
+    if (name.starts_with(base)) taken.insert(name);
+  };
+  for_each_stmt(func_->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block) return;
+    if (s != func_->body) note(block->f.name);
+    for (const Buffer& buffer : block->f.allocs) note(buffer->name);
+  });
+  for (const Buffer& buffer : buffer_params(func_)) note(buffer->name);
   std::string name = base;
   for (int i = 1; taken.contains(name); ++i) name = fmt::format("{}_{}", base, i);
   return name;

@@ -153,6 +153,7 @@ void AccessWalk::walk(const Stmt& s) {
 }
 
 void AccessWalk::walk_block(const Stmt& s) {
+  if (passes_over(*s.as<Block>())) return;
   const Block::Fields& f = s.as<Block>()->f;
   auto root = [&](const Expr& e) {
     seen_.clear();

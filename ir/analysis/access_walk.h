@@ -26,6 +26,8 @@ class AccessWalk {
   virtual void accessed(const Access& access) = 0;
   /// Does the hint on a block count, in place of the accesses that it covers?
   virtual bool governs(const Region& /*hint*/, const Block& /*block*/, bool /*is_write*/) { return true; }
+  /// Is the block passed over, with all that it holds?
+  virtual bool passes_over(const Block& /*block*/) { return false; }
   /// A statement is entered and left with these, its own variables bound.
   virtual void enter(const Stmt&) {}
   virtual void leave(const Stmt&) {}

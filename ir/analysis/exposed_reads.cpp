@@ -17,8 +17,14 @@ class ExposedCollector {
 
   std::vector<ExposedRead> exposed;
 
+  void run(const Stmt& s) {
+    mark_relevant(s);
+    walk(s);
+  }
+
+ private:
   void walk(const Stmt& s) {
-    if (!s) return;
+    if (!s || !is_relevant(s)) return;
     switch (s->kind) {
       case StmtKind::Seq:
         for (const Stmt& child : s.as<Seq>()->stmts) {
@@ -68,7 +74,6 @@ class ExposedCollector {
     }
   }
 
- private:
   /// Forgets at its end what was learned and written since.
   struct Scope {
     explicit Scope(ExposedCollector& owner)
@@ -116,6 +121,61 @@ class ExposedCollector {
     block_ = around;
   }
 
+  /// Notes the loops, lists and blocks that hold what may touch a considered buffer, by what blocks declare: the others
+  /// are passed over. A block that declares nothing has not been asked.
+  bool mark_relevant(const Stmt& s) {
+    if (!s) return false;
+    bool found = false;
+    switch (s->kind) {
+      case StmtKind::For: {
+        const For* loop = s.as<For>();
+        found = !is_plain(loop->min) || !is_plain(loop->extent);
+        found |= mark_relevant(loop->body);
+        break;
+      }
+      case StmtKind::Seq:
+        for (const Stmt& child : s.as<Seq>()->stmts) found |= mark_relevant(child);
+        break;
+      case StmtKind::Block: {
+        const Block::Fields& f = s.as<Block>()->f;
+        const auto considered = [&](const Region& region) { return !considered_ || considered_(region.buffer); };
+        found = (f.reads.empty() && f.writes.empty()) || (f.predicate && !is_plain(f.predicate)) ||
+                !std::all_of(f.bindings.begin(), f.bindings.end(), is_plain) ||
+                std::any_of(f.reads.begin(), f.reads.end(), considered) ||
+                std::any_of(f.writes.begin(), f.writes.end(), considered);
+        if (!found) return false;
+        mark_relevant(f.init);
+        mark_relevant(f.body);
+        break;
+      }
+      case StmtKind::Let:
+        mark_relevant(s.as<Let>()->body);
+        return true;
+      case StmtKind::If:
+        mark_relevant(s.as<If>()->then_case);
+        mark_relevant(s.as<If>()->else_case);
+        return true;
+      case StmtKind::While:
+        mark_relevant(s.as<While>()->body);
+        return true;
+      default:
+        return true;
+    }
+    if (found) relevant_.insert(s.get());
+    return found;
+  }
+
+  /// Has it no room for a Load?
+  static bool is_plain(const Expr& e) {
+    if (const Binary* node = e.as<Binary>()) return is_plain(node->a) && is_plain(node->b);
+    return e->kind == ExprKind::IntImm || e->kind == ExprKind::Var;
+  }
+
+  bool is_relevant(const Stmt& s) const {
+    if (s->kind != StmtKind::For && s->kind != StmtKind::Seq && s->kind != StmtKind::Block) return true;
+    return relevant_.contains(s.get());
+  }
+
   /// Has a block around said what of the buffer is read in it?
   bool is_governed(const Buffer& buffer) const {
     return std::find(governed_.begin(), governed_.end(), buffer.get()) != governed_.end();
@@ -132,6 +192,7 @@ class ExposedCollector {
   }
 
   void note_writes(const Stmt& s) {
+    if (!is_relevant(s)) return;
     bool any = false;
     for_each_stmt(s, [&](const Stmt& at) {
       const Store* store = at.as<Store>();
@@ -198,6 +259,7 @@ class ExposedCollector {
   std::vector<Region> written_;
   std::vector<const BufferNode*> governed_;
   std::unordered_set<const BufferNode*> local_, found_;
+  std::unordered_set<const StmtNode*> relevant_;
   Stmt block_;
 };
 
@@ -206,7 +268,7 @@ class ExposedCollector {
 std::vector<ExposedRead> exposed_reads(const Stmt& body, const Bounds& outer,
                                        const std::function<bool(const Buffer&)>& considered) {
   ExposedCollector collector(outer, considered);
-  collector.walk(body);
+  collector.run(body);
   return std::move(collector.exposed);
 }
 

@@ -48,6 +48,11 @@ class MustCollector : public AccessWalk {
     regions.push_back(std::move(*region));
   }
 
+  bool passes_over(const Block& block) override {
+    return considered_ && !block.f.writes.empty() &&
+           std::none_of(block.f.writes.begin(), block.f.writes.end(),
+                        [&](const Region& region) { return considered_(region.buffer); });
+  }
   /// A hint says what may be written, never what must.
   bool governs(const Region&, const Block&, bool) override { return false; }
   void enter(const Stmt& s) override {

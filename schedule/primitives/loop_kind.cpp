@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
+#include "schedule/access.h"
 #include "schedule/carried.h"
 
 namespace lathe {
@@ -32,52 +33,128 @@ void collect_writes(const Stmt& s, std::vector<Use>& uses) {
   }
 }
 
-/// For each buffer that blocks below touch, the dimensions in which every inferred region is the variable of `loop`
-/// alone. False when something else than blocks in loops may touch a buffer.
-bool find_slices(const Stmt& s, const Var* loop, std::unordered_map<const BufferNode*, std::vector<bool>>& slices) {
-  switch (s->kind) {
-    case StmtKind::For:
-      return find_slices(s.as<For>()->body, loop, slices);
-    case StmtKind::Seq:
-      return std::all_of(s.as<Seq>()->stmts.begin(), s.as<Seq>()->stmts.end(),
-                         [&](const Stmt& child) { return find_slices(child, loop, slices); });
-    case StmtKind::Block:
-      break;
-    default:
-      return false;
+/// A digit of a loop's variable, which may have been fused of several: loop // divisor % modulus, or without the
+/// modulus when that is 0.
+struct Digit {
+  std::int64_t divisor = 1, modulus = 0;
+  friend bool operator==(const Digit&, const Digit&) = default;
+};
+
+std::optional<Digit> as_digit(const Expr& e, const Var* loop) {
+  if (e.as<Var>() == loop) return Digit{};
+  const Binary* node = e.as<Binary>();
+  const std::int64_t* by = node ? as_int(node->b) : nullptr;
+  if (!by || *by < 1 || (node->op != BinaryOp::floor_div && node->op != BinaryOp::floor_mod)) return std::nullopt;
+  std::optional<Digit> digit = as_digit(node->a, loop);
+  if (!digit || digit->modulus % *by != 0) return std::nullopt;
+  if (node->op == BinaryOp::floor_div) {
+    digit->divisor *= *by;
+    digit->modulus /= *by;
+  } else {
+    digit->modulus = *by;
   }
-  const Block& block = *s.as<Block>();
-  if (block.f.iters.empty()) return find_slices(block.f.body, loop, slices);
-  const auto is_loop = [&](const Expr& e) {
-    if (e.as<Var>() == loop) return true;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (e == Expr(block.f.iters[i].variable)) return block.f.bindings[i].as<Var>() == loop;
-    }
-    return false;
-  };
-  for (const auto* regions : {&block.f.reads, &block.f.writes}) {
-    for (const Region& region : *regions) {
-      std::vector<bool>& dimensions = slices.try_emplace(region.buffer.get(), region.ranges.size(), true).first->second;
-      for (size_t d = 0; d < region.ranges.size(); ++d) {
-        const Range& range = region.ranges[d];
-        if (is_hint(region) || !is_int(range.extent, 1) || !is_loop(range.min)) dimensions[d] = false;
-      }
-    }
-  }
-  return true;
+  return digit;
 }
 
-/// The buffers of which each iteration of `loop` touches a slice of its own, by the declared regions alone.
-std::unordered_set<const BufferNode*> sliced_by(const For& loop) {
-  std::unordered_map<const BufferNode*, std::vector<bool>> slices;
-  std::unordered_set<const BufferNode*> found;
-  if (!find_slices(loop.body, loop.variable.get(), slices)) return found;
-  for (const auto& [buffer, dimensions] : slices) {
-    if (buffer->view_of) return {};
-    if (std::find(dimensions.begin(), dimensions.end(), true) != dimensions.end()) found.insert(buffer);
+/// The buffers of which each iteration of a loop touches a slice of its own, found in the declared regions alone: in
+/// some dimensions every region lies in [width * digit, width * (digit + 1)), and their digits make up the loop's
+/// variable.
+class Slices {
+ public:
+  explicit Slices(const For& loop) : loop_(loop) {
+    if (!walk(loop.body)) slices_.clear();
   }
-  return found;
-}
+
+  std::unordered_set<const BufferNode*> buffers() const {
+    std::unordered_set<const BufferNode*> found;
+    for (const auto& [buffer, slices] : slices_) {
+      if (buffer->view_of) return {};
+      if (tell_apart(slices)) found.insert(buffer);
+    }
+    return found;
+  }
+
+ private:
+  /// Of one dimension. No access is known yet at width 0; at -1 they lie in no common slice.
+  struct Slice {
+    std::int64_t width = 0;
+    Digit digit;
+    friend bool operator==(const Slice&, const Slice&) = default;
+  };
+  static constexpr Slice none{-1, {}};
+
+  /// Do the digits of the dimensions fit on to each other, up to the loop's extent?
+  bool tell_apart(std::vector<Slice> slices) const {
+    const std::int64_t* extent = is_int(loop_.min, 0) ? as_int(loop_.extent) : nullptr;
+    std::sort(slices.begin(), slices.end(),
+              [](const Slice& a, const Slice& b) { return a.digit.divisor < b.digit.divisor; });
+    std::int64_t reach = 1;
+    for (const Slice& slice : slices) {
+      if (slice.width <= 0 || slice.digit.divisor != reach) continue;
+      if (slice.digit.modulus == 0) return true;
+      reach *= slice.digit.modulus;
+      if (extent && reach >= *extent) return true;
+    }
+    return false;
+  }
+
+  /// False when something else than blocks in loops may touch a buffer.
+  bool walk(const Stmt& s) {
+    switch (s->kind) {
+      case StmtKind::For: {
+        const For* inner = s.as<For>();
+        const std::int64_t *min = as_int(inner->min), *extent = as_int(inner->extent);
+        if (min && extent) inner_[inner->variable.get()] = {*min, *min + *extent - 1};
+        return walk(inner->body);
+      }
+      case StmtKind::Seq:
+        return std::all_of(s.as<Seq>()->stmts.begin(), s.as<Seq>()->stmts.end(),
+                           [&](const Stmt& child) { return walk(child); });
+      case StmtKind::Block:
+        break;
+      default:
+        return false;
+    }
+    const Block& block = *s.as<Block>();
+    if (block.f.iters.empty()) return walk(block.f.body);
+    Substitution bindings;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) bindings[block.f.iters[i].variable.get()] = block.f.bindings[i];
+    for (const auto* regions : {&block.f.reads, &block.f.writes}) {
+      for (const Region& region : *regions) {
+        std::vector<Slice>& slices = slices_.try_emplace(region.buffer.get(), region.ranges.size()).first->second;
+        for (size_t d = 0; d < region.ranges.size(); ++d) {
+          if (slices[d] == none) continue;
+          const Slice slice = is_hint(region) ? none : slice_of(region.ranges[d], bindings);
+          slices[d] = slices[d] == Slice{} || slices[d] == slice ? slice : none;
+        }
+      }
+    }
+    return true;
+  }
+
+  Slice slice_of(const Range& range, const Substitution& bindings) const {
+    const std::int64_t* extent = as_int(range.extent);
+    if (!extent) return none;
+    const LinearForm form = linear_form(substitute(range.min, bindings));
+    Slice slice;
+    std::int64_t low = form.constant, high = form.constant + *extent - 1;
+    for (const auto& [atom, coefficient] : form.terms) {
+      if (const auto digit = as_digit(atom, loop_.variable.get()); digit && slice.width == 0) {
+        slice = {coefficient, *digit};
+        continue;
+      }
+      const auto known = inner_.find(atom.as<Var>());
+      if (known == inner_.end()) return none;
+      low += coefficient * (coefficient > 0 ? known->second.first : known->second.second);
+      high += coefficient * (coefficient > 0 ? known->second.second : known->second.first);
+    }
+    return low >= 0 && high < slice.width ? slice : none;
+  }
+
+  const For& loop_;
+  std::unordered_map<const Var*, std::pair<std::int64_t, std::int64_t>> inner_;
+  std::unordered_map<const BufferNode*, std::vector<Slice>> slices_;
+};
 
 /// Parameters, and what blocks read or write that do not lie below the loop that the path ends with.
 std::unordered_set<const BufferNode*> used_outside(const Func& func, const Path& path) {
@@ -166,7 +243,7 @@ std::vector<Buffer> require_independent_iterations(const Schedule& schedule, con
   Bounds inside = bounds_at(schedule.func(), path);
   inside.bind(node.variable, Range{node.min, node.extent});
   std::unordered_set<const BufferNode*> shared = outside;
-  const std::unordered_set<const BufferNode*> sliced = sliced_by(node);
+  const std::unordered_set<const BufferNode*> sliced = Slices(node).buffers();
   const auto is_private = [&](const Buffer& buffer) {
     return !outside.contains(buffer.get()) && !sliced.contains(buffer.get());
   };

@@ -14,8 +14,7 @@ namespace {
 
 class Collector {
  public:
-  Collector(const Block& producer, Bounds bounds)
-      : producer_(producer), bounds_(std::move(bounds)), outer_(bounds_.mark()), around_(bounds_) {}
+  Collector(const Block& producer, Bounds around) : producer_(producer), around_(std::move(around)) {}
 
   void walk(const Stmt& s) {
     if (!s) return;
@@ -23,10 +22,7 @@ class Collector {
       case StmtKind::For: {
         const For* loop = s.as<For>();
         axes_.push_back({loop->variable, {loop->min, loop->extent}});
-        const Bounds::Mark mark = bounds_.mark();
-        bounds_.bind(loop->variable, axes_.back().domain);
         walk(loop->body);
-        bounds_.rollback(mark);
         axes_.pop_back();
         break;
       }
@@ -57,17 +53,18 @@ class Collector {
  private:
   void enter(const Stmt& s) {
     const Block& block = *s.as<Block>();
-    if (&block == &producer_) return;
+    const bool leaf = outer_blocks(block.f.body).empty();
+    const auto wanted = [&](const Region& region) { return writes(producer_, region.buffer); };
+    if (&block == &producer_ || (leaf && std::none_of(block.f.reads.begin(), block.f.reads.end(), wanted))) return;
     const std::vector<Substitution> outer = bindings_;
     const size_t governed = governed_.size();
     Substitution map;
     for (size_t i = 0; i < block.f.iters.size(); ++i) map[block.f.iters[i].variable.get()] = block.f.bindings[i];
     bindings_.push_back(std::move(map));
-    const bool leaf = outer_blocks(block.f.body).empty();
     for (const Region& region : block.f.reads) {
       const bool known = std::any_of(governed_.begin(), governed_.begin() + static_cast<std::ptrdiff_t>(governed),
                                      [&](const Buffer& buffer) { return buffer == region.buffer; });
-      if (!writes(producer_, region.buffer) || known) continue;
+      if (!wanted(region) || known) continue;
       if (is_hint(region)) {
         governed_.push_back(region.buffer);
         if (!hint_holds(region, block.f.annotations, false)) relied.push_back({s, region});
@@ -94,7 +91,10 @@ class Collector {
 
   /// The union over the loops below where indices are no affine forms: floats, quotients, choices.
   std::optional<Range> relaxed(const Range& range) const {
-    Relaxation relaxation(bounds_, outer_);
+    Bounds bounds = around_;
+    const Bounds::Mark outer = bounds.mark();
+    for (const Axis& axis : axes_) bounds.bind(axis.variable, axis.domain);
+    Relaxation relaxation(bounds, outer);
     const Expr low = relaxation.range(range.min).low;
     const Expr high = relaxation.range(range.min + range.extent - 1).high;
     if (!low || !high) return std::nullopt;
@@ -104,8 +104,6 @@ class Collector {
   }
 
   const Block& producer_;
-  Bounds bounds_;
-  const Bounds::Mark outer_;
   const Bounds around_;
   std::vector<Axis> axes_;
   std::vector<Substitution> bindings_;

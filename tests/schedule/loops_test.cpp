@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
@@ -320,6 +321,49 @@ TEST(Parallel, RefusesToReadWhatAnotherIterationWrites) {
 }
 )"));
   expect_refused(s, [&] { parallel(s, s.loop("a", 0)); }, "parallel", 5, "parallel_refused_5");
+}
+
+/// Tiles of `wide` columns, told apart by digits of one loop, fill a matrix through a buffer of their own part.
+Func digits(const std::string& row, const std::string& column, int wide) {
+  return parse_func(fmt::format(R"(func digits(x: f32[8, 64], out: f32[8, 64]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc t: f32[8, 64]
+    for f in [0, 16) {{
+      for j in [0, {2}) {{
+        block fill(space vi in [0, 8) = {0}, space vj in [0, 64) = {1} * 32 + j) where {1} * 32 + j < 64
+            reads x[vi, vj] writes t[vi, vj] {{
+          t[vi, vj] = x[vi, vj] + 1.0f32
+        }}
+      }}
+      for k in [0, 32) {{
+        block use(space wi in [0, 8) = {0}, space wk in [0, 64) = {1} * 32 + k) reads t[wi, wk] writes out[wi, wk] {{
+          out[wi, wk] = t[wi, wk]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                row, column, wide));
+}
+
+TEST(Parallel, TellsTheTilesOfAFusedLoopApartByItsDigits) {
+  for (const auto& [row, column] : {std::pair("f % 8", "f // 8"), {"f // 2", "f % 2"}}) {
+    const Func before = digits(row, column, 32);
+    Schedule s(before);
+    parallel(s, s.loop("use", 0));
+    EXPECT_FALSE(print(s.func()).find("private") != std::string::npos);
+    expect_same(before, s.func());
+  }
+}
+
+TEST(Parallel, DoesNotTakeDigitsForSlicesThatOverlap) {
+  // Sixteen iterations, and eight rows of one column; or tiles that reach into the next one.
+  Schedule same(digits("f % 8", "f // 16", 32));
+  EXPECT_THROW(parallel(same, same.loop("use", 0)), Refusal);
+  Schedule s(digits("f % 8", "f // 8", 33));
+  parallel(s, s.loop("use", 0));
+  EXPECT_NE(print(s.func()).find("private_t"), std::string::npos) << "each needs a copy";
 }
 
 /// Each iteration fills the first `filled` elements of a scratch buffer, and uses two.

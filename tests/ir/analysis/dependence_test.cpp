@@ -131,7 +131,15 @@ TEST(RandomPrograms, ReadOnlyWrittenElementsUnlessTheReadIsExposed) {
     const Stmt fill = For::make(i, index(0), rows[round % 3], ForKind::serial,
                                 For::make(j, index(0), index(round % 2 ? 40 : 12), ForKind::serial,
                                           Store::make(programs.c, {i, j}, constant(f32, 0.0))));
-    const Stmt body = Seq::make({fill, programs.program(), programs.program()});
+    // What touches another buffer alone is passed over where blocks declare it.
+    const Buffer other = BufferNode::make("D", f32, programs.c->shape);
+    const Stmt elsewhere = replace_buffers(programs.program(), {{programs.c.get(), other}});
+    const Stmt first = programs.program();
+    Stmt body = Seq::make({fill, first, elsewhere, programs.program()});
+    if (round % 2) {
+      const std::vector<Param> params = {programs.o, programs.n, programs.a, programs.c, other};
+      body = infer_regions(FuncNode::make("declared", params, body))->body;
+    }
     const bool proved = exposed_reads(body, programs.bounds, only_c).empty();
     bool reads_c = false, bare = false;
     programs.each_point([&](const Point& point) {
