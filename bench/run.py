@@ -3,7 +3,7 @@
     ./dev bench                     all of them
     ./dev bench dispatch model      some
 
-Suites: dispatch, compile, operators (C++), python, model, hints. Figures are of this machine and this moment: compare ratios.
+Suites: dispatch, compile, operators, schedule (C++), python, model, hints. Figures are of this machine and this moment: compare ratios.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 
 import lathe
 
-CPP = ["dispatch", "compile", "operators"]
+CPP = ["dispatch", "compile", "operators", "schedule"]
 
 
 def nanoseconds(call, batch=2000, rounds=25):
