@@ -25,6 +25,7 @@
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
+#include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -84,6 +85,11 @@ class Line {
   std::vector<std::int64_t> integers(size_t from) const {
     std::vector<std::int64_t> found;
     for (size_t i = from; i < size(); ++i) found.push_back(integer(i));
+    return found;
+  }
+  std::vector<BlockRef> blocks(size_t from, size_t end) const {
+    std::vector<BlockRef> found;
+    for (size_t i = from; i < end; ++i) found.push_back(block(i));
     return found;
   }
   std::vector<LoopRef> loops() const {
@@ -161,6 +167,10 @@ const std::map<std::string, Apply>& primitives() {
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},
       {"fuse_reduction_epilogue",
        [](Schedule& s, const Line& l) { fuse_reduction_epilogue(s, l.block(0), l.block(1)); }},
+      {"fuse_reductions",
+       [](Schedule& s, const Line& l) {
+         fuse_reductions(s, l.block(0), l.blocks(1, l.size() - 1), l.integer(l.size() - 1));
+       }},
       {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
       {"partition",

@@ -24,6 +24,7 @@
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
+#include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
@@ -219,6 +220,17 @@ void bind_blocks(nb::class_<S>& type) {
           },
           "block"_a, "loop"_a,
           "Partial results along a reduction loop, combined afterwards; gives the block of partials.")
+      .def(
+          "fuse_reductions",
+          [](S& s, nb::handle first, const nb::args& rest, std::int64_t step) {
+            std::vector<BlockRef> blocks;
+            for (const nb::handle block : rest) blocks.push_back(s.take_block(block));
+            return s.give(fuse_reductions(s.schedule, s.take_block(first), blocks, step));
+          },
+          "first"_a, "rest"_a, "step"_a,
+          "Merges a maximum or minimum into the sums `rest` over the same axis that need its result: one walk along "
+          "the "
+          "axis, `step` elements at a time, gives all as a tuple, rescaled as the extreme moves. Gives that reduction.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -199,8 +199,13 @@ class Mover {
     Bounds bounds = bounds_at(schedule_.func(), loop_path_);
     bounds.bind(loop_.variable, Range{loop_.min, loop_.extent});
     const auto exposed = exposed_reads(body.as<For>()->body, bounds, [&](const Buffer& b) { return is_produced(b); });
+    // A tile reads in the blocks that it holds.
+    std::unordered_set<std::string> mine;
+    for_each_stmt(path_.back(), [&](const Stmt& s) {
+      if (const Block* block = s.as<Block>()) mine.insert(block->f.name);
+    });
     for (const ExposedRead& read : exposed) {
-      if (!read.block || read.block.as<Block>()->f.name != consumer_.f.name) continue;
+      if (!read.block || !mine.contains(read.block.as<Block>()->f.name)) continue;
       refuse(schedule_, application, 3, condition_3, path_.back(),
              fmt::format("reads {}, which the iteration is not proved to write", print(read.region)));
     }
@@ -214,7 +219,7 @@ class Mover {
     const Bounds bounds(schedule_.func());
     const auto mine = [&](const Buffer& buffer) { return writes(consumer_, buffer); };
     const std::vector<Region> covered = must_write_regions(all, bounds, mine);
-    for (const Region& whole : must_write_regions(path_[own_], bounds, mine)) {
+    for (const Region& whole : write_regions(path_[own_], bounds)) {
       const bool found = std::any_of(covered.begin(), covered.end(), [&](const Region& region) {
         return region.buffer == whole.buffer && contains(region, whole, bounds);
       });

@@ -175,6 +175,7 @@ class PipelineBuilder {
     const std::string mine = fmt::format("{}[0, vi]", extreme.name), element = fmt::format("{}[vi, vj]", from.name);
     if (greatest && random_.chance(60)) {
       const Matrix sum = target("sm", one, from.rows);
+      if (random_.chance(40)) return weighted_sum(from, sum, mine);
       reduce(sum, from, "lhs + rhs", "0.0f32", "exp({} - " + mine + ")", ", " + mine);
       const Matrix to = target("so", from.rows, from.columns);
       const std::string total = fmt::format("{}[0, vi]", sum.name);
@@ -185,6 +186,16 @@ class PipelineBuilder {
     const Matrix to = target("ce", from.rows, from.columns);
     block(to.name, to, element + ", " + mine, fmt::format("{}[vi, vj] = {} - {}", to.name, element, mine));
     return to;
+  }
+
+  /// Weights from the row's extreme, their sum, and rows of an input weighted by them, as in attention.
+  Matrix weighted_sum(const Matrix& from, const Matrix& sum, const std::string& extreme) {
+    const Matrix weights = target("we", from.rows, from.columns);
+    const std::string element = fmt::format("{}[vi, vj]", from.name);
+    block(weights.name, weights, element + ", " + extreme,
+          fmt::format("{}[vi, vj] = exp({} - {})", weights.name, element, extreme));
+    reduce(sum, weights, "lhs + rhs", "0.0f32", "{}", "");
+    return contraction(weights);
   }
 
   void reduce(const Matrix& to, const Matrix& from, const std::string& result, const std::string& identity,

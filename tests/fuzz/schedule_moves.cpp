@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/bind.h"
@@ -18,6 +19,7 @@
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
+#include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -66,6 +68,11 @@ bool is_stencil(const Block& block) {
 
 bool is_reduction(const Block& block) {
   return block.f.reducer.has_value() && block.f.init;
+}
+
+bool is_extreme(const Block& block) {
+  const auto op = simple_op(*block.f.reducer);
+  return op == BinaryOp::max || op == BinaryOp::min;
 }
 
 /// A loop around a random block, or around `block`.
@@ -332,6 +339,26 @@ std::vector<Move> reduction_moves() {
          fuse_reduction_epilogue(s, *block, random.pick(s.consumers(*block)));
          return true;
        }},
+      {"fuse_reductions",
+       [](Schedule& s, Random& random) {
+         const auto extreme = any_block(s, random, [](const Block& b) { return is_reduction(b) && is_extreme(b); });
+         if (!extreme) return false;
+         // Those that read it, and those that read what element-wise blocks make of it.
+         Blocks sums;
+         for (const BlockRef& reader : s.consumers(*extreme)) {
+           if (is_reduction(s.node(reader))) sums.push_back(reader);
+           if (s.node(reader).f.reducer) continue;
+           for (const BlockRef& further : s.consumers(reader)) {
+             if (is_reduction(s.node(further))) sums.push_back(further);
+           }
+         }
+         const std::int64_t* extent = as_int(s.node(*extreme).f.iters.back().domain.extent);
+         if (sums.empty() || (!extent && random.chance(90))) return false;
+         std::int64_t step = random.between(1, extent ? *extent : 4);
+         while (extent && random.chance(95) && *extent % step != 0) --step;
+         fuse_reductions(s, *extreme, sums, step);
+         return true;
+       }},
       {"fold_lanes",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -377,8 +404,9 @@ const std::vector<Move>& moves() {
     const std::vector<Move> once = list;
     for (const Move& move : once) {
       static const std::map<std::string, size_t> more = {
-          {"rolling_buffer", 5}, {"fold_columns", 2},  {"decompose_padding", 2},       {"reverse_compute_inline", 3},
-          {"pad_einsum", 1},     {"double_buffer", 1}, {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1}};
+          {"rolling_buffer", 5},          {"fold_columns", 2},       {"decompose_padding", 2},
+          {"reverse_compute_inline", 3},  {"pad_einsum", 1},         {"double_buffer", 1},
+          {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1}, {"fuse_reductions", 22}};
       const auto found = more.find(move.primitive);
       list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }

@@ -387,3 +387,28 @@ def test_a_contraction_starts_from_its_bias_and_is_cut_into_tiles():
             c = np.full((m, n), np.nan, np.float32)
             run(a, b, bias, c)
             np.testing.assert_allclose(c, a @ b + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_reductions_run_in_one_walk_over_blocks_of_rows_and_of_the_axis():
+    def attend(scores, values):
+        weights = lathe.exp(scores - lathe.max(scores, axis=1, keepdims=True))
+        return lathe.matmul(weights, values), lathe.sum(weights, axis=1)
+
+    rng = np.random.default_rng(3)
+    for rows, keys, width, step in ((5, 12, 3, 4), (8, 10, 1, 10), (3, 7, 40, 1)):
+        scores, values = rng.standard_normal((rows, keys), np.float32), rng.standard_normal((keys, width), np.float32)
+        scores[1, : keys // 2] = scores[2] = -np.inf
+        before = lathe.jit(attend).lower(scores, values).func
+        s = lathe.Schedule(before)
+        s.compute_inline("subtract")
+        assert s.fuse_reductions("max", "sum", "matmul", step=step).name == "max"
+        again = lathe.Schedule(before)
+        again.replay(s.record)
+        assert str(again.func) == str(s.func)
+        with np.errstate(invalid="ignore"):
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+        for run in (lambda f, *a: lathe.interpret(f, list(a)), lambda f, *a: lathe.compile(f)(*a)):
+            out, total = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
+            run(s.func, scores, values, out, total)
+            np.testing.assert_allclose(out, weights @ values, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(total, weights.sum(1), rtol=1e-5)

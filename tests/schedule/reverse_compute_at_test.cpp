@@ -1,4 +1,5 @@
 #include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/blockize.h"
 
 #include <fmt/format.h>
 
@@ -133,6 +134,38 @@ TEST(ReverseComputeAt, RefusesAStencilThatNeedsTwoTiles) {
   expect_refused(
       s, [&] { reverse_compute_at(s, {"use"}, outer); }, "reverse_compute_at", 3,
       "reverse_compute_at_refused_3_stencil");
+}
+
+TEST(ReverseComputeAt, RefusesATileThatReadsOtherIterations) {
+  Schedule s(parse_func(R"(func turn(x: f32[5, 3], out: f32[3, 5]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[5, 3]
+    for i in [0, 5) { for j in [0, 3) {
+      block t(space vi in [0, 5) = i, space vj in [0, 3) = j) reads x[vi, vj] writes t[vi, vj] {
+        t[vi, vj] = x[vi, vj] + 1.0f32 } } }
+    for i2 in [0, 3) { for j2 in [0, 5) {
+      block use(space wi in [0, 3) = i2, space wj in [0, 5) = j2) reads t[wj, wi] writes out[wi, wj] {
+        out[wi, wj] = t[wj, wi] } } } } }
+)"));
+  blockize(s, s.loop("use", 1));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use_tile"}, s.loop("t", 0)); }, "reverse_compute_at", 3,
+      "reverse_compute_at_refused_3_tile");
+}
+
+TEST(ReverseComputeAt, RefusesToLeaveInstancesOutOfALayoutWithGaps) {
+  Schedule s(parse_func(R"(func spread(x: f32[4, 3], t: f32[4, 3], out: f32[60]) stage begin {
+  block root() reads x[..], t[..] writes t[..], out[..] {
+    for i in [0, 2) { for j in [0, 3) {
+      block t(space vi in [0, 4) = i, space vj in [0, 3) = j) reads x[vi, vj] writes t[vi, vj] {
+        t[vi, vj] = x[vi, vj] + 1.0f32 } } }
+    for i2 in [0, 4) { for j2 in [0, 3) {
+      block use(space wi in [0, 4) = i2, space wj in [0, 3) = j2) reads t[wi, wj] writes out[wi * 15 + wj * 2] {
+        out[wi * 15 + wj * 2] = t[wi, wj] } } } } }
+)"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use"}, s.loop("t", 1)); }, "reverse_compute_at", 6,
+      "reverse_compute_at_refused_6_gaps");
 }
 
 TEST(ReverseComputeAt, RefusesToLeaveInstancesOut) {
