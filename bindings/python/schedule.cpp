@@ -119,12 +119,16 @@ Recording load(const std::string& path) {
 void bind_handles(nb::module_& module) {
   nb::class_<Loop>(module, "Loop", "A loop of a schedule. Splitting, fusing or moving a loop makes new ones.")
       .def_prop_ro("name", [](const Loop& loop) { return loop.ref.variable->name; })
-      .def("__eq__", [](const Loop& a, const Loop& b) { return a.ref == b.ref && a.owner == b.owner; })
+      .def(
+          "__eq__", [](const Loop& a, const Loop& b) { return a.ref == b.ref && a.owner == b.owner; },
+          nb::is_operator())
       .def("__hash__", [](const Loop& loop) { return reinterpret_cast<std::uintptr_t>(loop.ref.variable.get()); })
       .def("__repr__", [](const Loop& loop) { return fmt::format("<lathe.Loop {}>", loop.ref.variable->name); });
   nb::class_<BlockHandle>(module, "Block", "A block of a schedule.")
       .def_prop_ro("name", [](const BlockHandle& block) { return block.ref.name; })
-      .def("__eq__", [](const BlockHandle& a, const BlockHandle& b) { return a.ref == b.ref && a.owner == b.owner; })
+      .def(
+          "__eq__", [](const BlockHandle& a, const BlockHandle& b) { return a.ref == b.ref && a.owner == b.owner; },
+          nb::is_operator())
       .def("__hash__", [](const BlockHandle& block) { return std::hash<std::string>()(block.ref.name); })
       .def("__repr__", [](const BlockHandle& block) { return fmt::format("<lathe.Block {}>", block.ref.name); });
   nb::class_<Recording>(module, "Record", "A schedule apart from its program: text that replays on another shape.")

@@ -47,9 +47,9 @@ class Stager {
     const Buffer& from = load_->buffer;
     const Buffer cache =
         BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space_);
-    const Expr mask = load_->mask ? rewritten(load_->mask, source) : nullptr;
-    const Expr value =
-        Select::make(rewritten(select_->condition, source), Load::make(from, source, mask), select_->when_false);
+    const Expr mask = load_->mask ? rewritten(spelt_out(load_->mask), source) : nullptr;
+    const Expr condition = rewritten(spelt_out(select_->condition), source);
+    const Expr value = Select::make(condition, Load::make(from, source, mask), select_->when_false);
     f.name = schedule_.unique_name(buffer_ + "_pad");
     f.body = Store::make(cache, stored, value);
     f.writes = {point_region(cache, stored)};
@@ -88,12 +88,23 @@ class Stager {
       refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads {} in another way", buffer_));
   }
 
+  /// With what the block's Lets stand for in the place of their variables.
+  Expr spelt_out(const Expr& e) {
+    if (lets_.empty()) {
+      for_each_stmt(block_.f.body, [&](const Stmt& s) {
+        if (const Let* let = s.as<Let>()) lets_[let->variable.get()] = substitute(let->value, lets_);
+      });
+    }
+    return substitute(e, lets_);
+  }
+
   void find_ranges() {
     std::vector<Axis> axes;
     axes.reserve(block_.f.iters.size());
     for (const Iter& iter : block_.f.iters) axes.push_back({iter.variable, iter.domain});
     const Bounds bounds(schedule_.func());
-    for (const Expr& index : load_->indices) {
+    for (const Expr& given : load_->indices) {
+      const Expr index = spelt_out(given);
       const Affine form = to_affine(index);
       const bool sums = std::all_of(form.terms.begin(), form.terms.end(), [&](const AffineTerm& term) {
         return std::any_of(block_.f.iters.begin(), block_.f.iters.end(),
@@ -161,6 +172,7 @@ class Stager {
   const std::string buffer_, memory_space_, application_;
   const Select* select_ = nullptr;
   const Load* load_ = nullptr;
+  Substitution lets_;
   std::vector<Affine> indices_;
   std::vector<Range> ranges_;
 };

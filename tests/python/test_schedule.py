@@ -104,6 +104,13 @@ def test_a_record_of_another_operator_is_refused(tmp_path):
         lathe.Record.parse("nonsense")
 
 
+def test_handles_compare_with_anything():
+    s = lathe.Schedule(matmul(8, 8, 8))
+    block, loop = s.block("dot"), s.loops("dot")[0]
+    assert block == s.block("dot") and loop == s.loops(block)[0] != s.loops(block)[1]
+    assert block != "dot" and loop != 0 and block != loop
+
+
 def test_a_handle_of_another_schedule_is_refused():
     func = matmul(8, 8, 8)
     one, two = lathe.Schedule(func), lathe.Schedule(func)

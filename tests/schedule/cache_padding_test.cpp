@@ -10,8 +10,9 @@
 namespace lathe::testing {
 namespace {
 
-/// A convolution along the second dimension whose operand is `operand`, over vi, vj, vk.
-Func convolution(const std::string& operand, const std::string& reads = "x[vi, vj + vk - 1]") {
+/// A convolution along the second dimension whose operand is `operand`, over vi, vj, vk, after `lets`.
+Func convolution(const std::string& operand, const std::string& reads = "x[vi, vj + vk - 1]",
+                 const std::string& lets = "") {
   return parse_func(fmt::format(R"(func convolution(x: f32[3, 10], w: f32[3], out: f32[3, 10]) stage begin {{
   block root() reads x[..], w[..] writes out[..] {{
     for i in [0, 3) {{
@@ -24,6 +25,7 @@ Func convolution(const std::string& operand, const std::string& reads = "x[vi, v
               out[vi, vj] = 0.0f32
             }}
             let l: f32 = out[vi, vj]
+            {2}
             let r: f32 = {0} * w[vk]
             out[vi, vj] = l + r
           }}
@@ -33,7 +35,7 @@ Func convolution(const std::string& operand, const std::string& reads = "x[vi, v
   }}
 }}
 )",
-                                operand, reads));
+                                operand, reads, lets));
 }
 
 const std::string padded =
@@ -44,6 +46,14 @@ TEST(CachePadding, PadsOnce) {
   Schedule s(before);
   EXPECT_EQ(cache_padding(s, {"sum"}, "x", space::global).name, "x_pad");
   expect_scheduled(s, before, "cache_padding");
+}
+
+TEST(CachePadding, KnowsWhatALetStandsFor) {
+  const Func before = convolution("select(inside, x[vi, place - 1 if inside], 0.0f32)", "x[vi, vj + vk - 1]",
+                                  "let place: i64 = vj + vk let inside: bool = 0 < place && place < 11");
+  Schedule s(before);
+  cache_padding(s, {"sum"}, "x", space::global);
+  expect_scheduled(s, before, "cache_padding_lets");
 }
 
 TEST(CachePadding, PadsATileUnderALoop) {
