@@ -236,6 +236,15 @@ void bind_blocks(nb::class_<S>& type) {
           "the "
           "axis, `step` elements at a time, gives all as a tuple, rescaled as the extreme moves. Gives that reduction.")
       .def(
+          "hoist_factor",
+          [](S& s, nb::handle block, const std::string& buffer) {
+            return s.give(hoist_factor(s.schedule, s.take_block(block), buffer));
+          },
+          "block"_a, "buffer"_a,
+          "Takes a factor or divisor, an element of `buffer` that stays the same along a sum, behind the sum; gives "
+          "the "
+          "block that scales.")
+      .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {
             return s.give(decompose_reduction(s.schedule, s.take_block(block), s.take(loop)));

@@ -146,16 +146,28 @@ class PipelineBuilder {
     const std::int64_t width = random_.between(2, 17);
     const Matrix weights = input(fmt::format("w{}", ++count_), from.columns, {std::to_string(width), {width, width}});
     const Matrix to = target("mm", from.rows, weights.columns);
+    std::string factor, factor_read;
+    if (random_.chance(50)) {
+      const Matrix scale = input(fmt::format("c{}", ++count_), {"1", {1, 1}}, weights.columns);
+      const Matrix bounded = target("sc", scale.rows, scale.columns);
+      const bool divides = random_.chance(30);
+      block(bounded.name, bounded, scale.name + "[vi, vj]",
+            fmt::format("{}[vi, vj] = {}({}[vi, vj]){}", bounded.name, divides ? "exp" : "sigmoid", scale.name,
+                        divides ? " + 1.0f32" : ""));
+      factor = fmt::format(" {} {}[0, vj]", divides ? "/" : "*", bounded.name);
+      factor_read = fmt::format(", {}[0, vj]", bounded.name);
+    }
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-      reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj] writes {3}[vi, vj] {{
+      reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj]{7} writes {3}[vi, vj] {{
     reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
     init {{ {3}[vi, vj] = 0.0f32 }}
     let l: f32 = {3}[vi, vj]
-    let r: f32 = {4}[vi, vk] * {5}[vk, vj]
+    let r: f32 = {4}[vi, vk] * {5}[vk, vj]{6}
     {3}[vi, vj] = l + r }} }} }} }}
 )",
-                         to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name);
+                         to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name, factor,
+                         factor_read);
     if (random_.chance(70)) {
       const Matrix bias = input(fmt::format("y{}", ++count_), {"1", {1, 1}}, to.columns);
       const Matrix sum = target("bi", to.rows, to.columns);

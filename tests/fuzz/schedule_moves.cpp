@@ -20,6 +20,7 @@
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
+#include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -35,6 +36,7 @@
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
 
 namespace lathe::testing {
 namespace {
@@ -359,6 +361,25 @@ std::vector<Move> reduction_moves() {
          fuse_reductions(s, *extreme, sums, step);
          return true;
        }},
+      {"hoist_factor",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         if (!block) return false;
+         // Elements that stay the same along the sum.
+         std::vector<Region> same;
+         const Block& node = s.node(*block);
+         for (const Region& read : node.f.reads) {
+           bool varies = writes(node, read.buffer);
+           for (const Iter& iter : node.f.iters) {
+             for (const Range& range : read.ranges)
+               varies |= iter.kind != IterKind::space && uses_var(range.min, iter.variable.get());
+           }
+           if (!varies) same.push_back(read);
+         }
+         const auto region = any_region(same, random);
+         if (region) hoist_factor(s, *block, region->buffer->name);
+         return region.has_value();
+       }},
       {"fold_lanes",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -404,9 +425,9 @@ const std::vector<Move>& moves() {
     const std::vector<Move> once = list;
     for (const Move& move : once) {
       static const std::map<std::string, size_t> more = {
-          {"rolling_buffer", 5},          {"fold_columns", 2},       {"decompose_padding", 2},
-          {"reverse_compute_inline", 3},  {"pad_einsum", 1},         {"double_buffer", 1},
-          {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1}, {"fuse_reductions", 22}};
+          {"rolling_buffer", 7},   {"fold_columns", 2},  {"decompose_padding", 2},       {"reverse_compute_inline", 3},
+          {"pad_einsum", 1},       {"double_buffer", 1}, {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1},
+          {"fuse_reductions", 22}, {"hoist_factor", 4}};
       const auto found = more.find(move.primitive);
       list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }

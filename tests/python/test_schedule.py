@@ -419,3 +419,22 @@ def test_reductions_run_in_one_walk_over_blocks_of_rows_and_of_the_axis():
             run(s.func, scores, values, out, total)
             np.testing.assert_allclose(out, weights @ values, rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(total, weights.sum(1), rtol=1e-5)
+
+
+def test_a_factor_that_stays_the_same_is_taken_out_of_a_sum():
+    def weighted(scores, values):
+        return lathe.matmul(lathe.softmax(scores), values)
+
+    rng = np.random.default_rng(4)
+    scores, values = rng.standard_normal((5, 9), np.float32), rng.standard_normal((9, 3), np.float32)
+    before = lathe.jit(weighted).lower(scores, values).func
+    s = lathe.Schedule(before)
+    s.compute_inline("softmax")
+    assert s.hoist_factor("matmul", "softmax_scale").name == "matmul_scaled"
+    again = lathe.Schedule(before)
+    again.replay(s.record)
+    assert str(again.func) == str(s.func)
+    found, expected = np.empty((5, 3), np.float32), np.empty((5, 3), np.float32)
+    lathe.compile(s.func)(scores, values, found)
+    lathe.interpret(before, [scores, values, expected])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
