@@ -25,6 +25,7 @@
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
+#include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"

@@ -73,18 +73,18 @@ BlockRef hoist_factor(Schedule& schedule, const BlockRef& block, const std::stri
   };
   Substitution lets;
   for (const Stmt& s : parts->lets) lets[s.as<Let>()->variable.get()] = substitute(s.as<Let>()->value, lets);
-  const std::optional<Split> found = split_factor(substitute(parts->terms[0], lets), buffer);
-  if (!found || !found->rest) refuse_term(fmt::format("has no such factor of {}", buffer));
-  for_each_expr(found->rest, [&](const Expr& e) {
+  const Split found = split_factor(substitute(parts->terms[0], lets), buffer).value_or(Split{});
+  if (!found.rest) refuse_term(fmt::format("has no such factor of {}", buffer));
+  for_each_expr(found.rest, [&](const Expr& e) {
     if (e.as<Load>() && e.as<Load>()->buffer->name == buffer)
       refuse_term(fmt::format("has {} in another place", buffer));
   });
   for (const Iter& iter : node.f.iters) {
-    if (iter.kind != IterKind::space && uses_var(found->factor, iter.variable.get()))
+    if (iter.kind != IterKind::space && uses_var(found.factor, iter.variable.get()))
       refuse_term(fmt::format("has another element of {} for each {}", buffer, iter.variable->name));
   }
 
-  const Expr scale = found->divides ? div(constant(found->factor->dtype, 1), found->factor) : found->factor;
+  const Expr scale = found.divides ? div(constant(found.factor->dtype, 1), found.factor) : found.factor;
   if (!proved_finite(schedule, scale)) {
     refuse(schedule, application, 3, "the factor, or one over the divisor, is proved to be finite or NaN", path.back(),
            fmt::format("takes it from {}, of which that is not known", buffer));
@@ -95,7 +95,7 @@ BlockRef hoist_factor(Schedule& schedule, const BlockRef& block, const std::stri
   const Stmt update = with_fields(node, [&](Block::Fields& f) {
     const std::vector<ReductionOutput> outputs{{whole, output.indices}};
     f.init = make_init(*f.reducer, outputs);
-    f.body = make_update(*f.reducer, outputs, {found->rest});
+    f.body = make_update(*f.reducer, outputs, {found.rest});
   });
   Block::Fields scaled;
   scaled.name = schedule.unique_name(block.name + "_scaled");
@@ -111,7 +111,7 @@ BlockRef hoist_factor(Schedule& schedule, const BlockRef& block, const std::stri
     ranges.push_back(iter.domain);
   }
   const Expr total = load(whole, output.indices);
-  const Expr value = found->divides ? div(total, found->factor) : total * found->factor;
+  const Expr value = found.divides ? div(total, found.factor) : total * found.factor;
   scaled.body = substitute(Store::make(output.buffer, output.indices, value), iters);
   const std::string name = scaled.name;
   const Stmt made = Block::make(std::move(scaled));
