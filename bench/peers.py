@@ -1,134 +1,314 @@
-"""Times the operator suite in Lathe and in PyTorch, in interleaved pairs, and prints the table.
+"""Times the operator suite in Lathe and its peers, in interleaved pairs, and prints the tables.
 
-    ./dev python bench/peers.py                   every case
-    ./dev python bench/peers.py conv softmax      cases whose names contain one of these
-    ./dev python bench/peers.py --threads 2 --json results.json
+    ./dev bench --peers                         both tables, every case, one thread
+    ./dev bench --peers conv softmax            cases whose names contain one of these
+    ./dev bench --peers --table cpp             a bound kernel beside C and C++ libraries
+    ./dev bench --peers --threads all --html report.html --json report.json
+    ./dev bench --peers --document              writes the tables into docs/performance.md
 
-A ratio above 1 means that Lathe is faster. Both write into memory that is there (out=) where the peer's call allows it.
+A ratio above 1 means that Lathe is faster. bench/README.md says how it is measured.
 """
 
 import argparse
 import json
-import math
-import statistics
+import os
+import pathlib
+import subprocess
+import sys
 import time
 
+import measure
 import numpy as np
-import suite
+import report
 
-import lathe
-
-
-def batch_of(call, least=2e-5):
-    """How many calls make a sample that the clock resolves."""
-    call()
-    start = time.perf_counter()
-    call()
-    return max(1, math.ceil(least / max(time.perf_counter() - start, 1e-9)))
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Of the largest result: a wrong operator is far outside, another order of a sum well inside.
+TOLERANCE = {"float64": 1e-12, "float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 
 
-def paired(calls, rounds, budget):
-    """Seconds of each call in every round, the calls taken in turns so that drift meets all alike."""
-    batches = {name: batch_of(call) for name, call in calls.items()}
-    samples = {name: [] for name in calls}
-    stop = time.perf_counter() + budget
-    for turn in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(batches[name]):
+def difference(results, expected):
+    """The largest difference over the largest value; infinite for another shape or for NaN on one side only."""
+    worst = 0.0
+    for x, y in zip(results, expected, strict=True):
+        x, y = np.asarray(x, np.float64).ravel(), np.asarray(y, np.float64).ravel()
+        if x.shape != y.shape or (np.isnan(x) != np.isnan(y)).any():
+            return float("inf")
+        worst = max(worst, float(np.nanmax(np.abs(x - y))) / (float(np.nanmax(np.abs(y))) or 1.0))
+    return worst
+
+
+def tolerance(case, results):
+    dtype = "bfloat16" if case.bfloat16 else str(results[0].dtype)
+    return TOLERANCE.get(dtype, 0.0)
+
+
+class PythonTable:
+    """Lathe, PyTorch eager, Inductor and JAX, called from Python."""
+
+    key, title = "python", "Python: out= beside out="
+
+    def __init__(self, options):
+        import frameworks
+
+        self.options, self.frameworks = options, frameworks
+        self.peers, self.missing = [], {}
+        for kind in (frameworks.Torch, frameworks.Inductor, frameworks.Jax):
+            if not options.peer or kind.name in options.peer:
+                try:
+                    self.peers.append(kind(options.thread_count))
+                except ImportError as error:
+                    self.missing[kind.name] = str(error)
+        torch = next((peer.torch for peer in self.peers if hasattr(peer, "torch")), None)
+        self.lathe = frameworks.Lathe(torch)
+        self.versions = {peer.name: peer.version for peer in self.peers}
+
+    def prepare(self, case, names=None):
+        """(timers, results, notes), each by name."""
+        timers, results, notes = {}, {}, {}
+        outs = self.lathe.outputs(case)
+        for peer in [self.lathe, *self.peers]:
+            if names and peer.name not in ("lathe", *names):
+                continue
+            try:
+                start = time.perf_counter()
+                call, values = peer.prepare(case, outs)
                 call()
-            samples[name].append((time.perf_counter() - start) / batches[name])
-        if time.perf_counter() > stop and turn >= 4:
-            break
-    return samples
+                timers[peer.name] = measure.PythonTimer(call, self.options.thread_count)
+                results[peer.name] = [np.array(x) for x in values()]
+                notes[f"{peer.name}_first_s"] = time.perf_counter() - start
+            except Exception as error:
+                if peer is self.lathe:
+                    raise
+                notes[peer.name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+        return timers, results, notes
+
+    odd_peers = ("torch", "jax")  # Inductor calls torch's own product, behind more of Python
+
+    def release(self):
+        pass
 
 
-def ratio(samples, peer):
-    """The median of the pairs' ratios, and their quartiles."""
-    pairs = sorted(b / a for a, b in zip(samples["lathe"], samples[peer], strict=True))
-    return statistics.median(pairs), pairs[len(pairs) // 4], pairs[-1 - len(pairs) // 4]
+class LibraryTable:
+    """A bound kernel beside calls of C and C++ libraries, in a loop in C++."""
+
+    key, title = "cpp", "C++: a bound kernel beside libraries"
+    odd_peers = ()
+
+    def __init__(self, options):
+        import libraries
+
+        self.options = options
+        self.peers, self.missing = libraries.load(options)
+        self.versions = {peer.name: "" for peer in self.peers}
+        self.releases = []
+
+    def prepare(self, case, names=None):
+        from native import BoundKernel
+        from suite.case import lowered
+
+        timers, results = {}, {}
+        text, outputs = lowered(case)
+        bound = BoundKernel(self.options.native, text, case.inputs, outputs, self.options.thread_count)
+        self.releases.append(bound.release)
+        timers["lathe"] = bound.timer
+        for peer in self.peers:
+            timer = case.library and peer.prepare(self.options.native, case.library, case.inputs, outputs)
+            if timer:
+                self.releases.append(timer.release)
+                timers[peer.name] = timer
+        # The kernel's release, and with it the arrays, lives as long as the timers.
+        for name, timer in timers.items():
+            for output in outputs:
+                output.fill(77)  # a call that writes nothing is found out
+            timer.time(1)
+            results[name] = [output.copy() for output in outputs]
+        if case.bfloat16:
+            results = {name: [widen(x) for x in values] for name, values in results.items()}
+        return timers, results, {}
+
+    def release(self):
+        for release in self.releases:
+            release()
+        self.releases.clear()
 
 
-def run(case, torch, rounds, budget):
-    before = lathe.cache_info().compiles
-    start = time.perf_counter()
-    result = case.function(*case.inputs)
-    first = time.perf_counter() - start
-    out = np.empty_like(result)
-    inputs = [torch.from_numpy(x) for x in case.inputs]
-    torch_out = torch.empty(tuple(out.shape), dtype=torch.from_numpy(out.reshape(-1)[:1]).dtype) if case.out else None
-    expected = case.torch(torch, inputs, torch_out).numpy()
-    scale = np.abs(expected).max() + 1e-30
-    error = float(np.abs(expected.astype(np.float64) - result).max() / scale)
-    samples = paired(
-        {
-            "lathe": lambda: case.function(*case.inputs, out=out),
-            "torch": lambda: case.torch(torch, inputs, torch_out),
-        },
-        rounds,
+def widen(bits):
+    """bf16 bits as f32 values."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def verify(case, results):
+    """Which peers disagree with Lathe. Where all do, Lathe is what is wrong."""
+    allowed = tolerance(case, results["lathe"])
+    errors = {name: difference(values, results["lathe"]) for name, values in results.items() if name != "lathe"}
+    wrong = {name: error for name, error in errors.items() if not error <= allowed}
+    if errors and len(wrong) == len(errors):
+        raise AssertionError(f"{case.name}: no peer agrees with Lathe: {errors}")
+    return errors, wrong
+
+
+def run_case(table, case, options, budget, brief=False):
+    """A row: what was measured, as a dictionary."""
+    import lathe
+
+    before = len(lathe.kernels())
+    timers, results, notes = table.prepare(case, table.odd_peers if brief else None)
+    row = {"case": case.name, "bound": case.bound, "notes": notes}
+    newest = lathe.kernels()[before:]
+    row["compile_ms"] = sum(newest[-1]["compile_ms"].values()) if newest else None
+    row["errors"], wrong = verify(case, results)
+    for name, error in wrong.items():
+        notes[name] = f"not timed, its results differ by {error:.0e}"
+        del timers[name]
+    multithreaded = options.thread_count > 1
+    comparison = measure.compare(
+        timers,
         budget,
+        probe=None if multithreaded or brief else options.native.fma_gflops,
+        pause=0.02 if multithreaded else 0.0,
+        **({"most": 40} if brief else {}),
     )
-    median, low, high = ratio(samples, "torch")
-    traffic = sum(x.nbytes for x in case.inputs) + out.nbytes
-    seconds = statistics.median(samples["lathe"])
+    row["seconds"] = comparison.seconds
+    row["ratios"] = {name: [r.median, r.low, r.high] for name, r in comparison.ratios.items()}
+    row["settled"], row["rounds"], row["dropped"] = comparison.settled, comparison.rounds, comparison.dropped
+    row["best"] = comparison.best
+    if not brief:
+        row["faults"] = {
+            name: measure.faults_per_call(timer, comparison.seconds[name]) for name, timer in timers.items()
+        }
+        if not multithreaded:
+            import roofline
+
+            least, binds = roofline.bound(case, results["lathe"], options.native, options.gflops)
+            row["roofline"], row["binds"] = least / comparison.seconds["lathe"], binds
+            row["gflops"] = case.flops / comparison.seconds["lathe"] * 1e-9
+            row["gbytes"] = roofline.traffic(case, results["lathe"]) / comparison.seconds["lathe"] * 1e-9
+    table.release()
+    return row
+
+
+def run_table(table, options):
+    import suite
+
+    print(f"\n{table.title}, {options.thread_count} thread{'s' if options.thread_count > 1 else ''}")
+    for name, reason in table.missing.items():
+        print(f"  {name} is not to be had: {reason}")
+    print(report.header(table))
+    rows = []
+    for case in suite.selected(options.names):
+        rows.append(run_case(table, case, options, options.budget))
+        print(report.line(table, rows[-1]), flush=True)
+    if not options.names or "odd" in options.names:
+        rows.append(odd_entry(table, options))
+        print(report.line(table, rows[-1]), flush=True)
+    for line in report.summary(rows):
+        print(line)
+    return rows
+
+
+def odd_entry(table, options):
+    """The 200 odd products as one row: the geometric mean of their ratios to each product's best peer."""
+    import suite
+
+    rows = [run_case(table, case, options, 0.1, brief=True) for case in suite.odd_products()]
+    best = [row["ratios"][row["best"]] for row in rows if row["ratios"]]
+    mean = [measure.geometric_mean([ratio[i] for ratio in best]) for i in range(3)] if best else []
+    names = {name for row in rows for name in row["ratios"]}
     return {
-        "case": case.name,
-        "kind": case.kind,
-        "lathe_us": seconds * 1e6,
-        "torch_us": statistics.median(samples["torch"]) * 1e6,
-        "ratio": median,
-        "low": low,
-        "high": high,
-        "rate": (case.work or traffic) / seconds * 1e-9,
-        "unit": "GFLOP/s" if case.work else "GB/s",
-        "first_ms": first * 1e3,
-        "compiles": lathe.cache_info().compiles - before,
-        "error": error,
+        "case": f"{len(rows)} odd products",
+        "bound": "compute",
+        "notes": {},
+        "seconds": {"lathe": sum(row["seconds"]["lathe"] for row in rows) / len(rows)}
+        | {name: sum(row["seconds"].get(name, 0.0) for row in rows) / len(rows) for name in names},
+        "ratios": {"best": mean} if best else {},
+        "best": "best",
+        "settled": True,
+        "compile_ms": sorted(row["compile_ms"] or 0.0 for row in rows)[len(rows) // 2],
+        "least": min((ratio[0] for ratio in best), default=None),
+        "under_0.8": [row["case"] for row in rows if row["ratios"] and row["ratios"][row["best"]][0] < 0.8],
+        "products": [{"case": row["case"], "ratios": row["ratios"]} for row in rows],
     }
 
 
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
+def options_of(arguments):
+    parser = argparse.ArgumentParser("./dev bench --peers", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "names", nargs="*", help="parts of the names of the cases to run; 'odd' for the 200 odd products"
+    )
+    parser.add_argument("--table", choices=["python", "cpp", "both"], default="both")
+    parser.add_argument("--threads", choices=["1", "all"], default="1")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds a case at the most, but for seven rounds")
+    parser.add_argument("--peer", action="append", help="only this peer; may be repeated")
+    parser.add_argument("--json", help="write the rows to this file")
+    parser.add_argument("--html", help="write a page with the tables and plots to this file")
+    parser.add_argument("--document", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--build", default="build/release", help="the build directory")
+    parser.add_argument("--plugins", default=".venv-peers/plugins", help="where the libraries' plugins lie")
+    options = parser.parse_args(arguments)
+    if options.document and options.names:
+        parser.error("--document takes every case")
+    options.thread_count = 1 if options.threads == "1" else len(os.sched_getaffinity(0))
+    return options
+
+
+def run_one(options):
+    """One table in this process."""
+    cache = ROOT / ".venv-peers" / f"inductor-{options.thread_count}"
+    measure.adopt_policy(options.thread_count, TORCHINDUCTOR_CACHE_DIR=str(cache))
+    import native
+
+    import lathe
+
+    lathe.set_thread_count(options.thread_count)
+    options.native = native.Native(options.build)
+    options.gflops = options.native.fma_gflops(50)
+    table = PythonTable(options) if options.table == "python" else LibraryTable(options)
+    info = lathe.device_info()
+    versions = ", ".join(f"{name} {version}".strip() for name, version in table.versions.items())
+    about = f"{info['cpu']}, {info['vector_bits']}-bit vectors, LLVM {info['llvm']}; peers: {versions}"
+    print(f"{about}; fma peak {options.gflops:.0f} GFLOP/s")
+    started = time.perf_counter()
+    rows = run_table(table, options)
+    result = {
+        "table": table.key,
+        "title": table.title,
+        "about": about,
+        "threads": options.thread_count,
+        "fma_gflops": [options.gflops, options.native.fma_gflops(50)],
+        "copy_gbytes": {size: rate * 1e-9 for size, rate in sorted(options.native.copies.items())},
+        "missing": table.missing,
+        "peers": [peer.name for peer in table.peers],
+        "minutes": (time.perf_counter() - started) / 60,
+        "rows": rows,
+    }
+    print(f"{result['minutes']:.1f} minutes; fma peak at the end {result['fma_gflops'][1]:.0f} GFLOP/s")
+    return result
+
+
+def run_both(options):
+    """Each table in a process of its own, whose libraries then meet no other's; with --document the compile times too."""
+    results = []
+    rest = [argument for argument in sys.argv[1:] if argument != "--document"]
+    for table in ("python", "cpp"):
+        path = pathlib.Path(options.build) / f"peers-{table}.json"
+        command = [sys.executable, __file__, *rest, "--table", table, "--json", str(path), "--html", ""]
+        subprocess.run(command, check=True)
+        results += json.loads(path.read_text())
+    if options.document:
+        subprocess.run([sys.executable, str(pathlib.Path(__file__).with_name("compile_times.py")), "--document"], check=True)
+    return results
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="parts of the names of the cases to run")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--budget", type=float, default=1.0, help="seconds a case at the most, but for five rounds")
-    parser.add_argument("--odd", action="store_true", help="the 200 odd products as well")
-    parser.add_argument("--json", help="write the rows to this file")
-    options = parser.parse_args()
-    import torch
-
-    torch.set_num_threads(options.threads)
-    lathe.set_thread_count(options.threads)
-    info = lathe.device_info()
-    print(f"{info['cpu']}, {info['vector_bits']}-bit vectors, torch {torch.__version__}, threads {options.threads}")
-    print(f"{'case':<34}{'lathe us':>11}{'torch us':>11}{'ratio':>7}{'quartiles':>14}{'rate':>14}{'first ms':>10}{'error':>9}")
-    rows = []
-    with torch.inference_mode():
-        for case in suite.cases():
-            if options.names and not any(name in case.name for name in options.names):
-                continue
-            row = run(case, torch, options.rounds, options.budget)
-            rows.append(row)
-            print(
-                f"{row['case']:<34}{row['lathe_us']:11.1f}{row['torch_us']:11.1f}{row['ratio']:7.2f}"
-                f"{row['low']:7.2f}{row['high']:7.2f}{row['rate']:8.1f} {row['unit']:<7}{row['first_ms']:8.1f}{row['error']:9.0e}",
-                flush=True,
-            )
-        if options.odd:
-            ratios = [run(case, torch, 20, 0.05)["ratio"] for case in suite.odd_gemms()]
-            print(f"200 odd products: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
-    for kind in ("compute", "other"):
-        ratios = [row["ratio"] for row in rows if row["kind"] == kind]
-        if ratios:
-            print(f"{kind}: geometric mean of {len(ratios)} ratios {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+    options = options_of(sys.argv[1:])
+    results = run_both(options) if options.table == "both" else [run_one(options)]
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        pathlib.Path(options.json).write_text(json.dumps(results, indent=1))
+    if options.html:
+        pathlib.Path(options.html).write_text(report.page(results))
+    if options.document:
+        for result in results:
+            report.document(ROOT / "docs" / "performance.md", result)
 
 
 if __name__ == "__main__":

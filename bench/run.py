@@ -3,57 +3,34 @@
     ./dev bench                     all of them
     ./dev bench dispatch model      some
 
-Suites: dispatch, compile, operators, schedule (C++), python, model, hints. Figures are of this machine and this moment: compare ratios.
+Suites: dispatch, compile, operators, schedule (C++), python, model, hints, compile-classes, gate. Figures are of this machine
+and this moment: compare ratios.
 """
 
 import argparse
 import functools
 import pathlib
-import statistics
 import subprocess
 import sys
-import time
 
+import compile_times
+import gate
 import hints
+import measure
 import numpy as np
 
 import lathe
 
 CPP = ["dispatch", "compile", "operators", "schedule"]
+PYTHON = ["python", "model", "hints", "compile-classes"]
 
 
-def nanoseconds(call, batch=2000, rounds=25):
-    """Median and spread of one call, timed in batches."""
+def row(name, call):
+    """Nanoseconds of a call that takes less than a microsecond."""
     call()
-    samples = []
-    for _ in range(rounds):
-        start = time.perf_counter_ns()
-        for _ in range(batch):
-            call()
-        samples.append((time.perf_counter_ns() - start) / batch)
-    samples.sort()
-    return statistics.median(samples), samples[len(samples) // 10], samples[-len(samples) // 10]
-
-
-def row(name, sample, unit=1):
-    print(f"  {name:<56}{sample[0] / unit:9.1f}   ({sample[1] / unit:.1f} to {sample[2] / unit:.1f})")
-
-
-def interleaved(calls, rounds=15):
-    """Median milliseconds of each call, taken in turns so that drift meets all alike. Before each timed call come a pause
-    and an untimed one: OpenMP's workers spin on for milliseconds after their last loop, and would take the other's cores."""
-    for call in calls.values():
-        call()
-        call()
-    samples = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            time.sleep(0.02)
-            call()
-            start = time.perf_counter_ns()
-            call()
-            samples[name].append(1e-6 * (time.perf_counter_ns() - start))
-    return {name: (statistics.median(s), min(s), max(s)) for name, s in samples.items()}
+    timer = measure.PythonTimer(call, threads=1)
+    sample = measure.interval([timer.time(2000) / 2000 for _ in range(25)])
+    print(f"  {name:<56}{1e9 * sample.median:9.1f}   ({1e9 * sample.low:.1f} to {1e9 * sample.high:.1f})")
 
 
 def bench_python():
@@ -68,20 +45,20 @@ def bench_python():
         return x + y
 
     lathe.set_thread_count(1)
-    print("\nA call from Python whose kernel is there, rank 4, two inputs, ns (tenth to ninetieth percentile)")
+    print("\nA call from Python whose kernel is there, rank 4, two inputs, ns (95 % interval of the median)")
     x, y, out = (np.zeros((1, 1, 2, 4), np.float32) for _ in range(3))
-    row("NumPy arrays, out=", nanoseconds(lambda: add(x, y, out=out)))
-    row("NumPy arrays", nanoseconds(lambda: add(x, y)))
-    row("  np.add, out=", nanoseconds(lambda: np.add(x, y, out=out)))
+    row("NumPy arrays, out=", lambda: add(x, y, out=out))
+    row("NumPy arrays", lambda: add(x, y))
+    row("  np.add, out=", lambda: np.add(x, y, out=out))
     if torch is None:
         print("  torch is not installed")
         return
     torch.set_num_threads(1)
     x, y, out = (torch.zeros((1, 1, 2, 4)) for _ in range(3))
-    row("torch tensors, out=", nanoseconds(lambda: add(x, y, out=out)))
-    row("torch tensors", nanoseconds(lambda: add(x, y)))
-    row("  torch.add, out=", nanoseconds(lambda: torch.add(x, y, out=out)))
-    row("  torch.empty_like", nanoseconds(lambda: torch.empty_like(x)))
+    row("torch tensors, out=", lambda: add(x, y, out=out))
+    row("torch tensors", lambda: add(x, y))
+    row("  torch.add, out=", lambda: torch.add(x, y, out=out))
+    row("  torch.empty_like", lambda: torch.empty_like(x))
 
 
 def bench_model():
@@ -94,7 +71,7 @@ def bench_model():
         import torch
     except ImportError:
         torch = None
-    print("\nThe embedding model, ms a batch (least to greatest)")
+    print("\nThe embedding model, ms a batch, and torch's time over Lathe's (95 % interval)")
     threads = sorted({1, lathe.device_info()["cores"]})
     for batch, length in ((4, 8), (4, 128)):
         ids = np.random.default_rng(0).integers(1000, 20000, (batch, length))
@@ -107,9 +84,10 @@ def bench_model():
                 calls["torch"] = torch_forward(torch, encoder, ids, mask)
                 difference = np.abs(calls["torch"]().numpy() - encoder(ids, mask)).max()
                 assert difference < 1e-4, difference
-            results = interleaved(calls)
-            text = "   ".join(f"{n} {m:8.2f} ({a:.2f} to {b:.2f})" for n, (m, a, b) in results.items())
-            ratio = f"   ratio {results['torch'][0] / results['lathe'][0]:.2f}" if torch is not None else ""
+            timers = {name: measure.PythonTimer(call, count) for name, call in calls.items()}
+            result = measure.compare(timers, least=15, most=15, pause=0.02)
+            text = "   ".join(f"{name} {1e3 * seconds:8.2f}" for name, seconds in result.seconds.items())
+            ratio = "".join(f"   ratio {r.median:.2f} ({r.low:.2f} to {r.high:.2f})" for r in result.ratios.values())
             print(f"  {batch} x {length:<4} {count} thread{'s' if count > 1 else ' '}   {text}{ratio}")
 
 
@@ -131,7 +109,10 @@ def torch_forward(torch, encoder, ids, mask):
     @torch.inference_mode()
     def forward():
         batch, length = ids.shape
-        x = f.embedding(ids, w["embeddings.word_embeddings.weight"]) + w["embeddings.position_embeddings.weight"][:length]
+        x = (
+            f.embedding(ids, w["embeddings.word_embeddings.weight"])
+            + w["embeddings.position_embeddings.weight"][:length]
+        )
         x = norm(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm.")
         for i in range(config["num_hidden_layers"]):
             p = f"encoder.layer.{i}."
@@ -139,7 +120,9 @@ def torch_forward(torch, encoder, ids, mask):
                 dense(x, f"{p}attention.self.{name}.").view(batch, length, heads, -1).transpose(1, 2)
                 for name in ("query", "key", "value")
             )
-            context = f.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(batch, length, width)
+            context = (
+                f.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(batch, length, width)
+            )
             x = norm(dense(context, p + "attention.output.dense.") + x, p + "attention.output.LayerNorm.")
             hidden = f.gelu(dense(x, p + "intermediate.dense."))
             x = norm(dense(hidden, p + "output.dense.") + x, p + "output.LayerNorm.")
@@ -151,10 +134,15 @@ def torch_forward(torch, encoder, ids, mask):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("suites", nargs="*", choices=[*CPP, "python", "model", "hints", []], help="default: all")
+    parser.add_argument("suites", nargs="*", choices=[*CPP, *PYTHON, "gate", []], help="default: all but gate")
     parser.add_argument("--build", default="build/release", help="the build directory")
+    parser.add_argument("--document", action="store_true", help="compile-classes: write docs/performance.md too")
+    parser.add_argument("--commit", action="store_true", help="gate: write the costs measured here into its table")
     options = parser.parse_args()
-    suites = options.suites or [*CPP, "python", "model", "hints"]
+    suites = options.suites or [*CPP, *PYTHON]
+    if "gate" in suites:
+        gate.main(options.build, options.commit)
+        return
     info = lathe.device_info()
     print(f"{info['cpu']}, {info['vector_bits']}-bit vectors, LLVM {info['llvm']}")
     for suite in suites:
@@ -162,7 +150,9 @@ def main():
             sys.stdout.flush()
             subprocess.run([f"{options.build}/bench/bench_{suite}", "--benchmark_counters_tabular=true"], check=True)
         else:
-            {"python": bench_python, "model": bench_model, "hints": hints.run}[suite]()
+            run = {"python": bench_python, "model": bench_model, "hints": hints.run}
+            run["compile-classes"] = functools.partial(compile_times.main, ["--document"] if options.document else [])
+            run[suite]()
 
 
 if __name__ == "__main__":

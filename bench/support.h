@@ -22,8 +22,11 @@ class Floats {
   std::unique_ptr<float, Free> data_;
 };
 
+/// CPU seconds of this thread: a busy machine does not count.
+double thread_seconds();
+
 /// Vector fma instructions on registers alone, as many chains as hide their latency: GFLOP/s that one core can reach,
-/// on the device that kernels are compiled for. Measured anew on each call, for about `milliseconds`.
+/// on the device that kernels are compiled for. Measured anew on each call, for about `milliseconds` and at least once.
 double fma_peak_gflops(double milliseconds = 20);
 
 }  // namespace lathe::bench

@@ -1,0 +1,158 @@
+"""How two implementations are compared here: memory policy, clock, interleaved rounds, medians with intervals.
+
+The rules, and why, are in bench/README.md.
+"""
+
+import dataclasses
+import itertools
+import math
+import os
+import resource
+import statistics
+import sys
+import time
+
+BATCH_SECONDS = 5e-5  # a sample lasts this long at least: calls shorter than that are timed in batches
+WARM_SECONDS = 5e-3  # calls shorter than this get an untimed one before each sample
+DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
+WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
+
+# One page policy for every malloc of the process, Lathe's, NumPy's and each peer's alike: huge pages, and freed memory
+# is kept, so that a peer without out= gets warm pages too.
+MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864"
+
+
+def adopt_policy(threads, **variables):
+    """Starts this program anew in the environment that all measurements share; returns in the new one."""
+    wanted = {
+        "GLIBC_TUNABLES": MALLOC,
+        "NUMPY_MADVISE_HUGEPAGE": "1",
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "MKL_THREADING_LAYER": "GNU" if threads > 1 else "SEQUENTIAL",
+        **variables,
+    }
+    if threads == 1:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # XLA sizes its pool by this
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+
+
+def clock(threads):
+    """Seconds: of the process's CPU on one thread, so that a busy machine does not pass for slow code; else the wall's."""
+    return time.process_time if threads == 1 else time.perf_counter
+
+
+class PythonTimer:
+    """Times calls from Python."""
+
+    def __init__(self, call, threads):
+        self.call, self.clock = call, clock(threads)
+
+    def time(self, calls):
+        call = self.call
+        start = self.clock()
+        for _ in itertools.repeat(None, calls):
+            call()
+        return self.clock() - start
+
+
+@dataclasses.dataclass
+class Ratio:
+    """How much longer a peer takes, over paired rounds: the median and its 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def settled(self):
+        return max(self.median - self.low, self.high - self.median) <= WIDTH * self.median
+
+
+@dataclasses.dataclass
+class Comparison:
+    seconds: dict  # name: median of a call
+    ratios: dict  # peer: Ratio over the first name
+    rounds: int
+    dropped: int
+
+    @property
+    def best(self):
+        """The quickest peer; None without any."""
+        return min(self.ratios, key=lambda name: self.ratios[name].median, default=None)
+
+    @property
+    def settled(self):
+        """Is the ratio to the best peer known well enough?"""
+        return self.best is None or self.ratios[self.best].settled
+
+
+def interval(values):
+    """The median and the order statistics that bound it with 95 % confidence, whatever the distribution."""
+    ordered, n = sorted(values), len(values)
+    reach = 0.98 * math.sqrt(n)  # 1.96 standard deviations of a binomial with p = 1/2
+    low, high = max(0, math.floor((n - 1) / 2 - reach)), min(n - 1, math.ceil((n - 1) / 2 + reach))
+    return Ratio(statistics.median(ordered), ordered[low], ordered[high])
+
+
+def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
+    """Rounds of one sample each, in an order that rotates, until the best peer's ratio to the first is known to 1 %.
+
+    `probe` gives the rate of a loop that only the frequency changes: a round across which it drifts is dropped whole.
+    `pause` lets the workers of the call before stop spinning. `budget` is in seconds of the wall, but `least` rounds
+    are always made.
+    """
+    batch = {}
+    for name, timer in timers.items():
+        timer.time(1)
+        batch[name] = max(1, math.ceil(BATCH_SECONDS / max(min(timer.time(1), timer.time(1)), 1e-8)))
+    names, rounds, deadline = list(timers), [], time.perf_counter() + budget
+    rate = probe() if probe else 1.0
+    while len(rounds) < most:
+        start = len(rounds) % len(names)
+        sample = {}
+        for name in names[start:] + names[:start]:
+            if pause:
+                time.sleep(pause)
+            timer = timers[name]
+            if not rounds or rounds[-1][0][name] < WARM_SECONDS:
+                timer.time(1)
+            sample[name] = timer.time(batch[name]) / batch[name]
+        after = probe() if probe else 1.0
+        rounds.append((sample, abs(after - rate) <= DRIFT * rate))
+        rate = after
+        if len(rounds) >= least:
+            out_of_time = time.perf_counter() > deadline
+            if out_of_time or len(rounds) % 5 == 0:
+                result = summarize(names, rounds)
+                if out_of_time or result.settled:
+                    return result
+    return summarize(names, rounds)
+
+
+def summarize(names, rounds):
+    kept = [sample for sample, steady in rounds if steady]
+    if len(kept) < len(rounds) / 2:
+        kept = [sample for sample, _ in rounds]  # nothing but drift: the interval will say so
+    first = names[0]
+    return Comparison(
+        {name: statistics.median(sample[name] for sample in kept) for name in names},
+        {name: interval([sample[name] / sample[first] for sample in kept]) for name in names[1:]},
+        len(kept),
+        len(rounds) - len(kept),
+    )
+
+
+def faults_per_call(timer, seconds):
+    """Page faults of a warm call."""
+    calls = max(1, min(20, int(0.02 / max(seconds, 1e-9))))
+    timer.time(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    timer.time(calls)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))

@@ -1,0 +1,128 @@
+// What bench/native.py loads: bound kernels, timed loops, and the rates of this machine that the roofline is made of.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/support.h"
+#include "ir/error.h"
+#include "ir/func.h"
+#include "ir/text/parse.h"
+#include "jit/compile.h"
+#include "jit/runtime/context.h"
+#include "jit/runtime/threads.h"
+
+namespace {
+
+using namespace lathe;
+
+/// A kernel with its arguments and its workspace: a run is one indirect call.
+struct Bound {
+  std::shared_ptr<Kernel> kernel;
+  std::vector<void*> buffers;
+  std::vector<std::int64_t> scalars;
+  CallContext context;
+
+  Bound(std::shared_ptr<Kernel> k, std::vector<void*> b, std::vector<std::int64_t> s, int threads)
+      : kernel(std::move(k)),
+        buffers(std::move(b)),
+        scalars(std::move(s)),
+        context(kernel->shared_bytes, kernel->worker_bytes, threads) {}
+};
+
+double now(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// The strides that a traced Func takes as scalars are named by their tensor and dimension: x0_stride1.
+std::int64_t stride_of(const std::string& name, const std::int64_t* strides, std::int64_t rank) {
+  const size_t at = name.find("_stride");
+  const std::int64_t tensor = std::atoll(name.c_str() + 1), dimension = std::atoll(name.c_str() + at + 7);
+  return strides[tensor * rank + dimension];
+}
+
+}  // namespace
+
+extern "C" {
+
+#define BENCH_API __attribute__((visibility("default")))
+
+/// Compiles a traced Func's text as a call from Lathe would, for these buffers in parameter order. `strides` holds `rank`
+/// numbers an input, in elements. Null where it fails, with the reason in `message`.
+BENCH_API void* bench_bind(const char* text, void* const* buffers, std::int64_t count, const std::int64_t* strides,
+                           std::int64_t rank, int threads, char* message, size_t message_size) try {
+  set_thread_count(threads);
+  const Func func = parse_func(text);
+  std::vector<std::int64_t> scalars;
+  for (const VarRef& parameter : scalar_params(func)) scalars.push_back(stride_of(parameter->name, strides, rank));
+  return new Bound(compile(func, compile_device()), {buffers, buffers + count}, scalars, threads);
+} catch (const std::exception& error) {
+  std::strncpy(message, error.what(), message_size - 1);
+  return nullptr;
+}
+
+BENCH_API void bench_run(void* bound) {
+  auto& b = *static_cast<Bound*>(bound);
+  b.kernel->entry(b.context.get(), b.buffers.data(), b.scalars.data());
+}
+
+BENCH_API void bench_release(void* bound) {
+  delete static_cast<Bound*>(bound);
+}
+
+/// Seconds of `calls` calls of `run`: CPU seconds of this process where `cpu`, else of the clock on the wall.
+BENCH_API double bench_time(void (*run)(void*), void* state, std::int64_t calls, bool cpu) {
+  const clockid_t clock = cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+  const double start = now(clock);
+  for (std::int64_t i = 0; i < calls; ++i) run(state);
+  return now(clock) - start;
+}
+
+/// GFLOP/s of fma instructions on registers, one core, over about so many milliseconds and at least 0.1.
+BENCH_API double bench_fma_gflops(double milliseconds) {
+  return bench::fma_peak_gflops(milliseconds);
+}
+
+/// Bytes read and written a second by the quickest copy of one core whose source and target together are `bytes`: the
+/// better of memcpy, which writes around the caches where the copy is large, and of a loop over vectors.
+BENCH_API double bench_copy_rate(std::int64_t bytes) {
+  const size_t half = static_cast<size_t>(std::max<std::int64_t>(bytes / 2, 4096)) / 64 * 64;
+  const auto make = [&] {
+    void* const memory = std::aligned_alloc(1 << 21, (half + (1 << 21) - 1) >> 21 << 21);
+    madvise(memory, half, MADV_HUGEPAGE);
+    std::memset(memory, 1, half);
+    return std::unique_ptr<void, decltype(&std::free)>(memory, &std::free);
+  };
+  const auto from = make(), to = make();
+  const auto loop = [&] {
+    using Lane = std::uint64_t __attribute__((vector_size(64)));
+    const auto* source = static_cast<const Lane*>(from.get());
+    auto* target = static_cast<Lane*>(to.get());
+    for (size_t i = 0; i < half / 64; ++i) target[i] = source[i];
+    __asm__ volatile("" ::: "memory");
+  };
+  const auto library = [&] {
+    std::memcpy(to.get(), from.get(), half);
+    __asm__ volatile("" ::: "memory");
+  };
+  const auto rate = [&](const auto& copy) {
+    const auto repeats = static_cast<std::int64_t>(std::max<size_t>(1, (1 << 20) / half));
+    double best = 1e30;
+    for (int round = 0; round < 8; ++round) {
+      const double start = bench::thread_seconds();
+      for (std::int64_t i = 0; i < repeats; ++i) copy();
+      best = std::min(best, (bench::thread_seconds() - start) / static_cast<double>(repeats));
+    }
+    return 2.0 * static_cast<double>(half) / best;
+  };
+  return std::max(rate(loop), rate(library));
+}
+
+}  // extern "C"
