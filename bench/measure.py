@@ -77,6 +77,7 @@ class Comparison:
     ratios: dict  # peer: Ratio over the first name
     rounds: int
     dropped: int
+    rate: float  # median of what the probe gave
 
     @property
     def best(self):
@@ -109,7 +110,7 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
         timer.time(1)
         batch[name] = max(1, math.ceil(BATCH_SECONDS / max(min(timer.time(1), timer.time(1)), 1e-8)))
     names, rounds, deadline = list(timers), [], time.perf_counter() + budget
-    rate = probe() if probe else 1.0
+    rates = [probe() if probe else 1.0]
     while len(rounds) < most:
         start = len(rounds) % len(names)
         sample = {}
@@ -120,19 +121,18 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
             if not rounds or rounds[-1][0][name] < WARM_SECONDS:
                 timer.time(1)
             sample[name] = timer.time(batch[name]) / batch[name]
-        after = probe() if probe else 1.0
-        rounds.append((sample, abs(after - rate) <= DRIFT * rate))
-        rate = after
+        rates.append(probe() if probe else 1.0)
+        rounds.append((sample, abs(rates[-1] - rates[-2]) <= DRIFT * rates[-2]))
         if len(rounds) >= least:
             out_of_time = time.perf_counter() > deadline
             if out_of_time or len(rounds) % 5 == 0:
-                result = summarize(names, rounds)
+                result = summarize(names, rounds, rates)
                 if out_of_time or result.settled:
                     return result
-    return summarize(names, rounds)
+    return summarize(names, rounds, rates)
 
 
-def summarize(names, rounds):
+def summarize(names, rounds, rates):
     kept = [sample for sample, steady in rounds if steady]
     if len(kept) < len(rounds) / 2:
         kept = [sample for sample, _ in rounds]  # nothing but drift: the interval will say so
@@ -142,6 +142,7 @@ def summarize(names, rounds):
         {name: interval([sample[name] / sample[first] for sample in kept]) for name in names[1:]},
         len(kept),
         len(rounds) - len(kept),
+        statistics.median(rates),
     )
 
 

@@ -54,8 +54,8 @@ extern "C" {
 
 #define BENCH_API __attribute__((visibility("default")))
 
-/// Compiles a traced Func's text as a call from Lathe would, for these buffers in parameter order. `strides` holds `rank`
-/// numbers an input, in elements. Null where it fails, with the reason in `message`.
+/// Compiles a traced Func's text as a call from Lathe would, for these buffers in parameter order. `strides` holds
+/// `rank` numbers an input, in elements. Null where it fails, with the reason in `message`.
 BENCH_API void* bench_bind(const char* text, void* const* buffers, std::int64_t count, const std::int64_t* strides,
                            std::int64_t rank, int threads, char* message, size_t message_size) try {
   set_thread_count(threads);

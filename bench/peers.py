@@ -179,7 +179,7 @@ def run_case(table, case, options, budget, brief=False):
         if not multithreaded:
             import roofline
 
-            least, binds = roofline.bound(case, results["lathe"], options.native, options.gflops)
+            least, binds = roofline.bound(case, results["lathe"], options.native, comparison.rate)
             row["roofline"], row["binds"] = least / comparison.seconds["lathe"], binds
             row["gflops"] = case.flops / comparison.seconds["lathe"] * 1e-9
             row["gbytes"] = roofline.traffic(case, results["lathe"]) / comparison.seconds["lathe"] * 1e-9
@@ -295,7 +295,9 @@ def run_both(options):
         subprocess.run(command, check=True)
         results += json.loads(path.read_text())
     if options.document:
-        subprocess.run([sys.executable, str(pathlib.Path(__file__).with_name("compile_times.py")), "--document"], check=True)
+        subprocess.run(
+            [sys.executable, str(pathlib.Path(__file__).with_name("compile_times.py")), "--document"], check=True
+        )
     return results
 
 

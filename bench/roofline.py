@@ -21,7 +21,7 @@ def traffic(case, outputs):
 
 
 def bound(case, outputs, native, gflops):
-    """Seconds, and which of the two binds: "copy" or "issue". `gflops` is the FMA peak measured in this run."""
+    """Seconds, and which of the two binds: "copy" or "issue". `gflops` is the FMA peak measured beside the case."""
     size = traffic(case, outputs)
     copying = size / native.copy_rate(size)
     issuing = case.flops / (gflops * 1e9 * rate_over_f32(case.arithmetic))

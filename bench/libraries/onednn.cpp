@@ -102,9 +102,8 @@ Plan matmul(Integers n, Buffers buffers) {
       attributes.set_post_ops(after);
     }
     const auto desc =
-        bias_gelu
-            ? dnnl::matmul::primitive_desc(engine(), a.get_desc(), b_desc, bias_desc, c.get_desc(), attributes)
-            : dnnl::matmul::primitive_desc(engine(), a.get_desc(), b_desc, c.get_desc());
+        bias_gelu ? dnnl::matmul::primitive_desc(engine(), a.get_desc(), b_desc, bias_desc, c.get_desc(), attributes)
+                  : dnnl::matmul::primitive_desc(engine(), a.get_desc(), b_desc, c.get_desc());
     Plan plan;
     std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, a}, {DNNL_ARG_DST, c}};
     arguments[DNNL_ARG_WEIGHTS] = plan.input(b, desc.weights_desc());
@@ -183,7 +182,8 @@ Plan binary(Integers n, Buffers buffers, dnnl::algorithm algorithm) {
 }
 
 Plan softmax(Integers n, Buffers buffers) {
-  const memory x = at({n[0], n[1]}, Type::f32, Tag::ab, buffers[0]), y = at({n[0], n[1]}, Type::f32, Tag::ab, buffers[1]);
+  const memory x = at({n[0], n[1]}, Type::f32, Tag::ab, buffers[0]),
+               y = at({n[0], n[1]}, Type::f32, Tag::ab, buffers[1]);
   const dnnl::softmax_forward::primitive_desc desc(engine(), inference, dnnl::algorithm::softmax_accurate, x.get_desc(),
                                                    y.get_desc(), static_cast<int>(n[2]));
   return one(dnnl::softmax_forward(desc), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}});
