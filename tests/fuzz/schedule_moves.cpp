@@ -425,9 +425,11 @@ const std::vector<Move>& moves() {
     const std::vector<Move> once = list;
     for (const Move& move : once) {
       static const std::map<std::string, size_t> more = {
-          {"rolling_buffer", 7},   {"fold_columns", 2},  {"decompose_padding", 2},       {"reverse_compute_inline", 3},
-          {"pad_einsum", 1},       {"double_buffer", 1}, {"fuse_reduction_epilogue", 2}, {"reverse_compute_at", 1},
-          {"fuse_reductions", 22}, {"hoist_factor", 4}};
+          {"rolling_buffer", 7},     {"decompose_padding", 2}, {"reverse_compute_inline", 3},
+          {"pad_einsum", 1},         {"double_buffer", 1},     {"fuse_reduction_epilogue", 2},
+          {"reverse_compute_at", 1}, {"fuse_reductions", 22},  {"hoist_factor", 4},
+          {"transform_layout", 1},   {"vectorize", 1},         {"partition", 1},
+          {"fold_columns", 3}};
       const auto found = more.find(move.primitive);
       list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }
