@@ -32,14 +32,17 @@ Stmt reaches_points(const Schedule& schedule, const Path& path, std::int64_t fac
     } else if (const Seq* seq = s.as<Seq>()) {
       for (const Stmt& child : seq->stmts) walk(child);
     } else if (const Block* block = s.as<Block>(); block && block->f.init) {
-      bool drives = false, outside = false;
+      bool drives = false, outside = false, idle = true;
       for (size_t i = 0; i < block->f.iters.size(); ++i) {
         const Iter& iter = block->f.iters[i];
-        if (iter.kind != IterKind::space || !uses_var(block->f.bindings[i], node.variable.get())) continue;
+        if (!uses_var(block->f.bindings[i], node.variable.get())) continue;
+        idle = false;
+        if (iter.kind != IterKind::space) continue;
         drives = true;
         outside |= proves(bounds, ge(block->f.bindings[i], iter.domain.min + iter.domain.extent));
       }
-      if (drives && !outside) found = s;
+      // A block that the loop drives nothing of runs whole in each iteration.
+      if (idle || (drives && !outside)) found = s;
     }
   };
   walk(node.body);

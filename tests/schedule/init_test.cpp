@@ -111,6 +111,27 @@ TEST(Split, RefusesIterationsThatWouldRunAnInitAgain) {
   expect_refused(s, [&] { split(s, s.loop("product", 1), 5); }, "split", 4, "split_refused_4");
 }
 
+TEST(Split, RefusesIterationsThatWouldRunAWholeReductionAgain) {
+  Schedule s(parse_func(R"(func beside(x: f32[4], flag: f32[1], out: f32[1]) stage begin {
+  for i in [0, 1) {
+    block flag(space vi in [0, 1) = i) writes flag[vi] {
+      flag[vi] = 1.0f32
+    }
+    for k in [0, 4) {
+      block sum(space vo in [0, 1) = 0, reduce vk in [0, 4) = k) reads out[vo], x[vk] writes out[vo] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vo] = 0.0f32 }
+        let l: f32 = out[vo]
+        let r: f32 = x[vk]
+        out[vo] = l + r
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { split(s, s.loop("flag", 0), 8); }, "split", 4, "split_refused_4_whole");
+}
+
 TEST(CacheRead, RefusesAnAllocationWithGaps) {
   Schedule s(program("chain"));
   transform_layout(s, {"scale"}, "scaled", parse_layout_map("i, j -> i, j * 2"));
