@@ -1,16 +1,11 @@
 #include "schedule/auto/contraction.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "ir/reduction.h"
 
 namespace lathe {
 namespace {
-
-constexpr std::int64_t most_rows = 14, most_vectors = 8;
-/// What a further body costs, as cycles of one step of the reduction: each is compiled.
-constexpr double body_penalty = 0.02;
 
 bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
   bool contiguous = false;
@@ -20,15 +15,6 @@ bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
     contiguous |= stride == 1;
   }
   return contiguous;
-}
-
-double step_cycles(const Device& device, std::int64_t rows, std::int64_t vectors) {
-  if (rows == 0 || vectors == 0) return 0;
-  const auto chains = static_cast<double>(rows * vectors);
-  const double arithmetic = chains / device.fma_per_cycle;
-  const double loads = static_cast<double>(vectors + rows) / device.loads_per_cycle;
-  // A tile of few chains waits for the last result of each before it can add to it again.
-  return std::max({arithmetic, loads, static_cast<double>(device.fma_latency)}) + 0.25;
 }
 
 }  // namespace
@@ -88,34 +74,6 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
       std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[*shape.rows] == 1; });
   if (contiguous_rows) std::swap(shape.rows, shape.columns);
   return shape;
-}
-
-RegisterTile choose_tile(const Device& device, std::int64_t lanes, std::optional<std::int64_t> rows,
-                         std::optional<std::int64_t> columns) {
-  // Without fused multiply-add a product needs a register of its own.
-  const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);
-  const std::int64_t all_rows = rows.value_or(assumed_extent * 16 + 1),
-                     all_columns = columns.value_or(assumed_extent * 16 + 1);
-  RegisterTile best;
-  double best_cycles = 0;
-  for (std::int64_t v = 1; v <= most_vectors; ++v) {
-    for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
-      if (r * v + v > registers) continue;
-      const std::int64_t panels = all_columns / (v * lanes), rest = (all_columns % (v * lanes) + lanes - 1) / lanes;
-      const std::int64_t strips = all_rows / r, last = all_rows % r;
-      if (panels == 0 && rest < v) continue;
-      double cycles = static_cast<double>(panels * strips) * step_cycles(device, r, v) +
-                      static_cast<double>(panels) * step_cycles(device, last, v) +
-                      static_cast<double>(strips) * step_cycles(device, r, rest) + step_cycles(device, last, rest);
-      const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
-      cycles *= 1 + body_penalty * (bodies - 1);
-      if (best_cycles == 0 || cycles < best_cycles * 0.999) {
-        best_cycles = cycles;
-        best = {r, v};
-      }
-    }
-  }
-  return best;
 }
 
 }  // namespace lathe

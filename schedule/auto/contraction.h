@@ -27,15 +27,4 @@ struct ReductionShape {
 /// Nothing when the block is no reduction by a canonical update with one result.
 std::optional<ReductionShape> reduction_shape(const Block& block);
 
-/// Rows and vectors of a register tile.
-struct RegisterTile {
-  std::int64_t rows = 1, vectors = 1;
-};
-
-/// The tile of fewest estimated cycles for `rows` x `columns` results: accumulators, one vector of each column and one
-/// row's operand fit in the registers; chains of fused multiply-adds cover its latency; columns are loaded once for all
-/// rows.
-RegisterTile choose_tile(const Device& device, std::int64_t lanes, std::optional<std::int64_t> rows,
-                         std::optional<std::int64_t> columns);
-
 }  // namespace lathe

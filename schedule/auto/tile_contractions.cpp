@@ -7,6 +7,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/register_tile.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reader.h"
@@ -21,6 +22,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
@@ -28,8 +30,6 @@
 namespace lathe {
 namespace {
 
-/// Rows and columns of a tile of dot products: loads grow with their sum, multiplications with their product.
-constexpr RegisterTile dot_tile_wide{4, 4}, dot_tile_narrow{4, 2};
 /// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it
 /// would take longer to compile than all the rest.
 constexpr double costly_epilogue = 8;
@@ -206,12 +206,51 @@ class Tiler {
     if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
   }
 
+  /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
+  /// up when the tile is done.
+  void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column) {
+    partial_ = rfactor(schedule_, block_, chain);
+    set_space(schedule_, partial_, space::registers);
+    // Vectors want their lanes side by side, and rfactor counts chains by the last index.
+    LayoutMap map;
+    const Buffer sums = schedule_.node(partial_).f.writes[0].buffer;
+    for (size_t d = 0; d < sums->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+    map.to.emplace_back(map.from.back());
+    map.to.insert(map.to.end(), map.from.begin(), map.from.end() - 1);
+    transform_layout(schedule_, partial_, sums->name, map);
+    unroll_tile(chain, row, column);
+    std::vector<LoopRef> folding = own_loops(schedule_, block_);
+    std::rotate(folding.begin(), folding.end() - 1, folding.end());
+    reorder(schedule_, folding);
+    unroll_tile(folding[0], row ? std::optional(folding[1]) : std::nullopt,
+                column ? std::optional(folding.back()) : std::nullopt);
+  }
+
+  void unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,
+                   const std::optional<LoopRef>& column) {
+    if (chain) unroll(schedule_, *chain);
+    if (row) unroll(schedule_, *row);
+    if (column) vectorize_columns(*column);
+  }
+
+  /// Steps of the whole reduction, where that is known.
+  std::optional<std::int64_t> depth_of(const Block& reduction) const {
+    std::int64_t depth = 1;
+    for (const size_t i : shape_.reduce) {
+      const auto extent = constant_extent(reduction, i);
+      if (!extent) return std::nullopt;
+      depth *= *extent;
+    }
+    return depth;
+  }
+
   void along_space(size_t vectors) {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, vectors);
-    while (columns && lanes_ / 2 >= *columns && lanes_ > 2) lanes_ /= 2;
-    const RegisterTile tile = choose_tile(context_.device, lanes_, rows, columns);
+    const RegisterTile tile =
+        choose_tile(context_.device, lanes_, widest_bits(reduction), {rows, columns, depth_of(reduction)});
+    lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
     // A panel that many tiles read is worth a copy.
@@ -224,15 +263,25 @@ class Tiler {
     for (const size_t i : shape_.reduce) {
       if (const auto loop = own_loop(i)) order.push_back(*loop);
     }
+    std::optional<LoopRef> chain;
+    if (tile.chains > 1 && !order.empty()) {
+      const auto [steps, inner] = split(schedule_, order.back(), tile.chains);
+      order.back() = steps;
+      order.push_back(inner);
+      chain = inner;
+    }
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
     const std::optional<LoopRef> column = own_loop(vectors);
     if (row) order.push_back(*row);
     if (column) order.push_back(*column);
     reorder(schedule_, order);
-    if (row) unroll(schedule_, *row);
-    if (column) vectorize_columns(*column);
-    if (first) decompose_reduction(schedule_, block_, *first);
+    if (chain) {
+      add_up_chains(*chain, row, column);
+    } else {
+      unroll_tile(std::nullopt, row, column);
+    }
+    if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (far && !packed) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
@@ -246,15 +295,14 @@ class Tiler {
       if (reader_row_) unroll(schedule_, *reader_row_);
       if (reader_column_) vectorize_columns(*reader_column_);
     }
-    context_.note(
-        fmt::format("tile {}: {} rows x {} vectors of {} lanes", block_.name, tile.rows, tile.vectors, lanes_));
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows, tile.vectors,
+                              lanes_, tile.chains > 1 ? fmt::format(" in {} chains", tile.chains) : ""));
   }
 
   /// Folds the columns of a tile together where whole groups of them make up the dimension.
   void fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
     const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
-    const bool power = column_tile >= 2 && column_tile <= lanes_ && (column_tile & (column_tile - 1)) == 0;
-    if (extent && power && *extent % column_tile == 0) {
+    if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0) {
       const std::vector<LoopRef> loops = schedule_.loops(block_);
       fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
     } else {
@@ -264,16 +312,24 @@ class Tiler {
 
   void along_reduction(size_t vectors) {
     const Block& reduction = schedule_.node(block_);
-    const RegisterTile tile = context_.device.vector_registers >= 32 ? dot_tile_wide : dot_tile_narrow;
-    const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
-      const auto extent = iter ? constant_extent(reduction, *iter) : std::optional<std::int64_t>(1);
-      return extent ? std::max<std::int64_t>(1, std::min(wanted, *extent)) : wanted;
-    };
     const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
-    const std::int64_t row_tile = fit(rows, tile.rows),
-                       column_tile = fit(columns, rows ? tile.vectors : 2 * tile.vectors);
+    const auto extent = [&](const std::optional<size_t>& iter) {
+      return iter ? constant_extent(reduction, *iter) : std::optional<std::int64_t>(1);
+    };
+    const auto [row_tile, column_tile] =
+        choose_dot_tile(context_.device, {extent(rows), extent(columns), extent(vectors)});
+    const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
+      return std::max<std::int64_t>(1, std::min(wanted, extent(iter).value_or(wanted)));
+    };
     std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
     panel = (panel + column_tile - 1) / column_tile * column_tile;
+    // A shorter last panel is another body: rather have all a little shorter.
+    const std::int64_t all = columns ? extent(columns).value_or(0) : 0;
+    for (std::int64_t even = panel; all > 0 && even > panel / 4; even -= column_tile) {
+      if (all % even != 0) continue;
+      panel = even;
+      break;
+    }
     const auto reduce_extent = constant_extent(reduction, vectors);
     while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
     tile_reader(row_tile, panel, rows, columns);
@@ -311,6 +367,7 @@ class Tiler {
   RuleContext& context_;
   Schedule& schedule_;
   BlockRef block_, reader_;
+  BlockRef partial_;              ///< of the chains, where there are several
   std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
   ReductionShape shape_;
   std::int64_t lanes_ = 1;
@@ -321,9 +378,22 @@ class Tiler {
   size_t outside_ = 0;  ///< loops around the tile
 };
 
-bool worth_tiling(const Block& block, const ReductionShape& shape) {
+/// Do readers walk further than what the reduction writes, as rows whose sum or maximum is wanted before they are read
+/// again? Then it is worth more that the rows stay near.
+bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
+  const Block& reduction = context.schedule.node(ref);
+  double written = 1;
+  for (const Expr& extent : reduction.f.writes[0].buffer->shape)
+    written *= static_cast<double>(extent_estimate(extent));
+  const std::vector<BlockRef> readers = context.schedule.consumers(ref);
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const BlockRef& reader) { return instance_count(context.schedule.node(reader)) > written; });
+}
+
+bool worth_tiling(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
   if (shape.vector_space) return true;
-  return shape.vector_reduce && (shape.rows || shape.columns) && shape.loads > 1;
+  if (!shape.vector_reduce || shape.loads < 2) return false;
+  return (shape.rows && shape.columns) || ((shape.rows || shape.columns) && !read_along_rows(context, ref));
 }
 
 }  // namespace
@@ -333,8 +403,9 @@ void tile_contractions(RuleContext& context) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
     stage_operands(context, ref);
+    turn_operand(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
-    if (!shape || !worth_tiling(context.schedule.node(ref), *shape)) continue;
+    if (!shape || !worth_tiling(context, ref, *shape)) continue;
     if (stream_rows(context, ref, *shape)) continue;
     attempt(context, fmt::format("tile the reduction {}", ref.name), [&] { Tiler(context, ref, *shape).run(); });
   }

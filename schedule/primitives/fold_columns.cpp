@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <numeric>
 
 #include "schedule/access.h"
 #include "schedule/primitives/lane_fold.h"
@@ -88,17 +89,18 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
   const For* loop = around.as<For>();
   const std::int64_t* extent = loop ? as_int(loop->extent) : nullptr;
   const std::int64_t n = extent ? *extent : 0;
-  if (!loop || loop->variable != columns.variable || !is_int(loop->min, 0) || n < 2 || n > lanes ||
-      !std::has_single_bit(static_cast<std::uint64_t>(n))) {
+  // Groups of another size are filled up, and what the last vectors give is left out.
+  const auto filled =
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  if (!loop || loop->variable != columns.variable || !is_int(loop->min, 0) || n < 2 || filled > lanes) {
     refuse(schedule, application, 5,
-           "columns directly holds the loop of the reduce iter alone, and its extent is a constant power of two from 2 "
-           "to lanes",
+           "columns directly holds the loop of the reduce iter alone, and its extent is a constant of at least 2 whose "
+           "next power of two is at most lanes",
            around, "is not so");
   }
   const std::string neighbours =
       "one iter is bound to columns + a multiple of its extent, its domain is [0, a multiple of that extent), it is "
-      "the output's "
-      "last index, and nothing else is bound to columns";
+      "the output's last index but for dimensions of one element, and nothing else is bound to columns";
   std::optional<size_t> own;
   Expr first;
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
@@ -111,12 +113,14 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
              fmt::format("binds {} otherwise", node.f.iters[i].variable->name));
   }
   const std::int64_t* domain = own ? as_int(node.f.iters[*own].domain.extent) : nullptr;
-  if (!own || !domain || *domain % n != 0 || !is_int(node.f.iters[*own].domain.min, 0) || fold.output.indices.empty() ||
-      fold.output.indices.back() != Expr(node.f.iters[*own].variable)) {
+  size_t last = fold.output.indices.size();
+  while (last > 0 && is_int(fold.output.buffer->shape[last - 1], 1)) --last;
+  if (!own || !domain || *domain % n != 0 || !is_int(node.f.iters[*own].domain.min, 0) || last == 0 ||
+      fold.output.indices[last - 1] != Expr(node.f.iters[*own].variable)) {
     refuse(schedule, application, 6, neighbours, at, "is not so");
   }
-  for (size_t d = 0; d + 1 < fold.output.indices.size(); ++d) {
-    if (!uses_var(fold.output.indices[d], node.f.iters[*own].variable.get())) continue;
+  for (size_t d = 0; d < fold.output.indices.size(); ++d) {
+    if (d + 1 == last || !uses_var(fold.output.indices[d], node.f.iters[*own].variable.get())) continue;
     refuse(schedule, application, 6, neighbours, at, "stores along several dimensions at once");
   }
   Expr predicate;
@@ -136,10 +140,17 @@ void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& colu
     for (const Expr& e : fold.term->indices) indices.push_back(substitute(e, {{old.variable.get(), start + c}}));
     vectors.push_back(combined_vector(fold, std::move(indices), lanes));
   }
+  vectors.resize(static_cast<size_t>(filled), vectors.back());
   std::vector<Expr> stored = fold.output.indices;
-  stored.back() = Ramp::make(start, index(1), static_cast<int>(n));
+  stored[last - 1] = Ramp::make(start, index(1), static_cast<int>(n));
   std::vector<Stmt> lets;
-  Stmt body = Store::make(fold.output.buffer, stored, fold_together(fold.op, vectors, lanes, lets));
+  Expr folds = fold_together(fold.op, vectors, lanes, lets);
+  if (n < filled) {
+    std::vector<int> kept(static_cast<size_t>(n));
+    std::iota(kept.begin(), kept.end(), 0);
+    folds = Shuffle::make({folds}, kept);
+  }
+  Stmt body = Store::make(fold.output.buffer, stored, folds);
   for (size_t i = lets.size(); i-- > 0;) body = Let::make(lets[i].as<Let>()->variable, lets[i].as<Let>()->value, body);
   const Stmt folded = with_fields(node, [&](Block::Fields& f) {
     f.iters[*own] = {group, {index(0), index(*domain / n)}, IterKind::space};

@@ -15,10 +15,10 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. to 4. as fold_lanes
-///   5. `columns` directly holds the loop of the reduce iter alone, and its extent is a constant power of two from 2
-///      to lanes
+///   5. `columns` directly holds the loop of the reduce iter alone, and its extent is a constant of at least 2 whose next
+///      power of two is at most lanes
 ///   6. one iter is bound to columns + a multiple of its extent, its domain is [0, a multiple of that extent), it is
-///      the output's last index, and nothing else is bound to columns
+///      the output's last index but for dimensions of one element, and nothing else is bound to columns
 ///   7. a condition of the predicate that uses columns says that this binding is below a multiple of the extent
 void fold_columns(Schedule& schedule, const BlockRef& block, const LoopRef& columns, std::int64_t lanes);
 

@@ -7,70 +7,11 @@
 #include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
 namespace {
-
-Device wide() {
-  Device device;
-  device.name = "wide";
-  device.vector_bits = 512;
-  device.vector_registers = 32;
-  device.mask_registers = 8;
-  device.fused_multiply_add = true;
-  device.cores = 4;
-  return device;
-}
-
-Device narrow() {
-  Device device;
-  device.name = "narrow";
-  device.vector_bits = 128;
-  device.vector_registers = 16;
-  return device;
-}
-
-/// out = relu(a · b + c); `transposed` lays b out with k contiguous.
-Func matmul(int m, int n, int k, bool transposed) {
-  return parse_func(fmt::format(
-      R"(func matmul(a: f32[{0}, {2}], b: f32[{3}], c: f32[{1}], out: f32[{0}, {1}]) stage begin {{
-  block root() reads a[..], b[..], c[..] writes out[..] {{
-    alloc product: f32[{0}, {1}]
-    for i in [0, {0}) {{
-      for j in [0, {1}) {{
-        for k in [0, {2}) {{
-          block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-              reads product[vi, vj], a[vi, vk], b[{4}]
-              writes product[vi, vj]
-          {{
-            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-            init {{
-              product[vi, vj] = 0.0f32
-            }}
-            let l: f32 = product[vi, vj]
-            let r: f32 = a[vi, vk] * b[{4}]
-            product[vi, vj] = l + r
-          }}
-        }}
-      }}
-    }}
-    for i1 in [0, {0}) {{
-      for j1 in [0, {1}) {{
-        block bias(space vi1 in [0, {0}) = i1, space vj1 in [0, {1}) = j1)
-            reads product[vi1, vj1], c[vj1]
-            writes out[vi1, vj1]
-        {{
-          out[vi1, vj1] = max(product[vi1, vj1] + c[vj1], 0.0f32)
-        }}
-      }}
-    }}
-  }}
-}}
-)",
-      m, n, k, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
-      transposed ? "vj, vk" : "vk, vj"));
-}
 
 /// A row's sum taken off each element, and the sum of squares of that divided out: three stages over rows.
 Func rows(const std::string& outer, const std::string& inner, const std::string& params = "",
@@ -124,26 +65,6 @@ Func rows(const std::string& outer, const std::string& inner, const std::string&
   put("@P", params);
   put("@F", facts);
   return parse_func(text);
-}
-
-void expect_scheduled_well(const Func& func) {
-  for (const Device& device : {wide(), narrow()}) {
-    ScheduleLog log;
-    expect_same(func, auto_schedule(func, device, &log));
-  }
-}
-
-TEST(AutoSchedule, ComputesTheSameForContractionsOfAnyShape) {
-  for (const bool transposed : {false, true}) {
-    for (const int m : {1, 2, 9}) {
-      for (const int n : {1, 5, 33}) {
-        for (const int k : {0, 1, 3, 16, 19}) {
-          SCOPED_TRACE(fmt::format("{} x {} x {}{}", m, n, k, transposed ? " transposed" : ""));
-          expect_scheduled_well(matmul(m, n, k, transposed));
-        }
-      }
-    }
-  }
 }
 
 TEST(AutoSchedule, ComputesTheSameForRowsOfAnyLength) {
@@ -230,49 +151,11 @@ TEST(AutoSchedule, AsksAheadForPanelsThatLieFarApartAndAreNotPacked) {
   EXPECT_EQ(offset(matmul(512, 1536, 384, false)), 0) << "is packed";
 }
 
-/// The decisions that speak of a block.
-std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
-  ScheduleLog log;
-  expect_same(func, auto_schedule(func, device, &log));
-  std::string lines;
-  for (const std::string& decision : log.decisions) {
-    if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
-  }
-  return lines;
-}
-
 /// Each core's share of the last cache has so many bytes.
 Device with_cache(std::int64_t bytes) {
   Device device = wide();
   device.caches = {{64, 8, 64, false}, {bytes * device.cores, 16, 64, true}};
   return device;
-}
-
-/// Caches so small that any product's operands come from beyond.
-Device far_from_memory(Device device) {
-  device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
-  return device;
-}
-
-TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
-  for (const int m : {1, 3, 8}) {
-    for (const int n : {16, 33, 70}) {
-      for (const int k : {9, 16, 19}) {
-        SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
-        const Func func = matmul(m, n, k, false);
-        for (const Device& device : {far_from_memory(wide()), far_from_memory(narrow())}) {
-          EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
-        }
-      }
-    }
-  }
-  expect_golden(print(auto_schedule(matmul(2, 70, 20, false), far_from_memory(wide()))), "auto_streamed.tir");
-  // Several tiles of rows read the operand again, and what the caches hold may be walked in any order.
-  EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
-            std::string::npos);
-  Device roomy = far_from_memory(wide());
-  roomy.caches[1].bytes = 70 * 20 * 4;
-  EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
 }
 
 TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {

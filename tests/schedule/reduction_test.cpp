@@ -185,8 +185,15 @@ TEST(FoldColumns, KeepsAPredicateOnWholeGroups) {
   expect_scheduled(s, before, "fold_columns_predicate");
 }
 
-TEST(FoldColumns, RefusesAnExtentThatIsNoPowerOfTwo) {
-  Schedule s = dots_in_tiles(dot_columns(12), 3);
+TEST(FoldColumns, FillsUpGroupsThatAreNoPowerOfTwo) {
+  const Func before = dot_columns(12);
+  Schedule s = dots_in_tiles(before, 3);
+  fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8);
+  expect_scheduled(s, before, "fold_columns_filled");
+}
+
+TEST(FoldColumns, RefusesMoreColumnsThanLanes) {
+  Schedule s = dots_in_tiles(dot_columns(24), 12);
   expect_refused(
       s, [&] { fold_columns(s, {"dot"}, s.loops({"dot"})[1], 8); }, "fold_columns", 5, "fold_columns_refused_5");
 }

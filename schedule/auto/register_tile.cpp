@@ -1,0 +1,127 @@
+#include "schedule/auto/register_tile.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t most_rows = 14, most_vectors = 8;
+/// What a further body costs, as a part of all cycles: each is compiled.
+constexpr double body_penalty = 0.02;
+/// Cycles of a tile besides its steps and stores: addresses, and a loop whose end is predicted late.
+constexpr double tile_overhead = 12;
+/// What stands for an extent that is not known: large, and no multiple of a tile.
+constexpr std::int64_t unknown_extent = 1025;
+/// What folding the lanes of one vector takes: together with its neighbours' (fold_columns), or alone.
+constexpr double fold_cycles = 4, lone_fold_cycles = 9;
+/// Columns that a tile of dot products takes whole, and what it has of them when there are more.
+constexpr std::int64_t whole_columns = 7, dot_columns = 4;
+/// Sums of a tile of dot products beyond which the loads are few already and folding is long to compile.
+constexpr std::int64_t most_dot_sums = 20;
+
+/// Rates of vectors of a width, an instruction a cycle each.
+struct Rates {
+  double arithmetic, loads, stores;
+};
+
+Rates rates_of(const Device& device, std::int64_t vector_bits) {
+  // One unit of 512 bits is two of 256 that join (AMD's optimization guide for Zen 4, 2.10; Intel's for client cores).
+  const bool joined = device.fma_per_cycle == 1 && device.vector_bits == 512;
+  const bool narrow = vector_bits * 2 <= device.vector_bits;
+  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5};
+  return {static_cast<double>(device.fma_per_cycle), static_cast<double>(device.loads_per_cycle), 1.0};
+}
+
+/// Fused multiply-adds in flight that keep the units busy.
+double wanted_chains(const Device& device, const Rates& rates) {
+  return device.fma_latency * rates.arithmetic;
+}
+
+double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
+                   std::int64_t chains) {
+  const auto sums = static_cast<double>(rows * vectors);
+  const double loads = static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
+  // A tile of few chains waits for the last result of each before it can add to it again.
+  const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
+  return std::max({sums / rates.arithmetic, loads, latency}) + 0.25;
+}
+
+double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
+                   std::int64_t chains, std::int64_t depth) {
+  if (rows == 0 || vectors == 0) return 0;
+  const auto sums = static_cast<double>(rows * vectors);
+  const double folds = static_cast<double>(chains - 1) * sums / rates.arithmetic;
+  return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains) + folds + sums / rates.stores +
+         tile_overhead;
+}
+
+}  // namespace
+
+RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents) {
+  // Without fused multiply-add a product needs a register of its own.
+  const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);
+  const std::int64_t all_rows = extents.rows.value_or(unknown_extent),
+                     all_columns = extents.columns.value_or(unknown_extent),
+                     depth = extents.depth.value_or(unknown_extent);
+  while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
+  RegisterTile best;
+  for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
+    const Rates rates = rates_of(device, width * bits);
+    for (std::int64_t v = 1; v <= most_vectors; ++v) {
+      for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
+        if (r * v + v > registers) continue;
+        const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
+        if (panels == 0 && rest < v) continue;
+        const std::int64_t strips = all_rows / r, last = all_rows % r;
+        std::int64_t chains = 1;
+        while (static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&
+               2 * r * v * chains + v <= registers && depth >= 8 * chains)
+          chains *= 2;
+        const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
+          return tile_cycles(device, rates, tile_rows, tile_vectors, chains, depth);
+        };
+        double cycles = static_cast<double>(panels * strips) * cost(r, v) +
+                        static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +
+                        cost(last, rest);
+        const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
+        cycles *= 1 + body_penalty * (bodies - 1);
+        if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, v, width, chains, cycles};
+      }
+    }
+  }
+  return best;
+}
+
+DotTile choose_dot_tile(const Device& device, const TiledExtents& extents) {
+  const std::int64_t registers = device.vector_registers - 1, columns = extents.columns.value_or(unknown_extent),
+                     rows = extents.rows.value_or(unknown_extent);
+  const auto rows_of = [&](std::int64_t c) { return std::min(most_dot_sums, registers - c) / c; };
+  // A single row takes columns in the place of rows.
+  if (rows == 1) return {1, std::min(columns, rows_of(1) / 2 > 8 ? std::int64_t{8} : std::int64_t{4})};
+  std::int64_t c = std::min(columns, columns <= whole_columns && rows_of(columns) >= 2 ? columns : dot_columns);
+  while (c > 1 && rows_of(c) < 2) --c;
+  std::int64_t r = std::clamp<std::int64_t>(rows_of(c), 1, 8);
+  if (r >= rows) return {rows, c};
+  // A shorter last tile is another body.
+  for (std::int64_t even = r; even > r / 2; --even) {
+    if (rows % even == 0) return {even, c};
+  }
+  return {r, c};
+}
+
+double dot_product_cycles(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents) {
+  const Rates rates = rates_of(device, lanes * bits);
+  const auto rows = static_cast<double>(extents.rows.value_or(unknown_extent)),
+             columns = static_cast<double>(extents.columns.value_or(unknown_extent));
+  const std::int64_t depth = extents.depth.value_or(unknown_extent);
+  const auto steps = static_cast<double>((depth + lanes - 1) / lanes);
+  const DotTile tile = choose_dot_tile(device, extents);
+  const auto sums = static_cast<double>(tile.rows * tile.columns);
+  const double loads = static_cast<double>(tile.rows + tile.columns) / rates.loads;
+  const double step = std::max({sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) / sums;
+  const bool together = tile.columns > 1 && extents.columns.value_or(unknown_extent) % tile.columns == 0;
+  const double fold = together ? fold_cycles : lone_fold_cycles;
+  return rows * columns * (steps * step + fold + tile_overhead / sums);
+}
+
+}  // namespace lathe

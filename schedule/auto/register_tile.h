@@ -1,0 +1,41 @@
+#pragma once
+/// How many rows and vectors of a contraction's result are worked on at a time, from the device's description.
+#include <cstdint>
+#include <optional>
+
+#include "ir/device.h"
+
+namespace lathe {
+
+/// Sums of a tile: rows x vectors of lanes, each taken up in so many chains.
+struct RegisterTile {
+  std::int64_t rows = 1, vectors = 1, lanes = 1;
+  /// Steps of the reduction that are added up apart from each other, where the tile alone has too few sums to hide the
+  /// latency of an addition.
+  std::int64_t chains = 1;
+  double cycles = 0;  ///< estimated, of the whole contraction
+};
+
+/// What is to be tiled; extents that are not known are taken for large.
+struct TiledExtents {
+  std::optional<std::int64_t> rows, columns, depth;
+};
+
+/// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the
+/// registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows; each tile is
+/// stored, and its loop begun and left, once. `lanes` is the widest vector; narrower ones are taken where they leave
+/// fewer lanes idle, for units of full width are often two of half the width (Zen 4: 512 bits once or 256 bits twice a
+/// cycle). The terms follow Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016), section 4.2.
+RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
+
+/// Rows and columns of a tile of dot products along the reduction: loads grow with their sum, multiplications with
+/// their product. All columns where they are few, so that each row is read once.
+struct DotTile {
+  std::int64_t rows = 1, columns = 1;
+};
+DotTile choose_dot_tile(const Device& device, const TiledExtents& extents);
+
+/// Estimated cycles of the same work as such dot products, whose lanes are folded at the end.
+double dot_product_cycles(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
+
+}  // namespace lathe

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+TEST(AutoSchedule, ComputesTheSameForContractionsOfAnyShape) {
+  for (const bool transposed : {false, true}) {
+    for (const int m : {1, 2, 9}) {
+      for (const int n : {1, 5, 33}) {
+        for (const int k : {0, 1, 3, 16, 19}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {}{}", m, n, k, transposed ? " transposed" : ""));
+          expect_scheduled_well(matmul(m, n, k, transposed));
+        }
+      }
+    }
+  }
+}
+
+/// Caches so small that any product's operands come from beyond.
+Device far_from_memory(Device device) {
+  device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
+  return device;
+}
+
+TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
+  for (const int m : {1, 3, 8}) {
+    for (const int n : {16, 33, 70}) {
+      for (const int k : {9, 16, 19}) {
+        SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
+        const Func func = matmul(m, n, k, false);
+        for (const Device& device : {far_from_memory(wide()), far_from_memory(narrow())}) {
+          EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
+        }
+      }
+    }
+  }
+  expect_golden(print(auto_schedule(matmul(2, 70, 20, false), far_from_memory(wide()))), "auto_streamed.tir");
+  // Several tiles of rows read the operand again, and what the caches hold may be walked in any order.
+  EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
+            std::string::npos);
+  Device roomy = far_from_memory(wide());
+  roomy.caches[1].bytes = 70 * 20 * 4;
+  EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
+}
+
+/// Two fused multiply-adds a cycle, or one over the whole width of 512 bits.
+Device fused(Device device, int per_cycle) {
+  device.fused_multiply_add = true;
+  device.fma_per_cycle = per_cycle;
+  return device;
+}
+
+TEST(AutoSchedule, TakesNarrowerVectorsWhereTheyLeaveFewerLanesIdle) {
+  const Func func = matmul(40, 24, 32, false);
+  // A unit of 512 bits is two of 256: three vectors of 8 lanes do the work of one and a half of 16.
+  EXPECT_NE(decisions_on(func, fused(wide(), 1), "product").find("x 3 vectors of 8 lanes\n"), std::string::npos);
+  EXPECT_NE(decisions_on(func, fused(wide(), 2), "product").find("x 2 vectors of 16 lanes\n"), std::string::npos);
+}
+
+TEST(AutoSchedule, AddsUpInSeveralChainsWhereATileHasFewSums) {
+  for (const int n : {5, 12, 32}) {
+    for (const int k : {16, 37}) {
+      for (const Device& device : {wide(), fused(narrow(), 2)}) {
+        EXPECT_NE(decisions_on(matmul(1, n, k, false), device, "product").find(" chains\n"), std::string::npos);
+      }
+    }
+  }
+  expect_golden(print(auto_schedule(matmul(1, 12, 37, false), wide())), "auto_chains.tir");
+  EXPECT_EQ(decisions_on(matmul(8, 32, 37, false), wide(), "product").find(" chains"), std::string::npos);
+}
+
+TEST(AutoSchedule, TurnsAnOperandOfFewColumnsAround) {
+  for (const int n : {2, 3}) {
+    for (const int k : {160, 163}) {
+      SCOPED_TRACE(fmt::format("{} columns, depth {}", n, k));
+      EXPECT_NE(decisions_on(matmul(37, n, k, false), wide(), "product").find("turn b around for product\n"),
+                std::string::npos);
+    }
+  }
+  expect_golden(print(auto_schedule(matmul(40, 3, 160, false), wide())), "auto_turned.tir");
+  // What is read by one row alone is not worth a copy.
+  EXPECT_EQ(decisions_on(matmul(1, 3, 160, false), wide(), "product").find("turn"), std::string::npos);
+  EXPECT_EQ(decisions_on(matmul(37, 16, 160, false), wide(), "product").find("turn"), std::string::npos);
+}
+
+/// total[i] = sum over k of x[i, k] * w[k], and what reads it.
+Func weighted_rows(const std::string& reader) {
+  return parse_func(R"(func weighted(x: f32[24, 64], w: f32[64], out: f32[)" + reader.substr(0, reader.find('|')) +
+                    R"(]) stage begin {
+  block root() {
+    alloc total: f32[24, 1]
+    for i in [0, 24) {
+      for k in [0, 64) {
+        block total(space vi in [0, 24) = i, reduce vk in [0, 64) = k) reads total[vi, 0], x[vi, vk], w[vk] writes total[vi, 0] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init {
+            total[vi, 0] = 0.0f32
+          }
+          let l: f32 = total[vi, 0]
+          let r: f32 = x[vi, vk] * w[vk]
+          total[vi, 0] = l + r
+        }
+      }
+    }
+)" + reader.substr(reader.find('|') + 1) +
+                    "  }\n}\n");
+}
+
+TEST(AutoSchedule, TilesAMatrixVectorProductUnlessItsRowsAreReadAgain) {
+  const Func product = weighted_rows(R"(24|    for i1 in [0, 24) {
+      block store(space vi1 in [0, 24) = i1) reads total[vi1, 0] writes out[vi1] {
+        out[vi1] = exp(total[vi1, 0])
+      }
+    }
+)");
+  EXPECT_NE(decisions_on(product, wide(), "total").find("tile total: 1 x 8 dot products"), std::string::npos);
+  const Func shifted = weighted_rows(R"(24, 64|    for i1 in [0, 24) {
+      for j1 in [0, 64) {
+        block shift(space vi1 in [0, 24) = i1, space vj1 in [0, 64) = j1) reads x[vi1, vj1], total[vi1, 0] writes out[vi1, vj1] {
+          out[vi1, vj1] = x[vi1, vj1] - total[vi1, 0]
+        }
+      }
+    }
+)");
+  EXPECT_EQ(decisions_on(shifted, wide(), "total").find("tile"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::testing

@@ -1,0 +1,87 @@
+#include "tests/schedule/auto_support.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+
+Device wide() {
+  Device device;
+  device.name = "wide";
+  device.vector_bits = 512;
+  device.vector_registers = 32;
+  device.mask_registers = 8;
+  device.fused_multiply_add = true;
+  device.cores = 4;
+  return device;
+}
+
+Device narrow() {
+  Device device;
+  device.name = "narrow";
+  device.vector_bits = 128;
+  device.vector_registers = 16;
+  return device;
+}
+
+Func matmul(int m, int n, int k, bool transposed) {
+  return parse_func(fmt::format(
+      R"(func matmul(a: f32[{0}, {2}], b: f32[{3}], c: f32[{1}], out: f32[{0}, {1}]) stage begin {{
+  block root() reads a[..], b[..], c[..] writes out[..] {{
+    alloc product: f32[{0}, {1}]
+    for i in [0, {0}) {{
+      for j in [0, {1}) {{
+        for k in [0, {2}) {{
+          block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+              reads product[vi, vj], a[vi, vk], b[{4}]
+              writes product[vi, vj]
+          {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{
+              product[vi, vj] = 0.0f32
+            }}
+            let l: f32 = product[vi, vj]
+            let r: f32 = a[vi, vk] * b[{4}]
+            product[vi, vj] = l + r
+          }}
+        }}
+      }}
+    }}
+    for i1 in [0, {0}) {{
+      for j1 in [0, {1}) {{
+        block bias(space vi1 in [0, {0}) = i1, space vj1 in [0, {1}) = j1)
+            reads product[vi1, vj1], c[vj1]
+            writes out[vi1, vj1]
+        {{
+          out[vi1, vj1] = max(product[vi1, vj1] + c[vj1], 0.0f32)
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+      m, n, k, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      transposed ? "vj, vk" : "vk, vj"));
+}
+
+void expect_scheduled_well(const Func& func) {
+  for (const Device& device : {wide(), narrow()}) {
+    ScheduleLog log;
+    expect_same(func, auto_schedule(func, device, &log));
+  }
+}
+
+std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
+  ScheduleLog log;
+  expect_same(func, auto_schedule(func, device, &log));
+  std::string lines;
+  for (const std::string& decision : log.decisions) {
+    if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
+  }
+  return lines;
+}
+
+}  // namespace lathe::testing

@@ -1,0 +1,23 @@
+#pragma once
+/// Programs and devices for the tests of the automatic scheduler.
+#include <string>
+
+#include "ir/device.h"
+#include "ir/func.h"
+
+namespace lathe::testing {
+
+/// 512-bit vectors, 32 registers, fused multiply-add.
+Device wide();
+/// 128-bit vectors, 16 registers.
+Device narrow();
+
+/// out = relu(a · b + c); `transposed` lays b out with k contiguous.
+Func matmul(int m, int n, int k, bool transposed);
+
+/// Schedules for wide() and narrow(): the same results, and nothing that `verify` finds.
+void expect_scheduled_well(const Func& func);
+/// The decisions that speak of a block, one a line; the schedule is checked as expect_scheduled_well does.
+std::string decisions_on(const Func& func, const Device& device, const std::string& block);
+
+}  // namespace lathe::testing
