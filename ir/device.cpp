@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "ir/error.h"
+#include "ir/structural.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -48,7 +49,7 @@ auto fields(const MemorySpace& s) {
 auto fields(const Device& d) {
   return std::tie(d.name, d.family, d.triple, d.cpu, d.features, d.vector_bits, d.vector_registers, d.mask_registers,
                   d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.cores, d.caches, d.spaces,
-                  d.copies, d.intrinsics);
+                  d.copies);
 }
 
 class Checker {
@@ -77,7 +78,12 @@ class Checker {
       known("space", copy.from, device_.space_names());
       known("space", copy.to, device_.space_names());
     }
-    once("intrinsic", device_.intrinsics);
+    std::vector<std::string> instructions;
+    for (const Func& intrinsic : device_.intrinsics) {
+      instructions.push_back(intrinsic->name);
+      check_intrinsic(intrinsic);
+    }
+    once("intrinsic", instructions);
   }
 
  private:
@@ -160,6 +166,13 @@ bool Device::has_feature(const std::string& feature) const {
   return contains(features, feature);
 }
 
+Func Device::find_intrinsic(const std::string& name) const {
+  for (const Func& intrinsic : intrinsics) {
+    if (intrinsic->name == name) return intrinsic;
+  }
+  return nullptr;
+}
+
 const ThreadAxis* Device::find_axis(const std::string& name) const {
   for (const ThreadAxis& axis : axes) {
     if (axis.name() == name) return &axis;
@@ -202,7 +215,10 @@ std::string Device::fingerprint() const {
                     to_string(space.addressing), fmt::join(space.reach, ","), space.per, head_text(space));
   text += " copies";
   for (const SpaceCopy& copy : copies) text += fmt::format(" {}>{}:{}", copy.from, copy.to, copy.instruction);
-  return text + fmt::format(" intrinsics {}", fmt::join(intrinsics, ","));
+  text += " intrinsics";
+  for (const Func& intrinsic : intrinsics)
+    text += fmt::format(" {}:{:016x}", intrinsic->name, structural_hash(intrinsic));
+  return text;
 }
 
 bool operator==(const MemorySpace& a, const MemorySpace& b) {
@@ -210,14 +226,58 @@ bool operator==(const MemorySpace& a, const MemorySpace& b) {
 }
 
 bool operator==(const Device& a, const Device& b) {
-  return fields(a) == fields(b) && std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
-                                              [](const ThreadAxis& x, const ThreadAxis& y) {
-                                                return x.name() == y.name() && x.extent == y.extent;
-                                              });
+  return fields(a) == fields(b) &&
+         std::equal(
+             a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+             [](const ThreadAxis& x, const ThreadAxis& y) { return x.name() == y.name() && x.extent == y.extent; }) &&
+         std::equal(a.intrinsics.begin(), a.intrinsics.end(), b.intrinsics.begin(), b.intrinsics.end(),
+                    [](const Func& x, const Func& y) { return equal(x, y); });
 }
 
 void check_device(const Device& device) {
   Checker(device).run();
+}
+
+void check_intrinsic(const Func& intrinsic) {
+  const auto wrong = [&](const std::string& what) {
+    throw InputError(Mistake::value, fmt::format("intrinsic {}: {}", intrinsic->name, what));
+  };
+  const std::vector<Buffer> params = buffer_params(intrinsic);
+  if (params.empty()) wrong("it has no buffer for a parameter");
+  for (const Buffer& param : params) {
+    const bool constant =
+        std::all_of(param->shape.begin(), param->shape.end(), [](const Expr& extent) { return as_int(extent); });
+    if (!constant) wrong(fmt::format("the shape of {} is not constant", param->name));
+    for (const Expr& stride : param->strides) {
+      const bool any = contains(intrinsic->params, Param(stride.as<Var>() ? VarRef(stride.as<Var>()) : VarRef()));
+      if (!as_int(stride) && !any)
+        wrong(fmt::format("a stride of {} is neither constant nor a parameter", param->name));
+    }
+    if (param->offset || param->view_of) wrong(fmt::format("{} has an offset, or is a view", param->name));
+  }
+  const auto check = [&](const Buffer& buffer) {
+    if (std::find(params.begin(), params.end(), buffer) == params.end()) {
+      wrong(fmt::format("it uses {}, which is no parameter", buffer->name));
+    }
+  };
+  for (const Buffer& buffer : allocations(intrinsic)) check(buffer);
+  for_each_stmt(intrinsic->body, [&](const Stmt& s) {
+    if (const Store* store = s.as<Store>()) check(store->buffer);
+  });
+  std::vector<VarRef> bound = scalar_params(intrinsic);
+  for_each_stmt(intrinsic->body, [&](const Stmt& s) {
+    if (const For* loop = s.as<For>()) bound.push_back(loop->variable);
+    if (const Let* let = s.as<Let>()) bound.push_back(let->variable);
+    if (const Block* block = s.as<Block>()) {
+      for (const Iter& iter : block->f.iters) bound.push_back(iter.variable);
+    }
+  });
+  for_each_expr(intrinsic->body, [&](const Expr& e) {
+    const Var* variable = e.as<Var>();
+    if (variable && !contains(bound, VarRef(variable))) wrong(fmt::format("{} is not bound in it", variable->name));
+    if (const Load* load = e.as<Load>()) check(load->buffer);
+    if (const AddressOf* address = e.as<AddressOf>()) check(address->buffer);
+  });
 }
 
 void register_device(Device device) {

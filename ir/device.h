@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/expr.h"
+#include "ir/func.h"
 
 namespace lathe {
 
@@ -80,11 +81,15 @@ struct Device {
   std::vector<ThreadAxis> axes;
   std::vector<MemorySpace> spaces;
   std::vector<SpaceCopy> copies;
-  std::vector<std::string> intrinsics;  ///< instructions that a block can be tensorized to
+  /// Instructions that a block can be tensorized to (schedule/primitives/tensorize.h), each as a Func that says what
+  /// it computes (ir/analysis/match_intrinsic.h).
+  std::vector<Func> intrinsics;
 
   /// Lanes of `bits`-wide elements in a vector register.
   int lanes(int bits) const { return vector_bits / bits; }
   bool has_feature(const std::string& feature) const;
+  /// Null when the device has none of that name.
+  Func find_intrinsic(const std::string& name) const;
   const ThreadAxis* find_axis(const std::string& name) const;
   /// The space as described, or as every device has it (ir/buffer.h); null when there is none of that name.
   const MemorySpace* find_space(const std::string& name) const;
@@ -99,6 +104,10 @@ bool operator==(const Device& a, const Device& b);
 /// An InputError that says what contradicts itself: a name given twice or of nothing, a size that is no size, a head
 /// address that is missing or in place where none belongs, spaces and agents that do not exist.
 void check_device(const Device& device);
+
+/// Throws an InputError unless `intrinsic` can describe an instruction: its buffers are parameters of constant shape (a
+/// stride may be a scalar parameter, which stands for any), without offsets.
+void check_intrinsic(const Func& intrinsic);
 
 /// Puts a checked device under its name; a second one of that name is refused.
 void register_device(Device device);

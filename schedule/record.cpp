@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -39,6 +40,7 @@
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
+#include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -190,6 +192,12 @@ const std::map<std::string, Apply>& primitives() {
       {"storage_align",
        [](Schedule& s, const Line& l) {
          storage_align(s, l.block(0), l.string(1), l.integer(2), l.integer(3), l.integer(4));
+       }},
+      {"tensorize",
+       [](Schedule& s, const Line& l) {
+         std::string text = l.string(1);
+         std::replace(text.begin(), text.end(), '\'', '"');
+         tensorize(s, l.block(0), parse_func(text, "record"));
        }},
       {"transform_layout",
        [](Schedule& s, const Line& l) { transform_layout(s, l.block(0), l.string(1), parse_layout_map(l.string(2))); }},

@@ -33,6 +33,7 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/recording.h"
@@ -218,6 +219,12 @@ void bind_blocks(nb::class_<S>& type) {
       .def(
           "blockize", [](S& s, const Loop& loop) { return s.give(blockize(s.schedule, s.take(loop))); }, "loop"_a,
           "Makes one block of a loop and all below it; gives that block of tiles.")
+      .def(
+          "tensorize",
+          [](S& s, nb::handle block, const Func& intrinsic) { tensorize(s.schedule, s.take_block(block), intrinsic); },
+          "block"_a, "intrinsic"_a,
+          "Marks a block of tiles as instances of an instruction, whose meaning `intrinsic` is: a device that has it "
+          "uses it.")
       .def(
           "rfactor",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -96,7 +96,7 @@ Device Parser::device() {
   expect("{");
   while (!is("}")) {
     const Token field = peek();
-    const bool repeats = is("cache") || is("axis") || is("space") || is("copy");
+    const bool repeats = is("cache") || is("axis") || is("space") || is("copy") || is("intrinsic");
     if (!repeats && std::find(seen.begin(), seen.end(), field.text) != seen.end()) fail(field, "each field once");
     seen.emplace_back(field.text);
     const auto number =
@@ -132,13 +132,13 @@ Device Parser::device() {
       copy.to = name_text(name_token("the space to copy to"));
       copy.instruction = string("the instruction between double quotes");
       device.copies.push_back(std::move(copy));
-    } else if (accept("intrinsics")) {
-      device.intrinsics = names("an intrinsic's name");
+    } else if (accept("intrinsic")) {
+      device.intrinsics.push_back(func());
     } else {
       if (field.kind != TokenKind::word) fail(field, "a field of a device or '}'");
       fail_unknown(field, "a field of a device",
                    field_names(device_numbers, {"family", "triple", "cpu", "features", "fused_multiply_add", "cache",
-                                                "axis", "space", "copy", "intrinsics"}));
+                                                "axis", "space", "copy", "intrinsic"}));
     }
   }
   expect("}");

@@ -14,6 +14,17 @@ std::string braced(const std::vector<std::string>& names, std::string (*quote)(s
   return out + "}";
 }
 
+std::string indented(const std::string& text) {
+  std::string out;
+  bool begins = true;
+  for (const char c : text) {
+    if (begins && c != '\n') out += "  ";
+    out += c;
+    begins = c == '\n';
+  }
+  return out;
+}
+
 std::string print_space(const MemorySpace& space) {
   std::string out = fmt::format("  space {} {{\n", text::quote_name(space.name));
   for (const text::SpaceNumber& number : text::space_numbers) {
@@ -50,9 +61,7 @@ std::string print_device(const Device& device) {
     out += fmt::format("  copy {} -> {} {}\n", text::quote_name(copy.from), text::quote_name(copy.to),
                        text::quote_string(copy.instruction));
   }
-  if (!device.intrinsics.empty()) {
-    out += fmt::format("  intrinsics {}\n", braced(device.intrinsics, text::quote_name));
-  }
+  for (const Func& intrinsic : device.intrinsics) out += indented("intrinsic " + print(intrinsic));
   return out + "}\n";
 }
 

@@ -1,5 +1,6 @@
 #include "tests/fuzz/schedule_moves.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -33,6 +34,7 @@
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
+#include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -113,6 +115,45 @@ std::optional<std::pair<BlockRef, BlockRef>> any_pair(const Schedule& s, Random&
   return std::pair{*producer, random.pick(consumers)};
 }
 
+/// An instruction that does what the tiles of a block do, as those at 0 do it; nothing where shapes are not constant.
+std::optional<Func> instruction_of(const Schedule& s, const BlockRef& ref) {
+  const Block& tile = s.node(ref);
+  Substitution first;
+  for (const Stmt& around : s.find(ref)) {
+    if (!around.as<Block>()) continue;
+    for (const Iter& iter : around.as<Block>()->f.iters) first[iter.variable.get()] = index(0);
+  }
+  const Stmt body = fresh_copy(substitute(tile.f.body, first));
+  std::vector<Param> params;
+  const auto take = [&](const Buffer& buffer) {
+    if (std::find(params.begin(), params.end(), Param(buffer)) == params.end()) params.emplace_back(buffer);
+  };
+  for_each_stmt(body, [&](const Stmt& s) {
+    if (const Store* store = s.as<Store>()) take(store->buffer);
+  });
+  for_each_expr(body, [&](const Expr& e) {
+    if (const Load* load = e.as<Load>()) take(load->buffer);
+  });
+  BufferMap map;
+  std::vector<VarRef> any_strides;
+  for (Param& param : params) {
+    const Buffer buffer = std::get<Buffer>(param);
+    for (const Expr& extent : buffer->shape) {
+      if (!as_int(extent)) return std::nullopt;
+    }
+    std::vector<Expr> strides = buffer->strides;
+    for (Expr& stride : strides) {
+      if (as_int(stride)) continue;
+      any_strides.push_back(Var::make("stride"));
+      stride = any_strides.back();
+    }
+    map[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, buffer->shape, space::global, strides);
+    param = map[buffer.get()];
+  }
+  params.insert(params.end(), any_strides.begin(), any_strides.end());
+  return FuncNode::make("instruction", std::move(params), replace_buffers(body, map));
+}
+
 std::vector<Move> loop_moves() {
   return {
       {"split",
@@ -190,6 +231,16 @@ std::vector<Move> loop_moves() {
          const auto loop = any_loop(s, random);
          if (loop) blockize(s, *loop);
          return loop.has_value();
+       }},
+      {"tensorize",
+       [](Schedule& s, Random& random) {
+         const auto loop = any_loop(s, random);
+         if (!loop) return false;
+         const BlockRef tile = blockize(s, *loop);
+         const std::optional<Func> instruction = instruction_of(s, tile);
+         if (!instruction) return false;
+         tensorize(s, tile, *instruction);
+         return true;
        }},
   };
 }
@@ -406,7 +457,7 @@ std::vector<Move> reduction_moves() {
          rfactor(s, *block, lane);
          const std::vector<LoopRef> loops = s.loops(*block);
          if (loops.size() < 2) return false;
-         const LoopRef columns = loops[loops.size() - 2];
+         const LoopRef& columns = loops[loops.size() - 2];
          fold_columns(s, *block, split(s, columns, random.chance(60) ? 2 : lanes).second, lanes);
          return true;
        }},
@@ -429,7 +480,7 @@ const std::vector<Move>& moves() {
           {"pad_einsum", 1},         {"double_buffer", 1},     {"fuse_reduction_epilogue", 2},
           {"reverse_compute_at", 1}, {"fuse_reductions", 22},  {"hoist_factor", 4},
           {"transform_layout", 1},   {"vectorize", 1},         {"partition", 1},
-          {"fold_columns", 3}};
+          {"fold_columns", 3},       {"tensorize", 1},         {"compute_inline", 1}};
       const auto found = more.find(move.primitive);
       list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }

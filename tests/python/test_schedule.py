@@ -366,6 +366,39 @@ BIAS = """func biased(a: f32[{m}, {k}], b: f32[{k}, {n}], bias: f32[{n}], c: f32
         c[wi, wj] = t[wi, wj] + bias[wj] }} }} }} }} }}"""
 
 
+DOT2 = """func dot2(a: f32[2], b: f32[2] strides [s], c: f32[], s: i64) {
+  for t in [0, 2) { c[] = c[] + a[t] * b[t] } }"""
+
+
+def test_tiles_become_instances_of_an_instruction():
+    def tiles(s, steps):
+        ro, ri = s.split(s.loops("dot")[2], [None, steps])
+        s.decompose_reduction("dot", ro)
+        return s.blockize(ri)
+
+    dot2 = lathe.ir.parse(DOT2)
+    s = lathe.Schedule(lathe.ir.parse(BIAS.format(m=4, n=6, k=8)))
+    tile = tiles(s, 4)
+    before = s.func
+    with pytest.raises(lathe.Refusal, match=r"the intrinsic has 'for t in \[0, 2\) \{', the block has 'for ri in \[0, 4\)"):
+        s.tensorize(tile, dot2)
+    assert s.func == before
+
+    s = lathe.Schedule(lathe.ir.parse(BIAS.format(m=4, n=6, k=8)))
+    s.tensorize(tiles(s, 2), dot2)
+    assert 'tensorize: "dot2"' in str(s.func)
+    again = lathe.Schedule(lathe.ir.parse(BIAS.format(m=3, n=5, k=10)))
+    again.replay(lathe.Record.parse(str(s.record)))
+    assert 'tensorize: "dot2"' in str(again.func)
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((3, 10), np.float32), rng.standard_normal((10, 5), np.float32)
+    bias = rng.standard_normal(5, np.float32)
+    for run in (lambda *arrays: lathe.interpret(again.func, arrays), lathe.compile(again.func)):
+        c = np.full((3, 5), np.nan, np.float32)
+        run(a, b, bias, c)
+        np.testing.assert_allclose(c, a @ b + bias, rtol=1e-5, atol=1e-5)
+
+
 def test_a_contraction_starts_from_its_bias_and_is_cut_into_tiles():
     def apply(s):
         s.fuse_reduction_epilogue("dot", "add")

@@ -50,7 +50,20 @@ constexpr const char* everything = R"(device `two level` {
   }
   copy global -> vmem "dma.in"
   copy vmem -> global "dma.out"
-  intrinsics {matmul_16x16, transpose}
+  intrinsic func outer_product(a: f32[8], b: f32[8], c: f32[8, 8]) stage begin
+  {
+    for i in [0, 8) {
+      for j in [0, 8) {
+        c[i, j] = c[i, j] + a[i] * b[j]
+      }
+    }
+  }
+  intrinsic func doubled(x: f32[4, 4] strides [s, 1], y: f32[4], s: i64) stage begin
+  {
+    for i in [0, 4) {
+      y[i] = x[i, i] * 2.0f32
+    }
+  }
 }
 )";
 
@@ -105,7 +118,8 @@ TEST(DeviceText, EveryFieldCountsInComparisonAndFingerprint) {
                                                          {"reach {core, lane}", "reach {core}"},
                                                          {"    per core\n", ""},
                                                          {"dma.out", "dma"},
-                                                         {"matmul_16x16", "matmul_8x8"}};
+                                                         {"outer_product(", "outer("},
+                                                         {"x[i, i] * 2.0f32", "x[i, i] * 3.0f32"}};
   for (const auto& [from, to] : changes) {
     std::string changed = text;
     const size_t at = changed.find(from);
@@ -153,7 +167,16 @@ TEST(DeviceText, AMistakeNamesItsPlaceAndWhatIsKnown) {
        "device d: space s: a head address is made of integers and axes by +, - and *"},
       {"device d { copy global -> vmem \"dma\" }",
        "device d: unknown space 'vmem'; known: global, worker, register, constant"},
-      {"device d { intrinsics {mma, mma} }", "device d: intrinsic mma is described twice"},
+      {"device d { intrinsic func f(x: f32[2]) { x[0] = x[1] } intrinsic func f(x: f32[2]) { x[1] = x[0] } }",
+       "device d: intrinsic f is described twice"},
+      {"device d { intrinsic func f(x: f32[n], n: i64) { x[0] = x[1] } }",
+       "intrinsic f: the shape of x is not constant"},
+      {"device d { intrinsic func f(x: f32[2]) { block b() { alloc t: f32[1] t[0] = x[0] } } }",
+       "intrinsic f: it uses t, which is no parameter"},
+      {"device d { intrinsic func f(x: f32[2] strides [n * 2], n: i64) { x[0] = x[1] } }",
+       "intrinsic f: a stride of x is neither constant nor a parameter"},
+      {"device d { intrinsic func f() {} }", "intrinsic f: it has no buffer for a parameter"},
+      {"device d { intrinsic f }", "d.device:1:22: expected 'func', found 'f'"},
       {"device d { features {\"a\" }", "d.device:1:27: expected a field of a device or '}', found the end of the file"},
       {"device d {} x", "expected the end"}};
   for (const auto& [text, part] : cases) {
