@@ -134,4 +134,9 @@ void Schedule::commit(Stmt body, std::string line, bool hints) {
   record_.push_back(std::move(line));
 }
 
+void Schedule::commit(Stmt body, std::vector<std::string> lines) {
+  for (size_t i = 0; i + 1 < lines.size(); ++i) record_.push_back(std::move(lines[i]));
+  commit(std::move(body), std::move(lines.back()));
+}
+
 }  // namespace lathe

@@ -60,6 +60,8 @@ class Schedule {
   /// For primitives: puts `body` in the place of the Func's body, and notes the application. Refuses where a region
   /// hint (hints.h) would be lost or no longer be true. `hints`: the application gives one.
   void commit(Stmt body, std::string line, bool hints = false);
+  /// The same for several applications at once, in a Func that has no hint.
+  void commit(Stmt body, std::vector<std::string> lines);
   /// For blockize: from now on blocks with iters hold others, and their regions are to follow what those declare.
   void note_tiles() { tiled_ = true; }
   /// For primitives: the statements from the Func's body down to a loop or block, both included; empty when there is

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -26,12 +28,18 @@ bool is_candidate(const Schedule& schedule, const Block& block) {
   return store && !store->mask;
 }
 
-/// Distinct elements of `buffer` that one instance of `block` reads.
-int reads_of(const Block& block, const Buffer& buffer) {
+struct Reads {
+  int distinct = 0;  ///< elements of the buffer that one instance reads
+  int loads = 0;     ///< Loads that body_cost counts
+};
+
+Reads reads_of(const Block& block, const Buffer& buffer) {
   std::vector<const Load*> distinct;
+  int loads = 0;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
     if (!load || load->buffer != buffer) return;
+    ++loads;
     for (const Load* other : distinct) {
       bool same = load->indices.size() == other->indices.size();
       for (size_t d = 0; same && d < load->indices.size(); ++d) same = equal(load->indices[d], other->indices[d]);
@@ -39,37 +47,86 @@ int reads_of(const Block& block, const Buffer& buffer) {
     }
     distinct.push_back(load);
   });
-  return static_cast<int>(distinct.size());
+  return {static_cast<int>(distinct.size()), loads};
+}
+
+/// A block as it was before the rule, and what inlining has made of its cost since: nothing is walked twice.
+class Known {
+ public:
+  explicit Known(Stmt s) : block_(std::move(s)) {}
+
+  const Block& block() const { return *block_.as<Block>(); }
+  double cost() {
+    if (!cost_) cost_ = body_cost(block().f.body);
+    return *cost_ + grown_;
+  }
+  void grow(double cost) { grown_ += cost; }
+  /// What is inlined is not sealed, so it changes nothing here.
+  bool is_sealed() {
+    if (!sealed_) sealed_ = lathe::is_sealed(block());
+    return *sealed_;
+  }
+
+  std::vector<size_t> readers;
+
+ private:
+  Stmt block_;
+  std::optional<double> cost_;
+  std::optional<bool> sealed_;
+  double grown_ = 0;
+};
+
+/// Every block but the root, with those that read what it writes, in program order.
+std::vector<Known> known_blocks(const Schedule& schedule) {
+  std::vector<Known> blocks;
+  std::unordered_map<const BufferNode*, std::vector<size_t>> readers;
+  for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
+    if (!s.as<Block>() || s == schedule.func()->body) return;
+    for (const Region& region : s.as<Block>()->f.reads) readers[region.buffer.get()].push_back(blocks.size());
+    blocks.emplace_back(s);
+  });
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    std::vector<size_t>& own = blocks[i].readers;
+    for (const Region& region : blocks[i].block().f.writes) {
+      const auto found = readers.find(region.buffer.get());
+      if (found != readers.end()) own.insert(own.end(), found->second.begin(), found->second.end());
+    }
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    std::erase(own, i);
+  }
+  return blocks;
 }
 
 }  // namespace
 
 void inline_elementwise(RuleContext& context) {
   Schedule& schedule = context.schedule;
-  for (const BlockRef& ref : schedule.blocks()) {
-    const Block& block = schedule.node(ref);
-    if (!is_candidate(schedule, block)) continue;
-    const std::vector<BlockRef> consumers = schedule.consumers(ref);
-    if (consumers.empty()) continue;
-    const FusionWish wish = fusion_wish(block);
+  std::vector<Known> blocks = known_blocks(schedule);
+  std::optional<InlineBatch> batch(std::in_place, schedule);
+  for (Known& known : blocks) {
+    const BlockRef ref{known.block().f.name};
+    if (!is_candidate(schedule, known.block()) || known.readers.empty()) continue;
+    const FusionWish wish = fusion_wish(known.block());
     if (wish == FusionWish::apart) {
       context.note(fmt::format("keep {}: it is to stay apart", ref.name));
       continue;
     }
-    const auto sealed = std::find_if(consumers.begin(), consumers.end(),
-                                     [&](const BlockRef& reader) { return is_sealed(schedule.node(reader)); });
-    if (is_sealed(block) || sealed != consumers.end()) {
-      context.note(fmt::format("keep {}: {} is opaque or calls what is extern", ref.name,
-                               is_sealed(block) ? ref.name : sealed->name));
+    const auto sealed = std::find_if(known.readers.begin(), known.readers.end(),
+                                     [&](size_t reader) { return blocks[reader].is_sealed(); });
+    if (known.is_sealed() || sealed != known.readers.end()) {
+      const std::string& name = known.is_sealed() ? ref.name : blocks[*sealed].block().f.name;
+      context.note(fmt::format("keep {}: {} is opaque or calls what is extern", ref.name, name));
       continue;
     }
-    const Buffer buffer = block.f.writes[0].buffer;
-    const double instances = instance_count(block);
-    const double cost = body_cost(block.f.body) - 1;
+    const Buffer buffer = known.block().f.writes[0].buffer;
+    const double instances = instance_count(known.block());
+    const double cost = known.cost() - 1;
     double inlined = 0, stored = instances * (cost + round_trip_cost);
-    for (const BlockRef& consumer : consumers) {
-      const Block& reader = schedule.node(consumer);
-      const double evaluations = instance_count(reader) * reads_of(reader, buffer);
+    std::vector<Reads> reads;
+    for (const size_t reader : known.readers) {
+      reads.push_back(reads_of(blocks[reader].block(), buffer));
+      const double evaluations = instance_count(blocks[reader].block()) * reads.back().distinct;
       inlined += evaluations * cost;
       stored += evaluations;
     }
@@ -77,8 +134,18 @@ void inline_elementwise(RuleContext& context) {
       context.note(fmt::format("keep {}: inlined it would cost {:.0f}, stored {:.0f}", ref.name, inlined, stored));
       continue;
     }
-    attempt(context, "inline " + ref.name, [&] { compute_inline(schedule, ref); });
+    const bool waits = batch->takes(ref);
+    if (!waits) {
+      batch->apply();
+      batch.reset();
+    }
+    const bool done =
+        attempt(context, "inline " + ref.name, [&] { waits ? batch->add(ref) : compute_inline(schedule, ref); });
+    if (!waits) batch.emplace(schedule);
+    for (size_t i = 0; done && i < reads.size(); ++i)
+      blocks[known.readers[i]].grow(reads[i].distinct * cost - reads[i].loads);
   }
+  batch->apply();
 }
 
 }  // namespace lathe

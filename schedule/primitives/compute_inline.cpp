@@ -8,175 +8,45 @@
 
 #include "ir/analysis/regions.h"
 #include "ir/reduction.h"
-#include "ir/structural.h"
+#include "ir/storage.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
+#include "schedule/hints.h"
 
 namespace lathe {
 namespace {
 
-/// What stands for an element of the producer: Lets, then a value, over the producer's iters.
-struct Definition {
-  Buffer buffer;
-  std::vector<const Let*> lets;
-  const Store* store = nullptr;
-};
+/// Only statements are walked: expressions change in the blocks that read alone.
+Stmt rewrite_readers(const Stmt& s, const Inlining& inlining) {
+  class Rewriter : public Mutator {
+   public:
+    explicit Rewriter(const Inlining& inlining) : inlining_(inlining) {}
+    using Mutator::mutate;
+    Expr mutate(const Expr& e) override { return e; }
 
-/// A distinct read of the producer's buffer in a consumer.
-struct Read {
-  const Load* load;
-  VarRef variable;  ///< bound to its value; null: the value goes where the one Load was
-  std::vector<Stmt> lets;
-  Expr value;
-};
-
-bool same_read(const Load* a, const Load* b) {
-  if (static_cast<bool>(a->mask) != static_cast<bool>(b->mask) || (a->mask && !equal(a->mask, b->mask))) return false;
-  return std::equal(a->indices.begin(), a->indices.end(), b->indices.begin(),
-                    [](const Expr& x, const Expr& y) { return x == y || equal(x, y); });
-}
-
-/// Counts the Loads of a buffer along every path, without walking every path, and keeps the distinct ones.
-class ReadCounter : public Visitor {
- public:
-  explicit ReadCounter(const Buffer& buffer) : buffer_(buffer) {}
-  using Visitor::visit;
-
-  void visit(const Expr& e) override {
-    if (!e) return;
-    const auto known = counts_.find(e.get());
-    if (known != counts_.end()) {
-      total += known->second;
-      return;
-    }
-    const std::uint64_t before = total;
-    Visitor::visit(e);
-    if (const Load* load = e.as<Load>(); load && load->buffer == buffer_) {
-      ++total;
-      const bool seen =
-          std::any_of(distinct.begin(), distinct.end(), [&](const Load* l) { return same_read(l, load); });
-      if (!seen) distinct.push_back(load);
-    }
-    if (const AddressOf* address = e.as<AddressOf>(); address && address->buffer == buffer_) address_taken = true;
-    total = std::min(total, std::uint64_t{1} << 32);
-    counts_[e.get()] = total - std::min(before, total);
-  }
-
-  std::uint64_t total = 0;
-  bool address_taken = false;
-  std::vector<const Load*> distinct;
-
- private:
-  const Buffer& buffer_;
-  std::unordered_map<const ExprNode*, std::uint64_t> counts_;
-};
-
-class MaskPusher : public Mutator {
- public:
-  explicit MaskPusher(const Expr& mask) : mask_(mask) {}
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    bool changed = false;
-    std::vector<Expr> indices = mutate_all(node->indices, &changed);
-    const Expr own = node->mask ? mutate(node->mask) : nullptr;
-    const int lanes = node->dtype.lanes;
-    const Expr mask = lanes > mask_->dtype.lanes ? Broadcast::make(mask_, lanes) : mask_;
-    return Load::make(node->buffer, std::move(indices), logical_and(mask, own));
-  }
-
- private:
-  const Expr& mask_;
-};
-
-class ReadReplacer : public Mutator {
- public:
-  ReadReplacer(const Buffer& buffer, const std::vector<Read>& reads) : buffer_(buffer), reads_(reads) {}
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    if (node->buffer != buffer_) return Mutator::mutate_Load(e, node);
-    for (const Read& read : reads_) {
-      if (same_read(read.load, node)) return read.variable ? Expr(read.variable) : read.value;
-    }
-    return e;
-  }
-
- private:
-  const Buffer& buffer_;
-  const std::vector<Read>& reads_;
-};
-
-/// The producer's Lets and value for one read, with variables of their own.
-void define(const Definition& definition, const Block& producer, Read& read, bool bind) {
-  Substitution map;
-  for (size_t d = 0; d < definition.store->indices.size(); ++d) {
-    if (const Var* iter = definition.store->indices[d].as<Var>()) map[iter] = read.load->indices[d];
-  }
-  // A dimension of one element is stored at 0; iters that no index uses have that one value too.
-  for (const Iter& iter : producer.f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
-  const Expr& mask = read.load->mask;
-  const auto transfer = [&](const Expr& e) {
-    const Expr moved = substitute(e, map);
-    return mask ? MaskPusher(mask).mutate(moved) : moved;
-  };
-  for (const Let* let : definition.lets) {
-    const Expr value = transfer(let->value);
-    const VarRef variable = Var::make(let->variable->name, let->variable->dtype);
-    read.lets.push_back(Let::make(variable, value, Seq::make({})));
-    map[let->variable.get()] = variable;
-  }
-  read.value = transfer(definition.store->value);
-  if (mask) read.value = select(mask, read.value, constant(read.value->dtype, 0));
-  if (bind && !read.value.as<Var>()) {
-    read.variable = Var::make(definition.buffer->name, read.value->dtype);
-    read.lets.push_back(Let::make(read.variable, read.value, Seq::make({})));
-  }
-}
-
-Stmt wrap(const std::vector<Stmt>& lets, Stmt body) {
-  for (size_t i = lets.size(); i-- > 0;) {
-    body = Let::make(lets[i].as<Let>()->variable, lets[i].as<Let>()->value, std::move(body));
-  }
-  return body;
-}
-
-/// The head Lets of a consumer with the reads' Lets put in: each as early as what it uses allows.
-std::vector<Stmt> merge_lets(const std::vector<Stmt>& lets, const std::vector<Read>& reads, Mutator& replacer) {
-  std::vector<std::vector<Stmt>> behind(lets.size() + 1);
-  for (const Read& read : reads) {
-    size_t position = 0;
-    const auto need = [&](const Expr& e) {
-      if (!e) return;
-      for (const VarRef& used : used_vars(e)) {
-        for (size_t i = 0; i < lets.size(); ++i) {
-          if (lets[i].as<Let>()->variable == used) position = std::max(position, i + 1);
-        }
+   protected:
+    Stmt mutate_Block(const Stmt& s, const Block* node) override {
+      if (!outer_blocks(node->f.body).empty()) {
+        const Stmt inner = Mutator::mutate(node->f.body);
+        return inner == node->f.body ? s : with_fields(*node, [&](Block::Fields& f) { f.body = inner; });
       }
-    };
-    for (const Expr& index : read.load->indices) need(index);
-    need(read.load->mask);
-    behind[position].insert(behind[position].end(), read.lets.begin(), read.lets.end());
-  }
-  std::vector<Stmt> merged = behind[0];
-  for (size_t i = 0; i < lets.size(); ++i) {
-    const Let* let = lets[i].as<Let>();
-    merged.push_back(Let::make(let->variable, replacer.mutate(let->value), Seq::make({})));
-    merged.insert(merged.end(), behind[i + 1].begin(), behind[i + 1].end());
-  }
-  return merged;
+      const bool reads_one = std::any_of(node->f.reads.begin(), node->f.reads.end(),
+                                         [&](const Region& region) { return inlining_.defines(region.buffer); });
+      return reads_one ? inlining_.into(*node) : s;
+    }
+
+   private:
+    const Inlining& inlining_;
+  };
+  return Rewriter(inlining).mutate(s);
 }
 
-/// The Lets at the head of a consumer's body; the reducer's own left operands do not count.
-std::vector<Stmt> head_lets(const Block& consumer, const std::optional<ReductionParts>& parts, Stmt* rest) {
-  if (parts) return parts->lets;
-  std::vector<Stmt> lets;
-  *rest = consumer.f.body;
-  while (const Let* let = rest->as<Let>()) {
-    lets.push_back(*rest);
-    *rest = Stmt(let->body);
-  }
-  return lets;
+/// Is it plain arithmetic, without a Load?
+bool is_plain(const Expr& e) {
+  if (const Binary* node = e.as<Binary>()) return is_plain(node->a) && is_plain(node->b);
+  if (const Select* node = e.as<Select>())
+    return is_plain(node->condition) && is_plain(node->when_true) && is_plain(node->when_false);
+  return e->kind == ExprKind::IntImm || e->kind == ExprKind::Var;
 }
 
 class Inliner {
@@ -190,39 +60,32 @@ class Inliner {
   Stmt run() {
     match_producer();
     check_readers();
-    Stmt body = remove_last(path_);
-    body = Rewriter(*this).mutate(body);
-    return remove_allocation(body, definition_.buffer);
+    Inlining inlining;
+    inlining.define(definition_);
+    return remove_allocation(rewrite_readers(remove_last(path_), inlining), definition_.buffer);
+  }
+
+  /// The definition of a block of which it is known that nothing writes what it reads or what it writes, for readers
+  /// that are known.
+  Definition run_for(const std::vector<Stmt>& readers) {
+    match_producer();
+    for (const Stmt& reader : readers) check_reader(reader, *reader.as<Block>());
+    if (readers.empty()) refuse_unread();
+    return definition_;
   }
 
   const std::string& application() const { return application_; }
 
  private:
-  /// Only statements are walked: expressions change in consumer blocks alone.
-  class Rewriter : public Mutator {
-   public:
-    explicit Rewriter(Inliner& inliner) : inliner_(inliner) {}
-    using Mutator::mutate;
-    Expr mutate(const Expr& e) override { return e; }
-
-   protected:
-    Stmt mutate_Block(const Stmt& s, const Block* node) override {
-      if (!outer_blocks(node->f.body).empty()) {
-        const Stmt inner = Mutator::mutate(node->f.body);
-        return with_fields(*node, [&](Block::Fields& f) { f.body = inner; });
-      }
-      return reads(*node, inliner_.definition_.buffer) ? inliner_.rewrite(s) : s;
-    }
-
-   private:
-    Inliner& inliner_;
-  };
-
   [[noreturn]] void refuse_producer(const std::string& note) {
     refuse(schedule_, application_, 1,
            "block has only space iters, and its body is Lets around one Store without a mask at its iters, each once, "
            "or 0",
            path_.back(), note);
+  }
+
+  [[noreturn]] void refuse_unread() {
+    refuse(schedule_, application_, 6, "a block reads the buffer", path_.back(), "is read by nothing");
   }
 
   void match_producer() {
@@ -240,6 +103,7 @@ class Inliner {
     if (!store || store->mask || producer_.f.init) refuse_producer("does more than one unmasked Store");
     definition_.store = store;
     definition_.buffer = store->buffer;
+    definition_.producer = &producer_;
     std::vector<const Var*> used;
     for (const Expr& index : store->indices) {
       const Var* iter = index.as<Var>();
@@ -279,7 +143,7 @@ class Inliner {
       found = true;
       check_reader(s, *block);
     });
-    if (!found) refuse(schedule_, application_, 6, "a block reads the buffer", path_.back(), "is read by nothing");
+    if (!found) refuse_unread();
     const auto overwrites = [&](DependenceKind kind, const Stmt& source, const Stmt&) {
       return kind == DependenceKind::anti && source == path_.back();
     };
@@ -334,15 +198,17 @@ class Inliner {
     const Buffer& buffer = definition_.buffer;
     const std::string loads =
         "everything that reads the buffer is a Load in a block's body, not in an init, a reducer or an AddressOf";
-    ReadCounter counter(buffer);
-    if (block.f.init) counter.visit(block.f.init);
+    const auto wanted = [&](const Buffer& other) { return other == buffer; };
+    ReadCounter around(wanted);
+    if (block.f.init) around.visit(block.f.init);
     if (block.f.reducer) {
-      for (const Expr& e : block.f.reducer->results) counter.visit(e);
-      for (const Expr& e : block.f.reducer->identities) counter.visit(e);
+      for (const Expr& e : block.f.reducer->results) around.visit(e);
+      for (const Expr& e : block.f.reducer->identities) around.visit(e);
     }
-    if (counter.total > 0) refuse(schedule_, application_, 3, loads, s, "reads it in its init or reducer");
+    if (around.of(buffer).total > 0) refuse(schedule_, application_, 3, loads, s, "reads it in its init or reducer");
+    ReadCounter counter(wanted);
     counter.visit(block.f.body);
-    if (counter.address_taken) refuse(schedule_, application_, 3, loads, s, "takes its address");
+    if (counter.of(buffer).address_taken) refuse(schedule_, application_, 3, loads, s, "takes its address");
     const std::optional<ReductionParts> parts = match_update(block);
     if (block.f.reducer && !parts)
       refuse(schedule_, application_, 3, loads, s, "is no canonical update of its reducer");
@@ -350,15 +216,15 @@ class Inliner {
         "the indices and masks of those Loads use only the consumer's iters and the Lets at the head of its body";
     Stmt rest;
     std::vector<VarRef> known = scalar_params(schedule_.func());
-    for (const Stmt& let : head_lets(block, parts, &rest)) known.push_back(let.as<Let>()->variable);
+    for (const Stmt& let : head_lets(block, &rest)) known.push_back(let.as<Let>()->variable);
     for (const Iter& iter : block.f.iters) known.push_back(iter.variable);
-    for (const Load* load : counter.distinct) {
+    for (const Load* load : counter.of(buffer).distinct) {
       std::vector<Expr> parts_of_read = load->indices;
       if (load->mask) parts_of_read.push_back(load->mask);
       for (const Expr& e : parts_of_read) {
-        ReadCounter inner(buffer);
+        ReadCounter inner(wanted);
         inner.visit(e);
-        if (inner.total > 0)
+        if (inner.of(buffer).total > 0)
           refuse(schedule_, application_, 4, heads, s, "reads it at indices that are its own elements");
         if (!e->dtype.is_scalar()) refuse(schedule_, application_, 4, heads, s, "reads several elements at once");
         for (const VarRef& used : used_vars(e)) {
@@ -382,32 +248,6 @@ class Inliner {
     return found;
   }
 
-  Stmt rewrite(const Stmt& s) {
-    const Block& consumer = *s.as<Block>();
-    ReadCounter counter(definition_.buffer);
-    counter.visit(consumer.f.body);
-    std::vector<Read> found;
-    for (const Load* load : counter.distinct) {
-      Read read{load, nullptr, {}, nullptr};
-      define(definition_, producer_, read, counter.total > 1);
-      found.push_back(std::move(read));
-    }
-    ReadReplacer replacer(definition_.buffer, found);
-    const std::optional<ReductionParts> parts = match_update(consumer);
-    Stmt rest;
-    const std::vector<Stmt> lets = merge_lets(head_lets(consumer, parts, &rest), found, replacer);
-    Stmt body;
-    if (parts && consumer.f.reducer) {
-      std::vector<Expr> terms;
-      for (const Expr& term : parts->terms) terms.push_back(replacer.mutate(term));
-      body = make_update(*consumer.f.reducer, parts->outputs, terms, lets);
-    } else {
-      body = wrap(lets, replacer.mutate(rest));
-    }
-    const Stmt changed = with_fields(consumer, [&](Block::Fields& f) { f.body = body; });
-    return with_inferred_regions(*changed.as<Block>());
-  }
-
   const std::string condition_5 = "no block behind it writes what it reads";
   const Schedule& schedule_;
   std::string application_;
@@ -422,6 +262,102 @@ void compute_inline(Schedule& schedule, const BlockRef& block) {
   Inliner inliner(schedule, block);
   Stmt body = inliner.run();
   schedule.commit(std::move(body), inliner.application());
+}
+
+/// What the batch knows of a block of the program as it was when the batch began.
+struct InlineBatch::Site {
+  Stmt block, nest;  ///< the nest stands directly in the root block, and holds the block alone; null otherwise
+  size_t position;   ///< in program order
+  mutable std::optional<bool> plain_loads;
+
+  /// Are all indices and masks of Loads plain arithmetic?
+  bool loads_plainly() const {
+    if (plain_loads) return *plain_loads;
+    plain_loads = true;
+    for_each_expr(block, [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (!load) return;
+      const bool plain = std::all_of(load->indices.begin(), load->indices.end(), is_plain);
+      plain_loads = *plain_loads && plain && (!load->mask || is_plain(load->mask));
+    });
+    return *plain_loads;
+  }
+};
+
+InlineBatch::InlineBatch(Schedule& schedule) : schedule_(schedule) {
+  const Block* root = root_block(schedule.func());
+  if (!root) return;
+  root_ = schedule.func()->body;
+  const Stmt& body = root->f.body;
+  for (const Stmt& nest : body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body}) {
+    Stmt only = nest;
+    while (only.as<For>()) only = only.as<For>()->body;
+    for_each_stmt(nest, [&](const Stmt& s) {
+      const Block* block = s.as<Block>();
+      if (!block) return;
+      unusual_ |= has_hints(*block) || !block->f.allocs.empty();
+      Site site{s, s == only ? nest : Stmt(), sites_.size(), {}};
+      for (const Region& region : block->f.reads) {
+        std::vector<size_t>& list = readers_[region.buffer.get()];
+        if (list.empty() || list.back() != site.position) list.push_back(site.position);
+      }
+      for (const Region& region : block->f.writes) writers_[storage_of(region.buffer)].push_back(site.position);
+      names_[block->f.name] = site.position;
+      sites_.push_back(std::move(site));
+    });
+  }
+  for (const Site& site : sites_) unusual_ |= !outer_blocks(site.block.as<Block>()->f.body).empty();
+  for (const Buffer& buffer : root->f.allocs) allocated_.insert(buffer.get());
+}
+
+InlineBatch::~InlineBatch() = default;
+
+bool InlineBatch::takes(const BlockRef& block) const {
+  const auto name = names_.find(block.name);
+  if (!root_ || unusual_ || name == names_.end()) return false;
+  const Site& site = sites_[name->second];
+  const Block& node = *site.block.as<Block>();
+  if (!site.nest || !site.loads_plainly() || node.f.writes.size() != 1) return false;
+  if (!added_.empty() && added_.back() >= site.position) return false;
+  const Buffer& buffer = node.f.writes[0].buffer;
+  const auto readers = readers_.find(buffer.get());
+  if (buffer->view_of || !allocated_.contains(buffer.get()) || writers_.at(buffer.get()).size() != 1 ||
+      readers == readers_.end())
+    return false;
+  const bool apart = std::all_of(readers->second.begin(), readers->second.end(), [&](size_t reader) {
+    return reader > site.position && sites_[reader].loads_plainly();
+  });
+  return apart && std::all_of(node.f.reads.begin(), node.f.reads.end(), [&](const Region& region) {
+           const auto writers = writers_.find(storage_of(region.buffer));
+           return writers == writers_.end() || writers->second.back() < site.position;
+         });
+}
+
+void InlineBatch::add(const BlockRef& block) {
+  const Site& site = sites_[names_.at(block.name)];
+  std::vector<Stmt> readers;
+  for (const size_t reader : readers_.at(site.block.as<Block>()->f.writes[0].buffer.get()))
+    readers.push_back(sites_[reader].block);
+  Inliner inliner(schedule_, block);
+  inlining_.define(inliner.run_for(readers));
+  added_.push_back(site.position);
+  lines_.push_back(inliner.application());
+}
+
+void InlineBatch::apply() {
+  if (added_.empty()) return;
+  std::unordered_set<const StmtNode*> gone;
+  for (const size_t position : added_) gone.insert(sites_[position].nest.get());
+  const Stmt body = with_fields(*root_.as<Block>(), [&](Block::Fields& f) {
+    std::vector<Stmt> kept;
+    for (const Stmt& s : f.body.as<Seq>()->stmts) {
+      if (!gone.contains(s.get())) kept.push_back(s);
+    }
+    f.body = Seq::make(std::move(kept));
+    std::erase_if(f.allocs, [&](const Buffer& buffer) { return inlining_.defines(buffer); });
+  });
+  schedule_.commit(rewrite_readers(body, inlining_), std::move(lines_));
+  added_.clear();
 }
 
 }  // namespace lathe

@@ -1,4 +1,10 @@
 #pragma once
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "schedule/inlining.h"
 #include "schedule/schedule.h"
 
 namespace lathe {
@@ -22,5 +28,37 @@ namespace lathe {
 ///   5. no block behind it writes what it reads
 ///   6. a block reads the buffer
 void compute_inline(Schedule& schedule, const BlockRef& block);
+
+/// Several applications of compute_inline in one rewriting. One after another they walk what they have grown each time;
+/// together they take a time that is linear in what comes out. The Func and the record are those of single
+/// applications. While a batch is open nothing else may change the schedule.
+class InlineBatch {
+ public:
+  explicit InlineBatch(Schedule& schedule);
+  ~InlineBatch();
+  InlineBatch(const InlineBatch&) = delete;
+  InlineBatch& operator=(const InlineBatch&) = delete;
+
+  /// Can the block be added? Only what has a nest of its own, comes behind those added, and of which one look tells
+  /// that nothing writes again what it reads or writes. For others `apply`, then compute_inline.
+  bool takes(const BlockRef& block) const;
+  /// compute_inline's refusals, but for those of conditions 2 and 5, which do not arise.
+  void add(const BlockRef& block);
+  /// Changes the schedule. The batch is of no use afterwards.
+  void apply();
+
+ private:
+  struct Site;
+  Schedule& schedule_;
+  Stmt root_;
+  bool unusual_ = false;  ///< region hints, or blocks in blocks
+  std::vector<Site> sites_;
+  std::unordered_map<std::string, size_t> names_;
+  std::unordered_map<const BufferNode*, std::vector<size_t>> readers_, writers_;
+  std::unordered_set<const BufferNode*> allocated_;
+  Inlining inlining_;
+  std::vector<size_t> added_;
+  std::vector<std::string> lines_;
+};
 
 }  // namespace lathe
