@@ -220,8 +220,9 @@ Stmt Inlining::into(const Block& consumer) const {
   text.lets = head_lets(consumer, &text.rest);
   if (parts) text.values = parts->terms;
   expand(text);
-  const Stmt body =
-      parts ? make_update(*consumer.f.reducer, parts->outputs, text.values, text.lets) : wrap(text.lets, text.rest);
+  const Stmt body = parts && consumer.f.reducer
+                        ? make_update(*consumer.f.reducer, parts->outputs, text.values, text.lets)
+                        : wrap(text.lets, text.rest);
   const Stmt changed = with_fields(consumer, [&](Block::Fields& f) { f.body = body; });
   return with_inferred_regions(*changed.as<Block>());
 }

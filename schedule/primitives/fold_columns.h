@@ -15,7 +15,8 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. to 4. as fold_lanes
-///   5. `columns` directly holds the loop of the reduce iter alone, and its extent is a constant of at least 2 whose next
+///   5. `columns` directly holds the loop of the reduce iter alone, and its extent is a constant of at least 2 whose
+///   next
 ///      power of two is at most lanes
 ///   6. one iter is bound to columns + a multiple of its extent, its domain is [0, a multiple of that extent), it is
 ///      the output's last index but for dimensions of one element, and nothing else is bound to columns
