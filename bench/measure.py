@@ -14,6 +14,7 @@ import time
 
 BATCH_SECONDS = 5e-5  # a sample lasts this long at least: calls shorter than that are timed in batches
 WARM_SECONDS = 5e-3  # calls shorter than this get an untimed one before each sample
+HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
 
@@ -105,11 +106,17 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
     `pause` lets the workers of the call before stop spinning. `budget` is in seconds of the wall, but `least` rounds
     are always made.
     """
-    batch = {}
+    batch, once, first = {}, {}, None
     for name, timer in timers.items():
         timer.time(1)
-        batch[name] = max(1, math.ceil(BATCH_SECONDS / max(min(timer.time(1), timer.time(1)), 1e-8)))
-    names, rounds, deadline = list(timers), [], time.perf_counter() + budget
+        seconds = timer.time(1)
+        if first and seconds > max(HOPELESS[0] * first, HOPELESS[1]):
+            once[name] = seconds
+            continue
+        seconds = min(seconds, timer.time(1))
+        first = first or seconds
+        batch[name] = max(1, math.ceil(BATCH_SECONDS / max(seconds, 1e-8)))
+    names, rounds, deadline = list(batch), [], time.perf_counter() + budget
     rates = [probe() if probe else 1.0]
     while len(rounds) < most:
         start = len(rounds) % len(names)
@@ -126,19 +133,19 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
         if len(rounds) >= least:
             out_of_time = time.perf_counter() > deadline
             if out_of_time or len(rounds) % 5 == 0:
-                result = summarize(names, rounds, rates)
+                result = summarize(names, rounds, rates, once)
                 if out_of_time or result.settled:
                     return result
-    return summarize(names, rounds, rates)
+    return summarize(names, rounds, rates, once)
 
 
-def summarize(names, rounds, rates):
+def summarize(names, rounds, rates, once):
     kept = [sample for sample, steady in rounds if steady]
     if len(kept) < len(rounds) / 2:
         kept = [sample for sample, _ in rounds]  # nothing but drift: the interval will say so
     first = names[0]
     return Comparison(
-        {name: statistics.median(sample[name] for sample in kept) for name in names},
+        {name: statistics.median(sample[name] for sample in kept) for name in names} | once,
         {name: interval([sample[name] / sample[first] for sample in kept]) for name in names[1:]},
         len(kept),
         len(rounds) - len(kept),

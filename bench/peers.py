@@ -174,7 +174,8 @@ def run_case(table, case, options, budget, brief=False):
     row["best"] = comparison.best
     if not brief:
         row["faults"] = {
-            name: measure.faults_per_call(timer, comparison.seconds[name]) for name, timer in timers.items()
+            name: measure.faults_per_call(timers[name], comparison.seconds[name])
+            for name in ("lathe", *comparison.ratios)
         }
         if not multithreaded:
             import roofline

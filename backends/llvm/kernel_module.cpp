@@ -83,6 +83,11 @@ llvm::Function* KernelModule::make_function(const std::string& name, llvm::Array
   function->addFnAttr("target-cpu", base_cpu(device));
   function->addFnAttr("target-features", feature_string(device));
   if (!device.cpu.empty()) function->addFnAttr("tune-cpu", device.cpu);
+  if (device.has_feature("sve")) {
+    // Registers are as wide as the device says: vectors of that many bits live in one, instead of several of NEON's.
+    const unsigned scale = static_cast<unsigned>(device.vector_bits) / 128;
+    function->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context, scale, scale));
+  }
   function->addFnAttr("prefer-vector-width", std::to_string(device.vector_bits));
   function->addFnAttr("no-builtins");
   if (address_sanitizer) function->addFnAttr(llvm::Attribute::SanitizeAddress);
