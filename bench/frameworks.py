@@ -122,7 +122,7 @@ class Jax:
             import ml_dtypes
 
             x = x.view(ml_dtypes.bfloat16)
-        return self.jax.numpy.asarray(x)
+        return self.jax.dlpack.from_dlpack(x)  # the same memory
 
     def prepare(self, case, outs):
         jax = self.jax

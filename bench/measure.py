@@ -7,13 +7,14 @@ import dataclasses
 import itertools
 import math
 import os
+import random
 import resource
 import statistics
 import sys
 import time
 
-BATCH_SECONDS = 5e-5  # a sample lasts this long at least: calls shorter than that are timed in batches
-WARM_SECONDS = 5e-3  # calls shorter than this get an untimed one before each sample
+BATCH_SECONDS = 2e-4  # a sample lasts this long at least: calls shorter than that are timed in batches
+WARM_SECONDS = 5e-3  # calls shorter than this get two untimed ones before each sample
 HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
@@ -100,7 +101,7 @@ def interval(values):
 
 
 def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
-    """Rounds of one sample each, in an order that rotates, until the best peer's ratio to the first is known to 1 %.
+    """Rounds of one sample each, in an order that chance decides, until the best peer's ratio to the first is known to 1 %.
 
     `probe` gives the rate of a loop that only the frequency changes: a round across which it drifts is dropped whole.
     `pause` lets the workers of the call before stop spinning. `budget` is in seconds of the wall, but `least` rounds
@@ -117,16 +118,15 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
         first = first or seconds
         batch[name] = max(1, math.ceil(BATCH_SECONDS / max(seconds, 1e-8)))
     names, rounds, deadline = list(batch), [], time.perf_counter() + budget
-    rates = [probe() if probe else 1.0]
+    rates, chance = [probe() if probe else 1.0], random.Random(1)
     while len(rounds) < most:
-        start = len(rounds) % len(names)
         sample = {}
-        for name in names[start:] + names[:start]:
+        for name in chance.sample(names, len(names)):
             if pause:
                 time.sleep(pause)
             timer = timers[name]
             if not rounds or rounds[-1][0][name] < WARM_SECONDS:
-                timer.time(1)
+                timer.time(2)
             sample[name] = timer.time(batch[name]) / batch[name]
         rates.append(probe() if probe else 1.0)
         rounds.append((sample, abs(rates[-1] - rates[-2]) <= DRIFT * rates[-2]))
