@@ -26,6 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOLERANCE = {"float64": 1e-12, "float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 
 
+ONE_THREAD = "one thread"  # Lathe itself, beside Lathe on all
+
+
 def difference(results, expected):
     """The largest difference over the largest value; infinite for another shape or for NaN on one side only."""
     worst = 0.0
@@ -108,9 +111,11 @@ class LibraryTable:
 
         timers, results = {}, {}
         text, outputs = lowered(case)
-        bound = BoundKernel(self.options.native, text, case.inputs, outputs, self.options.thread_count)
-        self.releases.append(bound.release)
-        timers["lathe"] = bound.timer
+        for threads in sorted({1, self.options.thread_count}):
+            bound = BoundKernel(self.options.native, text, case.inputs, outputs, threads)
+            self.releases.append(bound.release)
+            timers["lathe" if threads == self.options.thread_count else ONE_THREAD] = bound.timer
+        timers = dict(sorted(timers.items(), key=lambda item: item[0] != "lathe"))
         for peer in self.peers:
             timer = case.library and peer.prepare(self.options.native, case.library, case.inputs, outputs)
             if timer:
@@ -153,7 +158,7 @@ def run_case(table, case, options, budget, brief=False):
 
     before = len(lathe.kernels())
     timers, results, notes = table.prepare(case, table.odd_peers if brief else None)
-    row = {"case": case.name, "bound": case.bound, "notes": notes}
+    row = {"case": case.name, "bound": case.bound, "flops": case.flops, "notes": notes}
     newest = lathe.kernels()[before:]
     row["compile_ms"] = sum(newest[-1]["compile_ms"].values()) if newest else None
     row["errors"], wrong = verify(case, results)
@@ -168,6 +173,8 @@ def run_case(table, case, options, budget, brief=False):
         pause=0.02 if multithreaded else 0.0,
         **({"most": 40} if brief else {}),
     )
+    if ONE_THREAD in comparison.ratios:
+        row["scaling"] = comparison.ratios.pop(ONE_THREAD).median
     row["seconds"] = comparison.seconds
     row["ratios"] = {name: [r.median, r.low, r.high] for name, r in comparison.ratios.items()}
     row["settled"], row["rounds"], row["dropped"] = comparison.settled, comparison.rounds, comparison.dropped

@@ -5,6 +5,7 @@ import math
 
 import measure
 
+LARGE, SCALING = 1e7, 1.85  # contractions of so many operations should gain so much by two threads
 UNDER = 0.95  # of the best peer: a case whose whole interval lies below has lost
 
 
@@ -23,8 +24,8 @@ def number(value, width=10):
 def header(table):
     names = "".join(f"{name:>10}" for name in order(table))
     return (
-        f"{'case':<36}{'lathe':>10}{names}  {'best':<9}{'ratio':>6}{'95 % interval':>16}{'compile':>9}{'roofline':>12}\n"
-        f"{'':<36}{'µs':>10}{'':<{10 * len(order(table))}}  {'':<9}{'':>22}{'ms':>9}{'%':>6}"
+        f"{'case':<36}{'lathe':>10}{names}  {'best':<9}{'ratio':>6}{'95 % interval':>16}{'compile':>9}{'of bound':>13}\n"
+        f"{'':<36}{'µs':>10}{'':<{10 * len(order(table))}}  {'':<9}{'':>22}{'ms':>9}"
     )
 
 
@@ -32,7 +33,7 @@ def line(table, row):
     peers = "".join(number(micro(row["seconds"].get(name))) for name in order(table))
     return (
         f"{row['case']:<36}{number(micro(row['seconds']['lathe']))}{peers}  {verdict(row)}"
-        f"{number(row['compile_ms'], 9)}{share(row):>12}{marks(row)}"
+        f"{number(row['compile_ms'], 9)}{share(row):>13}{marks(row)}"
     )
 
 
@@ -49,7 +50,9 @@ def verdict(row):
 
 
 def share(row):
-    return f"{100 * row['roofline']:.0f} {row['binds']}" if "roofline" in row else ""
+    if "scaling" in row:
+        return f"{row['scaling']:.2f} x one"
+    return f"{100 * row['roofline']:.0f} % {row['binds']}" if "roofline" in row else ""
 
 
 def marks(row):
@@ -72,7 +75,7 @@ def has_lost(row):
 
 def summary(rows):
     """Geometric means of the ratios to each case's best peer, and the cases that lose."""
-    rows = [row for row in rows if row["ratios"]]
+    every, rows = rows, [row for row in rows if row["ratios"]]
     groups = {"all": rows} | {kind: [row for row in rows if row["bound"] == kind] for kind in ("compute", "other")}
     lines = []
     for name, group in groups.items():
@@ -86,6 +89,12 @@ def summary(rows):
         + (": " if lost else "")
         + ", ".join(lost)
     )
+    scalings = {row["case"]: row["scaling"] for row in every if row.get("scaling") and row["flops"] >= LARGE}
+    if scalings:
+        slow = [f"{name} {factor:.2f}" for name, factor in scalings.items() if factor < SCALING]
+        lines.append(
+            f"{len(slow)} of {len(scalings)} products of 10 MFLOP and more gain less than {SCALING} by all threads: {', '.join(slow)}"
+        )
     unsettled = sum(not row["settled"] for row in rows)
     lines.append(f"{unsettled} intervals are wider than 1 % (~)")
     return lines
@@ -110,7 +119,7 @@ def markdown(result):
             cells += ["", "", ""]
         cells += [
             number(row["compile_ms"], 1).strip(),
-            f"{100 * row['roofline']:.0f} %, {row['binds']}" if "roofline" in row else "",
+            share(row),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", *(f"- {text}" for text in summary(result["rows"]))]
@@ -178,7 +187,7 @@ def section(result):
             cells += ["", "", ""]
         cells += [
             number(row["compile_ms"], 1),
-            f"{100 * row['roofline']:.0f} % {row['binds']}" if "roofline" in row else "",
+            share(row),
         ]
         lost = " class='lost'" if has_lost(row) else ""
         table += (
