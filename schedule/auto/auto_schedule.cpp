@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "ir/error.h"
+#include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/parallel_outer.h"
@@ -23,6 +24,7 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {{"inline_elementwise", inline_elementwise},
+                          {"chain_reductions", chain_reductions},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},
                           {"vectorize_reductions", vectorize_reductions},

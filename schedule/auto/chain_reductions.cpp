@@ -1,0 +1,465 @@
+#include "schedule/auto/chain_reductions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/reduction.h"
+#include "schedule/access.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse_reductions.h"
+#include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Rows of a block: the panels of both contractions' operands are loaded once for all of them.
+constexpr std::int64_t most_rows = 64;
+/// Elements of the axis of a block: enough that scaling sums between blocks costs little beside the block.
+constexpr std::int64_t most_step = 256, least_step = 64;
+/// Scores and weights of a block of rows take so much of the nearest memory, beside the operands' panels; of a device
+/// that names none, of so much.
+constexpr std::int64_t memory_share = 4, unknown_memory = std::int64_t{1} << 20;
+/// Fewer rows would not make up a register tile.
+constexpr std::int64_t least_rows = 8;
+
+struct Chain {
+  BlockRef scores, extreme, weights, mix;
+  std::vector<BlockRef> sums;                    ///< of weights alone
+  std::vector<BlockRef> between;                 ///< element-wise, from weights to mix
+  size_t row = 0, axis = 0;                      ///< iters of `scores`
+  size_t row_dimension = 0, axis_dimension = 0;  ///< of what it writes
+  std::int64_t rows = 0, steps = 0;              ///< extents
+};
+
+bool reduces(const Block& block, std::initializer_list<BinaryOp> ops) {
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
+  return op && std::find(ops.begin(), ops.end(), *op) != ops.end();
+}
+
+const Load* load_of(const Block& block, const Buffer& buffer) {
+  const Load* found = nullptr;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    if (const Load* load = e.as<Load>(); load && load->buffer == buffer) found = load;
+  });
+  return found;
+}
+
+std::optional<size_t> iter_at(const Block& block, const Expr& index) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (Expr(block.f.iters[i].variable) == index) return i;
+  }
+  return std::nullopt;
+}
+
+bool constant_extents(const Block& block) {
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& iter) { return as_int(iter.domain.extent) && *as_int(iter.domain.extent) > 0; });
+}
+
+std::optional<Chain> find_chain(const RuleContext& context, const BlockRef& extreme) {
+  const Schedule& schedule = context.schedule;
+  const auto free = [&](const BlockRef& ref) {
+    return !context.scheduled.contains(ref.name) && !is_sealed(schedule.node(ref)) &&
+           fusion_wish(schedule.node(ref)) != FusionWish::apart && constant_extents(schedule.node(ref));
+  };
+  Chain chain{.scores = {}, .extreme = extreme, .weights = {}, .mix = {}, .sums = {}, .between = {}};
+  const std::vector<BlockRef> readers = schedule.consumers(extreme);
+  if (readers.size() != 1 || schedule.node(readers[0]).f.reducer || !free(extreme) || !free(readers[0]))
+    return std::nullopt;
+  chain.weights = readers[0];
+  std::vector<BlockRef> mixes;
+  for (const BlockRef& ref : schedule.consumers(chain.weights)) {
+    const Block& block = schedule.node(ref);
+    if (!free(ref)) return std::nullopt;
+    if (!block.f.reducer) {
+      chain.between.push_back(ref);
+      for (const BlockRef& further : schedule.consumers(ref)) mixes.push_back(further);
+    } else if (const auto shape = reduction_shape(block); shape && shape->loads == 1) {
+      chain.sums.push_back(ref);
+    } else {
+      mixes.push_back(ref);
+    }
+  }
+  if (mixes.size() != 1 || !free(mixes[0]) || !reduces(schedule.node(mixes[0]), {BinaryOp::add})) return std::nullopt;
+  chain.mix = mixes[0];
+
+  for (const BlockRef& ref : schedule.producers(extreme)) {
+    if (schedule.node(ref).f.reducer) chain.scores = ref;
+  }
+  if (chain.scores.name.empty() || !free(chain.scores) || schedule.consumers(chain.scores).size() != 2)
+    return std::nullopt;
+  const Block& scores = schedule.node(chain.scores);
+  const Block& reduction = schedule.node(extreme);
+  if (!reduces(scores, {BinaryOp::add}) || scores.f.writes.size() != 1) return std::nullopt;
+  const Load* load = load_of(reduction, scores.f.writes[0].buffer);
+  if (!load || !reads(schedule.node(chain.weights), load->buffer)) return std::nullopt;
+  std::optional<size_t> axis;
+  std::vector<std::pair<size_t, size_t>> others;  // iters of scores, dimensions
+  for (size_t d = 0; d < load->indices.size(); ++d) {
+    const auto mine = iter_at(scores, scores.f.writes[0].ranges[d].min), theirs = iter_at(reduction, load->indices[d]);
+    if (!mine || !theirs) continue;
+    if (reduction.f.iters[*theirs].kind == IterKind::reduce) {
+      axis = mine;
+      chain.axis_dimension = d;
+    } else {
+      others.emplace_back(*mine, d);
+    }
+  }
+  if (!axis) return std::nullopt;
+  chain.axis = *axis;
+  chain.steps = *as_int(scores.f.iters[*axis].domain.extent);
+  // Along the rows, what varies with the axis stands still.
+  for (const auto& [iter, dimension] : others) {
+    const std::int64_t extent = *as_int(scores.f.iters[iter].domain.extent);
+    for (const Access& access : block_accesses(scores)) {
+      const bool shared = !access.store && access.strides[*axis] && access.strides[*axis] != 0 &&
+                          access.strides[iter] == 0 && access.buffer != scores.f.writes[0].buffer;
+      if (!shared || extent <= chain.rows) continue;
+      chain.rows = extent;
+      chain.row = iter;
+      chain.row_dimension = dimension;
+    }
+  }
+  if (chain.rows < 2 || chain.steps < 2) return std::nullopt;
+  return chain;
+}
+
+/// The greatest divisor of `extent` from `least` to `most`; nothing when there is none.
+std::optional<std::int64_t> divisor(std::int64_t extent, std::int64_t least, std::int64_t most) {
+  for (std::int64_t d = std::min(most, extent); d >= least; --d) {
+    if (extent % d == 0) return d;
+  }
+  return std::nullopt;
+}
+
+class Chainer {
+ public:
+  Chainer(RuleContext& context, const Chain& chain) : context_(context), schedule_(context.schedule), chain_(chain) {}
+
+  /// Blocks of rows that have the whole axis.
+  void whole_axis() {
+    prepare();
+    const std::int64_t share = nearest_memory_bytes(context_.device).value_or(unknown_memory) / memory_share;
+    const std::int64_t bytes = schedule_.node(chain_.scores).f.writes[0].buffer->dtype.bytes();
+    while (block_rows_ > least_rows && 2 * block_rows_ * chain_.steps * bytes > share)
+      block_rows_ = (block_rows_ + 1) / 2;
+    run_rows();
+  }
+
+  /// Blocks of rows by blocks of the axis.
+  void along_axis() {
+    const auto step = divisor(chain_.steps, least_step, most_step);
+    if (chain_.steps <= 2 * most_step || !step) refuse_chain("has a short axis, or one without a divisor for blocks");
+    prepare();
+    run_rows_and_steps(*step);
+  }
+
+ private:
+  void prepare() {
+    lanes_ = vector_lanes(schedule_.node(chain_.scores), context_.device);
+    for (const BlockRef& block : chain_.between) compute_inline(schedule_, block);
+    stage_operand(chain_.scores, chain_.axis);
+    hoist();
+    stage_columns();
+    const std::int64_t count = (chain_.rows + most_rows - 1) / most_rows;
+    block_rows_ = (chain_.rows + count - 1) / count;
+  }
+
+  /// The iter of a block that is bound to a loop, alone or with others.
+  std::optional<LoopRef> loop_of(const BlockRef& ref, size_t iter, size_t outside) const {
+    const std::vector<LoopRef> around = schedule_.loops(ref);
+    for (size_t depth = around.size(); depth-- > outside;) {
+      if (uses_var(schedule_.node(ref).f.bindings[iter], around[depth].variable.get())) return around[depth];
+    }
+    return std::nullopt;
+  }
+
+  /// Lays the operand that `iter` walks out along it, where it is not.
+  void stage_operand(const BlockRef& ref, size_t iter) {
+    const Block& block = schedule_.node(ref);
+    for (const Access& access : block_accesses(block)) {
+      if (access.store || access.buffer == block.f.writes[0].buffer) continue;
+      if (access.strides[iter] == 0 || access.strides[iter] == 1) continue;
+      const std::string variable = block.f.iters[iter].variable->name;
+      const BlockRef copy = reindex(schedule_, ref, access.buffer->name);
+      const Buffer buffer = schedule_.node(copy).f.writes[0].buffer;
+      const Load* load = load_of(schedule_.node(ref), buffer);
+      LayoutMap map;
+      std::optional<size_t> last;
+      for (size_t d = 0; d < buffer->rank(); ++d) {
+        map.from.push_back(Var::make(fmt::format("i{}", d)));
+        if (load->indices[d] == Expr(schedule_.node(ref).f.iters[iter].variable)) {
+          last = d;
+        } else {
+          map.to.emplace_back(map.from.back());
+        }
+      }
+      if (last) map.to.emplace_back(map.from[*last]);
+      transform_layout(schedule_, ref, buffer->name, map);
+      context_.note(fmt::format("lay {} out along {}", access.buffer->name, variable));
+      return;
+    }
+  }
+
+  /// Takes what scales weights out of the sum over them.
+  void hoist() {
+    const Block& block = schedule_.node(chain_.mix);
+    std::vector<std::string> factors;
+    for (const Region& region : block.f.reads) {
+      bool same = !writes(block, region.buffer);
+      for (const Range& range : region.ranges) {
+        for (const Iter& iter : block.f.iters)
+          same &= iter.kind == IterKind::space || !uses_var(range.min, iter.variable.get());
+      }
+      if (same) factors.push_back(region.buffer->name);
+    }
+    if (factors.size() == 1) {
+      for (const BlockRef& producer : schedule_.producers(chain_.mix)) {
+        if (schedule_.node(producer).f.writes[0].buffer->name == factors[0]) scale_ = producer;
+      }
+      epilogue_ = hoist_factor(schedule_, chain_.mix, factors[0]);
+    }
+  }
+
+  /// Finds the columns of the contraction back: the space iter along which it stores contiguously.
+  void stage_columns() {
+    const auto along = [&] {
+      const std::optional<ReductionShape> shape = reduction_shape(schedule_.node(chain_.mix));
+      return shape ? shape->vector_space : std::nullopt;
+    };
+    column_ = along();
+    if (column_) return;
+    const Block& mix = schedule_.node(chain_.mix);
+    for (size_t i = 0; i < mix.f.iters.size(); ++i) {
+      const std::vector<Access> accesses = block_accesses(mix);
+      const bool stored =
+          std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.store && a.strides[i] == 1; });
+      if (mix.f.iters[i].kind != IterKind::space || !stored) continue;
+      stage_operand(chain_.mix, i);
+      break;
+    }
+    column_ = along();
+  }
+
+  /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them.
+  void tile(const BlockRef& ref, const BlockRef& reader, const LoopRef& row, const LoopRef& column, size_t row_iter,
+            size_t column_iter) {
+    const auto extent = [&](const LoopRef& loop) { return *as_int(schedule_.node(loop).extent); };
+    std::int64_t depth = 1;
+    for (const Iter& iter : schedule_.node(ref).f.iters)
+      if (iter.kind == IterKind::reduce) depth *= *as_int(iter.domain.extent);
+    const RegisterTile shape =
+        choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), {extent(row), extent(column), depth});
+    const std::int64_t lanes = shape.lanes;
+    const auto [rows, inner_row] = split(schedule_, row, shape.rows);
+    const auto [columns, inner_column] = split(schedule_, column, shape.vectors * lanes);
+    reorder(schedule_, {columns, rows, inner_row, inner_column});
+    compute_at(schedule_, ref, rows);
+    const size_t outside = loops_of(path_to(schedule_, rows)).size();
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : own_loops(schedule_, ref)) {
+      if (drives(schedule_.node(ref), IterKind::reduce, schedule_.node(loop))) order.push_back(loop);
+    }
+    const auto own_row = loop_of(ref, row_iter, outside), own_column = loop_of(ref, column_iter, outside);
+    const LoopRef first = order.front();
+    if (own_row) order.push_back(*own_row);
+    if (own_column) order.push_back(*own_column);
+    reorder(schedule_, order);
+    if (own_row) unroll(schedule_, *own_row);
+    if (own_column) vectorize_columns(*own_column, lanes);
+    decompose_reduction(schedule_, ref, first);
+    unroll(schedule_, inner_row);
+    vectorize_columns(inner_column, lanes);
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, shape.rows, shape.vectors, lanes));
+    context_.scheduled.insert(ref.name);
+    context_.scheduled.insert(reader.name);
+  }
+
+  void vectorize_columns(const LoopRef& loop, std::int64_t lanes) {
+    if (*as_int(schedule_.node(loop).extent) <= lanes) return vectorize(schedule_, loop);
+    const auto [vectors, lane] = split(schedule_, loop, lanes);
+    unroll(schedule_, vectors);
+    vectorize(schedule_, lane);
+  }
+
+  void place_weights(const LoopRef& loop) {
+    compute_at(schedule_, chain_.weights, loop);
+    const LoopRef along = own_loops(schedule_, chain_.weights).back();
+    const std::int64_t lanes = vector_lanes(schedule_.node(chain_.weights), context_.device);
+    if (!drives(schedule_.node(chain_.weights), IterKind::space, schedule_.node(along))) return;
+    vectorize(schedule_, *as_int(schedule_.node(along).extent) > lanes ? split(schedule_, along, lanes).second : along);
+    context_.scheduled.insert(chain_.weights.name);
+  }
+
+  /// Scores of a block, in register tiles, under `loop`.
+  void place_scores(const LoopRef& loop) {
+    const BlockRef copy = cache_write(schedule_, chain_.scores, space::registers);
+    compute_at(schedule_, copy, loop);
+    const size_t outside = loops_of(path_to(schedule_, loop)).size();
+    const auto row = loop_of(copy, chain_.row_dimension, outside),
+               column = loop_of(copy, chain_.axis_dimension, outside);
+    if (!row || !column) return;
+    tile(chain_.scores, copy, *row, *column, chain_.row, chain_.axis);
+  }
+
+  /// The iter of `block` that stands where `scores` has its row, by the dimensions of what links them.
+  std::optional<size_t> row_of(const Block& reader, const Buffer& buffer, size_t dimension) const {
+    const Load* load = load_of(reader, buffer);
+    return load ? iter_at(reader, load->indices[dimension]) : std::nullopt;
+  }
+
+  void run_rows() {
+    const Block& mix = schedule_.node(chain_.mix);
+    const Buffer weights = schedule_.node(chain_.weights).f.writes[0].buffer;
+    const auto row = mix_row(mix, weights);
+    if (!row || !column_) refuse_chain("has no rows");
+    if (!epilogue_) {
+      epilogue_ = cache_write(schedule_, chain_.mix, space::registers);
+    } else {
+      set_space(schedule_, chain_.mix, space::registers);
+    }
+    const auto loop_for = [&](size_t iter) {
+      const Block& reduction = schedule_.node(chain_.mix);
+      const Block& reader = schedule_.node(*epilogue_);
+      const Region& written = reduction.f.writes[0];
+      const Load* load = load_of(reader, written.buffer);
+      for (size_t d = 0; d < written.ranges.size(); ++d) {
+        if (written.ranges[d].min != Expr(reduction.f.iters[iter].variable)) continue;
+        if (const auto own = iter_at(reader, load->indices[d])) return loop_of(*epilogue_, *own, 0);
+      }
+      return std::optional<LoopRef>();
+    };
+    const auto row_loop = loop_for(*row), column = loop_for(*column_);
+    if (!row_loop || !column) refuse_chain("has no loop over rows");
+    const auto [blocks, inner] = split(schedule_, *row_loop, block_rows_);
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : schedule_.loops(*epilogue_)) {
+      if (!(loop == blocks) && !(loop == inner) && !(loop == *column)) order.push_back(loop);
+    }
+    for (const LoopRef& loop : {blocks, inner, *column}) order.push_back(loop);
+    reorder(schedule_, order);
+    tile(chain_.mix, *epilogue_, inner, *column, *row, *column_);
+    if (scale_) compute_at(schedule_, *scale_, blocks);
+    for (const BlockRef& sum : chain_.sums) compute_at(schedule_, sum, blocks);
+    place_weights(blocks);
+    compute_at(schedule_, chain_.extreme, blocks);
+    place_scores(blocks);
+    context_.note(fmt::format("run {} in blocks of {} rows", chain_.mix.name, block_rows_));
+  }
+
+  std::optional<size_t> mix_row(const Block& mix, const Buffer& weights) const {
+    const Block& maker = schedule_.node(chain_.weights);
+    const Load* scores = load_of(maker, schedule_.node(chain_.scores).f.writes[0].buffer);
+    const Load* read = load_of(mix, weights);
+    if (!scores || !read) return std::nullopt;
+    for (size_t d = 0; d < read->indices.size(); ++d) {
+      if (maker.f.writes[0].ranges[d].min == scores->indices[chain_.row_dimension])
+        return iter_at(mix, read->indices[d]);
+    }
+    return std::nullopt;
+  }
+
+  [[noreturn]] void refuse_chain(const std::string& note) const {
+    refuse(schedule_, "chain_reductions(" + chain_.mix.name + ")", 1, "the chain runs in blocks of rows",
+           path_to(schedule_, chain_.mix).back(), note);
+  }
+
+  void run_rows_and_steps(std::int64_t step) {
+    const Buffer scores = schedule_.node(chain_.scores).f.writes[0].buffer;
+    const auto row = row_of(schedule_.node(chain_.extreme), scores, chain_.row_dimension);
+    const auto mix_row_iter = mix_row(schedule_.node(chain_.mix), schedule_.node(chain_.weights).f.writes[0].buffer);
+    if (!row || !mix_row_iter) refuse_chain("has no rows");
+    // What fuse_reductions makes of the iters: those of space in their order, the step, the column.
+    const auto space_place = [](const Block& block, size_t iter) {
+      size_t place = 0;
+      for (size_t i = 0; i < iter; ++i) place += block.f.iters[i].kind == IterKind::space;
+      return place;
+    };
+    const size_t place = space_place(schedule_.node(chain_.extreme), *row);
+    std::vector<BlockRef> rest = chain_.sums;
+    rest.push_back(chain_.mix);
+    fuse_reductions(schedule_, chain_.extreme, rest, step);
+    const BlockRef mix_part{chain_.mix.name + "_part"}, extreme_part{chain_.extreme.name + "_part"};
+    for (const BlockRef& sum : chain_.sums) compute_inline(schedule_, sum);
+    if (epilogue_) compute_inline(schedule_, chain_.mix);
+    if (scale_) compute_inline(schedule_, *scale_);
+    if (!epilogue_) epilogue_ = chain_.mix;
+
+    const std::vector<LoopRef> loops = schedule_.loops(chain_.extreme);
+    const auto row_loop = loop_of(chain_.extreme, place, 0);
+    if (!row_loop) refuse_chain("has no loop over rows");
+    const LoopRef& steps = loops.back();
+    const auto [blocks, inner] = split(schedule_, *row_loop, block_rows_);
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : loops) {
+      if (!(loop == *row_loop) && !(loop == steps)) order.push_back(loop);
+    }
+    for (const LoopRef& loop : {blocks, steps, inner}) order.push_back(loop);
+    reorder(schedule_, order);
+    decompose_reduction(schedule_, chain_.extreme, steps);
+    for (const BlockRef& sum : chain_.sums) compute_at(schedule_, {sum.name + "_part"}, steps);
+
+    const BlockRef copy = cache_write(schedule_, mix_part, space::registers);
+    compute_at(schedule_, copy, steps);
+    const size_t outside = loops_of(path_to(schedule_, steps)).size();
+    const size_t row_iter = place, column_iter = schedule_.node(mix_part).f.iters.size() - 2;
+    const Region& written = schedule_.node(mix_part).f.writes[0];
+    const auto copy_loop = [&](size_t iter) {
+      for (size_t d = 0; d < written.ranges.size(); ++d) {
+        if (written.ranges[d].min == Expr(schedule_.node(mix_part).f.iters[iter].variable))
+          return loop_of(copy, d, outside);
+      }
+      return std::optional<LoopRef>();
+    };
+    const auto copy_row = copy_loop(row_iter), copy_column = copy_loop(column_iter);
+    if (!copy_row || !copy_column) refuse_chain("has no tile");
+    tile(mix_part, copy, *copy_row, *copy_column, row_iter, column_iter);
+    place_weights(steps);
+    compute_at(schedule_, extreme_part, steps);
+    place_scores(steps);
+    reverse_compute_at(schedule_, *epilogue_, blocks);
+    context_.scheduled.insert(chain_.extreme.name);
+    context_.note(fmt::format("run {} in blocks of {} rows by {} elements", chain_.mix.name, block_rows_, step));
+  }
+
+  RuleContext& context_;
+  Schedule& schedule_;
+  const Chain chain_;
+  std::optional<BlockRef> epilogue_, scale_;
+  std::optional<size_t> column_;
+  std::int64_t lanes_ = 1, block_rows_ = 1;
+};
+
+}  // namespace
+
+void chain_reductions(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    // A chain before may have inlined it.
+    if (context.schedule.find(ref).empty()) continue;
+    if (!reduces(context.schedule.node(ref), {BinaryOp::max, BinaryOp::min})) continue;
+    const std::optional<Chain> chain = find_chain(context, ref);
+    if (!chain) continue;
+    const std::string decision = fmt::format("chain reductions from {} to {}", chain->scores.name, chain->mix.name);
+    if (attempt(context, decision + " along the axis", [&] { Chainer(context, *chain).along_axis(); })) continue;
+    attempt(context, decision, [&] { Chainer(context, *chain).whole_axis(); });
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,107 @@
+"""softmax(q k^T s) v, which runs in blocks of rows and keys, against NumPy in double precision."""
+
+import math
+
+import numpy as np
+import pytest
+
+import lathe
+
+RNG = np.random.default_rng(11)
+
+
+def scale(q):
+    return 1 / math.sqrt(max(q.shape[-1], 1))
+
+
+def attend(q, k, v, mask=None):
+    scores = lathe.matmul(q, lathe.matrix_transpose(k)) * scale(q)
+    if isinstance(mask, str):
+        allowed = lathe.compute(scores.shape[-2:], lambda i, j: j <= i)
+        scores = lathe.where(allowed, scores, -math.inf)
+    elif mask is not None:
+        scores = lathe.where(mask, scores, -math.inf) if str(mask.dtype) == "bool" else scores + mask
+    return lathe.matmul(lathe.softmax(scores), v)
+
+
+def expected(q, k, v, mask=None):
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) * scale(q)
+    if isinstance(mask, str):
+        mask = np.tril(np.ones(scores.shape[-2:], bool))
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def inputs(heads, rows, keys, width, columns=None):
+    shapes = (heads, rows, width), (heads, keys, width), (heads, keys, columns or width)
+    return [RNG.standard_normal(shape, np.float32) for shape in shapes]
+
+
+def check(q, k, v, mask=None):
+    if mask is None or isinstance(mask, str):
+        found = lathe.jit(lambda q, k, v: attend(q, k, v, mask))(q, k, v)
+    else:
+        found = lathe.jit(attend)(q, k, v, mask)
+    np.testing.assert_allclose(found, expected(q, k, v, mask), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("width", [1, 7, 40, 64, 80, 128])
+@pytest.mark.parametrize("rows, keys", [(127, 129), (1, 64), (64, 1), (2, 600), (100, 1024), (257, 514), (96, 1031)])
+def test_shapes(rows, keys, width):
+    check(*inputs(2, rows, keys, width))
+
+
+@pytest.mark.parametrize("heads, rows, keys, width", [(0, 4, 5, 3), (2, 0, 5, 3), (2, 4, 5, 0)])
+def test_empty(heads, rows, keys, width):
+    check(*inputs(heads, rows, keys, width, 6))
+
+
+def test_values_of_another_width():
+    check(*inputs(3, 70, 640, 32, 48))
+    check(*inputs(3, 70, 100, 32, 48))
+
+
+@pytest.mark.parametrize("rows, keys", [(40, 40), (127, 127), (640, 640), (1024, 1024)])
+def test_masks(rows, keys):
+    q, k, v = inputs(2, rows, keys, 16)
+    check(q, k, v, "causal")
+    check(q, k, v, RNG.standard_normal((rows, keys), np.float32))
+    mask = RNG.random((2, rows, keys)) < 0.8
+    mask[0, 3] = False
+    check(q, k, v, mask)
+
+
+@pytest.mark.parametrize("keys", [96, 1024])
+def test_rows_without_a_score_and_what_is_not_finite(keys):
+    q, k, v = inputs(2, 40, keys, 16)
+    bias = np.zeros((40, keys), np.float32)
+    bias[0] = bias[1, : keys // 2] = bias[2, 1:] = -np.inf
+    bias[3, 5] = np.inf
+    bias[4, 7] = np.nan
+    v[0, 9, 3], v[0, keys - 1, 4], v[1, 2, 5] = np.inf, np.nan, -np.inf
+    check(q, k, v, bias)
+
+
+@pytest.mark.parametrize("keys", [100, 1024])
+def test_both_thread_counts_give_the_same_bits(keys):
+    q, k, v = inputs(4, 200, keys, 64)
+    f = lathe.jit(attend)
+    found = []
+    before = lathe.thread_count()
+    for count in (1, 2):
+        lathe.set_thread_count(count)
+        found.append(f(q, k, v))
+    lathe.set_thread_count(before)
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types(dtype):
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.from_numpy(x).to(getattr(torch, dtype)) for x in inputs(2, 60, 640, 32))
+    found = lathe.jit(attend)(q, k, v).float().numpy()
+    np.testing.assert_allclose(found, expected(*(x.float().numpy() for x in (q, k, v))), rtol=3e-2, atol=3e-2)

@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+Device device() {
+  Device device;
+  device.name = "device";
+  device.vector_bits = 128;
+  device.vector_registers = 32;
+  device.fused_multiply_add = true;
+  return device;
+}
+
+/// Rows of v weighted by powers of two of the scores q k, which are whole numbers, so that every sum is exact.
+Func chain(int rows, int keys, int width, const std::string& weight = "exp2(s[vi2, vk2] - m[vi2])") {
+  return parse_func(fmt::format(
+      R"(func chain(q: f32[{0}, 3], k: f32[3, {1}], v: f32[{1}, {2}], out: f32[{0}, {2}]) stage begin {{
+  block root() reads q[..], k[..], v[..] writes out[..] {{
+    alloc s: f32[{0}, {1}]
+    alloc m: f32[{0}]
+    alloc p: f32[{0}, {1}]
+    for i in [0, {0}) {{ for k0 in [0, {1}) {{ for d in [0, 3) {{
+      block score(space vi in [0, {0}) = i, space vk in [0, {1}) = k0, reduce vd in [0, 3) = d)
+          reads s[vi, vk], q[vi, vd], k[vd, vk] writes s[vi, vk] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ s[vi, vk] = 0.0f32 }}
+        let l0: f32 = s[vi, vk]
+        let r0: f32 = q[vi, vd] * k[vd, vk]
+        s[vi, vk] = l0 + r0 }} }} }} }}
+    for i1 in [0, {0}) {{ for k1 in [0, {1}) {{
+      block most(space vi1 in [0, {0}) = i1, reduce vk1 in [0, {1}) = k1) reads m[vi1], s[vi1, vk1] writes m[vi1] {{
+        reducer (lhs1: f32) (rhs1: f32) {{max(lhs1, rhs1)}} identity {{-inf(f32)}}
+        init {{ m[vi1] = -inf(f32) }}
+        let l1: f32 = m[vi1]
+        let r1: f32 = s[vi1, vk1]
+        m[vi1] = max(l1, r1) }} }} }}
+    for i2 in [0, {0}) {{ for k2 in [0, {1}) {{
+      block weigh(space vi2 in [0, {0}) = i2, space vk2 in [0, {1}) = k2) reads m[vi2], s[vi2, vk2] writes p[vi2, vk2] {{
+        p[vi2, vk2] = {3} }} }} }}
+    for i3 in [0, {0}) {{ for j in [0, {2}) {{ for k3 in [0, {1}) {{
+      block mix(space vi3 in [0, {0}) = i3, space vj in [0, {2}) = j, reduce vk3 in [0, {1}) = k3)
+          reads out[vi3, vj], p[vi3, vk3], v[vk3, vj] writes out[vi3, vj] {{
+        reducer (lhs3: f32) (rhs3: f32) {{lhs3 + rhs3}} identity {{0.0f32}}
+        init {{ out[vi3, vj] = 0.0f32 }}
+        let l2: f32 = out[vi3, vj]
+        let r2: f32 = p[vi3, vk3] * v[vk3, vj]
+        out[vi3, vj] = l2 + r2 }} }} }} }} }} }}
+)",
+      rows, keys, width, weight));
+}
+
+Func scheduled(const Func& func, const std::string& decision) {
+  ScheduleLog log;
+  const Func after = auto_schedule(func, device(), &log);
+  const bool decided = std::any_of(log.decisions.begin(), log.decisions.end(),
+                                   [&](const std::string& line) { return line.starts_with(decision); });
+  EXPECT_TRUE(decided) << decision << " is not among\n" << fmt::format("{}", fmt::join(log.decisions, "\n"));
+  expect_same(func, after);
+  return after;
+}
+
+TEST(ChainReductions, RunsInBlocksOfRowsThatHoldAShortAxis) {
+  expect_golden(print(scheduled(chain(6, 8, 4), "run mix in blocks of 6 rows")), "auto_chain_rows.tir");
+}
+
+TEST(ChainReductions, RunsInBlocksOfALongAxisToo) {
+  expect_golden(print(scheduled(chain(70, 640, 4), "run mix in blocks of 35 rows by 160 elements")),
+                "auto_chain_axis.tir");
+}
+
+TEST(ChainReductions, KeepsTheWholeAxisWhereWeightsDoNotFollowByAFactor) {
+  scheduled(chain(70, 640, 4, "s[vi2, vk2] - m[vi2]"), "run mix in blocks of 35 rows");
+}
+
+}  // namespace
+}  // namespace lathe::testing
