@@ -79,8 +79,11 @@ class Inductor(Torch):
     def __init__(self, threads):
         super().__init__(threads)
         import torch._dynamo
+        import torch._inductor.config
 
         torch._dynamo.config.recompile_limit = 64
+        if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
+            torch._inductor.config.cpp.simdlen = 256
 
     def prepare(self, case, outs):
         self.torch._dynamo.reset()

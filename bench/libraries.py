@@ -36,20 +36,24 @@ def sources(prefix):
     return found
 
 
+ISAS = {"": "native", "-avx2": "haswell"}  # a plugin's suffix, and the compiler's name for what its own code may use
+
+
 def compile_plugins(directory):
     directory.mkdir(parents=True, exist_ok=True)
     for name, (source, flags, needed) in sources(pathlib.Path(sys.prefix)).items():
-        text, plugin = HERE / "libraries" / f"{source}.cpp", directory / f"{name}.so"
+        text = HERE / "libraries" / f"{source}.cpp"
         if needed is None:
             print(f"{name} is not to be had here")
-            plugin.unlink(missing_ok=True)
-            continue
         newest = max(path.stat().st_mtime for path in (text, HERE / "libraries" / "library.h"))
-        if plugin.exists() and plugin.stat().st_mtime > newest:
-            continue
-        command = ["g++", "-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", f"-I{HERE.parent}", str(text)]
-        if subprocess.run([*command, "-o", str(plugin), *flags]).returncode:
-            print(f"{name}'s plugin does not compile here")
+        for suffix, architecture in ISAS.items():
+            plugin = directory / f"{name}{suffix}.so"
+            if needed is None:
+                plugin.unlink(missing_ok=True)
+            elif not plugin.exists() or plugin.stat().st_mtime < newest:
+                command = ["g++", "-std=c++20", "-O3", f"-march={architecture}", "-fPIC", "-shared", f"-I{HERE.parent}"]
+                if subprocess.run([*command, str(text), "-o", str(plugin), *flags]).returncode:
+                    print(f"{plugin.name} does not compile here")
 
 
 def load(options):
@@ -58,7 +62,8 @@ def load(options):
 
     peers, missing = [], {}
     for name, (_, _, needed) in sources(pathlib.Path(sys.prefix)).items():
-        plugin = pathlib.Path(options.plugins).resolve() / f"{name}.so"
+        isa = "" if options.isa == "native" else f"-{options.isa}"
+        plugin = pathlib.Path(options.plugins).resolve() / f"{name}{isa}.so"
         if options.peer and name not in options.peer:
             continue
         try:

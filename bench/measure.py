@@ -24,6 +24,18 @@ WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may st
 MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864"
 
 
+# What keeps each peer to AVX2 where Lathe is; Eigen has a plugin of its own for that.
+AVX2_ONLY = {
+    "LATHE_CPU_FEATURES": "avx2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "DNNL_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+}
+
+
 def adopt_policy(threads, **variables):
     """Starts this program anew in the environment that all measurements share; returns in the new one."""
     wanted = {

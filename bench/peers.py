@@ -245,6 +245,7 @@ def options_of(arguments):
     )
     parser.add_argument("--table", choices=["python", "cpp", "both"], default="both")
     parser.add_argument("--threads", choices=["1", "all"], default="1")
+    parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="what Lathe and every peer may use")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds a case at the most, but for seven rounds")
     parser.add_argument("--peer", action="append", help="only this peer; may be repeated")
     parser.add_argument("--json", help="write the rows to this file")
@@ -253,16 +254,17 @@ def options_of(arguments):
     parser.add_argument("--build", default="build/release", help="the build directory")
     parser.add_argument("--plugins", default=".venv-peers/plugins", help="where the libraries' plugins lie")
     options = parser.parse_args(arguments)
-    if options.document and options.names:
-        parser.error("--document takes every case")
+    if options.document and (options.names or options.isa != "native"):
+        parser.error("--document takes every case, and all that the machine has")
     options.thread_count = 1 if options.threads == "1" else len(os.sched_getaffinity(0))
     return options
 
 
 def run_one(options):
     """One table in this process."""
-    cache = ROOT / ".venv-peers" / f"inductor-{options.thread_count}"
-    measure.adopt_policy(options.thread_count, TORCHINDUCTOR_CACHE_DIR=str(cache))
+    masks = measure.AVX2_ONLY if options.isa == "avx2" else {}
+    cache = ROOT / ".venv-peers" / f"inductor-{options.thread_count}-{options.isa}"
+    measure.adopt_policy(options.thread_count, TORCHINDUCTOR_CACHE_DIR=str(cache), **masks)
     import native
 
     import lathe

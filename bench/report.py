@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 
 import measure
 
@@ -83,6 +84,7 @@ def summary(rows):
             ratios = [row["ratios"][row["best"]][0] for row in group]
             mean = measure.geometric_mean(ratios)
             lines.append(f"{name}: geometric mean of {len(group)} ratios {mean:.2f}, least {min(ratios):.2f}")
+    lines += products(rows)
     lost = [row["case"] for row in rows if has_lost(row)]
     lines.append(
         f"{len(lost)} of {len(rows)} lie under {UNDER} with their whole interval"
@@ -98,6 +100,22 @@ def summary(rows):
     unsettled = sum(not row["settled"] for row in rows)
     lines.append(f"{unsettled} intervals are wider than 1 % (~)")
     return lines
+
+
+def products(rows):
+    """The f32 products of named shapes beside the better of oneDNN and OpenBLAS, which odd shapes are measured by too."""
+    against = {
+        row["case"]: min(row["ratios"][name][0] for name in ("onednn", "openblas") if name in row["ratios"])
+        for row in rows
+        if re.match(r"gemm \d+x", row["case"]) and {"onednn", "openblas"} & row["ratios"].keys()
+    }
+    if not against:
+        return []
+    least = min(against, key=against.get)
+    mean = measure.geometric_mean(against.values())
+    return [
+        f"f32 products beside the better of oneDNN and OpenBLAS: geometric mean {mean:.2f}, least {against[least]:.2f} ({least})"
+    ]
 
 
 def markdown(result):
