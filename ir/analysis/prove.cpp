@@ -114,7 +114,7 @@ class Prover {
     return with_arm(d, i, a, subtractions) || with_arm(d, i, b, subtractions);
   }
 
-  /// c * (x // c) lies in [x - (c - 1), x].
+  /// c * (x // c) lies in [x - (c - 1), x], and is x - x % c where that remainder is known.
   bool eliminate_division(const Affine& d, int subtractions) {
     for (const AffineTerm& t : d.terms) {
       auto* division = as_op(t.atom, BinaryOp::floor_div);
@@ -124,9 +124,13 @@ class Prover {
       Affine result = Affine::of(0, d.lanes);
       std::int64_t removed, rounding = 0;
       if (__builtin_mul_overflow(-t.coefficient, scale, &removed)) continue;
-      if (times > 0 && __builtin_mul_overflow(-times, *c - 1, &rounding)) continue;
+      const Affine dividend = to_affine(division->a);
+      const Interval known = bounds_.interval(dividend);
+      const bool exact = known.multiple_of > 0 && known.multiple_of % *c == 0;
+      const std::int64_t remainder = exact ? (known.remainder % *c + *c) % *c : *c - 1;
+      if ((times > 0 || exact) && __builtin_mul_overflow(-times, remainder, &rounding)) continue;
       if (!add_scaled(result, d, scale) || !add_term(result, t.atom, removed)) continue;
-      if (!add_scaled(result, to_affine(division->a), times)) continue;
+      if (!add_scaled(result, dividend, times)) continue;
       if (!add_constant(result, scale - 1) || !add_constant(result, rounding)) continue;
       if (nonnegative(std::move(result), subtractions)) return true;
       return false;

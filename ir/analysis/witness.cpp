@@ -70,8 +70,11 @@ void assume_steps(Bounds& bounds, const std::vector<Step>& steps, size_t from) {
     const Step& step = steps[i];
     switch (step.kind) {
       case Step::Kind::loop:
+        bounds.bind(step.variable, step.domain);
+        break;
       case Step::Kind::iter:
         bounds.bind(step.variable, step.domain);
+        bounds.bind_value(step.variable, step.expr);
         break;
       case Step::Kind::value:
         bounds.bind_value(step.variable, step.expr);

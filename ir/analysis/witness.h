@@ -38,7 +38,7 @@ struct Step {
   static Step of_unknown() { return {Kind::unknown, nullptr, {}, nullptr}; }
 };
 
-/// Adds what the steps say to `bounds`: an iter lies in its domain, as its block promises.
+/// Adds what the steps say to `bounds`: an iter lies in its domain, as its block promises, and is what it is bound to.
 void assume_steps(Bounds& bounds, const std::vector<Step>& steps, size_t from = 0);
 
 /// Runs through points that lie on every path of the steps: all of a loop up to `most` iterations, few of a longer one,

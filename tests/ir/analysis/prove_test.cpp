@@ -43,6 +43,40 @@ TEST_F(Prove, MainPartOfASplitNeedsNoPredicate) {
   EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n)));
 }
 
+TEST_F(Prove, QuotientsOfKnownRemaindersAreExact) {
+  // Of m a multiple of `known` the loops run over (a * m + b) // c, c times each; what is proved holds for every m.
+  int proved = 0, exact = 0;
+  for (std::int64_t known : {1, 2, 4, 6})
+    for (std::int64_t c : {2, 3, 4})
+      for (std::int64_t a : {1, 3})
+        for (std::int64_t b = -3; b <= 3; ++b)
+          for (std::int64_t bound = -4; bound <= 4; ++bound) {
+            const VarRef multiple = Var::make("m");
+            Bounds here;
+            here.bind(multiple, Interval{known, known * 12, known, 0});
+            const Expr whole = floor_div(multiple * a + b, c) * c;
+            bool at_most = true, at_least = true;
+            for (std::int64_t value = known; value <= known * 12; value += known) {
+              testing::Point point;
+              point[multiple.get()] = value;
+              const std::int64_t w = testing::Evaluator(point).at(whole);
+              at_most &= w <= a * value + bound;
+              at_least &= w >= a * value + bound;
+            }
+            const bool below = proves(here, le(whole, multiple * a + bound)),
+                       above = proves(here, ge(whole, multiple * a + bound));
+            ASSERT_FALSE(below && !at_most) << print(whole) << " <= " << a << "m + " << bound;
+            ASSERT_FALSE(above && !at_least) << print(whole) << " >= " << a << "m + " << bound;
+            proved += below + above;
+            if (known % c != 0) continue;
+            EXPECT_EQ(below, at_most) << print(whole) << " <= " << a << "m + " << bound << ", m by " << known;
+            EXPECT_EQ(above, at_least) << print(whole) << " >= " << a << "m + " << bound << ", m by " << known;
+            ++exact;
+          }
+  EXPECT_GT(proved, 300);
+  EXPECT_GT(exact, 100);
+}
+
 TEST_F(Prove, TwoLevelSplitStaysInItsBlock) {
   VarRef outer = Var::make("outer");
   bounds.bind(outer, Range{index(0), floor_div(n, 64)});

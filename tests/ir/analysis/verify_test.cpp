@@ -53,6 +53,31 @@ constexpr const char* elementwise = R"(func f(x: f32[16, n], n: i64, y: f32[16, 
   }
 })";
 
+TEST(Verify, ABlockInATileIsSeenAtTheTilesIters) {
+  // The block's iter is what it is bound to, not any value of its domain.
+  for (int from = -1; from <= 1; ++from) {
+    for (int extent = 0; extent <= 3; ++extent) {
+      for (int at = 0; at <= 2; ++at) {
+        const Func func = parse_func(fmt::format(R"(func f(x: f32[64], n: i64, y: f32[64]) facts {{n in [1, 40]}} {{
+  for i in [2, n) {{
+    block tile(space vi in [0, 64) = i) reads x[..] writes y[vi + {}:+{}] {{
+      block inner(space wi in [0, 64) = vi + {}) reads x[wi] writes y[wi] {{
+        y[wi] = x[wi]
+      }}
+    }}
+  }}
+}})",
+                                                 from, extent, at));
+        const bool inside = from <= at && at < from + extent;
+        const std::vector<Finding> findings = verify(func);
+        const bool found = std::any_of(findings.begin(), findings.end(),
+                                       [](const Finding& f) { return f.rule == "block.writes_cover"; });
+        EXPECT_EQ(!inside, found) << from << " " << extent << " " << at << "\n" << describe(findings);
+      }
+    }
+  }
+}
+
 constexpr const char* reduction = R"(func f(x: f32[8, 20], y: f32[8]) {
   block root() reads x[..] writes y[..] {
     for i in [0, 8) {
