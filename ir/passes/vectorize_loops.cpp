@@ -18,6 +18,16 @@ bool has_vectors(const Stmt& s) {
   return found;
 }
 
+/// What a loop does of which only the first iteration does anything; null for another one.
+Stmt only_first(const For& loop) {
+  const If* node = loop.body.as<If>();
+  const Binary* condition = node && !node->else_case ? node->condition.as<Binary>() : nullptr;
+  if (!condition || condition->op != BinaryOp::lt || condition->a != Expr(loop.variable) || !is_int(condition->b, 1) ||
+      !is_int(loop.min, 0))
+    return nullptr;
+  return substitute(node->then_case, {{loop.variable.get(), index(0)}});
+}
+
 class LoopVectorizer : public Mutator {
  public:
   explicit LoopVectorizer(const Func& func) : bounds_(func) {}
@@ -33,6 +43,8 @@ class LoopVectorizer : public Mutator {
     changed = true;
     Expr extent = simplify(node->extent, bounds_);
     const std::int64_t* lanes = as_int(extent);
+    // The edge of a tile that one element is left for: lanes that all name it would run one after another.
+    if (const Stmt first = lanes && *lanes >= 1 ? only_first(*node) : nullptr) return mutate(first);
     if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {
       if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_)) return vector;
     }

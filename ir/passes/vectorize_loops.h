@@ -12,7 +12,8 @@ namespace lathe {
 /// What does not depend on the loop variable stays scalar, and is broadcast where a vector needs it. Conditions that
 /// vary become masks, computed once; a scalar load under a mask happens only when some lane wants it. What has no
 /// vector form (inner loops of varying extent, While, extern calls, stores to one place) runs lane by lane in a serial
-/// loop, and so does a vectorized loop around vectors, or one of unknown extent. Runs before unroll_loops, so that each
+/// loop, and so does a vectorized loop around vectors, or one of unknown extent. A loop of which a condition leaves the
+/// first iteration alone is no loop. Runs before unroll_loops, so that each
 /// body is vectorized once.
 Func vectorize_loops(const Func& func);
 

@@ -6,14 +6,21 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t most_rows = 14, most_vectors = 8;
-/// What a further body costs, as a part of all cycles: each is compiled.
-constexpr double body_penalty = 0.02;
+/// What a further body costs, as a part of all cycles, for it has to be compiled: less for a kernel that runs long.
+constexpr double body_penalty = 0.02, long_body_penalty = 0.005, long_cycles = 1e6;
 /// Cycles of a tile besides its steps and stores: addresses, and a loop whose end is predicted late.
 constexpr double tile_overhead = 12;
+/// What a load costs even where the arithmetic covers it: a slot to issue it in, and its share of the next cache's
+/// lines.
+constexpr double load_slots = 0.03;
+/// Bytes of an operand that is no longer near: a quarter of the second caches of today.
+constexpr std::int64_t far_bytes = std::int64_t{256} << 10;
 /// What stands for an extent that is not known: large, and no multiple of a tile.
 constexpr std::int64_t unknown_extent = 1025;
 /// What folding the lanes of one vector takes: together with its neighbours' (fold_columns), or alone.
 constexpr double fold_cycles = 4, lone_fold_cycles = 9;
+/// What steps of dot products take of the estimate, measured: both operands are loaded as vectors.
+constexpr double dot_inefficiency = 1.1;
 /// Columns that a tile of dot products takes whole, and what it has of them when there are more.
 constexpr std::int64_t whole_columns = 7, dot_columns = 4;
 /// Sums of a tile of dot products beyond which the loads are few already and folding is long to compile.
@@ -22,13 +29,14 @@ constexpr std::int64_t most_dot_sums = 20;
 /// Rates of vectors of a width, an instruction a cycle each.
 struct Rates {
   double arithmetic, loads, stores;
+  double overlap = 1;  ///< what arithmetic takes beside twice as many loads and loop instructions, measured
 };
 
 Rates rates_of(const Device& device, std::int64_t vector_bits) {
   // One unit of 512 bits is two of 256 that join (AMD's optimization guide for Zen 4, 2.10; Intel's for client cores).
   const bool joined = device.fma_per_cycle == 1 && device.vector_bits == 512;
   const bool narrow = vector_bits * 2 <= device.vector_bits;
-  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5};
+  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5, narrow ? 1.06 : 1.0};
   return {static_cast<double>(device.fma_per_cycle), static_cast<double>(device.loads_per_cycle), 1.0};
 }
 
@@ -37,22 +45,31 @@ double wanted_chains(const Device& device, const Rates& rates) {
   return device.fma_latency * rates.arithmetic;
 }
 
+/// Loads of a step, weighted: over a deep reduction the columns' vectors come from the second cache, and rows beyond
+/// the ways of the first push each other out of it where they lie a power of two apart.
+double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, bool far) {
+  if (!far) return static_cast<double>(rows) + 1.5 * static_cast<double>(vectors);
+  const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
+  return static_cast<double>(rows + 2 * vectors + 3 * std::max<std::int64_t>(0, rows - ways));
+}
+
 double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
-                   std::int64_t chains) {
+                   std::int64_t chains, bool far) {
   const auto sums = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
   // A tile of few chains waits for the last result of each before it can add to it again.
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
-  return std::max({sums / rates.arithmetic, loads, latency}) + 0.25;
+  return std::max({rates.overlap * sums / rates.arithmetic, loads, latency}) +
+         load_slots * weighted_loads(device, rows, vectors, far) + 0.25;
 }
 
 double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
-                   std::int64_t chains, std::int64_t depth) {
+                   std::int64_t chains, std::int64_t depth, bool far) {
   if (rows == 0 || vectors == 0) return 0;
   const auto sums = static_cast<double>(rows * vectors);
   const double folds = static_cast<double>(chains - 1) * sums / rates.arithmetic;
-  return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains) + folds + sums / rates.stores +
-         tile_overhead;
+  return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains, far) + folds +
+         sums / rates.stores + tile_overhead;
 }
 
 }  // namespace
@@ -64,6 +81,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                      all_columns = extents.columns.value_or(unknown_extent),
                      depth = extents.depth.value_or(unknown_extent);
   while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
+  const bool far = all_columns * depth * bits / 8 > far_bytes;
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
     const Rates rates = rates_of(device, width * bits);
@@ -78,13 +96,13 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                2 * r * v * chains + v <= registers && depth >= 8 * chains)
           chains *= 2;
         const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
-          return tile_cycles(device, rates, tile_rows, tile_vectors, chains, depth);
+          return tile_cycles(device, rates, tile_rows, tile_vectors, chains, depth, far);
         };
         double cycles = static_cast<double>(panels * strips) * cost(r, v) +
                         static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +
                         cost(last, rest);
         const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
-        cycles *= 1 + body_penalty * (bodies - 1);
+        cycles *= 1 + (cycles < long_cycles ? body_penalty : long_body_penalty) * (bodies - 1);
         if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, v, width, chains, cycles};
       }
     }
@@ -113,15 +131,15 @@ double dot_product_cycles(const Device& device, std::int64_t lanes, int bits, co
   const Rates rates = rates_of(device, lanes * bits);
   const auto rows = static_cast<double>(extents.rows.value_or(unknown_extent)),
              columns = static_cast<double>(extents.columns.value_or(unknown_extent));
-  const std::int64_t depth = extents.depth.value_or(unknown_extent);
-  const auto steps = static_cast<double>((depth + lanes - 1) / lanes);
+  const std::int64_t depth = extents.depth.value_or(unknown_extent), vectors = (depth + lanes - 1) / lanes;
+  const auto steps = static_cast<double>(vectors);
   const DotTile tile = choose_dot_tile(device, extents);
   const auto sums = static_cast<double>(tile.rows * tile.columns);
   const double loads = static_cast<double>(tile.rows + tile.columns) / rates.loads;
   const double step = std::max({sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) / sums;
   const bool together = tile.columns > 1 && extents.columns.value_or(unknown_extent) % tile.columns == 0;
   const double fold = together ? fold_cycles : lone_fold_cycles;
-  return rows * columns * (steps * step + fold + tile_overhead / sums);
+  return rows * columns * (steps * step * dot_inefficiency + fold + tile_overhead / sums);
 }
 
 }  // namespace lathe

@@ -11,6 +11,7 @@
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reader.h"
+#include "schedule/auto/turn_operands.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -255,6 +256,10 @@ class Tiler {
     const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
     // A panel that many tiles read is worth a copy.
     const bool packed = far && rows && *rows / tile.rows >= packing_reuse;
+    if (columns) {
+      const std::int64_t width = tile.vectors * lanes_;
+      pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
+    }
     const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);

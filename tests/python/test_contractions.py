@@ -54,6 +54,20 @@ def test_more_than_the_caches_hold(shape, layouts):
     )
 
 
+@pytest.mark.parametrize("shape", [(600, 300, 300), (517, 131, 263)])
+@pytest.mark.parametrize("layouts", ["nn", "tn", "nt", "tt"])
+def test_packed(shape, layouts):
+    m, n, k = shape
+    names = {"n": "compact", "t": "transposed"}
+    a, b = operand(m, k, names[layouts[0]]), operand(k, n, names[layouts[1]])
+    check(a, b, rng.standard_normal(n, dtype=np.float32))
+    # The same where the operator turns compact operands around.
+    result = lathe.jit(lambda x, y: lathe.matmul(lathe.matrix_transpose(x), lathe.matrix_transpose(y)), name="product")(
+        np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
+    )
+    assert np.allclose(result, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 5, 0)])
 def test_empty(shape):
     m, n, k = shape

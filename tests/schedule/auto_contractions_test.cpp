@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ir/analysis/verify.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -88,6 +91,38 @@ TEST(AutoSchedule, TurnsAnOperandOfFewColumnsAround) {
   // What is read by one row alone is not worth a copy.
   EXPECT_EQ(decisions_on(matmul(1, 3, 160, false), wide(), "product").find("turn"), std::string::npos);
   EXPECT_EQ(decisions_on(matmul(37, 16, 160, false), wide(), "product").find("turn"), std::string::npos);
+}
+
+std::string replaced_all(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+TEST(AutoSchedule, PacksRowsThatAreNeighboursWhoseStepsLieFarApart) {
+  const auto product = [](int m, int n, int k) {
+    const std::string text = replaced_all(print(matmul(m, n, k, false)), "a[vi, vk]", "a[vk, vi]");
+    return parse_func(replaced_all(text, fmt::format("a: f32[{}, {}]", m, k), fmt::format("a: f32[{}, {}]", k, m)));
+  };
+  const auto packs = [](const Func& func, const Device& device) {
+    ScheduleLog log;
+    const Func scheduled = auto_schedule(func, device, &log);
+    for (const Finding& finding : verify(scheduled)) ADD_FAILURE() << finding.rule << ": " << finding.message;
+    const auto& decisions = log.decisions;
+    return std::find(decisions.begin(), decisions.end(), "pack rows of a for product") != decisions.end();
+  };
+  // Results of such a size are compared in tests/python/test_contractions.py: the interpreter would take a minute.
+  for (const Device& device : {wide(), narrow()}) {
+    EXPECT_TRUE(packs(product(1030, 400, 130), device));
+    EXPECT_FALSE(packs(product(64, 200, 64), device)) << "stays in the caches";
+    EXPECT_FALSE(packs(product(1030, 8, 130), device)) << "is read once or twice";
+  }
+}
+
+TEST(AutoSchedule, TurnsAnOperandAlongTheReductionThatManyRowsShare) {
+  EXPECT_NE(decisions_on(matmul(400, 35, 40, true), wide(), "product").find("turn b around for product\n"),
+            std::string::npos);
+  EXPECT_EQ(decisions_on(matmul(4, 35, 640, true), wide(), "product").find("turn"), std::string::npos);
 }
 
 /// total[i] = sum over k of x[i, k] * w[k], and what reads it.

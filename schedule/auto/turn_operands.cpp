@@ -1,0 +1,187 @@
+#include "schedule/auto/turn_operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Cycles that an element takes to be copied to where the next one is far away.
+constexpr double turn_cycles = 1.5;
+/// What is estimated to take longer than this part is left as it is.
+constexpr double worth_turning = 0.95;
+/// Lanes of a copy whose loads lie far apart: more lines than a cache set has ways would push each other out.
+constexpr std::int64_t turned_lanes = 8;
+/// Steps of the reduction that one piece of a packed copy takes: lines that several tiles share stay in the first
+/// cache.
+constexpr std::int64_t packed_steps = 16;
+/// Tiles that read the same rows, and the distance between the first and the last step in bytes, from which on a copy
+/// pays.
+constexpr std::int64_t packing_reuse = 4, packing_footprint = std::int64_t{512} << 10;
+
+/// An operand: its buffer, and the dimensions that two of the reduction's iters walk, each alone.
+struct Operand {
+  Buffer buffer;
+  size_t along, across;
+};
+
+/// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
+/// belong to `along` and `across`, among others.
+std::optional<Operand> operand_along(const Block& block, size_t along, size_t across,
+                                     const std::optional<size_t>& still) {
+  const Load* found = nullptr;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.strides[along] != 1 || access.buffer == block.f.writes[0].buffer) continue;
+    if (still && access.strides[*still] != 0) continue;
+    if (found || access.masked) return std::nullopt;
+    for_each_expr(block.f.body, [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (load && load->buffer == access.buffer) found = load;
+    });
+  }
+  if (!found) return std::nullopt;
+  const auto dimension = [&](size_t iter) {
+    const Expr variable = block.f.iters[iter].variable;
+    return static_cast<size_t>(std::find(found->indices.begin(), found->indices.end(), variable) -
+                               found->indices.begin());
+  };
+  Operand operand{found->buffer, dimension(along), dimension(across)};
+  if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
+  return operand;
+}
+
+std::optional<std::int64_t> constant_extent(const Block& block, const std::optional<size_t>& iter) {
+  if (!iter) return 1;
+  const std::int64_t* value = as_int(block.f.iters[*iter].domain.extent);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+double elements_of(const Buffer& buffer) {
+  double elements = 1;
+  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
+  return elements;
+}
+
+LayoutMap same_layout(const Buffer& buffer) {
+  LayoutMap map;
+  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  map.to.assign(map.from.begin(), map.from.end());
+  return map;
+}
+
+/// The loop of a copy that walks a dimension.
+LoopRef loop_of(const Schedule& schedule, const BlockRef& copy, size_t dimension) {
+  const auto loop = loop_of_iter(schedule, copy, dimension);
+  LATHE_CHECK(loop, "a copy has a loop for each dimension");
+  return *loop;
+}
+
+/// The loops of a copy but for those of two dimensions.
+std::vector<LoopRef> other_loops(const Schedule& schedule, const BlockRef& copy, const LoopRef& a, const LoopRef& b) {
+  std::vector<LoopRef> loops = own_loops(schedule, copy);
+  std::erase_if(loops, [&](const LoopRef& loop) { return loop == a || loop == b; });
+  return loops;
+}
+
+/// Copies the operand so that dimension `across` is its last, its vectors along that.
+void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
+  const Buffer turned = schedule.node(copy).f.writes[0].buffer;
+  if (operand.across + 1 != turned->rank()) {
+    LayoutMap map = same_layout(turned);
+    std::swap(map.to[operand.across], map.to.back());
+    transform_layout(schedule, ref, turned->name, map);
+  }
+  const LoopRef across = loop_of(schedule, copy, operand.across), along = loop_of(schedule, copy, operand.along);
+  std::vector<LoopRef> order = other_loops(schedule, copy, across, along);
+  const auto [outer, inner] = split(schedule, across, lanes);
+  order.insert(order.end(), {outer, along, inner});
+  reorder(schedule, order);
+  vectorize(schedule, inner);
+  context.scheduled.insert(copy.name);
+}
+
+}  // namespace
+
+void turn_operand(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || shape->reduce.size() != 1) return;
+  const size_t depth = shape->reduce[0];
+  const std::optional<size_t> columns = shape->vector_space ? shape->vector_space : shape->columns;
+  if (!columns || (!shape->vector_space && (shape->vector_reduce != depth || !shape->rows))) return;
+  const TiledExtents extents{constant_extent(block, shape->rows), constant_extent(block, columns),
+                             constant_extent(block, depth)};
+  const std::int64_t lanes = vector_lanes(block, context.device), bits = widest_bits(block);
+  // Everything but rows and columns is done so many times over.
+  double times = 1;
+  for (const size_t i : shape->space) {
+    if (i != shape->rows && i != *columns)
+      times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+  }
+  const double tiles = times * choose_tile(context.device, lanes, bits, extents).cycles,
+               dots = times * dot_product_cycles(context.device, lanes, bits, extents);
+  if (shape->vector_space) {
+    const auto operand = operand_along(block, *columns, depth, std::nullopt);
+    if (!operand || dots + turn_cycles * elements_of(operand->buffer) > tiles * worth_turning) return;
+    const std::vector<Access> accesses = block_accesses(block);
+    const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.buffer == block.f.writes[0].buffer || access.buffer == operand->buffer ||
+             (!access.masked && access.strides[depth] == 1);
+    });
+    if (!others) return;
+    attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
+            [&] { turn(context, ref, *operand, lanes); });
+    return;
+  }
+  const auto operand = operand_along(block, depth, *columns, shape->rows);
+  if (!operand || tiles + turn_cycles * elements_of(operand->buffer) > dots * worth_turning) return;
+  attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
+          [&] { turn(context, ref, *operand, std::min(lanes, turned_lanes)); });
+}
+
+void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
+               std::int64_t tiles) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (!shape.rows || !shape.vector_space || shape.reduce.size() != 1 || rows < 2 || tiles < packing_reuse) return;
+  const auto operand = operand_along(block, *shape.rows, shape.reduce[0], shape.vector_space);
+  const auto depth = constant_extent(block, shape.reduce[0]);
+  if (!operand) return;
+  const std::int64_t* distance = as_int(strides_of(operand->buffer)[operand->across]);
+  if (!depth || !distance || *depth * *distance * operand->buffer->dtype.bytes() < packing_footprint) return;
+  attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
+    const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global);
+    const Buffer packed = schedule.node(copy).f.writes[0].buffer;
+    LayoutMap map = same_layout(packed);
+    const Expr row = map.from[operand->along];
+    map.to.erase(map.to.begin() + static_cast<std::ptrdiff_t>(operand->along));
+    map.to.insert(map.to.begin(), floor_div(row, rows));
+    map.to.push_back(floor_mod(row, rows));
+    transform_layout(schedule, ref, packed->name, map);
+    const LoopRef along = loop_of(schedule, copy, operand->along), across = loop_of(schedule, copy, operand->across);
+    std::vector<LoopRef> order = other_loops(schedule, copy, along, across);
+    const auto [pieces, steps] = split(schedule, across, packed_steps);
+    const auto [tile, within] = split(schedule, along, rows);
+    order.insert(order.end(), {pieces, tile, steps, within});
+    reorder(schedule, order);
+    vectorize(schedule, within);
+    context.scheduled.insert(copy.name);
+  });
+}
+
+}  // namespace lathe

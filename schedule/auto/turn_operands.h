@@ -1,0 +1,18 @@
+#pragma once
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Turns an operand around in a copy, so that vectors can walk it along the other way, where that is estimated to be
+/// faster: along the reduction where few columns would leave most lanes idle, so that dot products come of it; along
+/// the output where the operand lies along the reduction and many rows share the copy.
+void turn_operand(RuleContext& context, const BlockRef& reduction);
+
+/// Lays the operand that the rows of a tile walk out by tiles, `copy[i // rows, k, i % rows]`, where its rows are
+/// neighbours in memory and its steps lie far apart: a line of it would serve one tile and be gone before the next.
+/// `tiles` is how often each element is read: that many tiles lie along the columns.
+void pack_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape, std::int64_t rows,
+               std::int64_t tiles);
+
+}  // namespace lathe
