@@ -3,6 +3,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/lower_blocks.h"
@@ -57,6 +58,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_emit, pass("lower_math", lower_math));
   p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));
   p.append(Stage::before_emit, pass("unmask_registers", unmask_registers));
+  p.append(Stage::before_emit, pass("delay_stores", delay_stores));
   return p;
 }
 

@@ -17,8 +17,9 @@
 namespace lathe {
 namespace {
 
-/// What an iteration covers, in bits and in vectors, so that the loop's own instructions hide behind the stores. Every
-/// copy costs compile time, and the tail has as many: 512-bit vectors run as fast in two copies as in four.
+/// What an iteration covers, in bits and in vectors, so that the loop's own instructions hide behind the stores; twice
+/// as much where the loop leaves the nearest cache, for more misses at once. Every copy costs compile time, and the
+/// tail has as many: from the nearest cache 512-bit vectors run as fast in two copies as in four.
 constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 /// Iterations that copies leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
@@ -66,6 +67,15 @@ bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inne
   });
 }
 
+/// The bytes that a loop over the iter alone touches, each access for itself.
+std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::int64_t extent) {
+  std::int64_t bytes = 0;
+  for (const Access& access : accesses) {
+    if (access.strides[iter] != 0) bytes += extent * access.buffer->dtype.bytes();
+  }
+  return bytes;
+}
+
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
@@ -111,8 +121,10 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     const Expr extent = schedule.node(vector).extent;
     const std::int64_t* constant_extent = as_int(extent);
     if (constant_extent && *constant_extent < 2) return;
-    const std::int64_t cheap_copies =
-        std::clamp<std::int64_t>(bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
+    const std::vector<CacheLevel>& caches = context.device.caches;
+    const bool far = !caches.empty() && footprint(accesses, iters[best], extent_estimate(extent)) > caches[0].bytes;
+    const std::int64_t cheap_copies = std::clamp<std::int64_t>(
+        (far ? 2 : 1) * bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
     std::int64_t width = lanes, copies = cost > costly_body ? 1 : cheap_copies;
     if (constant_extent) {
       while (copies > 1 && width * copies * least_iterations > *constant_extent) copies /= 2;

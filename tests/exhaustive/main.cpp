@@ -52,6 +52,7 @@ Worst over_blocks(std::int64_t blocks, const std::function<void(std::int64_t, Wo
     threads.emplace_back([&] {
       Worst own;
       for (std::int64_t i; (i = next++) < blocks;) f(i, own);
+      mpfr_free_cache();  // each thread has its own constants
       std::lock_guard lock(mutex);
       if (own.error > worst.error) worst = own;
     });

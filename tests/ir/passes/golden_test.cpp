@@ -10,6 +10,7 @@
 #include "ir/analysis/verify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/lower_blocks.h"
@@ -72,6 +73,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
       {"unmask_registers", unmask_registers},
+      {"delay_stores", delay_stores},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},
       {"device_storage_access", for_described_device<device_storage_access>},
