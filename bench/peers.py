@@ -296,7 +296,7 @@ def run_one(options):
 
 
 def run_both(options):
-    """Each table in a process of its own, whose libraries then meet no other's; with --document the compile times too."""
+    """Each table in a process of its own, whose libraries then meet no other's; with --document and one thread the compile times too."""
     results = []
     rest = [argument for argument in sys.argv[1:] if argument != "--document"]
     for table in ("python", "cpp"):
@@ -304,7 +304,7 @@ def run_both(options):
         command = [sys.executable, __file__, *rest, "--table", table, "--json", str(path), "--html", ""]
         subprocess.run(command, check=True)
         results += json.loads(path.read_text())
-    if options.document:
+    if options.document and options.threads == "1":
         subprocess.run(
             [sys.executable, str(pathlib.Path(__file__).with_name("compile_times.py")), "--document"], check=True
         )

@@ -148,8 +148,7 @@ def markdown(result):
 
 def document(path, result):
     """Replaces what stands between this table's markers."""
-    name = f"{result['table']} {result['threads']}"
-    replace_between(path, name, markdown(result))
+    replace_between(path, f"{result['table']} {'one' if result['threads'] == 1 else 'all'}", markdown(result))
 
 
 def replace_between(path, name, body):
