@@ -256,6 +256,7 @@ def bars(result, label, value_of, marks_at, logarithmic):
         y, median = 20 + step * i, medians[i]
         colour = "#b00020" if has_lost(row) and logarithmic else "#2a6f97"
         start, end = sorted((origin, x(median)))
+        beyond = max(end, origin, x(value[2]) if isinstance(value, (list, tuple)) else 0)
         parts.append(f"<text x='{left - 6}' y='{y + 10}' text-anchor='end'>{html.escape(row['case'])}</text>")
         parts.append(
             f"<rect x='{start:.1f}' y='{y + 2}' width='{max(end - start, 1):.1f}' height='{step - 5}' fill='{colour}'/>"
@@ -264,5 +265,5 @@ def bars(result, label, value_of, marks_at, logarithmic):
             parts.append(
                 f"<line x1='{x(value[1]):.1f}' x2='{x(value[2]):.1f}' y1='{y + 7.5}' y2='{y + 7.5}' stroke='#222' stroke-width='1.5'/>"
             )
-        parts.append(f"<text x='{max(end, origin) + 5:.1f}' y='{y + 10}'>{median:.2f}</text>")
+        parts.append(f"<text x='{beyond + 5:.1f}' y='{y + 10}'>{median:.2f}</text>")
     return "".join(parts) + "</svg>"
