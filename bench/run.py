@@ -3,7 +3,7 @@
     ./dev bench                     all of them
     ./dev bench dispatch model      some
 
-Suites: dispatch, compile, operators, schedule (C++), python, model, hints, compile-classes, gate. Figures are of this machine
+Suites: dispatch, compile, operators, schedule (C++), python, model, hints, hand, compile-classes, gate. Figures are of this machine
 and this moment: compare ratios.
 """
 
@@ -15,6 +15,7 @@ import sys
 
 import compile_times
 import gate
+import hand
 import hints
 import measure
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 import lathe
 
 CPP = ["dispatch", "compile", "operators", "schedule"]
-PYTHON = ["python", "model", "hints", "compile-classes"]
+PYTHON = ["python", "model", "hints", "hand", "compile-classes"]
 
 
 def row(name, call):
@@ -151,6 +152,7 @@ def main():
             subprocess.run([f"{options.build}/bench/bench_{suite}", "--benchmark_counters_tabular=true"], check=True)
         else:
             run = {"python": bench_python, "model": bench_model, "hints": hints.run}
+            run["hand"] = functools.partial(hand.run, options.build)
             run["compile-classes"] = functools.partial(compile_times.main, ["--document"] if options.document else [])
             run[suite]()
 
