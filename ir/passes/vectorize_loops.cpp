@@ -3,6 +3,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/vectorizer.h"
+#include "ir/storage.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -28,6 +29,18 @@ Stmt only_first(const For& loop) {
   return substitute(node->then_case, {{loop.variable.get(), index(0)}});
 }
 
+/// The storage that iterations of a loop share and one of them writes.
+std::unordered_set<const BufferNode*> shared_writes(const For& loop) {
+  std::unordered_set<const BufferNode*> written;
+  std::vector<Buffer> own;
+  for_each_stmt(loop.body, [&](const Stmt& s) {
+    if (const Store* store = s.as<Store>()) written.insert(storage_of(store->buffer));
+    if (const Block* block = s.as<Block>()) own.insert(own.end(), block->f.allocs.begin(), block->f.allocs.end());
+  });
+  for (const Buffer& buffer : own) written.erase(buffer.get());
+  return written;
+}
+
 class LoopVectorizer : public Mutator {
  public:
   explicit LoopVectorizer(const Func& func) : bounds_(func) {}
@@ -38,7 +51,13 @@ class LoopVectorizer : public Mutator {
     BoundsScope scope(bounds_);
     if (node->for_kind != ForKind::vectorized) {
       bounds_.bind(node->variable, Range{node->min, node->extent});
-      return Mutator::mutate_For(s, node);
+      const bool at_once = node->for_kind == ForKind::parallel || node->for_kind == ForKind::bound;
+      if (!at_once) return Mutator::mutate_For(s, node);
+      const auto around = contended_;
+      contended_.merge(shared_writes(*node));
+      const Stmt result = Mutator::mutate_For(s, node);
+      contended_ = around;
+      return result;
     }
     changed = true;
     Expr extent = simplify(node->extent, bounds_);
@@ -46,7 +65,7 @@ class LoopVectorizer : public Mutator {
     // The edge of a tile that one element is left for: lanes that all name it would run one after another.
     if (const Stmt first = lanes && *lanes >= 1 ? only_first(*node) : nullptr) return mutate(first);
     if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {
-      if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_)) return vector;
+      if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_, contended_)) return vector;
     }
     bounds_.bind(node->variable, Range{node->min, node->extent});
     return For::make(node->variable, node->min, node->extent, ForKind::serial, mutate(node->body), node->annotations);
@@ -67,6 +86,7 @@ class LoopVectorizer : public Mutator {
  private:
   static constexpr std::int64_t max_lanes = 1024;
   Bounds bounds_;
+  std::unordered_set<const BufferNode*> contended_;  ///< by the parallel loop around
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "ir/conjuncts.h"
 #include "ir/intrinsics.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/storage.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -14,7 +15,8 @@ struct NoVectorForm {};
 
 class Vectorizer : public Mutator {
  public:
-  Vectorizer(const For& loop, int lanes, const Bounds& bounds) : loop_(loop), lanes_(lanes), bounds_(bounds) {
+  Vectorizer(const For& loop, int lanes, const Bounds& bounds, const std::unordered_set<const BufferNode*>& contended)
+      : loop_(loop), lanes_(lanes), bounds_(bounds), contended_(contended) {
     bounds_.bind(loop.variable, Range{loop.min, loop.extent});
     wide_[loop.variable.get()] = Ramp::make(loop.min, index(1), lanes);
   }
@@ -224,6 +226,7 @@ class Vectorizer : public Mutator {
   /// May this scalar load happen even when every lane is masked?
   bool in_bounds(const Load& load) const {
     if (load.mask || load.indices.size() != load.buffer->rank()) return false;
+    if (contended_.contains(storage_of(load.buffer))) return false;
     for (size_t d = 0; d < load.indices.size(); ++d) {
       if (!proves(bounds_, ge(load.indices[d], index(0)))) return false;
       if (!proves(bounds_, lt(load.indices[d], load.buffer->shape[d]))) return false;
@@ -299,6 +302,7 @@ class Vectorizer : public Mutator {
   const For& loop_;
   const int lanes_;
   Bounds bounds_;
+  const std::unordered_set<const BufferNode*>& contended_;
   Substitution wide_;             ///< varying variables to their vectors
   BufferMap private_;             ///< what iterations allocate, with a dimension of lanes behind
   Expr mask_;                     ///< lanes that are active; null means all
@@ -309,9 +313,10 @@ class Vectorizer : public Mutator {
 
 }  // namespace
 
-Stmt vectorize(const For& loop, int lanes, const Bounds& bounds) {
+Stmt vectorize(const For& loop, int lanes, const Bounds& bounds,
+               const std::unordered_set<const BufferNode*>& contended) {
   try {
-    return Vectorizer(loop, lanes, bounds).mutate(loop.body);
+    return Vectorizer(loop, lanes, bounds, contended).mutate(loop.body);
   } catch (NoVectorForm) {
     return nullptr;
   }
