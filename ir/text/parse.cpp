@@ -220,6 +220,8 @@ Func parse_func(std::string_view text, std::string_view file) {
 }
 
 std::vector<Range> parse_ranges(std::string_view text, const std::vector<VarRef>& variables, std::string_view file) {
+  // Of a buffer without dimensions there are none.
+  if (text.find_first_not_of(" \t\n") == std::string_view::npos) return {};
   text::Parser parser(text, file);
   std::vector<Range> ranges = parser.ranges(variables);
   parser.end_of_file();

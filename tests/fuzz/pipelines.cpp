@@ -78,9 +78,11 @@ class PipelineBuilder {
   }
 
   Matrix step(const Matrix& from) {
-    switch (random_.between(0, 6)) {
+    switch (random_.between(0, 7)) {
       case 0:
         return stencil(from);
+      case 7:
+        return convolution(from);
       case 1:
         return pad(from);
       case 2:
@@ -175,6 +177,27 @@ class PipelineBuilder {
             fmt::format("{}[vi, vj] = {}[vi, vj] + {}[0, vj]", sum.name, to.name, bias.name));
       return sum;
     }
+    return to;
+  }
+
+  /// Along the columns, with zeros beyond the borders.
+  Matrix convolution(const Matrix& from) {
+    const std::int64_t window = random_.between(2, 4), before = random_.between(0, window - 1);
+    const Extent one{"1", {1, 1}}, width{std::to_string(window), {window, window}};
+    const Matrix weights = input(fmt::format("w{}", ++count_), one, width);
+    const Matrix to = target("co", from.rows, from.columns);
+    const std::string at = fmt::format("vj + vk - {}", before);
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+  block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+      reads {3}[vi, vj], {4}[vi, {6}], {5}[0, vk] writes {3}[vi, vj] {{
+    reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+    init {{ {3}[vi, vj] = 0.0f32 }}
+    let l: f32 = {3}[vi, vj]
+    let inside: bool = {7} <= vj + vk && vj + vk < {1} + {7}
+    let r: f32 = select(inside, {4}[vi, {6} if inside], 0.0f32) * {5}[0, vk]
+    {3}[vi, vj] = l + r }} }} }} }}
+)",
+                         to.rows.text, to.columns.text, width.text, to.name, from.name, weights.name, at, before);
     return to;
   }
 

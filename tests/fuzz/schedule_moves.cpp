@@ -7,8 +7,10 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/annotate_buffer_access.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -58,6 +60,16 @@ std::optional<BlockRef> any_block(const Schedule& s, Random& random,
 bool pads(const Block& block) {
   const Store* store = block.f.body.as<Store>();
   return store && store->value.as<Load>() && store->value.as<Load>()->mask;
+}
+
+/// Reads an element or, beyond a border, a constant.
+bool chooses_padding(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* select = e.as<Select>();
+    found |= select && select->when_true.as<Load>() && select->when_true.as<Load>()->mask;
+  });
+  return found;
 }
 
 /// Reads one buffer in several places, as a stencil does.
@@ -134,6 +146,20 @@ std::optional<Func> instruction_of(const Schedule& s, const BlockRef& ref) {
   for_each_expr(body, [&](const Expr& e) {
     if (const Load* load = e.as<Load>()) take(load->buffer);
   });
+  // An instruction knows no extents of the program.
+  bool symbolic = false;
+  for (const VarRef& scalar : scalar_params(s.func())) {
+    const auto look = [&](const Expr& e) { symbolic |= uses_var(e, scalar.get()); };
+    for_each_stmt(body, [&](const Stmt& s) {
+      if (!s.as<Block>()) return;
+      for (const Iter& iter : s.as<Block>()->f.iters) {
+        look(iter.domain.min);
+        look(iter.domain.extent);
+      }
+    });
+    for_each_expr(body, [&](const Expr& e) { symbolic |= e.get() == scalar.get(); });
+  }
+  if (symbolic) return std::nullopt;
   BufferMap map;
   std::vector<VarRef> any_strides;
   for (Param& param : params) {
@@ -349,6 +375,32 @@ std::vector<Move> layout_moves() {
          transform_layout(s, *block, region->buffer->name, parse_layout_map(random.pick(maps)));
          return true;
        }},
+      {"annotate_buffer_access",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const bool writes = random.chance(40);
+         const auto region =
+             block ? any_region(writes ? s.node(*block).f.writes : s.node(*block).f.reads, random) : std::nullopt;
+         if (!region) return false;
+         // What was inferred, and more of it, now and then less.
+         std::vector<Range> ranges = region->ranges;
+         for (Range& range : ranges) {
+           const std::int64_t before = random.chance(50) ? random.between(0, 3) : 0,
+                              after = random.chance(50) ? random.between(0, 3) : 0;
+           range = {range.min - before, range.extent + (before + after)};
+           if (random.chance(8)) range.extent = range.extent - 1;
+         }
+         annotate_buffer_access(s, *block, region->buffer->name, writes ? BufferAccess::write : BufferAccess::read,
+                                [&](const std::vector<Expr>&) { return ranges; });
+         return true;
+       }},
+      {"cache_padding",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, chooses_padding);
+         const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
+         if (region) cache_padding(s, *block, region->buffer->name, "global");
+         return region.has_value();
+       }},
       {"decompose_padding",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, pads);
@@ -475,12 +527,24 @@ const std::vector<Move>& moves() {
     // What few programs have a place for comes more often.
     const std::vector<Move> once = list;
     for (const Move& move : once) {
-      static const std::map<std::string, size_t> more = {
-          {"rolling_buffer", 7},     {"decompose_padding", 2}, {"reverse_compute_inline", 3},
-          {"pad_einsum", 1},         {"double_buffer", 1},     {"fuse_reduction_epilogue", 2},
-          {"reverse_compute_at", 1}, {"fuse_reductions", 22},  {"hoist_factor", 4},
-          {"transform_layout", 1},   {"vectorize", 1},         {"partition", 1},
-          {"fold_columns", 3},       {"tensorize", 1},         {"compute_inline", 1}};
+      static const std::map<std::string, size_t> more = {{"rolling_buffer", 13},
+                                                         {"cache_padding", 5},
+                                                         {"annotate_buffer_access", 1},
+                                                         {"reindex", 1},
+                                                         {"decompose_padding", 2},
+                                                         {"reverse_compute_inline", 3},
+                                                         {"pad_einsum", 2},
+                                                         {"double_buffer", 2},
+                                                         {"fuse_reduction_epilogue", 2},
+                                                         {"reverse_compute_at", 2},
+                                                         {"fuse_reductions", 40},
+                                                         {"hoist_factor", 7},
+                                                         {"transform_layout", 1},
+                                                         {"vectorize", 1},
+                                                         {"partition", 1},
+                                                         {"fold_columns", 3},
+                                                         {"tensorize", 2},
+                                                         {"compute_inline", 1}};
       const auto found = more.find(move.primitive);
       list.insert(list.end(), found == more.end() ? 0 : found->second, move);
     }

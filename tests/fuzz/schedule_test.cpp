@@ -67,7 +67,7 @@ class Sequence {
         fuzzing_(fuzzing) {}
 
   void run() {
-    const std::int64_t length = random_.between(3, 8);
+    const std::int64_t length = random_.between(5, 10);
     for (std::int64_t k = 0; k < length && !failed_; ++k) step(random_.pick(moves()));
     if (!failed_) finish();
   }

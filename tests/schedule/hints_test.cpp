@@ -84,6 +84,16 @@ void refused(const std::string& program_name, const std::string& block, const st
       "hint_refused_" + name);
 }
 
+TEST(AnnotateBufferAccess, TakesABufferWithoutDimensions) {
+  const Func before = parse_func(R"(func scalar(x: f64[], out: f64[]) stage begin {
+  block root() reads x[] writes out[] {
+    block twice() reads x[] writes out[] { out[] = x[] * 2.0f64 } } })");
+  Schedule s(before);
+  annotate_buffer_access(s, {"twice"}, "x", BufferAccess::read,
+                         [](const std::vector<Expr>&) { return std::vector<Range>{}; });
+  expect_scheduled(s, before, "hint_without_dimensions");
+}
+
 TEST(AnnotateBufferAccess, RefusesABufferThatTheBlockDoesNotRead) {
   refused("resize", "resize", "y", BufferAccess::read, window, 1, "1");
 }
