@@ -1,6 +1,7 @@
 #include "ir/analysis/dependence.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/analysis/access_walk.h"
 #include "ir/analysis/nest_site.h"
@@ -41,11 +42,12 @@ bool holds_blocks(const Block& block) {
   return found;
 }
 
-/// The regions of the wanted blocks, over all loops around them; an access belongs to the innermost block.
+/// The regions of the wanted blocks, over all loops around them; an access belongs to the innermost block, but to
+/// `own` whatever lies in it.
 class BlockCollector : public AccessWalk {
  public:
-  BlockCollector(std::vector<BlockAccesses> wanted, const Bounds& outer)
-      : AccessWalk(outer), blocks(std::move(wanted)), around_(outer) {
+  BlockCollector(std::vector<BlockAccesses> wanted, size_t own, const Bounds& outer)
+      : AccessWalk(outer), blocks(std::move(wanted)), own_(&blocks[own]), around_(outer) {
     reports_allocated_ = true;
   }
 
@@ -56,7 +58,8 @@ class BlockCollector : public AccessWalk {
     if (s->kind != StmtKind::Block) return;
     const auto found =
         std::find_if(blocks.begin(), blocks.end(), [&](const BlockAccesses& known) { return known.block == s; });
-    inside_.push_back(found == blocks.end() ? nullptr : &*found);
+    const bool within_own = !inside_.empty() && inside_.back() == own_;
+    inside_.push_back(within_own ? own_ : found == blocks.end() ? nullptr : &*found);
   }
   void leave(const Stmt& s) override {
     if (s->kind == StmtKind::Block) inside_.pop_back();
@@ -88,6 +91,7 @@ class BlockCollector : public AccessWalk {
   }
 
  private:
+  BlockAccesses* const own_;
   const Bounds around_;
   std::vector<BlockAccesses*> inside_;
 };
@@ -110,8 +114,12 @@ std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const 
   std::vector<BlockAccesses> candidates;
   bool before = true;
   size_t own = 0;
+  std::unordered_set<const StmtNode*> held;
+  for_each_stmt(block.as<Block>()->f.body, [&](const Stmt& s) {
+    if (s->kind == StmtKind::Block) held.insert(s.get());
+  });
   for_each_stmt(scope, [&](const Stmt& s) {
-    if (s->kind != StmtKind::Block) return;
+    if (s->kind != StmtKind::Block || held.contains(s.get())) return;
     BlockAccesses candidate{s, before, {}, {}, {}};
     if (s == block) {
       before = false;
@@ -127,7 +135,7 @@ std::vector<Dependence> dependences(const Stmt& scope, const Stmt& block, const 
   });
   std::vector<Dependence> result;
   if (before || candidates.size() < 2) return result;
-  BlockCollector collector(std::move(candidates), outer);
+  BlockCollector collector(std::move(candidates), own, outer);
   collector.walk(scope);
   for (const BlockAccesses& other : collector.blocks) {
     const BlockAccesses& self = collector.blocks[own];

@@ -24,7 +24,7 @@ struct Dependence {
 
 using WantedDependence = std::function<bool(DependenceKind kind, const Stmt& source, const Stmt& sink)>;
 
-/// Dependences below `scope` between `block`, which holds no other, and other blocks, a block being what touches memory
+/// Dependences below `scope` between `block`, with all that it holds, and other blocks, each being what touches memory
 /// within itself and in no block inside it: those of which `wanted` (null: all), given source and sink, is true. A pair
 /// is left out that is proved disjoint over all loops below the scope. One entry a pair, kind and buffer, in the order
 /// of the other blocks. Bodies are looked into only where declared regions have a buffer in common.

@@ -100,6 +100,26 @@ TEST(ReverseComputeAt, RefusesWhatIsWrittenBetweenThem) {
       "reverse_compute_at_refused_5");
 }
 
+TEST(ReverseComputeAt, RefusesATileWhoseOperandIsWrittenBetweenThem) {
+  Schedule s(parse_func(R"(func centre(x: f32[4, 6], out: f32[4, 6]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[4, 6]
+    alloc mean: f32[4]
+    for i in [0, 4) { for j in [0, 6) {
+      block t(space vi in [0, 4) = i, space vj in [0, 6) = j) reads x[vi, vj] writes t[vi, vj] {
+        t[vi, vj] = x[vi, vj] + 1.0f32 } } }
+    for i1 in [0, 4) {
+      block mean(space ui in [0, 4) = i1) reads t[ui, 0], t[ui, 5] writes mean[ui] {
+        mean[ui] = t[ui, 0] + t[ui, 5] } }
+    for i2 in [0, 4) { for j2 in [0, 6) {
+      block use(space wi in [0, 4) = i2, space wj in [0, 6) = j2) reads t[wi, wj], mean[wi] writes out[wi, wj] {
+        out[wi, wj] = t[wi, wj] - mean[wi] } } } } })"));
+  blockize(s, s.loop("use", 1));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use_tile"}, s.loop("t", 0)); }, "reverse_compute_at", 5,
+      "reverse_compute_at_refused_5_tile");
+}
+
 /// `use` reads t one further, or there too.
 Func stencil(bool both) {
   return parse_func(fmt::format(R"(func stencil(x: f32[9], out: f32[8]) stage begin {{

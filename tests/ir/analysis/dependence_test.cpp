@@ -247,6 +247,17 @@ TEST(Dependences, LookOnlyAtTheBlocksThatAreAskedFor) {
   EXPECT_EQ(found[0].source, a);
   EXPECT_EQ(found[0].sink, b);
   EXPECT_EQ(print(found[0].sink_region), "x[0:+4]");
+  // What lies in a block is the block's.
+  Block::Fields tile;
+  tile.name = "tile";
+  tile.writes = {full_region(x)};
+  tile.body = a;
+  const Stmt holder = Block::make(std::move(tile));
+  const auto of_tile =
+      dependences(For::make(i, index(0), index(4), ForKind::serial, Seq::make({holder, b, c})), holder);
+  ASSERT_EQ(of_tile.size(), 1u);
+  EXPECT_EQ(of_tile[0].source, holder);
+  EXPECT_EQ(of_tile[0].sink, b);
   const auto only_flow = [&](DependenceKind kind, const Stmt&, const Stmt&) { return kind == DependenceKind::flow; };
   EXPECT_TRUE(dependences(scope, a, {}, only_flow).empty());
   const auto only_c = [&](DependenceKind, const Stmt&, const Stmt& sink) { return sink == c; };
