@@ -1,6 +1,7 @@
 #include "schedule/auto/block_model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_set>
 
 #include "ir/visitor.h"
@@ -8,6 +9,37 @@
 
 namespace lathe {
 namespace {
+
+/// The length of aligned runs of a variable during which indices stay as they are: the greatest common divisor of all
+/// c in `variable // c`, or 1 when they use it otherwise.
+class RunLength : public Visitor {
+ public:
+  explicit RunLength(const VarRef& variable) : variable_(variable) {}
+  using Visitor::visit;
+  std::int64_t length = 0;
+
+ protected:
+  void visit_Var(const Var* node) override {
+    if (node == variable_.get()) length = 1;
+  }
+  void visit_Binary(const Binary* node) override {
+    const std::int64_t* divisor = node->op == BinaryOp::floor_div ? as_int(node->b) : nullptr;
+    if (divisor && *divisor > 0 && node->a == Expr(variable_)) {
+      length = std::gcd(length, *divisor);
+    } else {
+      Visitor::visit_Binary(node);
+    }
+  }
+
+ private:
+  const VarRef& variable_;
+};
+
+std::int64_t run_length(const std::vector<Expr>& indices, const VarRef& variable) {
+  RunLength runs(variable);
+  for (const Expr& index : indices) runs.visit(index);
+  return std::max<std::int64_t>(1, runs.length);
+}
 
 class AccessCollector : public Visitor {
  public:
@@ -37,7 +69,7 @@ class AccessCollector : public Visitor {
 
  private:
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
-    Access access{buffer, store, static_cast<bool>(mask), {}};
+    Access access{buffer, store, static_cast<bool>(mask), {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
     for (const Iter& iter : block_.f.iters) {
       std::optional<std::int64_t> total = 0;
@@ -50,6 +82,7 @@ class AccessCollector : public Visitor {
           total = stride ? std::optional(*total + parts->first * *stride) : std::nullopt;
         }
       }
+      access.runs.push_back(total ? 1 : run_length(indices, iter.variable));
       access.strides.push_back(total);
     }
     found.push_back(std::move(access));

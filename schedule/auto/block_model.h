@@ -15,6 +15,9 @@ struct Access {
   bool masked = false;
   /// Elements that the access moves when an iter advances by one, an entry an iter; nothing where that is no constant.
   std::vector<std::optional<std::int64_t>> strides;
+  /// For an iter without a constant stride, the length of aligned runs of it during which the access stands still, as
+  /// x[i // 16] does for 16; else 1.
+  std::vector<std::int64_t> runs;
 };
 
 /// Every distinct access of the block's body.

@@ -54,11 +54,15 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
                          : shape.vector_reduce ? &*shape.vector_reduce
                                                : nullptr;
   if (!vector) return shape;
-  const auto reused = [&](const Access& a, size_t iter) { return a.strides[*vector] == 1 && a.strides[iter] == 0; };
+  const auto reused = [&](const Access& a, size_t iter) {
+    return a.strides[*vector] == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
+  };
   for (const size_t i : shape.space) {
     if (i == *vector || extent(i) < 2) continue;
     for (const Access& load : loads) {
-      if (reused(load, i) && (!shape.rows || extent(i) > extent(*shape.rows))) shape.rows = i;
+      if (!reused(load, i) || (shape.rows && extent(i) <= extent(*shape.rows))) continue;
+      shape.rows = i;
+      shape.row_run = load.runs[i] > 1 ? load.runs[i] : 0;
     }
   }
   if (shape.vector_space || !shape.rows) return shape;

@@ -19,6 +19,7 @@ struct ReductionShape {
   /// A space iter along which an operand that the vector iter walks is constant: what is loaded serves several of its
   /// rows.
   std::optional<size_t> rows;
+  std::int64_t row_run = 0;  ///< the length of aligned runs of rows that share the operand; 0 when all do
   /// Without vector_space, a second such iter; the output is contiguous along it if along either.
   std::optional<size_t> columns;
   int loads = 0;  ///< distinct loads of the term

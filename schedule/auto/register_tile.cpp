@@ -87,7 +87,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
     const Rates rates = rates_of(device, width * bits);
     for (std::int64_t v = 1; v <= most_vectors; ++v) {
       for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
-        if (r * v + v > registers) continue;
+        if (r * v + v > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
         if (panels == 0 && rest < v) continue;
         const std::int64_t strips = all_rows / r, last = all_rows % r;

@@ -19,6 +19,7 @@ struct RegisterTile {
 /// What is to be tiled; extents that are not known are taken for large.
 struct TiledExtents {
   std::optional<std::int64_t> rows, columns, depth;
+  std::int64_t row_run = 0;  ///< where not 0, aligned runs of so many rows share their columns, and a tile stays in one
 };
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the

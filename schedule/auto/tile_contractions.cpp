@@ -227,6 +227,15 @@ class Tiler {
                 column ? std::optional(folding.back()) : std::nullopt);
   }
 
+  /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
+  std::optional<LoopRef> divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const {
+    for (size_t i = loops.size(); i-- > 0;) {
+      const std::int64_t* extent = as_int(schedule_.node(loops[i]).extent);
+      if (extent && (*extent % chains == 0 || *extent >= 4 * chains)) return loops[i];
+    }
+    return std::nullopt;
+  }
+
   void unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,
                    const std::optional<LoopRef>& column) {
     if (chain) unroll(schedule_, *chain);
@@ -249,8 +258,8 @@ class Tiler {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, vectors);
-    const RegisterTile tile =
-        choose_tile(context_.device, lanes_, widest_bits(reduction), {rows, columns, depth_of(reduction)});
+    const RegisterTile tile = choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                          {rows, columns, depth_of(reduction), shape_.row_run});
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
@@ -269,9 +278,9 @@ class Tiler {
       if (const auto loop = own_loop(i)) order.push_back(*loop);
     }
     std::optional<LoopRef> chain;
-    if (tile.chains > 1 && !order.empty()) {
-      const auto [steps, inner] = split(schedule_, order.back(), tile.chains);
-      order.back() = steps;
+    if (const auto divided = tile.chains > 1 ? divisible(order, tile.chains) : std::nullopt) {
+      const auto [steps, inner] = split(schedule_, *divided, tile.chains);
+      std::replace(order.begin(), order.end(), *divided, steps);
       order.push_back(inner);
       chain = inner;
     }
@@ -301,7 +310,7 @@ class Tiler {
       if (reader_column_) vectorize_columns(*reader_column_);
     }
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows, tile.vectors,
-                              lanes_, tile.chains > 1 ? fmt::format(" in {} chains", tile.chains) : ""));
+                              lanes_, chain ? fmt::format(" in {} chains", tile.chains) : ""));
   }
 
   /// Folds the columns of a tile together where whole groups of them make up the dimension.

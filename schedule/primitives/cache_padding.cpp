@@ -98,6 +98,31 @@ class Stager {
     return substitute(e, lets_);
   }
 
+  /// `iter // c` counts runs of an iter that starts at 0: where the index has nothing else of the iter, it is an axis
+  /// of its own. Returns the index with such axes in their places.
+  Expr with_run_axes(const Affine& form, std::vector<Axis>& axes) {
+    Affine result;
+    result.constant = form.constant;
+    for (const AffineTerm& term : form.terms) {
+      const Binary* runs = term.atom.as<Binary>();
+      const std::int64_t* length = runs && runs->op == BinaryOp::floor_div ? as_int(runs->b) : nullptr;
+      const auto iter = std::find_if(block_.f.iters.begin(), block_.f.iters.end(), [&](const Iter& i) {
+        return length && *length > 0 && runs->a == Expr(i.variable) && is_int(i.domain.min, 0);
+      });
+      const auto uses = std::count_if(form.terms.begin(), form.terms.end(), [&](const AffineTerm& other) {
+        return iter != block_.f.iters.end() && uses_var(other.atom, iter->variable.get());
+      });
+      if (uses != 1) {
+        result.terms.push_back(term);
+        continue;
+      }
+      const VarRef count = Var::make(iter->variable->name);
+      axes.push_back({count, {index(0), floor_div(iter->domain.extent + (*length - 1), *length)}});
+      result.terms.push_back({count, term.coefficient});
+    }
+    return to_expr(result);
+  }
+
   void find_ranges() {
     std::vector<Axis> axes;
     axes.reserve(block_.f.iters.size());
@@ -106,15 +131,19 @@ class Stager {
     for (const Expr& given : load_->indices) {
       const Expr index = spelt_out(given);
       const Affine form = to_affine(index);
-      const bool sums = std::all_of(form.terms.begin(), form.terms.end(), [&](const AffineTerm& term) {
-        return std::any_of(block_.f.iters.begin(), block_.f.iters.end(),
-                           [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
+      const Expr summed = with_run_axes(form, axes);
+      const Affine sum = to_affine(summed);
+      const bool sums = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const AffineTerm& term) {
+        return std::any_of(axes.begin(), axes.end(),
+                           [&](const Axis& axis) { return term.atom == Expr(axis.variable); });
       });
-      const std::optional<Range> range = sums ? eliminate(Range{index, lathe::index(1)}, axes) : std::nullopt;
+      const std::optional<Range> range = sums ? eliminate(Range{summed, lathe::index(1)}, axes) : std::nullopt;
       if (!range)
-        refuse(schedule_, application_, 2,
-               "each index of the Load is a sum of multiples of iters and a constant, of a range that is known",
-               path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
+        refuse(
+            schedule_, application_, 2,
+            "each index of the Load is a sum of multiples of iters, of runs of an iter that it uses in no other way, "
+            "and a constant, of a range that is known",
+            path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
       indices_.push_back(form);
       ranges_.push_back({simplify(range->min, bounds), simplify(range->extent, bounds)});
     }

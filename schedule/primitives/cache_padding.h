@@ -17,7 +17,8 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block reads a buffer of that name in one Select between a Load of it and a constant, and nowhere else
-///   2. each index of the Load is a sum of multiples of iters and a constant, of a range that is known
+///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
+///      other way, and a constant, of a range that is known
 ///   3. the Select's condition compares these indices, each by itself, with what no iter changes
 ///   4. nothing in the nest that holds block writes the buffer
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,

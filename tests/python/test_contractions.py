@@ -72,3 +72,37 @@ def test_packed(shape, layouts):
 def test_empty(shape):
     m, n, k = shape
     check(operand(m, k, "compact"), operand(k, n, "compact"))
+
+
+@pytest.mark.parametrize("groups, kernels, depth", [(2, 8, 3), (3, 5, 4), (4, 1, 1), (1, 6, 5)])
+@pytest.mark.parametrize("size, stride, dilation", [(14, 1, 1), (17, 2, 1), (15, 1, 2)])
+def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
+    x = rng.standard_normal((2, groups * depth, size, size), dtype=np.float32)
+    w = rng.standard_normal((groups * kernels, depth, 3, 3), dtype=np.float32)
+    pad = 1
+    side = (size + 2 * pad - 2 * dilation - 1) // stride + 1
+
+    def convolution(x, w):
+        x = lathe.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+        return lathe.compute(
+            (2, groups * kernels, side, side),
+            lambda b, f, i, j: lathe.reduce(
+                "sum",
+                (depth, 3, 3),
+                lambda c, r, s: (
+                    x[b, f // kernels * depth + c, i * stride + r * dilation, j * stride + s * dilation] * w[f, c, r, s]
+                ),
+            ),
+        )
+
+    result = lathe.jit(convolution, name="convolution")(x, w)
+    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+    expected = np.zeros((2, groups * kernels, side, side))
+    for r in range(3):
+        for s in range(3):
+            rows = slice(r * dilation, r * dilation + (side - 1) * stride + 1, stride)
+            columns = slice(s * dilation, s * dilation + (side - 1) * stride + 1, stride)
+            part = padded[:, :, rows, columns].reshape(2, groups, depth, side, side)
+            taps = w[:, :, r, s].reshape(groups, kernels, depth)
+            expected += np.einsum("bgcij,gkc->bgkij", part, taps).reshape(expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)

@@ -125,6 +125,46 @@ TEST(AutoSchedule, TurnsAnOperandAlongTheReductionThatManyRowsShare) {
   EXPECT_EQ(decisions_on(matmul(4, 35, 640, true), wide(), "product").find("turn"), std::string::npos);
 }
 
+/// out[f, j] = sum over c of x[f // kernels * depth + c, j] * w[f, c]: each group of `kernels` rows has rows of x of
+/// its own.
+Func grouped(int groups, int kernels, int depth, int columns) {
+  return parse_func(fmt::format(
+      R"(func grouped(x: f32[{0}, {3}], w: f32[{1}, {2}], out: f32[{1}, {3}]) stage begin {{
+  for f in [0, {1}) {{
+    for j in [0, {3}) {{
+      for c in [0, {2}) {{
+        block sums(space vf in [0, {1}) = f, space vj in [0, {3}) = j, reduce vc in [0, {2}) = c)
+            reads out[vf, vj], x[vf // {4} * {2} + vc, vj], w[vf, vc]
+            writes out[vf, vj]
+        {{
+          reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+          init {{
+            out[vf, vj] = 0.0f32
+          }}
+          let l: f32 = out[vf, vj]
+          let r: f32 = x[vf // {4} * {2} + vc, vj] * w[vf, vc]
+          out[vf, vj] = l + r
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+      groups * depth, groups * kernels, depth, columns, kernels));
+}
+
+TEST(AutoSchedule, TilesRowsThatShareAnOperandInRuns) {
+  EXPECT_NE(decisions_on(grouped(3, 8, 5, 48), wide(), "sums").find("tile sums: 8 rows x 3 vectors"),
+            std::string::npos);
+  for (const int kernels : {2, 3, 6, 7}) {
+    for (const int columns : {5, 33}) {
+      SCOPED_TRACE(fmt::format("groups of {}, {} columns", kernels, columns));
+      expect_scheduled_well(grouped(3, kernels, 4, columns));
+    }
+  }
+  expect_golden(print(auto_schedule(grouped(4, 6, 16, 32), wide())), "auto_grouped.tir");
+}
+
 /// total[i] = sum over k of x[i, k] * w[k], and what reads it.
 Func weighted_rows(const std::string& reader) {
   return parse_func(R"(func weighted(x: f32[24, 64], w: f32[64], out: f32[)" + reader.substr(0, reader.find('|')) +

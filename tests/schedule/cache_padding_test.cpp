@@ -48,6 +48,23 @@ TEST(CachePadding, PadsOnce) {
   expect_scheduled(s, before, "cache_padding");
 }
 
+TEST(CachePadding, TakesRunsOfAnIterForAnAxis) {
+  const std::string inside = "0 < vj + vk && vj + vk < 11";
+  const auto padded_at = [&](const std::string& row) {
+    return convolution(fmt::format("select({0}, x[{1}, vj + vk - 1 if {0}], 0.0f32)", inside, row),
+                       fmt::format("x[{}, vj + vk - 1]", row));
+  };
+  const Func before = padded_at("vi // 2 + 1");
+  Schedule s(before);
+  cache_padding(s, {"sum"}, "x", space::global);
+  expect_scheduled(s, before, "cache_padding_runs");
+  // With the rest of the iter beside them, runs say nothing of the range.
+  Schedule mixed(padded_at("vi - vi // 2"));
+  expect_refused(
+      mixed, [&] { cache_padding(mixed, {"sum"}, "x", space::global); }, "cache_padding", 2,
+      "cache_padding_refused_2_mixed");
+}
+
 TEST(CachePadding, KnowsWhatALetStandsFor) {
   const Func before = convolution("select(inside, x[vi, place - 1 if inside], 0.0f32)", "x[vi, vj + vk - 1]",
                                   "let place: i64 = vj + vk let inside: bool = 0 < place && place < 11");
