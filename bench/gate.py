@@ -40,6 +40,11 @@ def kernels():
         ("softmax 64x1000", lathe.softmax, [(64, 1000)]),
         ("layer norm 64x768", lambda x, w, b: lathe.layer_norm(x, w, b), [(64, 768), (768,), (768,)]),
         ("gelu(x*y+1)*y 32k", lambda x, y: lathe.gelu(x * y + 1) * y, [(32768,)] * 2),
+        (
+            "bias + relu 24x30x30",
+            lambda x, b: lathe.relu(x + lathe.reshape(b, (-1, 1, 1))),
+            [(24, 30, 30), (24,)],
+        ),
         ("exp 64k", lathe.exp, [(65536,)]),
         ("sum 256x256 axis 0", lambda x: lathe.sum(x, axis=0), [(256, 256)]),
         ("sum 256x256 axis 1", lambda x: lathe.sum(x, axis=1), [(256, 256)]),

@@ -236,6 +236,24 @@ bool recombine_symbolic(const Bounds& bounds, Affine& a) {
   return false;
 }
 
+/// A term `coefficient` * (y // c) of a sum, where y is x and a multiple of c: x % c is y % c then. The remainder's
+/// coefficients were taken modulo c, the quotient's were not. Puts y into `x` and the quotient's atom into `quotient`.
+bool congruent_quotient(const Affine& sum, std::int64_t c, std::int64_t coefficient, Affine* x, Affine* quotient) {
+  for (const AffineTerm& t : sum.terms) {
+    const std::int64_t* divisor = nullptr;
+    auto* d = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_div, &divisor) : nullptr;
+    if (!d || *divisor != c) continue;
+    Affine y = to_affine(d->a), apart = y;
+    if (!add_scaled(apart, *x, -1) || apart.constant % c != 0) continue;
+    const auto divides = [c](const AffineTerm& term) { return term.coefficient % c == 0; };
+    if (!std::all_of(apart.terms.begin(), apart.terms.end(), divides)) continue;
+    *x = std::move(y);
+    *quotient = Affine::atom(t.atom);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void recombine(const Bounds& bounds, Affine& a, int effort) {
@@ -248,8 +266,11 @@ void recombine(const Bounds& bounds, Affine& a, int effort) {
     Affine x = to_affine(m->a);
     Affine quotient = divide(bounds, x, *c, effort);
     std::int64_t k = a.terms[i].coefficient, wanted;
-    if (quotient.terms.size() != 1 || quotient.terms[0].coefficient != 1 || quotient.constant != 0) continue;
-    if (__builtin_mul_overflow(k, *c, &wanted) || a.coefficient(quotient.terms[0].atom) != wanted) continue;
+    if (__builtin_mul_overflow(k, *c, &wanted)) continue;
+    const bool whole = quotient.terms.size() == 1 && quotient.terms[0].coefficient == 1 && quotient.constant == 0;
+    if (!whole || a.coefficient(quotient.terms[0].atom) != wanted) {
+      if (!congruent_quotient(a, *c, wanted, &x, &quotient)) continue;
+    }
     Affine result = a;
     if (!add_term(result, a.terms[i].atom, -k) || !add_term(result, quotient.terms[0].atom, -wanted)) continue;
     if (!add_scaled(result, x, k)) continue;

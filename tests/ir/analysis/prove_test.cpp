@@ -193,6 +193,18 @@ TEST_F(Simplify, FusedIndicesComeBack) {
   expect_simplified(floor_div(floor_div(Expr(f), 4), 2), "f // 8");
 }
 
+TEST_F(Simplify, FusedIndicesOfStepsPastTheDivisorComeBack) {
+  bounds.bind(io, Range{index(0), index(49)});
+  bounds.bind(ii, Range{index(0), index(16)});
+  // The remainder takes the step 64 as 8, the quotient does not.
+  const Expr x = io * 64 + ii + 16;
+  expect_simplified(floor_mod(x, 56), "(io * 8 + ii + 16) % 56");
+  expect_simplified(floor_div(x, 56) * 56 + floor_mod(x, 56), "io * 64 + ii + 16");
+  expect_simplified(floor_div(x, 56) * -112 - floor_mod(x, 56) * 2, "io * -128 - ii * 2 - 32");
+  expect_simplified(floor_div(io * 64 + ii, 56) * 56 + floor_mod(io * 64 + ii + 1, 56),
+                    "(io * 64 + ii) // 56 * 56 + (io * 8 + ii + 1) % 56");
+}
+
 TEST_F(Simplify, SymbolicDivisors) {
   bounds.bind(i, Range{index(0), m});
   bounds.bind(j, Range{index(0), n});
