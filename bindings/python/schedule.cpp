@@ -32,6 +32,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/unroll.h"
@@ -252,6 +253,11 @@ void bind_blocks(nb::class_<S>& type) {
           "Takes a factor or divisor, an element of `buffer` that stays the same along a sum, behind the sum; gives "
           "the "
           "block that scales.")
+      .def(
+          "skip_masked",
+          [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },
+          "block"_a, "loop"_a,
+          "Leaves out iterations of a loop along a reduction in which masks keep its terms at the identity.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -20,6 +20,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/set_space.h"
+#include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
@@ -29,10 +30,12 @@
 namespace lathe {
 namespace {
 
-/// Rows of a block: the panels of both contractions' operands are loaded once for all of them.
-constexpr std::int64_t most_rows = 64;
-/// Elements of the axis of a block: enough that scaling sums between blocks costs little beside the block.
-constexpr std::int64_t most_step = 256, least_step = 64;
+/// Rows of a block: the panels of both contractions' operands are loaded once for all of them. More are taken where
+/// blocks then divide the rows, for a shorter last one is compiled apart.
+constexpr std::int64_t most_rows = 64, most_even_rows = 128;
+/// Elements of the axis of a block: enough that scaling sums between blocks costs little beside the block. What a mask
+/// keeps is rounded up to whole blocks, shorter ones for that.
+constexpr std::int64_t most_step = 256, most_masked_step = 128, least_step = 64;
 /// Scores and weights of a block of rows take so much of the nearest memory, beside the operands' panels; of a device
 /// that names none, of so much.
 constexpr std::int64_t memory_share = 4, unknown_memory = std::int64_t{1} << 20;
@@ -158,28 +161,41 @@ class Chainer {
     prepare();
     const std::int64_t share = nearest_memory_bytes(context_.device).value_or(unknown_memory) / memory_share;
     const std::int64_t bytes = schedule_.node(chain_.scores).f.writes[0].buffer->dtype.bytes();
-    while (block_rows_ > least_rows && 2 * block_rows_ * chain_.steps * bytes > share)
-      block_rows_ = (block_rows_ + 1) / 2;
+    const std::int64_t fitting = std::max(least_rows, share / (2 * chain_.steps * bytes));
+    if (block_rows_ > fitting) choose_rows(fitting);
     run_rows();
   }
 
   /// Blocks of rows by blocks of the axis.
   void along_axis() {
-    const auto step = divisor(chain_.steps, least_step, most_step);
+    bool masked = false;
+    for_each_expr(schedule_.node(chain_.extreme).f.body, [&](const Expr& e) { masked |= e.as<Select>() != nullptr; });
+    const auto step = divisor(chain_.steps, least_step, masked ? most_masked_step : most_step);
     if (chain_.steps <= 2 * most_step || !step) refuse_chain("has a short axis, or one without a divisor for blocks");
     prepare();
     run_rows_and_steps(*step);
   }
 
  private:
+  /// At most so many rows for a block: of the counts that divide all rows the greatest that is not large, else the
+  /// least that is, else such that all blocks but the last are even.
+  void choose_rows(std::int64_t most) {
+    const std::int64_t usual = std::min(most, most_rows);
+    auto even = divisor(chain_.rows, (usual + 1) / 2, usual);
+    for (std::int64_t rows = usual + 1; !even && rows <= std::min(most, chain_.rows); ++rows) {
+      if (chain_.rows % rows == 0) even = rows;
+    }
+    const std::int64_t count = (chain_.rows + usual - 1) / usual;
+    block_rows_ = even.value_or((chain_.rows + count - 1) / count);
+  }
+
   void prepare() {
     lanes_ = vector_lanes(schedule_.node(chain_.scores), context_.device);
     for (const BlockRef& block : chain_.between) compute_inline(schedule_, block);
     stage_operand(chain_.scores, chain_.axis);
     hoist();
     stage_columns();
-    const std::int64_t count = (chain_.rows + most_rows - 1) / most_rows;
-    block_rows_ = (chain_.rows + count - 1) / count;
+    choose_rows(most_even_rows);
   }
 
   /// The iter of a block that is bound to a loop, alone or with others.
@@ -258,6 +274,16 @@ class Chainer {
     column_ = along();
   }
 
+  /// The tile's rows, or a few less or more where they then divide the block's and the registers still hold them.
+  std::int64_t even_rows(std::int64_t rows, const RegisterTile& shape) const {
+    const std::int64_t registers = context_.device.vector_registers - 1;
+    for (const std::int64_t more : {0, 1, -1, 2, -2, 3}) {
+      const std::int64_t candidate = shape.rows + more;
+      if (candidate >= 2 && rows % candidate == 0 && (candidate + 1) * shape.vectors <= registers) return candidate;
+    }
+    return shape.rows;
+  }
+
   /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them.
   void tile(const BlockRef& ref, const BlockRef& reader, const LoopRef& row, const LoopRef& column, size_t row_iter,
             size_t column_iter) {
@@ -268,7 +294,8 @@ class Chainer {
     const RegisterTile shape =
         choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), {extent(row), extent(column), depth});
     const std::int64_t lanes = shape.lanes;
-    const auto [rows, inner_row] = split(schedule_, row, shape.rows);
+    const std::int64_t tile_rows = even_rows(extent(row), shape);
+    const auto [rows, inner_row] = split(schedule_, row, tile_rows);
     const auto [columns, inner_column] = split(schedule_, column, shape.vectors * lanes);
     reorder(schedule_, {columns, rows, inner_row, inner_column});
     compute_at(schedule_, ref, rows);
@@ -287,7 +314,7 @@ class Chainer {
     decompose_reduction(schedule_, ref, first);
     unroll(schedule_, inner_row);
     vectorize_columns(inner_column, lanes);
-    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, shape.rows, shape.vectors, lanes));
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, tile_rows, shape.vectors, lanes));
     context_.scheduled.insert(ref.name);
     context_.scheduled.insert(reader.name);
   }
@@ -436,6 +463,7 @@ class Chainer {
     place_scores(steps);
     reverse_compute_at(schedule_, *epilogue_, blocks);
     context_.scheduled.insert(chain_.extreme.name);
+    attempt(context_, "leave out masked blocks", [&] { skip_masked(schedule_, chain_.extreme, steps); });
     context_.note(fmt::format("run {} in blocks of {} rows by {} elements", chain_.mix.name, block_rows_, step));
   }
 

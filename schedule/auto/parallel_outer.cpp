@@ -42,6 +42,11 @@ double nanoseconds(const Stmt& s, bool vector) {
       const double cost = body_cost(block->f.body) - (block->f.reducer ? 4 : 0);
       return std::max(cost, 1.0) * (vector ? unit_nanoseconds : scalar_unit_nanoseconds);
     }
+    case StmtKind::If: {
+      const If* choice = s.as<If>();
+      return std::max(nanoseconds(choice->then_case, vector),
+                      choice->else_case ? nanoseconds(choice->else_case, vector) : 0.0);
+    }
     default:
       return 1;
   }

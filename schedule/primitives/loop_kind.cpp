@@ -110,6 +110,14 @@ class Slices {
       case StmtKind::Seq:
         return std::all_of(s.as<Seq>()->stmts.begin(), s.as<Seq>()->stmts.end(),
                            [&](const Stmt& child) { return walk(child); });
+      case StmtKind::If: {
+        const If* choice = s.as<If>();
+        for_each_expr(choice->condition, [&](const Expr& e) {
+          if (const Load* load = e.as<Load>())
+            slices_[load->buffer.get()] = std::vector<Slice>(load->buffer->rank(), none);
+        });
+        return walk(choice->then_case) && (!choice->else_case || walk(choice->else_case));
+      }
       case StmtKind::Block:
         break;
       default:

@@ -159,17 +159,19 @@ class PipelineBuilder {
       factor = fmt::format(" {} {}[0, vj]", divides ? "/" : "*", bounded.name);
       factor_read = fmt::format(", {}[0, vj]", bounded.name);
     }
+    std::string left = fmt::format("{}[vi, vk]", from.name);
+    if (random_.chance(35)) left = fmt::format("select(vk <= vi + {}, {}, 0.0f32)", random_.between(-1, 1), left);
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
       reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj]{7} writes {3}[vi, vj] {{
     reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
     init {{ {3}[vi, vj] = 0.0f32 }}
     let l: f32 = {3}[vi, vj]
-    let r: f32 = {4}[vi, vk] * {5}[vk, vj]{6}
+    let r: f32 = {8} * {5}[vk, vj]{6}
     {3}[vi, vj] = l + r }} }} }} }}
 )",
                          to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name, factor,
-                         factor_read);
+                         factor_read, left);
     if (random_.chance(70)) {
       const Matrix bias = input(fmt::format("y{}", ++count_), {"1", {1, 1}}, to.columns);
       const Matrix sum = target("bi", to.rows, to.columns);
@@ -204,11 +206,11 @@ class PipelineBuilder {
   /// The row's extreme, and perhaps the sum of what is taken from it, as in softmax.
   Matrix row_reduction(const Matrix& from) {
     const Extent one{"1", {1, 1}};
-    const bool greatest = random_.chance(50);
+    const bool greatest = random_.chance(65);
     const Matrix extreme = target("mx", one, from.rows);
     reduce(extreme, from, greatest ? "max(lhs, rhs)" : "lhs + rhs", greatest ? "-inf(f32)" : "0.0f32", "{}", "");
     const std::string mine = fmt::format("{}[0, vi]", extreme.name), element = fmt::format("{}[vi, vj]", from.name);
-    if (greatest && random_.chance(60)) {
+    if (greatest && random_.chance(80)) {
       const Matrix sum = target("sm", one, from.rows);
       if (random_.chance(40)) return weighted_sum(from, sum, mine);
       reduce(sum, from, "lhs + rhs", "0.0f32", "exp({} - " + mine + ")", ", " + mine);

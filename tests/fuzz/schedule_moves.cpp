@@ -34,6 +34,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
+#include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
@@ -84,6 +85,12 @@ bool is_stencil(const Block& block) {
 
 bool is_reduction(const Block& block) {
   return block.f.reducer.has_value() && block.f.init;
+}
+
+bool masks(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) { found |= e.as<Select>() != nullptr; });
+  return found;
 }
 
 bool is_extreme(const Block& block) {
@@ -483,6 +490,27 @@ std::vector<Move> reduction_moves() {
          if (region) hoist_factor(s, *block, region->buffer->name);
          return region.has_value();
        }},
+      {"skip_masked",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return is_reduction(b) && masks(b); });
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (!loop) return false;
+         LoopRef outer = random.chance(30) ? *loop : split(s, *loop, random.between(1, 4)).first;
+         std::vector<LoopRef> order;
+         for (const LoopRef& other : s.loops(*block)) {
+           const For& node = s.node(other);
+           if (drives(s.node(*block), IterKind::reduce, node) && !(other == outer)) continue;
+           if (!(other == outer)) order.push_back(other);
+         }
+         order.insert(order.begin() + random.between(0, static_cast<std::int64_t>(order.size())), outer);
+         for (const LoopRef& other : s.loops(*block)) {
+           if (std::find(order.begin(), order.end(), other) == order.end()) order.push_back(other);
+         }
+         if (order.size() > 1) reorder(s, order);
+         decompose_reduction(s, *block, outer);
+         skip_masked(s, *block, outer);
+         return true;
+       }},
       {"fold_lanes",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -537,8 +565,9 @@ const std::vector<Move>& moves() {
                                                          {"double_buffer", 2},
                                                          {"fuse_reduction_epilogue", 2},
                                                          {"reverse_compute_at", 2},
-                                                         {"fuse_reductions", 40},
+                                                         {"fuse_reductions", 21},
                                                          {"hoist_factor", 7},
+                                                         {"skip_masked", 7},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},
                                                          {"partition", 1},

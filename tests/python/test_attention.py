@@ -86,6 +86,12 @@ def test_rows_without_a_score_and_what_is_not_finite(keys):
     check(q, k, v, bias)
 
 
+def test_masked_blocks_are_left_out_only_where_values_are_finite():
+    q, k, v = inputs(2, 640, 640, 16)
+    v[0, 600, 3], v[1, 639, 4] = np.inf, np.nan
+    check(q, k, v, "causal")
+
+
 @pytest.mark.parametrize("keys", [100, 1024])
 def test_both_thread_counts_give_the_same_bits(keys):
     q, k, v = inputs(4, 200, keys, 64)
