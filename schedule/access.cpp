@@ -252,8 +252,7 @@ class TileRegions {
       axes_.pop_back();
     } else if (const Seq* seq = s.as<Seq>()) {
       for (const Stmt& child : seq->stmts) walk(child);
-    } else if (const Block* block = s.as<Block>();
-               block && block->f.iters.empty() && !outer_blocks(block->f.body).empty()) {
+    } else if (const Block* block = s.as<Block>(); block && block->f.iters.empty() && has_blocks(*block)) {
       for (const Buffer& buffer : block->f.allocs) own_.insert(buffer.get());
       walk(block->f.body);
     } else if (block) {
@@ -299,7 +298,7 @@ bool has_tiles(const Stmt& s) {
   bool found = false;
   for (const Stmt& at : outer_blocks(s)) {
     const Block* block = at.as<Block>();
-    const bool is_leaf = outer_blocks(block->f.body).empty();
+    const bool is_leaf = !has_blocks(*block);
     found |= !is_leaf && (!block->f.iters.empty() || has_tiles(block->f.body));
   }
   return found;
@@ -307,7 +306,7 @@ bool has_tiles(const Stmt& s) {
 
 Stmt with_tile_regions(const Stmt& s) {
   return rewrite_blocks(s, [](const Block& block) -> Stmt {
-    if (outer_blocks(block.f.body).empty()) return Stmt(&block);
+    if (!has_blocks(block)) return Stmt(&block);
     Stmt inside = with_fields(block, [&](Block::Fields& f) { f.body = with_tile_regions(f.body); });
     if (block.f.iters.empty()) return inside;
     TileRegions regions(*inside.as<Block>());

@@ -7,7 +7,7 @@ std::optional<CopySource> copy_source(const Stmt& body, const Buffer& buffer) {
   bool several = false;
   for_each_stmt(body, [&](const Stmt& s) {
     const Block* block = s.as<Block>();
-    if (!block || !outer_blocks(block->f.body).empty() || !writes(*block, buffer)) return;
+    if (!block || has_blocks(*block) || !writes(*block, buffer)) return;
     several |= found.has_value();
     const Store* store = block->f.body.as<Store>();
     const Load* load = store ? store->value.as<Load>() : nullptr;

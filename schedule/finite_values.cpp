@@ -71,7 +71,7 @@ class Prover {
     int count = 0;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       const Block* block = s.as<Block>();
-      if (!block || !outer_blocks(block->f.body).empty() || !writes(*block, buffer)) return;
+      if (!block || has_blocks(*block) || !writes(*block, buffer)) return;
       found = block;
       ++count;
     });

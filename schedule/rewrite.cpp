@@ -170,6 +170,36 @@ std::vector<Stmt> outer_blocks(const Stmt& s) {
   return found;
 }
 
+namespace {
+
+bool holds_block(const Stmt& s) {
+  switch (s->kind) {
+    case StmtKind::Block:
+      return true;
+    case StmtKind::For:
+      return holds_block(s.as<For>()->body);
+    case StmtKind::Let:
+      return holds_block(s.as<Let>()->body);
+    case StmtKind::If:
+      return holds_block(s.as<If>()->then_case) || (s.as<If>()->else_case && holds_block(s.as<If>()->else_case));
+    case StmtKind::While:
+      return holds_block(s.as<While>()->body);
+    case StmtKind::Seq:
+      return std::any_of(s.as<Seq>()->stmts.begin(), s.as<Seq>()->stmts.end(), holds_block);
+    case StmtKind::Store:
+    case StmtKind::Eval:
+    case StmtKind::Assert:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool has_blocks(const Block& block) {
+  return holds_block(block.f.body);
+}
+
 std::vector<Stmt> bare_statements(const Stmt& s) {
   std::vector<Stmt> found;
   const std::function<void(const Stmt&)> walk = [&](const Stmt& at) {
@@ -274,7 +304,7 @@ Stmt replace_declared_buffers(const Stmt& body, const BufferMap& map) {
           std::any_of(f.reads.begin(), f.reads.end(), listed) || std::any_of(f.writes.begin(), f.writes.end(), listed);
       const bool allocated = std::any_of(f.allocs.begin(), f.allocs.end(),
                                          [&](const Buffer& buffer) { return map_.contains(buffer.get()); });
-      if (outer_blocks(f.body).empty()) return declared || allocated ? replace_buffers(s, map_) : s;
+      if (!has_blocks(*node)) return declared || allocated ? replace_buffers(s, map_) : s;
       const Stmt inner = mutate(f.body);
       if (inner == f.body && !declared && !allocated) return s;
       const Stmt shell = with_fields(*node, [](Block::Fields& fields) { fields.body = Seq::make({}); });

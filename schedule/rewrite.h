@@ -28,6 +28,8 @@ Stmt with_fields(const Block& block, const std::function<void(Block::Fields&)>& 
 
 /// The blocks at or below `s` that lie in no other block below `s`, in program order.
 std::vector<Stmt> outer_blocks(const Stmt& s);
+/// Does any other block lie in it?
+bool has_blocks(const Block& block);
 /// Every statement below `s` that is in a block's place, but no block, loop or Seq: what a predicate cannot guard.
 std::vector<Stmt> bare_statements(const Stmt& s);
 

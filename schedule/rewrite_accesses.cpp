@@ -35,7 +35,7 @@ class Rewriter : public Mutator {
     return changed;
   }
   Stmt mutate_Block(const Stmt& s, const Block* node) override {
-    const bool is_leaf = outer_blocks(node->f.body).empty();
+    const bool is_leaf = !has_blocks(*node);
     if (is_leaf && !reads(*node, old_) && !writes(*node, old_)) return s;
     forget();
     const Bounds::Mark mark = bounds_.mark();
@@ -95,7 +95,7 @@ UnclearUse find_unclear_use(const Stmt& s, const Buffer& buffer) {
       }
     }
     if (!reads(*block, buffer) && !writes(*block, buffer)) {
-      if (!outer_blocks(block->f.body).empty()) check_bare(block->f.body);
+      if (has_blocks(*block)) check_bare(block->f.body);
       return;
     }
     for (const std::vector<Region>* regions : {&block->f.reads, &block->f.writes}) {
@@ -105,7 +105,7 @@ UnclearUse find_unclear_use(const Stmt& s, const Buffer& buffer) {
         }
       }
     }
-    if (!outer_blocks(block->f.body).empty()) return check_bare(block->f.body);
+    if (has_blocks(*block)) return check_bare(block->f.body);
     const auto check = [&](const std::vector<Expr>& indices) {
       for (const Expr& e : indices) {
         if (!e->dtype.is_scalar()) found = {at, fmt::format("touches {} at vector indices", buffer->name)};

@@ -40,7 +40,7 @@ void check_block(const Schedule& schedule, const std::string& application, Stage
     refuse(schedule, application, 2, text, staged.path.back(),
            fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name));
   }
-  if (block.f.reducer || block.f.init || !outer_blocks(block.f.body).empty()) {
+  if (block.f.reducer || block.f.init || has_blocks(block)) {
     refuse(schedule, application, 2, text, staged.path.back(), "is more than one statement a point");
   }
   for (const Region& region : block.f.writes) {
@@ -69,7 +69,7 @@ void check_others(const Schedule& schedule, const std::string& application, cons
     const Block* other = s.as<Block>();
     if (!other || s == staged.path.back()) return;
     const bool touches = reads(*other, buffer) || writes(*other, buffer);
-    if (touches && (!below.contains(s.get()) || !outer_blocks(other->f.body).empty())) {
+    if (touches && (!below.contains(s.get()) || has_blocks(*other))) {
       refuse(schedule, application, 3, text, s, fmt::format("touches {}", buffer->name));
     }
     if (writes(*other, buffer)) refuse(schedule, application, 3, text, s, fmt::format("writes {} too", buffer->name));

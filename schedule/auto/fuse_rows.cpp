@@ -28,7 +28,7 @@ std::vector<LoopRef> common_loops(const Schedule& schedule, const std::vector<Bl
 
 bool can_move(const Schedule& schedule, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
-  if (block.f.writes.empty() || !outer_blocks(block.f.body).empty()) return false;
+  if (block.f.writes.empty() || has_blocks(block)) return false;
   for (const Region& region : block.f.writes) {
     if (!is_allocated(schedule.func(), region.buffer)) return false;
   }

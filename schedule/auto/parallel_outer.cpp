@@ -37,7 +37,7 @@ double nanoseconds(const Stmt& s, bool vector) {
     }
     case StmtKind::Block: {
       const Block* block = s.as<Block>();
-      if (!outer_blocks(block->f.body).empty()) return nanoseconds(block->f.body, vector);
+      if (has_blocks(*block)) return nanoseconds(block->f.body, vector);
       // What a reduction accumulates in stays in registers, and tiles share what they load.
       const double cost = body_cost(block->f.body) - (block->f.reducer ? 4 : 0);
       return std::max(cost, 1.0) * (vector ? unit_nanoseconds : scalar_unit_nanoseconds);

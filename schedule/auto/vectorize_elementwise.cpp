@@ -148,7 +148,7 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
 void vectorize_elementwise(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !only_space(block) || !outer_blocks(block.f.body).empty()) continue;
+    if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block)) continue;
     vectorize_block(context, ref);
     context.scheduled.insert(ref.name);
   }

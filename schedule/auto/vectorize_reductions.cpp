@@ -91,7 +91,7 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
   for (const BlockRef& producer : schedule.producers(reduction)) {
     const Block& block = schedule.node(producer);
     if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
-    if (!outer_blocks(block.f.body).empty() || body_cost(block.f.body) < costly_body) continue;
+    if (has_blocks(block) || body_cost(block.f.body) < costly_body) continue;
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;

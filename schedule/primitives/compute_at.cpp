@@ -167,7 +167,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     const bool inside = under.contains(s.get());
     if (behind && (inside || !loop_done)) overtaken.insert(s.get());
     loop_done |= s.get() == last_under;
-    if (!outer_blocks(other->f.body).empty()) return;
+    if (has_blocks(*other)) return;
     for (const Region& region : producer.f.writes) {
       if (writes(*other, region.buffer))
         refuse(schedule, application, 3, readers, s, fmt::format("writes {} too", region.buffer->name));

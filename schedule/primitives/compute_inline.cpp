@@ -26,7 +26,7 @@ Stmt rewrite_readers(const Stmt& s, const Inlining& inlining) {
 
    protected:
     Stmt mutate_Block(const Stmt& s, const Block* node) override {
-      if (!outer_blocks(node->f.body).empty()) {
+      if (has_blocks(*node)) {
         const Stmt inner = Mutator::mutate(node->f.body);
         return inner == node->f.body ? s : with_fields(*node, [&](Block::Fields& f) { f.body = inner; });
       }
@@ -134,7 +134,7 @@ class Inliner {
     bool found = false;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       const Block* block = s.as<Block>();
-      if (!block || s == path_.back() || !outer_blocks(block->f.body).empty()) return;
+      if (!block || s == path_.back() || has_blocks(*block)) return;
       if (writes(*block, buffer)) {
         refuse(schedule_, application_, 2, "block is the only writer of its buffer, and the buffer is an allocation", s,
                fmt::format("writes {} too", buffer->name));
@@ -169,7 +169,7 @@ class Inliner {
       if (!writer_inside) continue;
       for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
         const Block* block = s.as<Block>();
-        if (block && outer_blocks(block->f.body).empty() && reads(*block, definition_.buffer))
+        if (block && !has_blocks(*block) && reads(*block, definition_.buffer))
           reader_outside |= !inside.contains(s.get());
       });
       const Path path(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(level) + 1);
@@ -242,7 +242,7 @@ class Inliner {
     bool found = false;
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       const Block* block = s.as<Block>();
-      if (!block || outer_blocks(block->f.body).empty()) return;
+      if (!block || !has_blocks(*block)) return;
       for (const Iter& iter : block->f.iters) found |= iter.variable == variable;
     });
     return found;
@@ -306,7 +306,7 @@ InlineBatch::InlineBatch(Schedule& schedule) : schedule_(schedule) {
       sites_.push_back(std::move(site));
     });
   }
-  for (const Site& site : sites_) unusual_ |= !outer_blocks(site.block.as<Block>()->f.body).empty();
+  for (const Site& site : sites_) unusual_ |= has_blocks(*site.block.as<Block>());
   for (const Buffer& buffer : root->f.allocs) allocated_.insert(buffer.get());
 }
 

@@ -447,8 +447,7 @@ void Fuser::place() {
     for (const Region& region : members[i]->block().f.writes) {
       for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
         const Block* other = s.as<Block>();
-        if (other && s != members[i]->path.back() && outer_blocks(other->f.body).empty() &&
-            writes(*other, region.buffer))
+        if (other && s != members[i]->path.back() && !has_blocks(*other) && writes(*other, region.buffer))
           fail(6, place_text, s, fmt::format("writes {} too", region.buffer->name));
       });
     }

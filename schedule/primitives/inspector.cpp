@@ -141,7 +141,7 @@ void Versioning::find_root() {
     for_each_stmt(body, [&](const Stmt& s) {
       copied |= s == first;
       const Block* block = s.as<Block>();
-      const bool looked_at = block && outer_blocks(block->f.body).empty() && copied && !done && !direct;
+      const bool looked_at = block && !has_blocks(*block) && copied && !done && !direct;
       if (looked_at && writes(*block, root))
         refuse_version(s, fmt::format("overwrites {}, the root of the copies", root->name));
       done |= s.get() == last;
@@ -366,7 +366,7 @@ Stmt Versioning::fallback() const {
 
    protected:
     Stmt mutate_Block(const Stmt&, const Block* node) override {
-      const bool leaf = outer_blocks(node->f.body).empty();
+      const bool leaf = !has_blocks(*node);
       const Stmt inner = leaf ? owner_.redirected(node->f.body) : mutate(node->f.body);
       const Stmt made = with_fields(*node, [&](Block::Fields& f) {
         f.name = owner_.fresh_name(f.name);

@@ -212,7 +212,7 @@ class Padder {
     }
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       const Block* other = s.as<Block>();
-      if (!other || s == path_.back() || !outer_blocks(other->f.body).empty()) return;
+      if (!other || s == path_.back() || has_blocks(*other)) return;
       for (const ReductionOutput& output : parts_.outputs) {
         if (writes(*other, output.buffer))
           refuse(schedule_, application, 5, text, s, fmt::format("writes {} too", output.buffer->name));

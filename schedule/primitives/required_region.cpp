@@ -53,7 +53,7 @@ class Collector {
  private:
   void enter(const Stmt& s) {
     const Block& block = *s.as<Block>();
-    const bool leaf = outer_blocks(block.f.body).empty();
+    const bool leaf = !has_blocks(block);
     const auto wanted = [&](const Region& region) { return writes(producer_, region.buffer); };
     if (&block == &producer_ || (leaf && std::none_of(block.f.reads.begin(), block.f.reads.end(), wanted))) return;
     const std::vector<Substitution> outer = bindings_;

@@ -145,7 +145,7 @@ class ReverseInliner {
     for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
       if (s == path_.back()) reached = true;
       const Block* other = s.as<Block>();
-      if (behind && !reached && other && outer_blocks(other->f.body).empty()) check_other(s, *other);
+      if (behind && !reached && other && !has_blocks(*other)) check_other(s, *other);
       if (s == producer_path_.back()) behind = true;
     });
     // Blocks before the producer in its own loops come behind it in the next iteration.

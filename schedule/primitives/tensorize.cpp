@@ -42,7 +42,7 @@ void tensorize(Schedule& schedule, const BlockRef& block, const Func& intrinsic)
   const Path path = path_to(schedule, block);
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("tensorize({}, \"{}\")", block.name, intrinsic->name);
-  const bool tile = !node.f.iters.empty() && !outer_blocks(node.f.body).empty();
+  const bool tile = !node.f.iters.empty() && has_blocks(node);
   if (!tile || !node.f.allocs.empty() || node.f.init || node.f.predicate) {
     refuse(
         schedule, application, 1,
