@@ -1,7 +1,9 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
+#include <bit>
 #include <numeric>
+#include <optional>
 
 #include "backends/llvm/emitter.h"
 #include "ir/abi.h"
@@ -283,6 +285,24 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
 
 // ---- stores ----
 
+namespace {
+
+/// How many lanes are on where these are known, and the first ones; nothing otherwise.
+std::optional<int> first_lanes(llvm::Value* mask) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(mask);
+  if (!constant) return std::nullopt;
+  const int lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements());
+  int count = 0;
+  for (int lane = 0; lane < lanes; ++lane) {
+    auto* on = llvm::dyn_cast_or_null<llvm::ConstantInt>(constant->getAggregateElement(static_cast<unsigned>(lane)));
+    if (!on || (on->isOne() && count < lane)) return std::nullopt;
+    count += on->isOne() ? 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
 void FunctionEmitter::emit_store(const Store* node) {
   llvm::Value* value = emit(node->value);
   llvm::Value* mask = emit_mask(node->mask);
@@ -293,6 +313,24 @@ void FunctionEmitter::emit_store(const Store* node) {
   value = to_memory(node->value->dtype, value);
   const llvm::Align element_align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   auto store_run = [&](Offset first, llvm::Value* run, llvm::Align align, llvm::Value* lanes_mask) {
+    const auto on =
+        lanes_mask && lanes > 1 && kernel.device.mask_registers == 0 ? first_lanes(lanes_mask) : std::nullopt;
+    if (on) {
+      // A mask in a vector register makes a store of dozens of operations on some cores, and a branch a lane on others:
+      // plain stores of 4, 2 and 1 lanes are few.
+      for (int at = 0; at < *on;) {
+        const auto piece = static_cast<int>(std::bit_floor(static_cast<unsigned>(*on - at)));
+        std::vector<int> order(static_cast<size_t>(piece));
+        std::iota(order.begin(), order.end(), at);
+        llvm::Value* part = piece == 1 ? b.CreateExtractElement(run, static_cast<std::uint64_t>(at))
+                                       : b.CreateShuffleVector(run, order);
+        annotate(b.CreateAlignedStore(part, element_address(buffer, first, true), at == 0 ? align : element_align),
+                 buffer, false);
+        first.constant += piece;
+        at += piece;
+      }
+      return;
+    }
     llvm::Value* address = element_address(buffer, first, lanes_mask == nullptr);
     if (!lanes_mask)
       annotate(b.CreateAlignedStore(run, address, align), buffer, false);

@@ -15,6 +15,10 @@ constexpr double tile_overhead = 12;
 constexpr double load_slots = 0.03;
 /// Bytes of an operand that is no longer near: a quarter of the second caches of today.
 constexpr std::int64_t far_bytes = std::int64_t{256} << 10;
+/// Bytes of one way of a first cache: 64 sets of lines of 64.
+constexpr std::int64_t way_bytes = 4096;
+/// A store under a mask in a vector register, on AMD's cores since Zen (Agner Fog's instruction tables, VMASKMOVPS).
+constexpr double masked_store_cycles = 12;
 /// What stands for an extent that is not known: large, and no multiple of a tile.
 constexpr std::int64_t unknown_extent = 1025;
 /// What folding the lanes of one vector takes: together with its neighbours' (fold_columns), or alone.
@@ -29,15 +33,17 @@ constexpr std::int64_t most_dot_sums = 20;
 /// Rates of vectors of a width, an instruction a cycle each.
 struct Rates {
   double arithmetic, loads, stores;
-  double overlap = 1;  ///< what arithmetic takes beside twice as many loads and loop instructions, measured
+  double load_weight = 1;  ///< of two full multiply-adds a cycle, each covers half as much of the loads
+  double overlap = 1;      ///< what arithmetic takes beside twice as many loads and loop instructions, measured
 };
 
 Rates rates_of(const Device& device, std::int64_t vector_bits) {
   // One unit of 512 bits is two of 256 that join (AMD's optimization guide for Zen 4, 2.10; Intel's for client cores).
   const bool joined = device.fma_per_cycle == 1 && device.vector_bits == 512;
   const bool narrow = vector_bits * 2 <= device.vector_bits;
-  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5, narrow ? 1.06 : 1.0};
-  return {static_cast<double>(device.fma_per_cycle), static_cast<double>(device.loads_per_cycle), 1.0};
+  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5, 1, narrow ? 1.06 : 1.0};
+  return {static_cast<double>(device.fma_per_cycle), static_cast<double>(device.loads_per_cycle), 1.0,
+          device.fma_per_cycle > 1 ? 2.5 : 1.0};
 }
 
 /// Fused multiply-adds in flight that keep the units busy.
@@ -45,30 +51,35 @@ double wanted_chains(const Device& device, const Rates& rates) {
   return device.fma_latency * rates.arithmetic;
 }
 
-/// Loads of a step, weighted: over a deep reduction the columns' vectors come from the second cache, and rows beyond
-/// the ways of the first push each other out of it where they lie a power of two apart.
-double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, bool far) {
-  if (!far) return static_cast<double>(rows) + 1.5 * static_cast<double>(vectors);
+/// Where operands lie: the columns' beyond the first cache, rows so long that lines of one set may serve them all.
+struct Distance {
+  bool far = false, long_rows = false;
+};
+
+/// Loads of a step, weighted: where the operands come from the second cache, vectors take a line of it each, and rows
+/// beyond the ways of the first push each other out of it where they lie a power of two apart.
+double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, const Distance& distance) {
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
-  return static_cast<double>(rows + 2 * vectors + 3 * std::max<std::int64_t>(0, rows - ways));
+  const std::int64_t excess = distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways) : 0;
+  return static_cast<double>(rows + 3 * excess) + (distance.far ? 2.0 : 1.5) * static_cast<double>(vectors);
 }
 
 double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
-                   std::int64_t chains, bool far) {
+                   std::int64_t chains, const Distance& distance) {
   const auto sums = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
   // A tile of few chains waits for the last result of each before it can add to it again.
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
   return std::max({rates.overlap * sums / rates.arithmetic, loads, latency}) +
-         load_slots * weighted_loads(device, rows, vectors, far) + 0.25;
+         load_slots * rates.load_weight * weighted_loads(device, rows, vectors, distance) + 0.25;
 }
 
 double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
-                   std::int64_t chains, std::int64_t depth, bool far) {
+                   std::int64_t chains, std::int64_t depth, const Distance& distance) {
   if (rows == 0 || vectors == 0) return 0;
   const auto sums = static_cast<double>(rows * vectors);
   const double folds = static_cast<double>(chains - 1) * sums / rates.arithmetic;
-  return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains, far) + folds +
+  return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains, distance) + folds +
          sums / rates.stores + tile_overhead;
 }
 
@@ -81,22 +92,24 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                      all_columns = extents.columns.value_or(unknown_extent),
                      depth = extents.depth.value_or(unknown_extent);
   while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
-  const bool far = all_columns * depth * bits / 8 > far_bytes;
+  const Distance distance{all_columns * depth * bits / 8 >= far_bytes, depth * bits / 8 >= way_bytes};
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
     const Rates rates = rates_of(device, width * bits);
+    // Without registers for masks, the last columns' is in a vector register, and stores under it are slow.
+    const double masked = device.mask_registers == 0 && all_columns % width != 0 ? masked_store_cycles : 0;
     for (std::int64_t v = 1; v <= most_vectors; ++v) {
       for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
-        if (r * v + v > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
+        if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
         if (panels == 0 && rest < v) continue;
         const std::int64_t strips = all_rows / r, last = all_rows % r;
         std::int64_t chains = 1;
         while (static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&
-               2 * r * v * chains + v <= registers && depth >= 8 * chains)
+               2 * chains * (r * v + (r > 1 ? v : 0)) + v <= registers && depth >= 8 * chains)
           chains *= 2;
         const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
-          return tile_cycles(device, rates, tile_rows, tile_vectors, chains, depth, far);
+          return tile_cycles(device, rates, tile_rows, tile_vectors, chains, depth, distance);
         };
         double cycles = static_cast<double>(panels * strips) * cost(r, v) +
                         static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +

@@ -60,6 +60,9 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
   };
   Operand operand{found->buffer, dimension(along), dimension(across)};
   if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
+  // A copy of what has no size yet would have no place.
+  const auto& shape = operand.buffer->shape;
+  if (!std::all_of(shape.begin(), shape.end(), [](const Expr& extent) { return as_int(extent); })) return std::nullopt;
   return operand;
 }
 
