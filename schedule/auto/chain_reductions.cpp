@@ -171,7 +171,10 @@ class Chainer {
     bool masked = false;
     for_each_expr(schedule_.node(chain_.extreme).f.body, [&](const Expr& e) { masked |= e.as<Select>() != nullptr; });
     const auto step = divisor(chain_.steps, least_step, masked ? most_masked_step : most_step);
-    if (chain_.steps <= 2 * most_step || !step) refuse_chain("has a short axis, or one without a divisor for blocks");
+    // What a mask leaves out of a shorter axis pays for the walk where blocks are whole vectors.
+    const bool pays = masked && step && *step % vector_lanes(schedule_.node(chain_.scores), context_.device) == 0;
+    if (chain_.steps <= 2 * (pays ? most_masked_step : most_step) || !step)
+      refuse_chain("has a short axis, or one without a divisor for blocks");
     prepare();
     run_rows_and_steps(*step);
   }

@@ -65,7 +65,7 @@ def test_values_of_another_width():
     check(*inputs(3, 70, 100, 32, 48))
 
 
-@pytest.mark.parametrize("rows, keys", [(40, 40), (127, 127), (640, 640), (1024, 1024)])
+@pytest.mark.parametrize("rows, keys", [(40, 40), (127, 127), (512, 512), (640, 640), (1024, 1024)])
 def test_masks(rows, keys):
     q, k, v = inputs(2, rows, keys, 16)
     check(q, k, v, "causal")
