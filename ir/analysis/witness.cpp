@@ -35,6 +35,17 @@ std::vector<std::int64_t> samples(std::int64_t min, std::int64_t extent, std::in
   return values;
 }
 
+/// Does nothing ever get past one of the steps: a loop without iterations, a condition that is false?
+bool never_pass(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    if (step.kind == Step::Kind::loop) {
+      const std::optional<std::int64_t> extent = evaluate(step.domain.extent, {});
+      return extent && *extent <= 0;
+    }
+    return step.kind == Step::Kind::condition && evaluate(step.expr, {}) == 0;
+  });
+}
+
 }  // namespace
 
 std::optional<std::int64_t> evaluate(const Expr& e, const Environment& environment) {
@@ -207,7 +218,7 @@ std::string describe(const Func& func, const std::vector<Step>& steps, const Env
 }
 
 Decision decide(const Func& func, const Bounds& bounds, const std::vector<Step>& steps, const Expr& condition) {
-  if (proves(bounds, condition)) return {Verdict::proved, {}};
+  if (proves(bounds, condition) || never_pass(steps)) return {Verdict::proved, {}};
   Enumeration points(func);
   points.focus(steps, {condition});
   std::string witness;

@@ -53,6 +53,26 @@ constexpr const char* elementwise = R"(func f(x: f32[16, n], n: i64, y: f32[16, 
   }
 })";
 
+TEST(Verify, WhatNeverRunsPromisesAnything) {
+  for (const auto& [extent, condition] :
+       {std::pair("0", "0 < 1"), {"n - n", "0 < 1"}, {"5", "1 < 0"}, {"5", "0 < 1"}}) {
+    const Func func = parse_func(fmt::format(R"(func f(x: f32[64], n: i64, y: f32[64]) facts {{n in [1, 400]}} {{
+  for o in [0, n) {{
+    for i in [0, {}) {{
+      block late(space vi in [0, 64) = i + 64) where {} reads x[vi] writes y[vi] {{
+        y[vi] = x[vi]
+      }}
+    }}
+  }}
+}})",
+                                             extent, condition));
+    bool runs = false;
+    for (std::int64_t i = 0; i < (extent[0] == '5' ? 5 : 0); ++i) runs |= condition[0] == '0';
+    const std::vector<Finding> findings = verify(func);
+    EXPECT_EQ(!findings.empty(), runs) << extent << ", " << condition << "\n" << describe(findings);
+  }
+}
+
 TEST(Verify, ABlockInATileIsSeenAtTheTilesIters) {
   // The block's iter is what it is bound to, not any value of its domain.
   for (int from = -1; from <= 1; ++from) {
