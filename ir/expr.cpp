@@ -231,6 +231,11 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
       LATHE_EXPECT(
           dtype == args[0]->dtype.element() && (args[0]->dtype.lanes & (args[0]->dtype.lanes - 1)) == 0,
           fmt::format("{} of {} gives its element; lanes must be a power of two", callee, to_string(args[0]->dtype)));
+    } else if (callee == "dot") {
+      const DType a = args[1]->dtype, b = args[2]->dtype;
+      LATHE_EXPECT(args[0]->dtype == dtype && a.lanes == b.lanes && a.lanes % dtype.lanes == 0,
+                   fmt::format("dot of {}, {} and {}: a lane of the sum has as many lanes of each factor",
+                               to_string(args[0]->dtype), to_string(a), to_string(b)));
     } else if (callee == "reinterpret") {
       LATHE_EXPECT(
           dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,

@@ -7,7 +7,8 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 10> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 11> all{{{"fma", 3, false},
+                                         {"dot", 3, false},
                                          {"scaleb", 2, false},
                                          {"reinterpret", 1, false},
                                          {"population_count", 1, false},
@@ -65,6 +66,23 @@ Expr scaleb(Expr a, Expr n) {
 Expr reinterpret(DType dtype, Expr a) {
   const DType result = dtype.with_lanes(a->dtype.lanes);
   return Call::make(result, CallKind::intrinsic, "reinterpret", {std::move(a)});
+}
+
+Expr dot(Expr c, Expr a, Expr b) {
+  const DType dtype = c->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "dot", {std::move(c), std::move(a), std::move(b)});
+}
+
+Expr dot_as_sum(const Call& dot) {
+  Expr sum = dot.args[0];
+  const int lanes = sum->dtype.lanes, terms = dot.args[1]->dtype.lanes / lanes;
+  for (int t = 0; t < terms; ++t) {
+    std::vector<int> chosen(static_cast<size_t>(lanes));
+    for (int lane = 0; lane < lanes; ++lane) chosen[static_cast<size_t>(lane)] = lane * terms + t;
+    const auto factor = [&](const Expr& e) { return cast(sum->dtype.element(), Shuffle::make({e}, chosen)); };
+    sum = sum + factor(dot.args[1]) * factor(dot.args[2]);
+  }
+  return sum;
 }
 
 Expr reduce_lanes(BinaryOp op, Expr vector) {

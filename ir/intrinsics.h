@@ -11,6 +11,11 @@ namespace lathe {
 /// A function known to every backend and to the interpreter. All act lane by lane but the reductions.
 ///
 ///   fma(a, b, c)          a*b + c with one rounding; floats
+///   dot(c, a, b)          c plus the products of a and b, of so many lanes a lane of c (a group): lane i of c gets
+///   those
+///                         of group i, widened to c's type, one after another. Integers wrap. An instruction may add
+///                         the products of floats in another order, round once or more often, and take denormal
+///                         operands and results for zero, so only precision `default` asks for it
 ///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254, and
 ///                         |a| lies between 2^-20 and 2^20 or is zero, infinite or not a number; otherwise the result
 ///                         is some value
@@ -32,6 +37,9 @@ const Intrinsic* find_intrinsic(std::string_view name);
 
 Expr fma(Expr a, Expr b, Expr c);
 Expr scaleb(Expr a, Expr n);
+Expr dot(Expr c, Expr a, Expr b);
+/// What a dot is, in other operations.
+Expr dot_as_sum(const Call& dot);
 Expr reinterpret(DType dtype, Expr a);
 /// The reduce_* call for `op` (add, mul, min, max, logical_and, logical_or, bit_and, bit_or).
 Expr reduce_lanes(BinaryOp op, Expr vector);

@@ -38,6 +38,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
+#include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
@@ -189,6 +190,7 @@ const std::map<std::string, Apply>& primitives() {
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
       {"rolling_buffer", [](Schedule& s, const Line& l) { rolling_buffer(s, l.block(0), l.loop(1)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
+      {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
       {"storage_align",

@@ -12,6 +12,9 @@ std::vector<std::string> masked_host_features(const std::string& triple, const s
 /// Fills in what follows from triple, cpu and features: vectors, registers, fma.
 void describe_vector_unit(Device& device);
 
+/// The dot products that have instructions on the device, as its intrinsics.
+std::vector<Func> dot_products(const Device& device);
+
 /// Caches that core 0's data takes, nearest first.
 std::vector<CacheLevel> host_caches();
 /// Cores that this process may use: its affinity mask, and its control group's quota rounded up.

@@ -21,6 +21,7 @@ Device host_device(const std::string& feature_mask) {
   device.cpu = llvm::sys::getHostCPUName().str();
   device.features = masked_host_features(device.triple, feature_mask);
   describe_vector_unit(device);
+  device.intrinsics = dot_products(device);
   device.cores = usable_cores();
   device.caches = host_caches();
   const std::int64_t register_bits = std::int64_t{device.vector_registers} * device.vector_bits;

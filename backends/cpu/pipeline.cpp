@@ -6,6 +6,8 @@
 #include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
+#include "ir/passes/form_dots.h"
+#include "ir/passes/interleave_stores.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_math.h"
 #include "ir/passes/lower_reductions.h"
@@ -54,6 +56,8 @@ Pipeline cpu_pipeline() {
   p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
 
   p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
+  p.append(Stage::before_emit, pass("form_dots", form_dots));
+  p.append(Stage::before_emit, pass("interleave_stores", interleave_stores));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));
   p.append(Stage::before_emit, pass("lower_math", lower_math));
   p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));

@@ -210,6 +210,41 @@ llvm::Value* FunctionEmitter::emit_select(const Select* node) {
   return b.CreateSelect(condition, when_true, emit(node->when_false));
 }
 
+/// A short vector again and again: one wide element in every lane.
+llvm::Value* FunctionEmitter::emit_repeated(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors) {
+  const DType whole = node->vectors[0]->dtype;
+  const int group = whole.lanes, bits = group * whole.bits, lanes = node->dtype.lanes;
+  if (vectors.size() != 1 || group < 2 || lanes <= group || lanes % group != 0 || whole.is_bool()) return nullptr;
+  if (bits != 16 && bits != 32 && bits != 64) return nullptr;
+  for (int i = 0; i < lanes; ++i) {
+    if (node->lanes[static_cast<size_t>(i)] != i % group) return nullptr;
+  }
+  llvm::Value* element = b.CreateBitCast(vectors[0], b.getIntNTy(static_cast<unsigned>(bits)));
+  return b.CreateBitCast(b.CreateVectorSplat(static_cast<unsigned>(lanes / group), element),
+                         value_type(context, node->dtype));
+}
+
+/// Vectors lane by lane in turn, a power of two of them: woven in pairs, so that each step is an unpacking of halves.
+llvm::Value* FunctionEmitter::emit_interleaved(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors) {
+  const int count = static_cast<int>(vectors.size()), width = node->vectors[0]->dtype.lanes;
+  if (count < 2 || (count & (count - 1)) != 0 || width < 2 || node->dtype.lanes != count * width) return nullptr;
+  for (const Expr& e : node->vectors) {
+    if (e->dtype.lanes != width) return nullptr;
+  }
+  for (int i = 0; i < count * width; ++i) {
+    if (node->lanes[static_cast<size_t>(i)] != i % count * width + i / count) return nullptr;
+  }
+  std::vector<llvm::Value*> level(vectors.begin(), vectors.end());
+  for (int size = width; level.size() > 1; size *= 2) {
+    std::vector<int> woven;
+    for (int i = 0; i < size; ++i) woven.insert(woven.end(), {i, size + i});
+    const size_t half = level.size() / 2;
+    for (size_t i = 0; i < half; ++i) level[i] = b.CreateShuffleVector(level[i], level[i + half], woven);
+    level.resize(half);
+  }
+  return level[0];
+}
+
 llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
   llvm::SmallVector<llvm::Value*, 4> vectors;
   std::vector<int> starts;
@@ -228,6 +263,8 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
     return node->vectors[k]->dtype.lanes == 1 ? vectors[k]
                                               : b.CreateExtractElement(vectors[k], node->lanes[0] - starts[k]);
   }
+  if (llvm::Value* repeated = emit_repeated(node, vectors)) return repeated;
+  if (llvm::Value* woven = emit_interleaved(node, vectors)) return woven;
   if (uniform && vectors.size() <= 2)
     return b.CreateShuffleVector(
         vectors[0], vectors.size() == 2 ? vectors[1] : llvm::PoisonValue::get(vectors[0]->getType()), node->lanes);
@@ -262,7 +299,14 @@ llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value*
   int width = dtype.lanes;
   LATHE_CHECK((width & (width - 1)) == 0, "a lane reduction of " + std::to_string(width) + " lanes");
   const int least = std::min(width, 128 / dtype.bits);
+  // LLVM 19 takes products of bytes whose sum ends in a vector for vpdpbusd, and then leaves a part of its
+  // result out (X86ISelLowering, combineVPDPBUSDPattern). A sum that ends in scalars it leaves alone.
+  const bool ends_in_scalars = kernel.traits.integer_dot && op == BinaryOp::add && dtype.element() == i32 && width >= 8;
   for (int half = width / 2; half > 0; half /= 2) {
+    if (ends_in_scalars && half == 1) {
+      return b.CreateAdd(b.CreateExtractElement(vector, std::uint64_t{0}),
+                         b.CreateExtractElement(vector, std::uint64_t{1}));
+    }
     const int lanes = std::max(half, least);
     std::vector<int> low(lanes), high(lanes, -1);
     for (int i = 0; i < lanes; ++i) low[i] = i;
@@ -275,6 +319,7 @@ llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value*
 }
 
 llvm::Value* FunctionEmitter::emit_call(const Call* node) {
+  if (node->call_kind == CallKind::intrinsic && node->callee == "dot") return emit_dot(node);
   llvm::SmallVector<llvm::Value*, 4> args;
   for (const Expr& arg : node->args) args.push_back(emit(arg));
   if (node->call_kind == CallKind::extern_scalar) {

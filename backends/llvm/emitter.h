@@ -85,7 +85,14 @@ class FunctionEmitter {
   llvm::Value* emit_select(const Select* node);
   llvm::Value* emit_ramp(const Ramp* node);
   llvm::Value* emit_shuffle(const Shuffle* node);
+  llvm::Value* emit_repeated(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
+  llvm::Value* emit_interleaved(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
   llvm::Value* emit_call(const Call* node);
+  // ---- dot products (emit_dot.cpp) ----
+  llvm::Value* emit_dot(const Call* node);
+  llvm::Value* emit_dot_as_sum(const Call* node);
+  llvm::Value* lanes_from(llvm::Value* vector, int first, int count);
+  llvm::Value* every_other(DType bytes, llvm::Value* vector, int odd);
   llvm::Value* emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector);
   llvm::Value* emit_cast(DType to, DType from, llvm::Value* value);
 

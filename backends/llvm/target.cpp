@@ -72,6 +72,11 @@ TargetTraits traits_of(const Device& device) {
     traits.half_conversion = device.has_feature("f16c") || device.has_feature("avx512fp16");
     traits.rounding = device.has_feature("sse4.1");
     traits.scales_by_exponent = device.has_feature("avx512f") && device.has_feature("avx512vl");
+    traits.wide_vectors = device.vector_bits >= 512;
+    traits.integer_dot =
+        (device.has_feature("avx512vnni") && device.has_feature("avx512vl")) || device.has_feature("avxvnni");
+    traits.bfloat_dot = device.has_feature("avx512bf16") && device.has_feature("avx512vl");
+    traits.pair_products = device.vector_bits;
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
   } else if (triple.isAArch64()) {
     traits.half_conversion = traits.rounding = true;

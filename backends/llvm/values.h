@@ -18,6 +18,10 @@ struct TargetTraits {
   bool fused_multiply_add = false;
   bool scales_by_exponent = false;  ///< x86's vscalefps
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
+  bool wide_vectors = false;        ///< x86's of 512 bits
+  bool integer_dot = false;         ///< x86's vpdpbusd and vpdpwssd
+  bool bfloat_dot = false;          ///< x86's vdpbf16ps
+  int pair_products = 0;            ///< bits of the widest vector that x86's pmaddwd takes
 };
 
 llvm::Type* element_value_type(llvm::LLVMContext& context, DType dtype);

@@ -11,6 +11,7 @@
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
+#include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/transform_layout.h"
 
@@ -66,6 +67,13 @@ void bind_layout(nb::class_<S>& type) {
             return s.give(cache_write(s.schedule, s.take_block(block), space));
           },
           "block"_a, "space"_a, "Computes a block into a space and copies from there; gives the copy's block.")
+      .def(
+          "shift_operand",
+          [](S& s, nb::handle block, const std::string& buffer) {
+            return s.give(shift_operand(s.schedule, s.take_block(block), buffer));
+          },
+          "block"_a, "buffer"_a,
+          "Reads a factor of 8-bit integers in the other signedness, and corrects the results; gives the copy's block.")
       .def(
           "set_space",
           [](S& s, nb::handle block, const std::string& space) { set_space(s.schedule, s.take_block(block), space); },

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/interval.h"
+#include "ir/analysis/simplify.h"
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
@@ -70,10 +72,15 @@ class Matcher {
     return differ("'" + print(described) + "'", "'" + print(found) + "'");
   }
 
-  /// A block that neither starts a reduction nor allocates, and always runs, is what it holds.
-  static Stmt opened(Stmt s) {
+  /// A block that neither starts a reduction nor allocates, and always runs or never, is what it holds.
+  Stmt opened(Stmt s) const {
     while (const Block* block = s.as<Block>()) {
-      if (block->f.predicate || block->f.init || !block->f.allocs.empty()) break;
+      const Expr& predicate = block->f.predicate;
+      const bool varies = predicate && std::any_of(moving_.begin(), moving_.end(),
+                                                   [&](const Var* loop) { return uses_var(predicate, loop); });
+      const bool described = predicate && std::any_of(state_.variables.begin(), state_.variables.end(),
+                                                      [&](const auto& v) { return uses_var(predicate, v.first); });
+      if (varies || described || block->f.init || !block->f.allocs.empty()) break;
       s = body_at_bindings(*block, block->f.body);
     }
     return without_lets(s);
@@ -128,7 +135,10 @@ class Matcher {
     }
     state_.variables[d.variable.get()] = a.variable;
     moving_.push_back(a.variable.get());
+    const Bounds::Mark mark = bounds_.mark();
+    bounds_.bind(a.variable, Range{a.min, a.extent});
     const bool result = same(d.body, a.body);
+    bounds_.rollback(mark);
     moving_.pop_back();
     return result;
   }
@@ -227,7 +237,7 @@ class Matcher {
 
   /// What an index of the program is ahead of one of the description; nothing when the loops move it.
   std::optional<Affine> ahead(const Expr& found, const Expr& described) const {
-    Affine result = to_affine(found);
+    Affine result = to_affine(simplify(found, bounds_));
     if (described) {
       Substitution map;
       for (const auto& [theirs, ours] : state_.variables) map[theirs] = ours;
@@ -303,6 +313,7 @@ class Matcher {
   const std::vector<Buffer> params_;
   State state_;
   std::vector<const Var*> moving_;  ///< the program's loops around here
+  Bounds bounds_;                   ///< of these
   std::string difference_;
 };
 

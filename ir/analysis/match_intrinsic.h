@@ -22,7 +22,8 @@ struct IntrinsicMatch {
 /// both are the same node for node: loops of the same extents in the same order, around the same operations on the same
 /// types. Each parameter stands for a part of one buffer, of the same dtype, strides and space (space global of a
 /// description stands for any): an access' indices are those of the description plus what the loops do not move.
-/// Operands of + and * may stand the other way round. A block's iters count as what they are bound to.
+/// Operands of + and * may stand the other way round. A block's iters count as what they are bound to, and a
+/// predicate that the loops do not change is left aside: where it is false the whole instance does not run.
 IntrinsicMatch match_intrinsic(const Func& intrinsic, const Stmt& body);
 
 }  // namespace lathe

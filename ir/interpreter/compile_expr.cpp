@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "ir/intrinsics.h"
+
 namespace lathe::interpreter {
 namespace {
 
@@ -111,6 +113,7 @@ AccessCode ExprCompiler::access(const Buffer& buffer, const std::vector<Expr>& i
 }
 
 int ExprCompiler::call(const Expr& e, const Call* node) {
+  if (node->call_kind == CallKind::intrinsic && node->callee == "dot") return compile(dot_as_sum(*node));
   Instruction instruction;
   std::vector<Operand> args;
   args.reserve(node->args.size());

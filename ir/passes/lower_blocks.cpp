@@ -23,6 +23,14 @@ class BlockLowerer : public Mutator {
     // A block that stands in two places binds its iters twice: what was remembered of the first is void.
     if (!f.iters.empty()) forget();
     Stmt body = mutate(f.body);
+    // The mark of an instruction's instance goes on with the loops that it stands for.
+    if (const auto mark = f.annotations.find("tensorize"); mark != f.annotations.end() && body.as<For>()) {
+      const For& loop = *body.as<For>();
+      Annotations annotations = loop.annotations;
+      annotations.insert(*mark);
+      body = For::make(loop.variable, loop.min, loop.extent, loop.for_kind, loop.body, std::move(annotations),
+                       loop.thread_axis);
+    }
     Block::Fields scope;
     for (const Region& region : f.reads) {
       if (!is_hint(region) || !hint_holds(region, f.annotations, false)) continue;

@@ -7,6 +7,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/dot_products.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
@@ -16,6 +17,7 @@
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -48,8 +50,9 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
 
 class Tiler {
  public:
-  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape)
-      : context_(context), schedule_(context.schedule), block_(block), shape_(shape) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape,
+        std::optional<DotPlan> dot = std::nullopt)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(std::move(dot)) {}
 
   void run() {
     find_reader();
@@ -251,7 +254,8 @@ class Tiler {
       if (!extent) return std::nullopt;
       depth *= *extent;
     }
-    return depth;
+    // A dot product takes a group of steps at a time.
+    return dot_ ? depth / dot_->group : depth;
   }
 
   void along_space(size_t vectors) {
@@ -264,21 +268,33 @@ class Tiler {
     const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
     // A panel that many tiles read is worth a copy.
-    const bool packed = far && rows && *rows / tile.rows >= packing_reuse;
-    if (columns) {
+    const bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
+    if (columns && !dot_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
     const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);
+    if (dot_) {
+      if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
+      pack_groups(context_, block_, *dot_, lanes_);
+    }
 
     std::vector<LoopRef> order;
+    std::optional<LoopRef> group;
     for (const size_t i : shape_.reduce) {
-      if (const auto loop = own_loop(i)) order.push_back(*loop);
+      const auto loop = own_loop(i);
+      if (loop && dot_ && i == dot_->step) {
+        const auto [groups, steps] = split(schedule_, *loop, dot_->group);
+        order.push_back(groups);
+        group = steps;
+      } else if (loop) {
+        order.push_back(*loop);
+      }
     }
     std::optional<LoopRef> chain;
-    if (const auto divided = tile.chains > 1 ? divisible(order, tile.chains) : std::nullopt) {
+    if (const auto divided = tile.chains > 1 && !dot_ ? divisible(order, tile.chains) : std::nullopt) {
       const auto [steps, inner] = split(schedule_, *divided, tile.chains);
       std::replace(order.begin(), order.end(), *divided, steps);
       order.push_back(inner);
@@ -289,6 +305,7 @@ class Tiler {
     const std::optional<LoopRef> column = own_loop(vectors);
     if (row) order.push_back(*row);
     if (column) order.push_back(*column);
+    if (group) order.push_back(*group);
     reorder(schedule_, order);
     if (chain) {
       add_up_chains(*chain, row, column);
@@ -296,7 +313,8 @@ class Tiler {
       unroll_tile(std::nullopt, row, column);
     }
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
-    if (far && !packed) prefetch_panel(tile.vectors * lanes_);
+    if (group) mark_groups(context_, *group, *dot_);
+    if (far && !packed && !dot_) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
@@ -310,7 +328,10 @@ class Tiler {
       if (reader_column_) vectorize_columns(*reader_column_);
     }
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows, tile.vectors,
-                              lanes_, chain ? fmt::format(" in {} chains", tile.chains) : ""));
+                              lanes_,
+                              dot_    ? fmt::format(" of {}", dot_->intrinsic->name)
+                              : chain ? fmt::format(" in {} chains", tile.chains)
+                                      : ""));
   }
 
   /// Folds the columns of a tile together where whole groups of them make up the dimension.
@@ -384,6 +405,7 @@ class Tiler {
   BlockRef partial_;              ///< of the chains, where there are several
   std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
   ReductionShape shape_;
+  std::optional<DotPlan> dot_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
   LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
@@ -410,6 +432,27 @@ bool worth_tiling(const RuleContext& context, const BlockRef& ref, const Reducti
   return (shape.rows && shape.columns) || ((shape.rows || shape.columns) && !read_along_rows(context, ref));
 }
 
+/// Tiles of dot products, where the device has them for the block.
+bool tile_dot(RuleContext& context, const BlockRef& ref) {
+  const std::vector<BlockRef> makers = widening_makers(context, ref);
+  if (makers.empty() && !plan_dot(context, ref)) return false;
+  return attempt(context, fmt::format("tile {} in dot products", ref.name), [&] {
+    for (const BlockRef& maker : makers) compute_inline(context.schedule, maker);
+    std::optional<DotPlan> plan = plan_dot(context, ref);
+    if (!plan) throw Refusal("tile_contractions", 0, "no instruction takes its factors");
+    stage_dot(context, ref, *plan);
+    std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+    if (!shape || shape->vector_space != plan->vectors) {
+      throw Refusal("tile_contractions", 0, "vectors do not walk the copy");
+    }
+    if (shape->rows != plan->rows) {
+      shape->rows = plan->rows;
+      shape->row_run = 0;
+    }
+    Tiler(context, ref, *shape, plan).run();
+  });
+}
+
 }  // namespace
 
 void tile_contractions(RuleContext& context) {
@@ -417,6 +460,7 @@ void tile_contractions(RuleContext& context) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
     stage_operands(context, ref);
+    if (tile_dot(context, ref)) continue;
     turn_operand(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || !worth_tiling(context, ref, *shape)) continue;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/analysis/dependence.h"
+#include "schedule/access.h"
 #include "schedule/carried.h"
 
 namespace lathe {
@@ -51,6 +53,51 @@ bool tiles_apart(const std::vector<const For*>& loops, size_t q, const Stmt& til
   return NestDependences(nest, around).find(directions, 1).empty();
 }
 
+/// Does a space iter of the block tell the iterations of all loops that it uses apart, as digits of one number? Then so
+/// do the elements that the block touches. Without loops that use it, the iter says nothing.
+bool counts_by_digits(const Expr& binding, const std::vector<const For*>& loops, const For* wanted) {
+  const LinearForm form = linear_form(binding);
+  std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // weight, number of values
+  bool found = false;
+  for (const auto& [atom, weight] : form.terms) {
+    const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return Expr(l->variable) == atom; });
+    const std::int64_t* extent = loop == loops.end() ? nullptr : as_int((*loop)->extent);
+    if (!extent || weight < 1) return false;
+    found |= *loop == wanted;
+    digits.emplace_back(weight, std::max<std::int64_t>(*extent, 1));
+  }
+  std::sort(digits.begin(), digits.end());
+  std::int64_t reached = 0;
+  for (const auto& [weight, count] : digits) {
+    if (weight <= reached) return false;
+    reached += weight * (count - 1);
+  }
+  return found;
+}
+
+/// Is the iter itself an index of all that the block writes?
+bool indexes_writes(const Block& block, const VarRef& iter) {
+  return std::all_of(block.f.writes.begin(), block.f.writes.end(), [&](const Region& region) {
+    return std::any_of(region.ranges.begin(), region.ranges.end(),
+                       [&](const Range& range) { return range.min == Expr(iter) && is_int(range.extent, 1); });
+  });
+}
+
+/// Is it plain from the block's iters whether tiles of different iterations of `loop` touch different elements? Nothing
+/// where a proof has to say it.
+std::optional<bool> plainly_apart(const Block& block, const std::vector<const For*>& loops, const For* loop) {
+  bool in_space = false;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind == IterKind::opaque) return std::nullopt;
+    if (!uses_var(block.f.bindings[i], loop->variable.get())) continue;
+    if (block.f.iters[i].kind != IterKind::space) continue;
+    in_space = true;
+    if (indexes_writes(block, block.f.iters[i].variable) && counts_by_digits(block.f.bindings[i], loops, loop))
+      return true;
+  }
+  return in_space ? std::nullopt : std::optional(false);
+}
+
 }  // namespace
 
 BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
@@ -93,11 +140,14 @@ BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
   }
   Block::Fields tile;
   tile.name = schedule.unique_name(block->f.name + "_tile");
+  std::vector<const For*> digits = used;
+  for (const Stmt& loop : inside) digits.push_back(loop.as<For>());
   Substitution iters;
   for (size_t q = 0; q < used.size(); ++q) {
     const VarRef variable = Var::make("v" + used[q]->variable->name);
     iters[used[q]->variable.get()] = variable;
-    const bool apart = tiles_apart(used, q, path.back(), around);
+    const std::optional<bool> plain = plainly_apart(*block, digits, used[q]);
+    const bool apart = plain ? *plain : tiles_apart(used, q, path.back(), around);
     tile.iters.push_back({variable, {used[q]->min, used[q]->extent}, apart ? IterKind::space : IterKind::ordered});
     tile.bindings.emplace_back(used[q]->variable);
   }

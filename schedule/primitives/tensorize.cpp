@@ -43,11 +43,10 @@ void tensorize(Schedule& schedule, const BlockRef& block, const Func& intrinsic)
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("tensorize({}, \"{}\")", block.name, intrinsic->name);
   const bool tile = !node.f.iters.empty() && has_blocks(node);
-  if (!tile || !node.f.allocs.empty() || node.f.init || node.f.predicate) {
-    refuse(
-        schedule, application, 1,
-        "block has iters and holds others, as blockize makes it, and allocates nothing, has no init and no predicate",
-        path.back(), tile ? "has more than that" : "is no such block");
+  if (!tile || !node.f.allocs.empty() || node.f.init) {
+    refuse(schedule, application, 1,
+           "block has iters and holds others, as blockize makes it, and neither allocates nor has an init", path.back(),
+           tile ? "has more than that" : "is no such block");
   }
   if (const std::string name = tensorized(node); !name.empty()) {
     refuse(schedule, application, 2, "block is not marked already", path.back(), "is an instance of " + name);

@@ -16,7 +16,7 @@ namespace lathe {
 /// tile is still an instance; every other one, and the interpreter, runs what stands there.
 ///
 /// Requires:
-///   1. block has iters and holds others, as blockize makes it, and allocates nothing, has no init and no predicate
+///   1. block has iters and holds others, as blockize makes it, and neither allocates nor has an init
 ///   2. block is not marked already
 ///   3. block's body is the same as the intrinsic's node for node
 void tensorize(Schedule& schedule, const BlockRef& block, const Func& intrinsic);

@@ -13,6 +13,8 @@
 #include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
+#include "ir/passes/form_dots.h"
+#include "ir/passes/interleave_stores.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_math.h"
 #include "ir/passes/lower_reductions.h"
@@ -51,6 +53,9 @@ device described {
   space vmem { unit_bits 32 max_simd_bits 256 capacity_bits 32768 head_address 65536 + core * 4096 reach {core} per core }
   space spm { max_simd_bits 256 capacity_bits 16384 head_address 0x100 reach {host, core} }
   space tile { unit_bits 256 max_simd_bits 256 capacity_bits 65536 opaque_index reach {core} per core }
+  intrinsic func dot4(a: i8[4], b: u8[4], c: i32[]) {
+    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
+  }
 })");
   return device;
 }
@@ -78,6 +83,8 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"plan_storage", for_described_device<plan_described_storage>},
       {"device_storage_access", for_described_device<device_storage_access>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
+      {"form_dots", for_described_device<form_dots>},
+      {"interleave_stores", interleave_stores},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;

@@ -1,0 +1,319 @@
+#include "schedule/auto/dot_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/reduction.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/pad_einsum.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/shift_operand.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Rows that read a factor's element before it is worth to lay it out for them: about as many as the layout takes
+/// instructions for one group.
+constexpr std::int64_t fewest_rows = 4;
+
+/// sum + cast(a) * cast(b).
+struct SumOfProducts {
+  const Load *a = nullptr, *b = nullptr;
+  DType dtype;
+};
+
+const Load* cast_load(const Expr& e, DType dtype) {
+  const Cast* cast = e.as<Cast>();
+  const Load* load = cast && cast->dtype == dtype ? cast->value.as<Load>() : nullptr;
+  return load && !load->mask ? load : nullptr;
+}
+
+std::optional<SumOfProducts> match_product(const Expr& term) {
+  const Binary* product = term.as<Binary>();
+  if (!product || product->op != BinaryOp::mul) return std::nullopt;
+  const SumOfProducts found{cast_load(product->a, term->dtype), cast_load(product->b, term->dtype), term->dtype};
+  return found.a && found.b ? std::optional(found) : std::nullopt;
+}
+
+std::optional<SumOfProducts> match_block(const Block& block, std::optional<ReductionParts>& parts) {
+  parts = match_update(block);
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
+  if (!parts || op != BinaryOp::add || parts->outputs.size() != 1 || !parts->lets.empty() || !block.f.init)
+    return std::nullopt;
+  return match_product(parts->terms[0]);
+}
+
+/// The same of an intrinsic that is one loop over steps; with their number.
+std::optional<std::pair<SumOfProducts, std::int64_t>> match_intrinsic_product(const Func& intrinsic) {
+  const For* loop = intrinsic->body.as<For>();
+  const Store* store = loop ? loop->body.as<Store>() : nullptr;
+  const Binary* sum = store ? store->value.as<Binary>() : nullptr;
+  const std::int64_t* extent = loop ? as_int(loop->extent) : nullptr;
+  if (!sum || sum->op != BinaryOp::add || !sum->a.as<Load>() || !extent) return std::nullopt;
+  const auto product = match_product(sum->b);
+  return product ? std::optional(std::pair(*product, *extent)) : std::nullopt;
+}
+
+/// The dimension whose index is the iter alone, and no other uses it.
+std::optional<size_t> dimension_of(const std::vector<Expr>& indices, const VarRef& iter) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (indices[d] == Expr(iter)) {
+      if (found) return std::nullopt;
+      found = d;
+    } else if (uses_var(indices[d], iter.get())) {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
+bool uses(const Load& load, const VarRef& iter) {
+  return std::any_of(load.indices.begin(), load.indices.end(), [&](const Expr& i) { return uses_var(i, iter.get()); });
+}
+
+bool is_byte(DType dtype) {
+  return dtype == i8 || dtype == u8;
+}
+
+struct Roles {
+  const Load *vectors = nullptr, *rows = nullptr;
+};
+
+/// Which factor the vectors walk.
+std::optional<Roles> roles_of(const Block& block, const SumOfProducts& product, size_t vectors) {
+  const VarRef& iter = block.f.iters[vectors].variable;
+  const bool a = uses(*product.a, iter), b = uses(*product.b, iter);
+  if (a == b) return std::nullopt;
+  return a ? Roles{product.a, product.b} : Roles{product.b, product.a};
+}
+
+/// The two factors again, as the block loads them now.
+Roles current_roles(const RuleContext& context, const BlockRef& reduction, const DotPlan& plan) {
+  std::optional<ReductionParts> parts;
+  const Block& block = context.schedule.node(reduction);
+  const auto product = match_block(block, parts);
+  const auto roles = product ? roles_of(block, *product, plan.vectors) : std::nullopt;
+  LATHE_CHECK(roles, reduction.name);
+  return *roles;
+}
+
+/// The only block that writes the buffer.
+std::optional<BlockRef> maker_of(const Schedule& schedule, const BlockRef& reader, const Buffer& buffer) {
+  for (const BlockRef& maker : schedule.producers(reader)) {
+    if (writes(schedule.node(maker), buffer)) return maker;
+  }
+  return std::nullopt;
+}
+
+/// Swaps two dimensions of a copy, and the loops that write it.
+void turn(RuleContext& context, const BlockRef& copy, const Buffer& buffer, size_t d) {
+  LayoutMap map;
+  for (size_t k = 0; k < buffer->rank(); ++k) map.from.push_back(Var::make(fmt::format("i{}", k)));
+  map.to.assign(map.from.begin(), map.from.end());
+  std::swap(map.to[d], map.to.back());
+  transform_layout(context.schedule, copy, buffer->name, map);
+}
+
+}  // namespace
+
+std::vector<BlockRef> widening_makers(const RuleContext& context, const BlockRef& reduction) {
+  std::vector<BlockRef> found;
+  const Schedule& schedule = context.schedule;
+  const auto parts = context.device.intrinsics.empty() ? std::nullopt : match_update(schedule.node(reduction));
+  if (!parts || parts->terms.size() != 1) return found;
+  for (const BlockRef& maker : schedule.producers(reduction)) {
+    const Store* store = schedule.node(maker).f.body.as<Store>();
+    const Cast* cast = store ? store->value.as<Cast>() : nullptr;
+    const Load* load = cast ? cast->value.as<Load>() : nullptr;
+    if (!load || load->mask || cast->dtype != parts->terms[0]->dtype || schedule.consumers(maker).size() != 1) continue;
+    const bool taken =
+        std::any_of(context.device.intrinsics.begin(), context.device.intrinsics.end(), [&](const Func& intrinsic) {
+          const std::vector<Buffer> params = buffer_params(intrinsic);
+          return std::any_of(params.begin(), params.end(), [&](const Buffer& b) { return b->dtype == load->dtype; });
+        });
+    if (taken) found.push_back(maker);
+  }
+  return found;
+}
+
+std::optional<DotPlan> plan_dot(const RuleContext& context, const BlockRef& reduction) {
+  if (context.device.intrinsics.empty()) return std::nullopt;
+  const Block& block = context.schedule.node(reduction);
+  std::optional<ReductionParts> parts;
+  const auto product = match_block(block, parts);
+  if (!product) return std::nullopt;
+  DotPlan plan;
+  const DType a = product->a->dtype, b = product->b->dtype;
+  for (const bool shifted : {false, true}) {
+    if (shifted && !(is_byte(a) && a == b)) continue;
+    for (const Func& intrinsic : context.device.intrinsics) {
+      const auto known = match_intrinsic_product(intrinsic);
+      if (!known || plan.intrinsic || known->first.dtype != product->dtype) continue;
+      const DType x = known->first.a->dtype, y = known->first.b->dtype;
+      const bool direct = (x == a && y == b) || (x == b && y == a);
+      if (shifted ? !(is_byte(x) && is_byte(y) && x != y) : !direct) continue;
+      plan.intrinsic = intrinsic;
+      plan.group = known->second;
+    }
+  }
+  if (!plan.intrinsic) return std::nullopt;
+
+  const auto extent = [&](size_t i) { return as_int(block.f.iters[i].domain.extent); };
+  std::optional<size_t> step, vectors, rows;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    if (iter.kind != IterKind::reduce || !extent(i) || *extent(i) < plan.group) continue;
+    if (!dimension_of(product->a->indices, iter.variable) || !dimension_of(product->b->indices, iter.variable))
+      continue;
+    if (!step || *extent(i) > *extent(*step)) step = i;
+  }
+  const std::vector<Expr>& written = parts->outputs[0].indices;
+  for (size_t i = 0; i < block.f.iters.size() && !written.empty(); ++i) {
+    if (written.back() == Expr(block.f.iters[i].variable) && extent_estimate(block.f.iters[i].domain.extent) > 1)
+      vectors = i;
+  }
+  if (!step || !vectors) return std::nullopt;
+  const std::optional<Roles> roles = roles_of(block, *product, *vectors);
+  if (!roles || !dimension_of(roles->vectors->indices, block.f.iters[*vectors].variable)) return std::nullopt;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    if (iter.kind != IterKind::space || uses(*roles->vectors, iter.variable) || !uses(*roles->rows, iter.variable))
+      continue;
+    if (!rows || extent_estimate(iter.domain.extent) > extent_estimate(block.f.iters[*rows].domain.extent)) rows = i;
+  }
+  if (!rows || extent_estimate(block.f.iters[*rows].domain.extent) < fewest_rows) return std::nullopt;
+  plan.step = *step;
+  plan.vectors = *vectors;
+  plan.rows = *rows;
+  return plan;
+}
+
+void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
+  Schedule& schedule = context.schedule;
+  const std::int64_t steps = *as_int(schedule.node(reduction).f.iters[plan.step].domain.extent);
+  const bool padded = steps % plan.group != 0;
+  // Whole vectors of columns leave only the last stores to be masked.
+  const std::int64_t* columns = as_int(schedule.node(reduction).f.iters[plan.vectors].domain.extent);
+  std::int64_t lanes = vector_lanes(schedule.node(reduction), context.device);
+  while (columns && lanes / 2 >= *columns) lanes /= 2;
+  const bool ragged = columns && *columns % lanes != 0;
+  if (padded || ragged) {
+    std::vector<std::int64_t> factors(schedule.node(reduction).f.iters.size(), 1);
+    if (padded) factors[plan.step] = plan.group;
+    if (ragged) factors[plan.vectors] = lanes;
+    pad_einsum(schedule, reduction, factors);
+    const std::vector<BlockRef> readers = schedule.consumers(reduction);
+    if (ragged && is_allocated(schedule.func(), schedule.node(readers.at(0)).f.writes[0].buffer)) {
+      compute_inline(schedule, readers[0]);
+    }
+  }
+  Roles roles = current_roles(context, reduction, plan);
+  const std::optional<BlockRef> padding =
+      padded || ragged ? maker_of(schedule, reduction, roles.vectors->buffer) : std::nullopt;
+  const auto known = match_intrinsic_product(plan.intrinsic);
+  const bool same = roles.vectors->dtype == roles.rows->dtype;
+  if (same && known->first.a->dtype != known->first.b->dtype) {
+    if (!is_allocated(schedule.func(), schedule.node(reduction).f.writes[0].buffer)) {
+      cache_write(schedule, reduction, space::global);
+      roles = current_roles(context, reduction, plan);
+    }
+    plan.copy = shift_operand(schedule, reduction, roles.vectors->buffer->name);
+    if (padding) compute_inline(schedule, *padding);
+  } else {
+    plan.copy = padding ? *padding : cache_read(schedule, reduction, roles.vectors->buffer->name, space::global);
+  }
+  context.scheduled.insert(plan.copy.name);
+
+  roles = current_roles(context, reduction, plan);
+  const VarRef column = schedule.node(reduction).f.iters[plan.vectors].variable;
+  const size_t wanted = *dimension_of(roles.vectors->indices, column);
+  if (wanted + 1 != roles.vectors->indices.size()) turn(context, plan.copy, roles.vectors->buffer, wanted);
+
+  roles = current_roles(context, reduction, plan);
+  const VarRef now = schedule.node(reduction).f.iters[plan.step].variable;
+  const size_t along = *dimension_of(roles.rows->indices, now);
+  if (is_int(strides_of(roles.rows->buffer)[along], 1)) return;
+  std::optional<BlockRef> copy = padded ? maker_of(schedule, reduction, roles.rows->buffer) : std::nullopt;
+  if (!copy) copy = cache_read(schedule, reduction, roles.rows->buffer->name, space::global);
+  roles = current_roles(context, reduction, plan);
+  if (along + 1 == roles.rows->indices.size()) return;
+  turn(context, *copy, roles.rows->buffer, along);
+  std::vector<LoopRef> loops = own_loops(schedule, *copy);
+  if (loops.size() != roles.rows->indices.size()) return;
+  std::swap(loops[along], loops.back());
+  reorder(schedule, loops);
+}
+
+void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan& plan, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(reduction);
+  const Roles roles = current_roles(context, reduction, plan);
+  const Buffer buffer = roles.vectors->buffer;
+  const size_t steps = *dimension_of(roles.vectors->indices, block.f.iters[plan.step].variable);
+  const size_t columns = *dimension_of(roles.vectors->indices, block.f.iters[plan.vectors].variable);
+  // The copy's own loops, by the dimension of the copy that they walk.
+  const Block& copy = schedule.node(plan.copy);
+  const Store& store = *copy.f.body.as<Store>();
+  const auto loop_along = [&](size_t d) -> std::optional<LoopRef> {
+    for (size_t i = 0; i < copy.f.iters.size(); ++i) {
+      if (store.indices[d] != Expr(copy.f.iters[i].variable)) continue;
+      for (const LoopRef& loop : own_loops(schedule, plan.copy)) {
+        if (uses_var(copy.f.bindings[i], loop.variable.get())) return loop;
+      }
+    }
+    return std::nullopt;
+  };
+  const std::optional<LoopRef> step = loop_along(steps), column = loop_along(columns);
+  std::vector<LoopRef> order;
+  for (const LoopRef& loop : own_loops(schedule, plan.copy)) {
+    if (!(step && loop == *step) && !(column && loop == *column)) order.push_back(loop);
+  }
+  if (!step) throw Refusal("tile_contractions", 0, "the copy has no loop over steps");
+  const Load* source = nullptr;
+  for_each_expr(store.value, [&](const Expr& e) {
+    if (e.as<Load>()) source = e.as<Load>();
+  });
+  const bool down = source && column && uses_var(source->indices.back(), store.indices[columns].as<Var>());
+
+  LayoutMap map;
+  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  map.to.assign(map.from.begin(), map.from.end());
+  map.to[steps] = floor_div(map.from[steps], plan.group);
+  map.to.push_back(floor_mod(map.from[steps], plan.group));
+  transform_layout(schedule, plan.copy, buffer->name, map);
+  const auto [groups, inner] = split(schedule, *step, plan.group);
+  if (down) {
+    order.insert(order.end(), {groups, *column, inner});
+    reorder(schedule, order);
+    const std::int64_t* extent = as_int(schedule.node(*column).extent);
+    vectorize(schedule, extent && *extent <= lanes ? *column : split(schedule, *column, lanes).second);
+    unroll(schedule, inner);
+  } else {
+    if (column) order.push_back(*column);
+    order.insert(order.end(), {groups, inner});
+    reorder(schedule, order);
+    vectorize(schedule, inner);
+  }
+}
+
+void mark_groups(RuleContext& context, const LoopRef& steps, const DotPlan& plan) {
+  const BlockRef tile = blockize(context.schedule, steps);
+  tensorize(context.schedule, tile, plan.intrinsic);
+  context.scheduled.insert(tile.name);
+}
+
+}  // namespace lathe

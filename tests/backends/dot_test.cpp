@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <random>
+
+#include "backends/cpu/cpu.h"
+#include "backends/stages.h"
+#include "ir/text/parse.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/backends/harness.h"
+
+/// Dot products: the intrinsic in all its forms, and products of matrices that are scheduled with it.
+namespace lathe {
+namespace {
+
+using namespace testing;
+
+Bytes random_bytes(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// bf16 numbers from -4 to 4, whose products and sums are exact.
+Bytes small_bf16(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    const float value = static_cast<float>(static_cast<int>(random() % 9) - 4);
+    std::memcpy(&bytes[2 * i], reinterpret_cast<const std::byte*>(&value) + 2, 2);
+  }
+  return bytes;
+}
+
+TEST(Dot, OfBytesIsTheSumThatItSays) {
+  for (const char* a : {"i8", "u8"}) {
+    for (const char* b : {"i8", "u8"}) {
+      for (const int lanes : {1, 2, 3, 4, 8, 16, 32}) {
+        const std::string at = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
+        const Func func =
+            parse_func(fmt::format("func f(x: {0}[{2}], y: {1}[{2}], c: i32[{3}]) stage end {{\n"
+                                   "  c[{4}] = dot(c[{4}], x[ramp(0, 1, {2})], y[ramp(0, 1, {2})])\n}}",
+                                   a, b, 4 * lanes, lanes, at));
+        const auto n = static_cast<size_t>(lanes);
+        expect_same(func, {random_bytes(4 * n, 1), random_bytes(4 * n, 2), random_bytes(4 * n, 3)});
+      }
+    }
+  }
+}
+
+TEST(Dot, OfWordsAndHalvesIsTheSumThatItSays) {
+  for (const int lanes : {1, 4, 8, 16, 32}) {
+    const std::string at = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
+    const auto n = static_cast<size_t>(lanes);
+    const auto func = [&](const char* factor, const char* sum) {
+      return parse_func(
+          fmt::format("func f(x: {0}[{2}], y: {0}[{2}], c: {1}[{3}]) stage end {{\n"
+                      "  c[{4}] = dot(c[{4}], x[ramp(0, 1, {2})], y[ramp(0, 1, {2})])\n}}",
+                      factor, sum, 2 * lanes, lanes, at));
+    };
+    expect_same(func("i16", "i32"), {random_bytes(4 * n, 1), random_bytes(4 * n, 2), random_bytes(4 * n, 3)});
+    expect_same(func("bf16", "f32"), {small_bf16(2 * n, 1), small_bf16(2 * n, 2), Bytes(4 * n)});
+  }
+}
+
+TEST(Dot, TakesAFactorThatIsTheSameInEveryLane) {
+  const Func func = parse_func(R"(func f(x: i8[4], y: i8[64], c: i32[16]) stage end {
+  c[ramp(0, 1, 16)] = dot(c[ramp(0, 1, 16)], shuffle([x[ramp(0, 1, 4)]], [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
+      0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
+      0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]), y[ramp(0, 1, 64)])
+})");
+  expect_same(func, {random_bytes(4, 1), random_bytes(64, 2), random_bytes(64, 3)});
+}
+
+TEST(Dot, WovenVectorsLieSideBySide) {
+  const Func func = parse_func(R"(func f(x: i8[32], y: i8[32]) stage end {
+  y[ramp(0, 1, 32)] = shuffle([x[ramp(0, 1, 8)], x[ramp(8, 1, 8)], x[ramp(16, 1, 8)], x[ramp(24, 1, 8)]],
+      [0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27, 4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31])
+})");
+  expect_same(func, {random_bytes(32, 1), Bytes(32)});
+}
+
+TEST(Emission, SumsOfProductsOfBytesAreWhole) {
+  for (const int lanes : {4, 8, 16, 32}) {
+    const Func func = parse_func(fmt::format(R"(func f(x: u8[{0}], y: i8[{0}], c: i32[1]) stage end {{
+  c[0] = reduce_add(cast<i32>(x[ramp(0, 1, {0})]) * cast<i32>(y[ramp(0, 1, {0})]))
+}})",
+                                             lanes));
+    const auto n = static_cast<size_t>(lanes);
+    expect_same(func, {random_bytes(n, 1), random_bytes(n, 2), Bytes(4)});
+  }
+}
+
+Func product(const char* a, const char* b, const char* c, int m, int n, int k) {
+  return parse_func(fmt::format(R"(func product(x: {0}[{3}, {5}], y: {1}[{5}, {4}], out: {2}[{3}, {4}]) stage begin {{
+  for i in [0, {3}) {{ for j in [0, {4}) {{ for k in [0, {5}) {{
+    block dot(space vi in [0, {3}) = i, space vj in [0, {4}) = j, reduce vk in [0, {5}) = k)
+        reads x[vi, vk], y[vk, vj], out[vi, vj] writes out[vi, vj] {{
+      reducer (lhs: {2}) (rhs: {2}) {{lhs + rhs}} identity {{0{6}}}
+      init {{ out[vi, vj] = 0{6} }}
+      let l: {2} = out[vi, vj]
+      let r: {2} = cast<{2}>(x[vi, vk]) * cast<{2}>(y[vk, vj])
+      out[vi, vj] = l + r }} }} }} }} }})",
+                                a, b, c, m, n, k, std::string(c) == "f32" ? ".0f32" : c));
+}
+
+Func scheduled_and_lowered(const Func& func, const Device& device) {
+  register_cpu();
+  return lower(auto_schedule(func, device), device, find_pipeline("cpu"));
+}
+
+TEST(Dot, ProductsOfMatricesOfBytesAreExact) {
+  for (const char* a : {"i8", "u8"}) {
+    for (const char* b : {"i8", "u8"}) {
+      for (const auto& [m, n, k] :
+           {std::tuple(8, 32, 16), {9, 33, 13}, {4, 7, 5}, {17, 16, 127}, {64, 48, 4}, {5, 2, 3}}) {
+        const Func func = product(a, b, "i32", m, n, k);
+        const Bytes x = random_bytes(static_cast<size_t>(m * k), 1), y = random_bytes(static_cast<size_t>(k * n), 2);
+        const Bytes out(static_cast<size_t>(4 * m * n));
+        const Outcome expected = run_interpreted(func, {x, y, out});
+        for (auto& [name, device] : devices()) {
+          const Func lowered = scheduled_and_lowered(func, device);
+          EXPECT_EQ(run_interpreted(lowered, {x, y, out}).buffers[2], expected.buffers[2]) << name;
+          EXPECT_EQ(run_compiled(lowered, device, {x, y, out}).buffers[2], expected.buffers[2])
+              << name << " " << a << " " << b << " " << m << " " << n << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(Dot, ProductsOfMatricesOfBf16AreExactWhereRoundingIsNot) {
+  for (const auto& [m, n, k] : {std::tuple(8, 32, 16), {9, 33, 13}, {17, 16, 127}, {64, 48, 2}}) {
+    const Func func = product("bf16", "bf16", "f32", m, n, k);
+    const Bytes x = small_bf16(static_cast<size_t>(m * k), 1), y = small_bf16(static_cast<size_t>(k * n), 2);
+    const Bytes out(static_cast<size_t>(4 * m * n));
+    const Outcome expected = run_interpreted(func, {x, y, out});
+    for (auto& [name, device] : devices()) {
+      const Func lowered = scheduled_and_lowered(func, device);
+      EXPECT_EQ(run_compiled(lowered, device, {x, y, out}).buffers[2], expected.buffers[2]) << name << m << n << k;
+    }
+  }
+}
+
+TEST(Dot, TilesOfBytesBecomeInstructions) {
+  const Func func = product("i8", "i8", "i32", 16, 32, 64);
+  for (auto& [name, device] : devices()) {
+    if (device.intrinsics.empty()) continue;
+    const std::string lowered = print(scheduled_and_lowered(func, device));
+    EXPECT_NE(lowered.find("dot("), std::string::npos) << name << "\n" << lowered;
+    EXPECT_EQ(lowered.find("tensorize"), std::string::npos) << name << "\n" << lowered;
+  }
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,54 @@
+"""Products of matrices of bytes and of bf16, which run on dot products where the host has them."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+SHAPES = [(8, 32, 16), (16, 48, 64), (31, 67, 127), (7, 13, 5), (64, 64, 4), (5, 1, 7), (1, 9, 8), (33, 17, 1), (4, 5, 3), (0, 5, 7), (5, 0, 7), (5, 7, 0)]
+
+
+def product(x, y):
+    return lathe.matmul(lathe.astype(x, lathe.int32), lathe.astype(y, lathe.int32))
+
+
+def byte_values(rng, dtype, *shape):
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("m, n, k", SHAPES)
+@pytest.mark.parametrize("turned", ["nn", "tn", "nt", "tt"])
+def test_products_of_bytes_are_exact(m, n, k, turned):
+    rng = np.random.default_rng(m * 1000 + n * 10 + k)
+    for a in (np.int8, np.uint8):
+        for b in (np.int8, np.uint8):
+            x = byte_values(rng, a, k, m).T if turned[0] == "t" else byte_values(rng, a, m, k)
+            y = byte_values(rng, b, n, k).T if turned[1] == "t" else byte_values(rng, b, k, n)
+            expected = x.astype(np.int32) @ y.astype(np.int32)
+            np.testing.assert_array_equal(np.asarray(lathe.jit(product)(x, y)), expected)
+
+
+def test_extremes_of_bytes_do_not_saturate():
+    for a, b in ((-128, -128), (-128, 127), (127, 127)):
+        x, y = np.full((16, 256), a, np.int8), np.full((256, 32), b, np.int8)
+        assert (np.asarray(lathe.jit(product)(x, y)) == 256 * a * b).all()
+
+
+def test_batches_and_strides_of_bytes():
+    rng = np.random.default_rng(0)
+    cases = [
+        (byte_values(rng, np.int8, 3, 20, 18), byte_values(rng, np.int8, 3, 18, 37)),
+        (byte_values(rng, np.int8, 40, 64)[::2, ::2], byte_values(rng, np.int8, 64, 66)[::2, ::3]),
+        (byte_values(rng, np.int8, 2, 12, 16), byte_values(rng, np.int8, 16, 24)),
+    ]
+    for x, y in cases:
+        expected = x.astype(np.int32) @ y.astype(np.int32)
+        np.testing.assert_array_equal(np.asarray(lathe.jit(product)(x, y)), expected)
+
+
+def test_an_epilogue_follows_a_product_of_bytes():
+    rng = np.random.default_rng(1)
+    x, y, bias = byte_values(rng, np.int8, 24, 40), byte_values(rng, np.int8, 40, 48), rng.integers(-9, 9, 48, dtype=np.int32)
+    out = lathe.jit(lambda x, y, bias: lathe.maximum(product(x, y) + bias, 0))(x, y, bias)
+    np.testing.assert_array_equal(np.asarray(out), np.maximum(x.astype(np.int32) @ y.astype(np.int32) + bias, 0))

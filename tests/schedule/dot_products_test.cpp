@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/error.h"
+#include "ir/text/device.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/shift_operand.h"
+#include "schedule/primitives/split.h"
+#include "tests/golden.h"
+#include "tests/schedule/support.h"
+
+/// shift_operand, and the rule that lays contractions out for a device's dot products.
+namespace lathe::testing {
+namespace {
+
+Func product(const std::string& a, const std::string& b, int m, int n, int k, const std::string& behind = "t[zi, zj]") {
+  return parse_func(fmt::format(R"(func product(a: {0}[{2}, {4}], b: {1}[{4}, {3}], out: i32[{2}, {3}]) stage begin {{
+  block root() reads a[..], b[..] writes out[..] {{
+    alloc t: i32[{2}, {3}]
+    for i in [0, {2}) {{ for j in [0, {3}) {{ for k in [0, {4}) {{
+      block dot(space vi in [0, {2}) = i, space vj in [0, {3}) = j, reduce vk in [0, {4}) = k)
+          reads t[vi, vj], a[vi, vk], b[vk, vj] writes t[vi, vj] {{
+        reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
+        init {{ t[vi, vj] = 0i32 }}
+        let l: i32 = t[vi, vj]
+        let r: i32 = cast<i32>(a[vi, vk]) * cast<i32>(b[vk, vj])
+        t[vi, vj] = l + r }} }} }} }}
+    for i2 in [0, {2}) {{ for j2 in [0, {3}) {{
+      block store(space zi in [0, {2}) = i2, space zj in [0, {3}) = j2) reads t[zi, zj] writes out[zi, zj] {{
+        out[zi, zj] = {5} }} }} }} }} }})",
+                                a, b, m, n, k, behind));
+}
+
+TEST(ShiftOperand, MakesSignedBytesUnsigned) {
+  const Func before = product("i8", "i8", 3, 5, 4);
+  Schedule s(before);
+  EXPECT_EQ(shift_operand(s, {"dot"}, "b").name, "b_shifted");
+  expect_scheduled(s, before, "shift_operand");
+}
+
+TEST(ShiftOperand, MakesUnsignedBytesSigned) {
+  const Func before = product("u8", "u8", 3, 5, 4, "max(t[zi, zj], 0i32) + t[zi, zj]");
+  Schedule s(before);
+  shift_operand(s, {"dot"}, "a");
+  expect_scheduled(s, before, "shift_operand_unsigned");
+}
+
+TEST(ShiftOperand, RefusesWhatIsNoSumOfProductsOfBytes) {
+  Schedule s(program("matmul"));
+  expect_refused(s, [&] { shift_operand(s, {"product"}, "b"); }, "shift_operand", 1, "shift_operand_refused_1");
+  Schedule t(product("i8", "i8", 3, 5, 4));
+  split(t, t.loop("dot", 2), 2);
+  expect_refused(t, [&] { shift_operand(t, {"dot"}, "b"); }, "shift_operand", 1, "shift_operand_refused_1_split");
+}
+
+TEST(ShiftOperand, RefusesABufferThatIsNoFactor) {
+  Schedule s(product("i8", "i8", 3, 5, 4));
+  expect_refused(s, [&] { shift_operand(s, {"dot"}, "t"); }, "shift_operand", 2, "shift_operand_refused_2");
+}
+
+TEST(ShiftOperand, RefusesAResultThatOthersSeeAsItIs) {
+  Schedule s(parse_func(R"(func product(a: i8[2, 4], b: i8[4, 3], out: i32[2, 3]) stage begin {
+  for i in [0, 2) { for j in [0, 3) { for k in [0, 4) {
+    block dot(space vi in [0, 2) = i, space vj in [0, 3) = j, reduce vk in [0, 4) = k)
+        reads out[vi, vj], a[vi, vk], b[vk, vj] writes out[vi, vj] {
+      reducer (lhs: i32) (rhs: i32) {lhs + rhs} identity {0i32}
+      init { out[vi, vj] = 0i32 }
+      let l: i32 = out[vi, vj]
+      let r: i32 = cast<i32>(a[vi, vk]) * cast<i32>(b[vk, vj])
+      out[vi, vj] = l + r } } } } })"));
+  expect_refused(s, [&] { shift_operand(s, {"dot"}, "b"); }, "shift_operand", 3, "shift_operand_refused_3");
+}
+
+TEST(ShiftOperand, RefusesAFactorThatTheNestWrites) {
+  Schedule s(parse_func(R"(func product(a: i8[2, 4], b: i8[4, 3], out: i32[2, 3]) stage begin {
+  block root() reads a[..], b[..] writes out[..], b[..] {
+    alloc t: i32[2, 3]
+    for again in [0, 2) {
+      for i in [0, 2) { for j in [0, 3) { for k in [0, 4) {
+        block dot(space vi in [0, 2) = i, space vj in [0, 3) = j, reduce vk in [0, 4) = k)
+            reads t[vi, vj], a[vi, vk], b[vk, vj] writes t[vi, vj] {
+          reducer (lhs: i32) (rhs: i32) {lhs + rhs} identity {0i32}
+          init { t[vi, vj] = 0i32 }
+          let l: i32 = t[vi, vj]
+          let r: i32 = cast<i32>(a[vi, vk]) * cast<i32>(b[vk, vj])
+          t[vi, vj] = l + r } } } }
+      for i2 in [0, 2) { for j2 in [0, 3) {
+        block store(space zi in [0, 2) = i2, space zj in [0, 3) = j2) reads t[zi, zj] writes out[zi, zj] {
+          out[zi, zj] = t[zi, zj] } } }
+      for i3 in [0, 4) { for j3 in [0, 3) {
+        block change(space yi in [0, 4) = i3, space yj in [0, 3) = j3) writes b[yi, yj] {
+          b[yi, yj] = 1i8 } } } } } })"));
+  expect_refused(s, [&] { shift_operand(s, {"dot"}, "b"); }, "shift_operand", 4, "shift_operand_refused_4");
+}
+
+/// A machine with one dot product, of unsigned by signed bytes.
+Device dotting() {
+  return parse_device(R"(device dotting {
+  vector_bits 256
+  vector_registers 16
+  cache {bytes 32768 ways 8 line_bytes 64}
+  intrinsic func dot4(a: u8[4], b: i8[4], c: i32[]) {
+    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
+  }
+})");
+}
+
+void expect_rule(const Func& before, const std::string& name) {
+  ScheduleLog log;
+  const Func after = auto_schedule(before, dotting(), &log);
+  expect_same_results(before, after);
+  expect_golden(print(after), name + ".tir");
+  EXPECT_NE(print(after).find("tensorize: \"dot4\""), std::string::npos)
+      << fmt::format("{}", fmt::join(log.decisions, "\n"));
+}
+
+TEST(AutoDot, LaysBytesOutInGroups) {
+  expect_rule(product("u8", "i8", 12, 32, 64), "auto_dot");
+}
+
+TEST(AutoDot, ShiftsBytesAndPadsGroups) {
+  expect_rule(product("i8", "i8", 6, 16, 10), "auto_dot_shifted");
+}
+
+TEST(AutoDot, LeavesWhatHasNoInstruction) {
+  for (const Func& func : {product("u8", "i8", 2, 32, 64), product("u8", "i8", 16, 32, 3), program("matmul")}) {
+    const Func after = auto_schedule(func, dotting());
+    expect_same(func, after);
+    EXPECT_EQ(print(after).find("tensorize"), std::string::npos) << print(after);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::testing
