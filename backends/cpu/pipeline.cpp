@@ -14,6 +14,7 @@
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/passes/transpose_loads.h"
 #include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
 #include "ir/passes/vectorize_loops.h"
@@ -62,6 +63,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_emit, pass("lower_math", lower_math));
   p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));
   p.append(Stage::before_emit, pass("unmask_registers", unmask_registers));
+  p.append(Stage::before_emit, pass("transpose_loads", transpose_loads));
   p.append(Stage::before_emit, pass("delay_stores", delay_stores));
   return p;
 }

@@ -8,6 +8,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -25,6 +26,9 @@ constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 constexpr std::int64_t least_iterations = 4;
 /// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
 constexpr double costly_body = 8;
+/// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
+/// everywhere, and few enough that rows and columns fit the register file together.
+constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4, most_squares = 8;
 
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
@@ -76,6 +80,56 @@ std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::in
   return bytes;
 }
 
+/// The loop along which a load is contiguous that lies across the vectors of `vector`: a transpose. Nothing when no
+/// square fits, or the body is too long for copies of it.
+std::optional<size_t> turned_loop(const Schedule& schedule, const std::vector<Access>& accesses,
+                                  const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector,
+                                  std::int64_t side, double cost) {
+  const auto fits = [&](size_t i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    return extent && *extent >= 2 * side;
+  };
+  if (cost > costly_body || side < fewest_lanes_turned || !fits(vector)) return std::nullopt;
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (i == vector || !fits(i)) continue;
+    const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
+      return !access.store && !access.masked && along == 1 && across && *across >= side;
+    });
+    if (turned) return i;
+  }
+  return std::nullopt;
+}
+
+/// Squares of `side` unrolled rows and vectors of `side` lanes, some in turn side by side so that whole lines are
+/// written: what `transpose_loads` reads by rows. What is left at the edges stays scalar: few elements, and no further
+/// copies to compile.
+void vectorize_squares(Schedule& schedule, std::vector<LoopRef> loops, size_t vector, size_t turned,
+                       std::int64_t side) {
+  LoopRef across = loops[vector], along = loops[turned];
+  std::erase(loops, across);
+  std::erase(loops, along);
+  loops.insert(loops.end(), {along, across});
+  reorder(schedule, loops);
+  const auto whole = [&](const LoopRef& loop, std::int64_t step) {
+    const std::int64_t extent = *as_int(schedule.node(loop).extent);
+    return extent % step == 0 ? loop : partition(schedule, loop, extent / step * step).first;
+  };
+  along = whole(along, side);
+  reorder(schedule, {across, along});
+  across = whole(across, 2 * side);
+  // As many squares as divide the width: neighbouring lines are written, and pages changed less often.
+  const std::int64_t count = *as_int(schedule.node(across).extent) / side;
+  std::int64_t squares = most_squares;
+  while (count % squares != 0) squares /= 2;
+  const auto [columns, in_columns] = split(schedule, across, squares * side);
+  const auto [rows, row] = split(schedule, along, side);
+  const auto [square, lane] = split(schedule, in_columns, side);
+  reorder(schedule, {columns, rows, square, row, lane});
+  unroll(schedule, row);
+  vectorize(schedule, lane);
+}
+
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
@@ -97,6 +151,14 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
   }
   if (vector_score(accesses, iters[best]) < 0) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
+    return;
+  }
+  const std::int64_t side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
+  if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, side, cost)) {
+    attempt(context,
+            fmt::format("turn squares of {} over {} and {}", ref.name, loops[*turned].variable->name,
+                        loops[best].variable->name),
+            [&] { vectorize_squares(schedule, loops, best, *turned, side); });
     return;
   }
   attempt(context, fmt::format("vectorize {} over {}", ref.name, loops[best].variable->name), [&] {

@@ -83,6 +83,29 @@ TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
   }
 }
 
+TEST(AutoSchedule, TurnsATransposeAroundInSquares) {
+  const auto transpose = [](int m, int n, const char* dtype) {
+    return parse_func(fmt::format(R"(func transpose(x: {2}[{1}, {0}], y: {2}[{0}, {1}], out: {2}[{0}, {1}]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, {0}) {{
+      for j in [0, {1}) {{
+        block turn(space vi in [0, {0}) = i, space vj in [0, {1}) = j) reads x[vj, vi], y[vi, vj] writes out[vi, vj] {{
+          out[vi, vj] = x[vj, vi] + y[vi, vj]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                  m, n, dtype));
+  };
+  expect_golden(print(auto_schedule(transpose(35, 50, "f32"), wide())), "auto_transpose.tir");
+  for (const char* dtype : {"f32", "f64", "i16", "u8"}) {
+    for (const auto& [m, n] : {std::pair(35, 50), {64, 128}, {16, 17}, {15, 64}, {33, 16}, {1, 40}})
+      expect_scheduled_well(transpose(m, n, dtype));
+  }
+}
+
 TEST(AutoSchedule, TilesAContractionAndAppliesTheEpilogueToTheTile) {
   ScheduleLog log;
   const Func scheduled = auto_schedule(matmul(64, 96, 128, false), wide(), &log);

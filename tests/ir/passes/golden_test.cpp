@@ -21,6 +21,7 @@
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/passes/transpose_loads.h"
 #include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
 #include "ir/passes/vectorize_loops.h"
@@ -78,6 +79,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
       {"unmask_registers", unmask_registers},
+      {"transpose_loads", transpose_loads},
       {"delay_stores", delay_stores},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},

@@ -1,0 +1,241 @@
+#include "ir/passes/transpose_loads.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "ir/analysis/affine.h"
+#include "ir/passes/straight_line.h"
+#include "ir/structural.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// Shuffles within this many bits are one instruction on today's machines; across them lanes of that size move whole.
+constexpr int lane_bits = 128;
+constexpr int fewest_lanes = 4;
+
+/// Loads of a buffer at one stride whose starts differ by constants.
+struct Family {
+  const Load* first;
+  Expr stride;
+  Affine base;
+  std::multimap<std::int64_t, const Load*> at;  ///< by distance from the first's start
+};
+
+/// Collects the loads by columns of a run of statements.
+class ColumnCollector : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+  void collect(const StraightStatement& statement) {
+    for (const Let* let : statement.lets) visit(let->value);
+    visit(statement.store->value);
+    ++statement_;
+  }
+  const std::vector<Family>& families() const { return families_; }
+  /// The position of the first statement that has the load.
+  size_t statement_of(const Load* load) const { return statement_of_.at(load); }
+
+ protected:
+  void visit_Load(const Load* node) override {
+    Visitor::visit_Load(node);
+    const Ramp* ramp = node->indices.size() == 1 ? node->indices[0].as<Ramp>() : nullptr;
+    const int lanes = node->dtype.lanes;
+    if (!ramp || node->mask || node->buffer->space == space::registers) return;
+    if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || lanes * node->dtype.bits > 2 * lane_bits) return;
+    const std::int64_t* step = as_int(ramp->stride);
+    if (step && *step < lanes) return;
+    statement_of_.emplace(node, statement_);
+    const Affine base = to_affine(ramp->base);
+    for (Family& family : families_) {
+      Affine distance = base;
+      if (family.first->buffer == node->buffer && family.first->dtype == node->dtype &&
+          equal(family.stride, ramp->stride) && add_scaled(distance, family.base, -1) && distance.is_constant()) {
+        family.at.emplace(distance.constant, node);
+        return;
+      }
+    }
+    families_.push_back({node, ramp->stride, base, {{0, node}}});
+  }
+
+ private:
+  std::vector<Family> families_;
+  std::unordered_set<const ExprNode*> seen_;
+  std::unordered_map<const Load*, size_t> statement_of_;
+  size_t statement_ = 0;
+};
+
+using Bound = std::vector<std::pair<VarRef, Expr>>;
+
+Expr bind(Bound& bound, const char* name, Expr value) {
+  const VarRef variable = Var::make(name, value->dtype);
+  bound.emplace_back(variable, std::move(value));
+  return variable;
+}
+
+/// The columns of a square whose rows are given. First the rows are woven together within each lane, pairs of runs of
+/// 1, 2, 4 .. elements, so that the j-th vector of a group of rows has column j of each lane; then lanes are exchanged.
+std::vector<Expr> columns_of(std::vector<Expr> rows, Bound& bound) {
+  const int n = static_cast<int>(rows.size());
+  const int width = std::min(n, lane_bits / rows[0]->dtype.bits);
+  std::vector<Expr> vectors = std::move(rows);
+  for (int run = 1; run < width; run *= 2) {
+    std::vector<Expr> next(vectors.size());
+    for (int group = 0; group < n; group += 2 * run) {
+      for (int j = 0; j < run; ++j) {
+        const Expr &a = vectors[group + j], &b = vectors[group + run + j];
+        for (const int half : {0, 1}) {
+          std::vector<int> order;
+          for (int lane = 0; lane < n; lane += width) {
+            for (int i = 0; i < width; i += 2 * run) {
+              const int from = lane + half * width / 2 + i / 2;
+              for (int e = 0; e < run; ++e) order.push_back(from + e);
+              for (int e = 0; e < run; ++e) order.push_back(n + from + e);
+            }
+          }
+          next[group + 2 * j + half] = bind(bound, "woven", Shuffle::make({a, b}, std::move(order)));
+        }
+      }
+    }
+    vectors = std::move(next);
+  }
+  if (width == n) return vectors;
+  std::vector<Expr> columns(vectors.size());
+  for (int j = 0; j < width; ++j) {
+    for (const int lane : {0, 1}) {
+      std::vector<int> order;
+      for (const int source : {0, 1}) {
+        for (int e = 0; e < width; ++e) order.push_back(source * n + lane * width + e);
+      }
+      columns[lane * width + j] = bind(bound, "column", Shuffle::make({vectors[j], vectors[width + j]}, order));
+    }
+  }
+  return columns;
+}
+
+class LoadReplacer : public Mutator {
+ public:
+  explicit LoadReplacer(const std::unordered_map<const Load*, Expr>& columns) : columns_(columns) {}
+  using Mutator::mutate;
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    const auto found = columns_.find(node);
+    return found == columns_.end() ? Mutator::mutate_Load(e, node) : found->second;
+  }
+
+ private:
+  const std::unordered_map<const Load*, Expr>& columns_;
+};
+
+bool uses_any(const Expr& e, const std::vector<StraightStatement>& run) {
+  return std::any_of(run.begin(), run.end(), [&](const StraightStatement& one) {
+    return std::any_of(one.lets.begin(), one.lets.end(),
+                       [&](const Let* let) { return uses_var(e, let->variable.get()); });
+  });
+}
+
+/// The run with its whole squares read by rows; nothing when it has none.
+std::optional<Stmt> by_rows(const std::vector<StraightStatement>& run) {
+  ColumnCollector collector;
+  for (const StraightStatement& one : run) collector.collect(one);
+  std::vector<Bound> before(run.size());
+  std::unordered_map<const Load*, Expr> columns;
+  for (const Family& family : collector.families()) {
+    const std::int64_t lanes = family.first->dtype.lanes;
+    const Expr start = family.first->indices[0].as<Ramp>()->base;
+    if (static_cast<std::int64_t>(family.at.size()) < lanes || uses_any(start, run) || uses_any(family.stride, run))
+      continue;
+    for (auto from = family.at.begin(); from != family.at.end();) {
+      const std::int64_t low = from->first;
+      std::int64_t covered = 0;
+      auto end = from;
+      while (end != family.at.end() && end->first - low <= covered && end->first - low < lanes) {
+        covered = end->first - low + 1;
+        ++end;
+      }
+      if (covered < lanes) {
+        from = end;
+        continue;
+      }
+      // As late as can be: rows and columns fill registers.
+      size_t first_use = run.size();
+      for (auto load = from; load != end; ++load) first_use = std::min(first_use, collector.statement_of(load->second));
+      Bound& bound = before[first_use];
+      std::vector<Expr> rows;
+      for (std::int64_t k = 0; k < lanes; ++k) {
+        Affine at = family.base;
+        at.constant += low;
+        Affine step = to_affine(family.stride);
+        const bool exact = add_scaled(at, step, k);
+        const Expr place = exact ? to_expr(at) : start + index(low) + family.stride * index(k);
+        rows.push_back(
+            bind(bound, "row",
+                 Load::make(family.first->buffer, {Ramp::make(place, index(1), static_cast<int>(lanes))}, nullptr)));
+      }
+      const std::vector<Expr> turned = columns_of(std::move(rows), bound);
+      for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>(from->first - low)];
+    }
+  }
+  if (columns.empty()) return std::nullopt;
+  LoadReplacer replacer(columns);
+  std::vector<Stmt> behind;
+  for (size_t i = run.size(); i-- > 0;) {
+    behind.insert(behind.begin(), replacer.mutate(run[i].stmt));
+    if (before[i].empty()) continue;
+    Stmt result = Seq::make(std::move(behind));
+    for (size_t k = before[i].size(); k-- > 0;) result = Let::make(before[i][k].first, before[i][k].second, result);
+    behind = {result};
+  }
+  return Seq::make(std::move(behind));
+}
+
+class Transposer : public Mutator {
+ public:
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+
+ protected:
+  Stmt mutate_Seq(const Stmt& s, const Seq* node) override {
+    std::vector<Stmt> result;
+    StraightRun run;
+    bool changed = false;
+    const auto flush = [&] {
+      if (const std::optional<Stmt> turned = by_rows(run.statements())) {
+        result.push_back(*turned);
+        changed = true;
+      } else {
+        for (const StraightStatement& one : run.statements()) result.push_back(one.stmt);
+      }
+      run.clear();
+    };
+    for (const Stmt& child : node->stmts) {
+      StraightStatement statement = read_straight(child);
+      if (!run.takes(statement)) flush();
+      if (run.takes(statement)) {
+        run.add(std::move(statement));
+      } else {
+        result.push_back(mutate(child));
+        changed |= result.back() != child;
+      }
+    }
+    flush();
+    return changed ? Seq::make(std::move(result)) : s;
+  }
+};
+
+}  // namespace
+
+Func transpose_loads(const Func& func) {
+  // What is stored to one of two buffers that may be one memory may be read from the other.
+  if (func->attrs.contains("may_alias")) return func;
+  const Stmt body = Transposer().mutate(func->body);
+  return body == func->body ? func : with_body(func, body);
+}
+
+}  // namespace lathe

@@ -1,0 +1,30 @@
+"""Axes that change places, in shapes that squares of registers cover wholly, in part, or not at all."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lathe
+
+SHAPES = [(16, 16), (17, 33), (40, 50), (128, 64), (15, 70), (3, 20, 37), (2, 17, 1, 48), (2, 16, 5, 32), (0, 40), (1, 64)]
+DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint16, np.int64, np.bool_]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+def test_permuted_axes(shape, dtype):
+    x = (np.random.default_rng(1).standard_normal(shape) * 50).astype(dtype)
+    for axes in itertools.permutations(range(len(shape))):
+        permute = lathe.jit(lambda x, axes=axes: lathe.permute_dims(x, axes))
+        np.testing.assert_array_equal(permute(x), x.transpose(axes))
+        np.testing.assert_array_equal(permute(x[..., ::-1]), x[..., ::-1].transpose(axes))
+
+
+def test_within_an_expression_and_in_place():
+    x, y = np.random.default_rng(2).standard_normal((2, 48, 48), dtype=np.float32)
+    add = lathe.jit(lambda x, y: lathe.matrix_transpose(x) + y)
+    np.testing.assert_array_equal(add(x, y), x.T + y)
+    expected = x.T + y
+    add(x, y, out=x)  # overlaps what is read by columns
+    np.testing.assert_array_equal(x, expected)
