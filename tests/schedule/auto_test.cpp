@@ -85,7 +85,8 @@ TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
 
 TEST(AutoSchedule, TurnsATransposeAroundInSquares) {
   const auto transpose = [](int m, int n, const char* dtype) {
-    return parse_func(fmt::format(R"(func transpose(x: {2}[{1}, {0}], y: {2}[{0}, {1}], out: {2}[{0}, {1}]) stage begin {{
+    return parse_func(
+        fmt::format(R"(func transpose(x: {2}[{1}, {0}], y: {2}[{0}, {1}], out: {2}[{0}, {1}]) stage begin {{
   block root() reads x[..], y[..] writes out[..] {{
     for i in [0, {0}) {{
       for j in [0, {1}) {{
@@ -97,7 +98,7 @@ TEST(AutoSchedule, TurnsATransposeAroundInSquares) {
   }}
 }}
 )",
-                                  m, n, dtype));
+                    m, n, dtype));
   };
   expect_golden(print(auto_schedule(transpose(35, 50, "f32"), wide())), "auto_transpose.tir");
   for (const char* dtype : {"f32", "f64", "i16", "u8"}) {
