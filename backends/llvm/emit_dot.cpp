@@ -68,6 +68,7 @@ llvm::Value* FunctionEmitter::emit_dot_as_sum(const Call* node) {
     llvm::Value* widened[2];
     for (const size_t k : {0, 1}) {
       std::vector<int> chosen;
+      chosen.reserve(static_cast<size_t>(lanes));
       for (int lane = 0; lane < lanes; ++lane) chosen.push_back(lane * group + t);
       llvm::Value* part = group == 1   ? factors[k]
                           : lanes == 1 ? b.CreateExtractElement(factors[k], static_cast<std::uint64_t>(t))

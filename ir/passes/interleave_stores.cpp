@@ -43,6 +43,7 @@ class Interleaver : public Mutator {
     if (uses_var(base, step)) return nullptr;
 
     std::vector<Expr> parts;
+    parts.reserve(static_cast<size_t>(count));
     for (std::int64_t t = 0; t < count; ++t) parts.push_back(substitute(value, {{step, index(t)}}));
     const int lanes = value->dtype.lanes;
     std::vector<int> woven, stretched;

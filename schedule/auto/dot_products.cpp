@@ -81,6 +81,13 @@ std::optional<size_t> dimension_of(const std::vector<Expr>& indices, const VarRe
   return found;
 }
 
+/// The same where plan_dot has made sure of it.
+size_t known_dimension(const Load& load, const VarRef& iter) {
+  const std::optional<size_t> found = dimension_of(load.indices, iter);
+  LATHE_CHECK(found, load.buffer->name);
+  return found.value_or(0);
+}
+
 bool uses(const Load& load, const VarRef& iter) {
   return std::any_of(load.indices.begin(), load.indices.end(), [&](const Expr& i) { return uses_var(i, iter.get()); });
 }
@@ -120,7 +127,8 @@ std::optional<BlockRef> maker_of(const Schedule& schedule, const BlockRef& reade
 }
 
 /// Swaps two dimensions of a copy, and the loops that write it.
-void turn(RuleContext& context, const BlockRef& copy, const Buffer& buffer, size_t d) {
+void turn(RuleContext& context, const BlockRef& copy, const Buffer& turned, size_t d) {
+  const Buffer buffer = turned;  // outlives the program that it is taken from
   LayoutMap map;
   for (size_t k = 0; k < buffer->rank(); ++k) map.from.push_back(Var::make(fmt::format("i{}", k)));
   map.to.assign(map.from.begin(), map.from.end());
@@ -226,7 +234,7 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
       padded || ragged ? maker_of(schedule, reduction, roles.vectors->buffer) : std::nullopt;
   const auto known = match_intrinsic_product(plan.intrinsic);
   const bool same = roles.vectors->dtype == roles.rows->dtype;
-  if (same && known->first.a->dtype != known->first.b->dtype) {
+  if (same && known && known->first.a->dtype != known->first.b->dtype) {
     if (!is_allocated(schedule.func(), schedule.node(reduction).f.writes[0].buffer)) {
       cache_write(schedule, reduction, space::global);
       roles = current_roles(context, reduction, plan);
@@ -240,20 +248,21 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
 
   roles = current_roles(context, reduction, plan);
   const VarRef column = schedule.node(reduction).f.iters[plan.vectors].variable;
-  const size_t wanted = *dimension_of(roles.vectors->indices, column);
+  const size_t wanted = known_dimension(*roles.vectors, column);
   if (wanted + 1 != roles.vectors->indices.size()) turn(context, plan.copy, roles.vectors->buffer, wanted);
 
   roles = current_roles(context, reduction, plan);
   const VarRef now = schedule.node(reduction).f.iters[plan.step].variable;
-  const size_t along = *dimension_of(roles.rows->indices, now);
+  const size_t along = known_dimension(*roles.rows, now);
   if (is_int(strides_of(roles.rows->buffer)[along], 1)) return;
   std::optional<BlockRef> copy = padded ? maker_of(schedule, reduction, roles.rows->buffer) : std::nullopt;
   if (!copy) copy = cache_read(schedule, reduction, roles.rows->buffer->name, space::global);
   roles = current_roles(context, reduction, plan);
-  if (along + 1 == roles.rows->indices.size()) return;
+  const size_t rank = roles.rows->indices.size();
+  if (along + 1 == rank) return;
   turn(context, *copy, roles.rows->buffer, along);
   std::vector<LoopRef> loops = own_loops(schedule, *copy);
-  if (loops.size() != roles.rows->indices.size()) return;
+  if (loops.size() != rank) return;
   std::swap(loops[along], loops.back());
   reorder(schedule, loops);
 }
@@ -263,8 +272,8 @@ void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan&
   const Block& block = schedule.node(reduction);
   const Roles roles = current_roles(context, reduction, plan);
   const Buffer buffer = roles.vectors->buffer;
-  const size_t steps = *dimension_of(roles.vectors->indices, block.f.iters[plan.step].variable);
-  const size_t columns = *dimension_of(roles.vectors->indices, block.f.iters[plan.vectors].variable);
+  const size_t steps = known_dimension(*roles.vectors, block.f.iters[plan.step].variable);
+  const size_t columns = known_dimension(*roles.vectors, block.f.iters[plan.vectors].variable);
   // The copy's own loops, by the dimension of the copy that they walk.
   const Block& copy = schedule.node(plan.copy);
   const Store& store = *copy.f.body.as<Store>();

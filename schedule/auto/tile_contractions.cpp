@@ -313,7 +313,7 @@ class Tiler {
       unroll_tile(std::nullopt, row, column);
     }
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
-    if (group) mark_groups(context_, *group, *dot_);
+    if (group && dot_) mark_groups(context_, *group, *dot_);
     if (far && !packed && !dot_) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);

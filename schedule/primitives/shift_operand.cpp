@@ -179,6 +179,7 @@ class Shifter {
       Expr mutate_Load(const Expr& e, const Load* node) override {
         if (node->buffer != shifter_.result_.buffer) return Mutator::mutate_Load(e, node);
         std::vector<Expr> at;
+        at.reserve(shifter_.dimensions_.size());
         for (const size_t d : shifter_.dimensions_) at.push_back(node->indices[d]);
         const Expr extra = load(shifter_.sum_, at, node->mask) * constant(e->dtype, 128);
         return binary(op_, e, extra);

@@ -104,6 +104,10 @@ Func product(const char* a, const char* b, const char* c, int m, int n, int k) {
                                 a, b, c, m, n, k, std::string(c) == "f32" ? ".0f32" : c));
 }
 
+size_t area(int rows, int columns) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
+}
+
 Func scheduled_and_lowered(const Func& func, const Device& device) {
   register_cpu();
   return lower(auto_schedule(func, device), device, find_pipeline("cpu"));
@@ -115,8 +119,8 @@ TEST(Dot, ProductsOfMatricesOfBytesAreExact) {
       for (const auto& [m, n, k] :
            {std::tuple(8, 32, 16), {9, 33, 13}, {4, 7, 5}, {17, 16, 127}, {64, 48, 4}, {5, 2, 3}}) {
         const Func func = product(a, b, "i32", m, n, k);
-        const Bytes x = random_bytes(static_cast<size_t>(m * k), 1), y = random_bytes(static_cast<size_t>(k * n), 2);
-        const Bytes out(static_cast<size_t>(4 * m * n));
+        const Bytes x = random_bytes(area(m, k), 1), y = random_bytes(area(k, n), 2);
+        const Bytes out(4 * area(m, n));
         const Outcome expected = run_interpreted(func, {x, y, out});
         for (auto& [name, device] : devices()) {
           const Func lowered = scheduled_and_lowered(func, device);
@@ -132,8 +136,8 @@ TEST(Dot, ProductsOfMatricesOfBytesAreExact) {
 TEST(Dot, ProductsOfMatricesOfBf16AreExactWhereRoundingIsNot) {
   for (const auto& [m, n, k] : {std::tuple(8, 32, 16), {9, 33, 13}, {17, 16, 127}, {64, 48, 2}}) {
     const Func func = product("bf16", "bf16", "f32", m, n, k);
-    const Bytes x = small_bf16(static_cast<size_t>(m * k), 1), y = small_bf16(static_cast<size_t>(k * n), 2);
-    const Bytes out(static_cast<size_t>(4 * m * n));
+    const Bytes x = small_bf16(area(m, k), 1), y = small_bf16(area(k, n), 2);
+    const Bytes out(4 * area(m, n));
     const Outcome expected = run_interpreted(func, {x, y, out});
     for (auto& [name, device] : devices()) {
       const Func lowered = scheduled_and_lowered(func, device);
