@@ -127,8 +127,7 @@ std::optional<BlockRef> maker_of(const Schedule& schedule, const BlockRef& reade
 }
 
 /// Swaps two dimensions of a copy, and the loops that write it.
-void turn(RuleContext& context, const BlockRef& copy, const Buffer& turned, size_t d) {
-  const Buffer buffer = turned;  // outlives the program that it is taken from
+void turn(RuleContext& context, const BlockRef& copy, const Buffer& buffer, size_t d) {
   LayoutMap map;
   for (size_t k = 0; k < buffer->rank(); ++k) map.from.push_back(Var::make(fmt::format("i{}", k)));
   map.to.assign(map.from.begin(), map.from.end());
@@ -249,7 +248,9 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   roles = current_roles(context, reduction, plan);
   const VarRef column = schedule.node(reduction).f.iters[plan.vectors].variable;
   const size_t wanted = known_dimension(*roles.vectors, column);
-  if (wanted + 1 != roles.vectors->indices.size()) turn(context, plan.copy, roles.vectors->buffer, wanted);
+  // What the roles point to goes with the program that a primitive replaces.
+  if (const Buffer packed = roles.vectors->buffer; wanted + 1 != packed->rank())
+    turn(context, plan.copy, packed, wanted);
 
   roles = current_roles(context, reduction, plan);
   const VarRef now = schedule.node(reduction).f.iters[plan.step].variable;
@@ -258,11 +259,11 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   std::optional<BlockRef> copy = padded ? maker_of(schedule, reduction, roles.rows->buffer) : std::nullopt;
   if (!copy) copy = cache_read(schedule, reduction, roles.rows->buffer->name, space::global);
   roles = current_roles(context, reduction, plan);
-  const size_t rank = roles.rows->indices.size();
-  if (along + 1 == rank) return;
-  turn(context, *copy, roles.rows->buffer, along);
+  const Buffer rows = roles.rows->buffer;
+  if (along + 1 == rows->rank()) return;
+  turn(context, *copy, rows, along);
   std::vector<LoopRef> loops = own_loops(schedule, *copy);
-  if (loops.size() != rank) return;
+  if (loops.size() != rows->rank()) return;
   std::swap(loops[along], loops.back());
   reorder(schedule, loops);
 }
