@@ -165,7 +165,8 @@ void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& 
   const auto operand = operand_along(block, *shape.rows, shape.reduce[0], shape.vector_space);
   const auto depth = constant_extent(block, shape.reduce[0]);
   if (!operand) return;
-  const std::int64_t* distance = as_int(strides_of(operand->buffer)[operand->across]);
+  const std::vector<Expr> strides = strides_of(operand->buffer);
+  const std::int64_t* distance = as_int(strides[operand->across]);
   if (!depth || !distance || *depth * *distance * operand->buffer->dtype.bytes() < packing_footprint) return;
   attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global);
