@@ -31,12 +31,6 @@ class LoadCollector : public Visitor {
   std::unordered_set<const ExprNode*> seen_;
 };
 
-}  // namespace
-
-bool StraightStatement::is_movable() const {
-  return store && !opaque && store->buffer->space != space::registers;
-}
-
 StraightStatement read_straight(const Stmt& s) {
   StraightStatement result;
   result.stmt = s;
@@ -54,19 +48,68 @@ StraightStatement read_straight(const Stmt& s) {
   return result;
 }
 
-bool StraightRun::takes(const StraightStatement& statement) const {
-  return statement.is_movable() && std::none_of(statement.loaded.begin(), statement.loaded.end(),
-                                                [&](const BufferNode* buffer) { return stored_.contains(buffer); });
+class RunRewriter : public Mutator {
+ public:
+  RunRewriter(const std::function<Stmt(const std::vector<StraightStatement>&)>& rewrite, size_t most)
+      : rewrite_(rewrite), most_(most) {}
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+
+ protected:
+  Stmt mutate_Seq(const Stmt& s, const Seq* node) override {
+    std::vector<Stmt> result;
+    std::vector<StraightStatement> run;
+    std::unordered_set<const BufferNode*> stored;
+    bool changed = false;
+    const auto flush = [&] {
+      if (const Stmt rewritten = rewrite_(run)) {
+        result.push_back(rewritten);
+        changed = true;
+      } else {
+        for (const StraightStatement& one : run) result.push_back(one.stmt);
+      }
+      run.clear();
+      stored.clear();
+    };
+    for (const Stmt& child : node->stmts) {
+      StraightStatement statement = read_straight(child);
+      const bool loads_stored = std::any_of(statement.loaded.begin(), statement.loaded.end(),
+                                            [&](const BufferNode* buffer) { return stored.contains(buffer); });
+      if (!statement.is_movable() || loads_stored || run.size() == most_) flush();
+      if (statement.is_movable()) {
+        stored.insert(storage_of(statement.store->buffer));
+        run.push_back(std::move(statement));
+      } else {
+        result.push_back(mutate(child));
+        changed |= result.back() != child;
+      }
+    }
+    flush();
+    return changed ? Seq::make(std::move(result)) : s;
+  }
+
+ private:
+  const std::function<Stmt(const std::vector<StraightStatement>&)>& rewrite_;
+  const size_t most_;
+};
+
+}  // namespace
+
+bool StraightStatement::is_movable() const {
+  return store && !opaque && store->buffer->space != space::registers;
 }
 
-void StraightRun::add(StraightStatement statement) {
-  stored_.insert(storage_of(statement.store->buffer));
-  statements_.push_back(std::move(statement));
+Func rewrite_straight_runs(const Func& func, const std::function<Stmt(const std::vector<StraightStatement>&)>& rewrite,
+                           size_t most) {
+  // What is stored to one of two buffers that may be one memory may be read from the other.
+  if (func->attrs.contains("may_alias")) return func;
+  const Stmt body = RunRewriter(rewrite, most).mutate(func->body);
+  return body == func->body ? func : with_body(func, body);
 }
 
-void StraightRun::clear() {
-  statements_.clear();
-  stored_.clear();
+Stmt below_lets(const std::vector<std::pair<VarRef, Expr>>& bound, Stmt body) {
+  for (size_t i = bound.size(); i-- > 0;) body = Let::make(bound[i].first, bound[i].second, std::move(body));
+  return body;
 }
 
 }  // namespace lathe

@@ -1,6 +1,9 @@
 #pragma once
 /// Runs of statements without control flow, as passes behind unroll_loops find them: stores below Lets.
+#include <functional>
+#include <limits>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "ir/func.h"
@@ -20,19 +23,12 @@ struct StraightStatement {
   bool is_movable() const;
 };
 
-StraightStatement read_straight(const Stmt& s);
+/// Rewrites runs of at most `most` movable statements none of which loads what one before it stores, so that all their
+/// loads could come first. Null leaves a run as it is. A func whose buffers may be one memory is returned itself.
+Func rewrite_straight_runs(const Func& func, const std::function<Stmt(const std::vector<StraightStatement>&)>& rewrite,
+                           size_t most = std::numeric_limits<size_t>::max());
 
-/// A run of movable statements none of which loads what one before it stores: all their loads could come first.
-class StraightRun {
- public:
-  bool takes(const StraightStatement& statement) const;
-  void add(StraightStatement statement);
-  const std::vector<StraightStatement>& statements() const { return statements_; }
-  void clear();
-
- private:
-  std::vector<StraightStatement> statements_;
-  std::unordered_set<const BufferNode*> stored_;
-};
+/// `body` below Lets of `bound`, the first outermost.
+Stmt below_lets(const std::vector<std::pair<VarRef, Expr>>& bound, Stmt body);
 
 }  // namespace lathe

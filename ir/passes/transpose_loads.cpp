@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 #include "ir/analysis/affine.h"
@@ -140,8 +139,8 @@ bool uses_any(const Expr& e, const std::vector<StraightStatement>& run) {
   });
 }
 
-/// The run with its whole squares read by rows; nothing when it has none.
-std::optional<Stmt> by_rows(const std::vector<StraightStatement>& run) {
+/// The run with its whole squares read by rows; null when it has none.
+Stmt by_rows(const std::vector<StraightStatement>& run) {
   ColumnCollector collector;
   for (const StraightStatement& one : run) collector.collect(one);
   std::vector<Bound> before(run.size());
@@ -182,60 +181,21 @@ std::optional<Stmt> by_rows(const std::vector<StraightStatement>& run) {
       for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>(from->first - low)];
     }
   }
-  if (columns.empty()) return std::nullopt;
+  if (columns.empty()) return nullptr;
   LoadReplacer replacer(columns);
   std::vector<Stmt> behind;
   for (size_t i = run.size(); i-- > 0;) {
     behind.insert(behind.begin(), replacer.mutate(run[i].stmt));
     if (before[i].empty()) continue;
-    Stmt result = Seq::make(std::move(behind));
-    for (size_t k = before[i].size(); k-- > 0;) result = Let::make(before[i][k].first, before[i][k].second, result);
-    behind = {result};
+    behind = {below_lets(before[i], Seq::make(std::move(behind)))};
   }
   return Seq::make(std::move(behind));
 }
 
-class Transposer : public Mutator {
- public:
-  using Mutator::mutate;
-  Expr mutate(const Expr& e) override { return e; }
-
- protected:
-  Stmt mutate_Seq(const Stmt& s, const Seq* node) override {
-    std::vector<Stmt> result;
-    StraightRun run;
-    bool changed = false;
-    const auto flush = [&] {
-      if (const std::optional<Stmt> turned = by_rows(run.statements())) {
-        result.push_back(*turned);
-        changed = true;
-      } else {
-        for (const StraightStatement& one : run.statements()) result.push_back(one.stmt);
-      }
-      run.clear();
-    };
-    for (const Stmt& child : node->stmts) {
-      StraightStatement statement = read_straight(child);
-      if (!run.takes(statement)) flush();
-      if (run.takes(statement)) {
-        run.add(std::move(statement));
-      } else {
-        result.push_back(mutate(child));
-        changed |= result.back() != child;
-      }
-    }
-    flush();
-    return changed ? Seq::make(std::move(result)) : s;
-  }
-};
-
 }  // namespace
 
 Func transpose_loads(const Func& func) {
-  // What is stored to one of two buffers that may be one memory may be read from the other.
-  if (func->attrs.contains("may_alias")) return func;
-  const Stmt body = Transposer().mutate(func->body);
-  return body == func->body ? func : with_body(func, body);
+  return rewrite_straight_runs(func, by_rows);
 }
 
 }  // namespace lathe

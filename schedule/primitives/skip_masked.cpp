@@ -25,8 +25,7 @@ constexpr const char* identity_text =
     "where every mask that bounds can be relaxed to is false, block's terms come out as its reducer's identities";
 constexpr const char* finite_text =
     "an operand that is to be finite is written whole before the nest that holds loop, where nothing writes it, or is "
-    "an "
-    "input";
+    "an input";
 
 using Constant = std::optional<double>;
 

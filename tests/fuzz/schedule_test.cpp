@@ -163,7 +163,9 @@ void report(const Fuzzing& fuzzing) {
     fmt::print("{:<26}{:>10}{:>10}\n", name, tally.accepted, tally.refused);
   }
   fmt::print("{} schedules verified, {} with a promise that is not proved\n", fuzzing.verified, fuzzing.unproved);
-  if (!seeds(0).chosen) EXPECT_LT(fuzzing.unproved * 100, fuzzing.verified);
+  if (!seeds(0).chosen) {
+    EXPECT_LT(fuzzing.unproved * 100, fuzzing.verified);
+  }
   for (size_t k = 0; k < fuzzing.failures.size(); ++k) {
     const std::string& failure = fuzzing.failures[k];
     ADD_FAILURE() << (k < 3 ? failure : failure.substr(0, failure.find("\nbefore:")));
