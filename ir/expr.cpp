@@ -137,6 +137,16 @@ bool is_comparison(BinaryOp op) {
 
 Expr IntImm::make(DType dtype, std::int64_t value) {
   LATHE_EXPECT(!dtype.is_float(), fmt::format("an integer constant cannot be {}", to_string(dtype)));
+  constexpr std::int64_t small = 64;
+  if (dtype == i64 && value >= -1 && value <= small) {
+    // Every pass makes the same few over and over.
+    static const std::vector<Expr> known = [] {
+      std::vector<Expr> made;
+      for (std::int64_t i = -1; i <= small; ++i) made.push_back(Expr(new IntImm(i64, i)));
+      return made;
+    }();
+    return known[static_cast<size_t>(value + 1)];
+  }
   return Expr(new IntImm(dtype, wrap_integer(dtype, value)));
 }
 

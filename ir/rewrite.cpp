@@ -1,5 +1,3 @@
-#include <unordered_set>
-
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -98,7 +96,7 @@ class ExprWalker : public Visitor {
   explicit ExprWalker(const std::function<void(const Expr&)>& f) : f_(f) {}
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (!seen_.insert(e.get()).second) return;
+    if (!seen_.insert(e.get())) return;
     f_(e);
     Visitor::visit(e);
   }
@@ -113,7 +111,7 @@ class ExprWalker : public Visitor {
 
  private:
   const std::function<void(const Expr&)>& f_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 }  // namespace

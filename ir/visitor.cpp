@@ -116,7 +116,8 @@ void Visitor::visit_Assert(const Assert* node) {
 Expr Mutator::mutate(const Expr& e) {
   if (!e) return e;
   if (e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return e;
-  if (const auto found = memo_.find(e); found != memo_.end()) return found->second;
+  if (e->kind == ExprKind::Var) return mutate_Var(e, static_cast<const Var*>(e.get()));
+  if (const Expr* found = memo_.find(e)) return *found;
   Expr result;
   switch (e->kind) {
 #define LATHE_CASE(name)                                          \

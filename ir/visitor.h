@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/func.h"
+#include "ir/node_map.h"
 
 namespace lathe {
 
@@ -47,7 +48,7 @@ class Mutator {
   void forget() { memo_.clear(); }
 
  private:
-  std::unordered_map<Expr, Expr> memo_;
+  NodeMap<Expr, Expr> memo_;
 };
 
 /// Variables to expressions.

@@ -62,7 +62,7 @@ class Accesses : public Visitor {
   using Visitor::visit;
 
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
 
   std::vector<Region> found;
@@ -114,7 +114,7 @@ class Accesses : public Visitor {
   bool want_reads_;
   Substitution values_;
   std::vector<Axis> inner_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 std::vector<Region> infer(const Block& block, bool want_reads) {

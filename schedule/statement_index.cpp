@@ -107,12 +107,14 @@ std::vector<Stmt> StatementIndex::find(Key key) {
 std::vector<Stmt> StatementIndex::descend(Key key) const {
   constexpr size_t deepest = 4096;
   std::vector<const Entry*> chain;
+  chain.reserve(16);
   for (; key; key = chain.back()->parent) {
     const auto entry = entries_.find(key);
     if (entry == entries_.end() || chain.size() == deepest) return {};
     chain.push_back(&entry->second);
   }
   std::vector<Stmt> path;
+  path.reserve(2 * chain.size());
   std::array<Stmt, 2> below{root_, nullptr};
   for (size_t i = chain.size(); i-- > 0;) {
     const Stmt& wanted = chain[i]->node;

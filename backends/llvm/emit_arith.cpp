@@ -3,6 +3,7 @@
 
 #include "backends/llvm/emitter.h"
 #include "ir/error.h"
+#include "ir/structural.h"
 
 namespace lathe::codegen {
 
@@ -267,6 +268,9 @@ llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
   // The difference must not wrap, so both sides have to be indices.
   if (!is_pure_index(ramp->base) || (limit && !is_pure_index(limit->value))) return nullptr;
   const int lanes = ramp->dtype.lanes;
+  if (lane_mask_.mask && lane_mask_.block == b.GetInsertBlock() && lane_mask_.op == node->op &&
+      equal(lane_mask_.lanes, node->a) && equal(lane_mask_.limit, node->b))
+    return lane_mask_.mask;
   llvm::Value* bound = limit ? emit_index(limit->value) : b.getInt64(limit_imm->value);
   llvm::Value* count = b.CreateNSWSub(bound, emit_index(ramp->base));
   if (node->op == BinaryOp::le) count = b.CreateNSWAdd(count, b.getInt64(1));
@@ -279,7 +283,10 @@ llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
   count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
   llvm::SmallVector<llvm::Constant*, 16> steps;
   for (int i = 0; i < lanes; ++i) steps.push_back(b.getInt32(i));
-  return b.CreateICmpULT(llvm::ConstantVector::get(steps), splat(b, b.CreateTrunc(count, b.getInt32Ty()), lanes));
+  llvm::Value* limits = splat(b, b.CreateTrunc(count, b.getInt32Ty()), lanes);
+  llvm::Value* mask = b.CreateICmpULT(llvm::ConstantVector::get(steps), limits);
+  lane_mask_ = {node->op, node->a, node->b, mask, b.GetInsertBlock()};
+  return mask;
 }
 
 }  // namespace lathe::codegen

@@ -28,7 +28,7 @@ void FunctionEmitter::close_scope(Scope scope) {
 
 llvm::Value* FunctionEmitter::emit(const Expr& e) {
   if (auto found = values_.find(e.get()); found != values_.end()) return found->second;
-  if (auto found = transient_.find(e.get()); found != transient_.end()) return found->second;
+  if (llvm::Value** known = transient_.find(e.get())) return *known;
   llvm::Value* value = emit_new(e);
   if (e->kind != ExprKind::Var && e->kind != ExprKind::IntImm && e->kind != ExprKind::FloatImm) remember(e, value);
   return value;
@@ -298,6 +298,10 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
 llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector) {
   int width = dtype.lanes;
   LATHE_CHECK((width & (width - 1)) == 0, "a lane reduction of " + std::to_string(width) + " lanes");
+  if (dtype.is_float() && !is_half(dtype) && (op == BinaryOp::min || op == BinaryOp::max)) {
+    if (llvm::Value* extreme = floats.extreme_lane(op == BinaryOp::max, vector))
+      return b.CreateExtractElement(extreme, std::uint64_t{0});
+  }
   const int least = std::min(width, 128 / dtype.bits);
   // LLVM 19 takes products of bytes whose sum ends in a vector for vpdpbusd, and then leaves a part of its
   // result out (X86ISelLowering, combineVPDPBUSDPattern). A sum that ends in scalars it leaves alone.
@@ -342,6 +346,7 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     const bool addressed =
         std::any_of(node->args.begin(), node->args.end(), [](const Expr& arg) { return arg.as<AddressOf>(); });
     if (!addressed && node != evaluated_) call->setDoesNotAccessMemory();
+    masked_store_ = {};
     return call;
   }
   const DType dtype = node->args[0]->dtype;

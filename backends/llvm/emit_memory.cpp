@@ -9,6 +9,7 @@
 #include "ir/abi.h"
 #include "ir/error.h"
 #include "ir/storage.h"
+#include "ir/structural.h"
 
 namespace lathe::codegen {
 
@@ -258,9 +259,13 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
   }
   if (prefetch_.variable && ramp && stride && *stride == 1 && !mask) emit_prefetch(buffer, ramp->base);
-  if (ramp && stride && *stride == 1)
+  if (ramp && stride && *stride == 1) {
+    if (mask && masked_store_.buffer == buffer && masked_store_.mask == mask &&
+        masked_store_.block == b.GetInsertBlock() && equal(masked_store_.index, index))
+      return b.CreateSelect(mask, masked_store_.value, llvm::Constant::getNullValue(masked_store_.value->getType()));
     return from_memory(
         dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));
+  }
   const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   if (ramp && stride && *stride == -1) {
     Offset last = split_offset(ramp->base);
@@ -310,6 +315,8 @@ void FunctionEmitter::emit_store(const Store* node) {
   const BufferNode* buffer = node->buffer.get();
   const Expr& index = node->indices[0];
   const int lanes = node->value->dtype.lanes;
+  masked_store_ = {};
+  llvm::Value* stored = value;
   value = to_memory(node->value->dtype, value);
   const llvm::Align element_align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   auto store_run = [&](Offset first, llvm::Value* run, llvm::Align align, llvm::Value* lanes_mask) {
@@ -346,8 +353,11 @@ void FunctionEmitter::emit_store(const Store* node) {
   }
   auto* ramp = index.as<Ramp>();
   const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
-  if (stride && *stride == 1)
-    return store_run(split_offset(ramp->base), value, access_alignment(buffer, ramp->base), mask);
+  if (stride && *stride == 1) {
+    store_run(split_offset(ramp->base), value, access_alignment(buffer, ramp->base), mask);
+    if (mask && is_pure_index(ramp->base)) masked_store_ = {buffer, index, mask, stored, b.GetInsertBlock()};
+    return;
+  }
   if (stride && *stride == -1) {
     Offset last = split_offset(ramp->base);
     last.constant -= lanes - 1;

@@ -14,7 +14,7 @@ class UsedVars : public Visitor {
  public:
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
   std::vector<const Var*> found;
 
@@ -22,7 +22,7 @@ class UsedVars : public Visitor {
   void visit_Var(const Var* node) override { found.push_back(node); }
 
  private:
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 }  // namespace

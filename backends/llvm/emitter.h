@@ -161,11 +161,29 @@ class FunctionEmitter {
   /// one instruction less in each iteration, and no address to compute where elements of 2, 4 or 8 bytes follow on.
   std::unordered_map<const Var*, std::int64_t> strides_;
   std::unordered_set<const Var*> index_vars_, non_negative_vars_;
-  std::unordered_map<const ExprNode*, llvm::Value*> values_, transient_;
+  std::unordered_map<const ExprNode*, llvm::Value*> values_;
+  NodeMap<const ExprNode*, llvm::Value*> transient_;
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
   std::unordered_map<llvm::Constant*, llvm::Value*> loaded_constants_;
+  /// The last store under a mask, as long as no other access to memory may have come in between. LLVM does not carry
+  /// the value over to a load under the same mask, and a machine's stores wait until all their lanes are in the cache.
+  struct MaskedStore {
+    const BufferNode* buffer = nullptr;
+    Expr index;
+    llvm::Value *mask = nullptr, *value = nullptr;
+    llvm::BasicBlock* block = nullptr;
+  };
+  MaskedStore masked_store_;
+  /// The last comparison of lanes with a limit: stores and loads of one iteration ask for it again and again.
+  struct LaneMask {
+    BinaryOp op = BinaryOp::lt;
+    Expr lanes, limit;
+    llvm::Value* mask = nullptr;
+    llvm::BasicBlock* block = nullptr;
+  };
+  LaneMask lane_mask_;
   const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
   /// The loop that is being emitted, when it is annotated with prefetch_offset, and what its body asked for already.
   struct Prefetch {

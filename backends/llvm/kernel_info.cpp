@@ -49,7 +49,7 @@ class KernelInfo::Collector : public Visitor {
   explicit Collector(KernelInfo& info) : info_(info) {}
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
 
  protected:
@@ -94,7 +94,7 @@ class KernelInfo::Collector : public Visitor {
   }
 
   KernelInfo& info_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 KernelInfo::KernelInfo(const Func& func) {
@@ -167,8 +167,7 @@ std::vector<int> KernelInfo::stored_slots(const Stmt& s) const {
 }
 
 bool KernelInfo::is_stable(const ExprNode* e) const {
-  auto found = stable_.find(e);
-  if (found != stable_.end()) return found->second;
+  if (const bool* known = stable_.find(e)) return *known;
   auto all = [&](auto& exprs) {
     return std::all_of(exprs.begin(), exprs.end(), [&](const Expr& child) { return is_stable(child.get()); });
   };
@@ -220,7 +219,7 @@ bool KernelInfo::is_stable(const ExprNode* e) const {
       stable = false;
       break;
   }
-  stable_[e] = stable;
+  stable_.emplace(e, stable);
   return stable;
 }
 

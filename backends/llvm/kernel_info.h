@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/func.h"
+#include "ir/node_map.h"
 
 namespace lathe::codegen {
 
@@ -53,7 +54,7 @@ class KernelInfo {
   std::vector<Buffer> order_;
   std::unordered_set<const BufferNode*> written_, accessed_;
   std::unordered_map<const Var*, std::int64_t> strides_;
-  mutable std::unordered_map<const ExprNode*, bool> stable_;
+  mutable NodeMap<const ExprNode*, bool> stable_;
   std::unordered_map<const BufferNode*, std::vector<std::vector<std::int64_t>>> register_accesses_;
   std::vector<Slot> slots_;
   std::unordered_map<const BufferNode*, std::unordered_map<std::int64_t, int>> slot_of_;

@@ -78,6 +78,7 @@ TargetTraits traits_of(const Device& device) {
     traits.bfloat_dot = device.has_feature("avx512bf16") && device.has_feature("avx512vl");
     traits.pair_products = device.vector_bits;
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
+    traits.ranges = device.has_feature("avx512dq") && device.has_feature("avx512vl");
   } else if (triple.isAArch64()) {
     traits.half_conversion = traits.rounding = true;
   }

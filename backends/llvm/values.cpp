@@ -4,6 +4,8 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <numeric>
+
 #include "ir/error.h"
 
 namespace lathe::codegen {
@@ -175,6 +177,35 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   llvm::Value* not_sign = llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width));
   llvm::Value* merged = majority(ordered, bits, not_sign);
   return from_bits(b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered), x->getType());
+}
+
+// vrangeps orders zeros by their signs and passes over a NaN, which one comparison of the whole vector finds again.
+llvm::Value* FloatEmitter::extreme_lane(bool largest, llvm::Value* vector) {
+  using namespace llvm::Intrinsic;
+  auto* type = llvm::cast<llvm::FixedVectorType>(vector->getType());
+  const auto whole = static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+  const bool single = type->getElementType()->isFloatTy();
+  if (!traits.ranges || (!single && !type->getElementType()->isDoubleTy())) return nullptr;
+  if (whole != 256 && whole != 512) return nullptr;
+  llvm::Value* unordered = b.CreateOrReduce(b.CreateFCmpUNO(vector, vector));
+  constexpr int lesser = 4, greater = 5;  // the sign is the chosen operand's
+  const auto pick = [&](ID of_float, ID of_double) { return single ? of_float : of_double; };
+  const unsigned element = type->getScalarSizeInBits();
+  for (unsigned half = whole / 2; half >= element; half /= 2) {
+    const unsigned bits = std::max(half, 128U), width = type->getNumElements(), lanes = bits / element;
+    std::vector<int> low(lanes), high(lanes, -1);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.begin() + half / element, static_cast<int>(half / element));
+    llvm::Value* lower = lanes == width ? vector : b.CreateShuffleVector(vector, low);
+    llvm::Value* upper = b.CreateShuffleVector(vector, high);
+    type = llvm::FixedVectorType::get(type->getElementType(), lanes);
+    const ID id = bits == 256 ? pick(x86_avx512_mask_range_ps_256, x86_avx512_mask_range_pd_256)
+                              : pick(x86_avx512_mask_range_ps_128, x86_avx512_mask_range_pd_128);
+    llvm::Value* every_lane = llvm::Constant::getAllOnesValue(b.getInt8Ty());
+    vector = b.CreateIntrinsic(
+        id, {}, {lower, upper, b.getInt32(largest ? greater : lesser), llvm::PoisonValue::get(type), every_lane});
+  }
+  return b.CreateSelect(unordered, llvm::ConstantFP::getNaN(type), vector);
 }
 
 /// (x & y) | ((x | y) & z): one instruction where there is ternary logic, which LLVM does not find by itself.

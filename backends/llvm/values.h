@@ -18,6 +18,7 @@ struct TargetTraits {
   bool fused_multiply_add = false;
   bool scales_by_exponent = false;  ///< x86's vscalefps
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
+  bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width
   bool wide_vectors = false;        ///< x86's of 512 bits
   bool integer_dot = false;         ///< x86's vpdpbusd and vpdpwssd
   bool bfloat_dot = false;          ///< x86's vdpbf16ps
@@ -54,6 +55,9 @@ class FloatEmitter {
   /// NaN if either is NaN, and -0 below +0.
   llvm::Value* minimum(llvm::Value* x, llvm::Value* y);
   llvm::Value* maximum(llvm::Value* x, llvm::Value* y);
+  /// The least or the largest lane of a vector, as a vector with it in front; null where folding halves with minimum or
+  /// maximum is as good.
+  llvm::Value* extreme_lane(bool largest, llvm::Value* vector);
 
   llvm::Value* floor(llvm::Value* x);
   llvm::Value* ceil(llvm::Value* x);

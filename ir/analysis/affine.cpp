@@ -179,6 +179,7 @@ bool add_term(Affine& into, const Expr& atom, std::int64_t coefficient) {
     return true;
   }
   if (coefficient > largest_affine || coefficient < -largest_affine) return false;
+  if (into.terms.empty()) into.terms.reserve(4);
   into.terms.push_back({atom, coefficient});
   return true;
 }

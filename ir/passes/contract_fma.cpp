@@ -17,7 +17,7 @@ class Decisions : public Visitor {
   using Visitor::visit;
   void visit(const Expr& e) override {
     if (!deciding_) {
-      if (!seen_.insert(e.get()).second) return;
+      if (!seen_.insert(e.get())) return;
     } else if (!exact.insert(e.get()).second) {
       return;
     }
@@ -86,7 +86,7 @@ class Decisions : public Visitor {
   }
 
   bool deciding_ = false;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
   std::unordered_set<const Var*> exact_vars_;
 };
 

@@ -13,7 +13,7 @@ class LoadCollector : public Visitor {
   explicit LoadCollector(StraightStatement& statement) : statement_(statement) {}
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
 
  protected:
@@ -28,7 +28,7 @@ class LoadCollector : public Visitor {
 
  private:
   StraightStatement& statement_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 StraightStatement read_straight(const Stmt& s) {

@@ -29,7 +29,7 @@ class ColumnCollector : public Visitor {
  public:
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
   void collect(const StraightStatement& statement) {
     for (const Let* let : statement.lets) visit(let->value);
@@ -64,7 +64,7 @@ class ColumnCollector : public Visitor {
 
  private:
   std::vector<Family> families_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
   std::unordered_map<const Load*, size_t> statement_of_;
   size_t statement_ = 0;
 };

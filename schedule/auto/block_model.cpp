@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_set>
 
 #include "ir/visitor.h"
 #include "schedule/access.h"
@@ -47,7 +46,7 @@ class AccessCollector : public Visitor {
   using Visitor::visit;
 
   void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get()).second) Visitor::visit(e);
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
 
   std::vector<Access> found;
@@ -90,7 +89,7 @@ class AccessCollector : public Visitor {
 
   const Block& block_;
   Substitution values_;
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 double unary_cost(UnaryOp op, DType dtype) {
@@ -145,7 +144,7 @@ class CostSum : public Visitor {
  public:
   using Visitor::visit;
   void visit(const Expr& e) override {
-    if (!e || !seen_.insert(e.get()).second) return;
+    if (!e || !seen_.insert(e.get())) return;
     switch (e->kind) {
       case ExprKind::Load:
         total += 1;
@@ -181,7 +180,7 @@ class CostSum : public Visitor {
   }
 
  private:
-  std::unordered_set<const ExprNode*> seen_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 }  // namespace

@@ -67,6 +67,29 @@ func tail(x: f32[n], out: f32[n], n: i64) stage end facts {n in [0, ]} {
   for (int n : {0, 1, 15, 16, 17, 31, 40}) expect_same(func, {bytes_of(floats(n)), bytes_of(floats(n))}, {n});
 }
 
+/// A value may be carried from a masked store to a load only where mask, place and what was stored since allow it.
+TEST(Memory, LoadsBehindAMaskedStoreSeeWhatIsInMemory) {
+  const std::string mask = "ramp(0, 1, 8) < broadcast(n, 8)";
+  for (const std::string& between :
+       std::vector<std::string>{"", "out[ramp(2, 1, 4)] = x[ramp(20, 1, 4)]", "back[3] = 7.0f32"}) {
+    for (const std::string& load :
+         {"out[ramp(0, 1, 8) if " + mask + "]", "out[ramp(1, 1, 8) if " + mask + "]", std::string("out[ramp(0, 1, 8)]"),
+          std::string("out[ramp(0, 1, 8) if ramp(0, 1, 8) < broadcast(m, 8)]")}) {
+      const Func func = parse_func(fmt::format(R"(
+func behind(x: f32[32], out: f32[32], back: f32[32], n: i64, m: i64) stage end facts {{n in [0, 8], m in [0, 8]}} {{
+  out[ramp(0, 1, 8) if {}] = x[ramp(4, 1, 8)]
+  {}
+  back[ramp(8, 1, 8)] = {} + 1.0f32x8
+}}
+)",
+                                               mask, between, load));
+      for (int n : {0, 3, 5, 8})
+        for (int m : {0, 4, 8})
+          expect_same(func, {bytes_of(floats(32)), bytes_of(floats(32)), bytes_of(floats(32))}, {n, m});
+    }
+  }
+}
+
 TEST(Memory, GathersAndScatters) {
   for (const char* element : {"f32", "f64", "i8", "u16", "bool", "f16", "i64"}) {
     const Func func = parse_func(fmt::format(R"(

@@ -265,6 +265,31 @@ TEST_P(OnEachDType, SelectsAndLaneReductionsAgreeWithTheInterpreter) {
   expect_same_values({dtype}, {pack(dtype, interesting_bits(dtype, 8))}, {2, 8, 16}, cases);
 }
 
+/// Zeros of either sign alone, and one NaN among numbers, wherever it stands.
+TEST(Operators, LaneReductionsKeepTheSignOfZeroAndEveryNan) {
+  for (DType dtype : {f32, f64}) {
+    const int bits = dtype.bits;
+    const std::uint64_t minus = std::uint64_t{1} << (bits - 1);
+    const std::uint64_t nan = dtype == f32 ? 0x7fc00000 : 0x7ff8000000000000,
+                        one = dtype == f32 ? 0x3f800000 : 0x3ff0000000000000;
+    std::vector<std::uint64_t> lanes;
+    for (int place = 0; place < 16; ++place) {
+      for (std::uint64_t rare : {std::uint64_t{0}, minus, nan, nan | minus}) {
+        for (std::uint64_t rest : {std::uint64_t{0}, minus, one, one | minus})
+          for (int i = 0; i < 16; ++i) lanes.push_back(i == place ? rare : rest);
+      }
+    }
+    std::vector<Case> cases;
+    for (BinaryOp op : {BinaryOp::min, BinaryOp::max})
+      cases.push_back(
+          {fmt::format("reduce {} of {}", to_string(op), to_string(dtype)), dtype,
+           [=](const std::vector<Expr>& x) { return Broadcast::make(reduce_lanes(op, x[0]), x[0]->dtype.lanes); }});
+    ASSERT_EQ(lanes.size() % count, 0U);
+    for (auto part = lanes.begin(); part != lanes.end(); part += count)
+      expect_same_values({dtype}, {pack(dtype, {part, part + count})}, {4, 8, 16}, cases);
+  }
+}
+
 std::string dtype_name(const ::testing::TestParamInfo<DType>& info) {
   return to_string(info.param);
 }
