@@ -7,9 +7,10 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 11> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 12> all{{{"fma", 3, false},
                                          {"dot", 3, false},
                                          {"scaleb", 2, false},
+                                         {"at_most", 2, false},
                                          {"reinterpret", 1, false},
                                          {"population_count", 1, false},
                                          {"reduce_add", 1, true},
@@ -61,6 +62,16 @@ Expr fma(Expr a, Expr b, Expr c) {
 Expr scaleb(Expr a, Expr n) {
   const DType dtype = a->dtype;
   return Call::make(dtype, CallKind::intrinsic, "scaleb", {std::move(a), std::move(n)});
+}
+
+Expr at_most(Expr a, double limit) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "at_most", {std::move(a), constant(dtype, limit)});
+}
+
+const Expr& without_limit(const Expr& e) {
+  const Call* call = e.as<Call>();
+  return call && call->call_kind == CallKind::intrinsic && call->callee == "at_most" ? call->args[0] : e;
 }
 
 Expr reinterpret(DType dtype, Expr a) {

@@ -19,6 +19,8 @@ namespace lathe {
 ///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254, and
 ///                         |a| lies between 2^-20 and 2^20 or is zero, infinite or not a number; otherwise the result
 ///                         is some value
+///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows
+///                         may rely on that. Floats
 ///   reinterpret(a)        the same bits as another type of the same width
 ///   population_count(a)   set bits of an integer
 ///   reduce_add(v) reduce_mul(v) reduce_min(v) reduce_max(v) reduce_and(v) reduce_or(v)
@@ -37,6 +39,9 @@ const Intrinsic* find_intrinsic(std::string_view name);
 
 Expr fma(Expr a, Expr b, Expr c);
 Expr scaleb(Expr a, Expr n);
+Expr at_most(Expr a, double limit);
+/// The `a` of at_most(a, c), whose value it is; any other expression as it is.
+const Expr& without_limit(const Expr& e);
 Expr dot(Expr c, Expr a, Expr b);
 /// What a dot is, in other operations.
 Expr dot_as_sum(const Call& dot);

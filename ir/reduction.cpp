@@ -134,11 +134,30 @@ Reducer simple_reducer(BinaryOp op, DType dtype) {
   return reducer;
 }
 
+Reducer extreme_of_numbers(BinaryOp op, DType dtype) {
+  LATHE_CHECK(dtype.is_float() && (op == BinaryOp::min || op == BinaryOp::max), "extreme_of_numbers");
+  Reducer reducer = simple_reducer(op, dtype);
+  const Expr lhs = reducer.lhs[0], rhs = reducer.rhs[0];
+  reducer.results = {Select::make(op == BinaryOp::max ? lt(lhs, rhs) : lt(rhs, lhs), rhs, lhs)};
+  return reducer;
+}
+
+bool passes_over_nan(const Reducer& reducer) {
+  return reducer.results.size() == 1 && reducer.results[0].as<Select>() && simple_op(reducer);
+}
+
 std::optional<BinaryOp> simple_op(const Reducer& reducer) {
   if (reducer.results.size() != 1) return std::nullopt;
-  const Binary* binary = reducer.results[0].as<Binary>();
-  if (!binary || binary->a != Expr(reducer.lhs[0]) || binary->b != Expr(reducer.rhs[0])) return std::nullopt;
-  return binary->op;
+  const Expr lhs = reducer.lhs[0], rhs = reducer.rhs[0];
+  if (const Binary* binary = reducer.results[0].as<Binary>())
+    return binary->a == lhs && binary->b == rhs ? std::optional(binary->op) : std::nullopt;
+  const Select* chosen = reducer.results[0].as<Select>();
+  const Binary* smaller = chosen ? chosen->condition.as<Binary>() : nullptr;
+  if (!smaller || smaller->op != BinaryOp::lt || chosen->when_true != rhs || chosen->when_false != lhs)
+    return std::nullopt;
+  if (smaller->a == lhs && smaller->b == rhs) return BinaryOp::max;
+  if (smaller->a == rhs && smaller->b == lhs) return BinaryOp::min;
+  return std::nullopt;
 }
 
 }  // namespace lathe

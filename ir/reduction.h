@@ -32,7 +32,13 @@ std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, 
 /// The scalar reducers: add, mul, min, max, logical_and, logical_or over `dtype`. The identity of max over floats is
 /// -inf, over integers the least value; of min the opposites.
 Reducer simple_reducer(BinaryOp op, DType dtype);
-/// The BinaryOp of a one-value reducer whose result is `lhs op rhs`, if it is one.
+/// The least or greatest (`op` is min or max) float among those that are numbers: `select(lhs < rhs, rhs, lhs)`, which
+/// is one instruction a vector, where keeping NaN and the signs of zeros takes three. For what finds a NaN among the
+/// terms again in another way, as a softmax does in its sum.
+Reducer extreme_of_numbers(BinaryOp op, DType dtype);
+/// The BinaryOp of a one-value reducer whose result is `lhs op rhs`, if it is one; min or max for extreme_of_numbers.
 std::optional<BinaryOp> simple_op(const Reducer& reducer);
+/// Is it extreme_of_numbers?
+bool passes_over_nan(const Reducer& reducer);
 
 }  // namespace lathe

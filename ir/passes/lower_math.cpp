@@ -1,12 +1,24 @@
 #include "ir/passes/lower_math.h"
 
 #include <functional>
+#include <limits>
 
+#include "ir/intrinsics.h"
 #include "ir/passes/math/functions.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
+
+/// What an expression is known not to exceed.
+double limit_of(const Expr& e) {
+  const Expr& value = without_limit(e);
+  if (value == e) return std::numeric_limits<double>::infinity();
+  const Expr& limit = e.as<Call>()->args[1];
+  const Broadcast* broadcast = limit.as<Broadcast>();
+  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : limit.as<FloatImm>();
+  return number ? number->value : std::numeric_limits<double>::infinity();
+}
 
 class MathLowering : public Mutator {
  public:
@@ -16,8 +28,13 @@ class MathLowering : public Mutator {
  protected:
   Expr mutate_Unary(const Expr& e, const Unary* node) override {
     const Expr a = mutate(node->a);
-    if (const Expr lowered = math::lower_unary(*builder_, node->op, a)) return lowered;
+    if (const Expr lowered = math::lower_unary(*builder_, node->op, a, limit_of(node->a))) return lowered;
     return a == node->a ? e : Unary::make(node->op, a);
+  }
+
+  Expr mutate_Call(const Expr& e, const Call* node) override {
+    const Expr& value = without_limit(e);
+    return value == e ? Mutator::mutate_Call(e, node) : mutate(value);
   }
 
   Expr mutate_Binary(const Expr& e, const Binary* node) override {

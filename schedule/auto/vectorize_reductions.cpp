@@ -22,7 +22,8 @@ namespace lathe {
 namespace {
 
 /// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants; of a
-/// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, two do nearly.
+/// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, or one that waits
+/// for its load, two do nearly.
 constexpr std::int64_t chains = 4, ordered_chains = 2;
 /// Beyond this cost of what is computed on the way, a single chain waits for nothing.
 constexpr double costly_body = 8;

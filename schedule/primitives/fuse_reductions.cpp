@@ -168,6 +168,7 @@ class Fuser {
     if (!starts_at_identity(block)) fail(1, first_text, first_.path.back(), "has no init, or another one");
     first_ = alone(ref, 1, first_text);
     op_ = *op;
+    reducer_ = *block.f.reducer;
     parts_ = *parts;
     axis_ = *axis;
     term_ = without_lets(parts_);
@@ -400,6 +401,7 @@ class Fuser {
   const std::int64_t step_;
   Member first_;
   BinaryOp op_ = BinaryOp::max;
+  Reducer reducer_;
   ReductionParts parts_;
   size_t axis_ = 0;
   std::int64_t extent_ = 0;
@@ -578,7 +580,8 @@ Substitution composed(const Substitution& to_first, const Substitution& map) {
 Stmt Fuser::partial_first() const {
   Frame f = frame(IterKind::space);
   add_inner(f, IterKind::reduce);
-  const Reducer reducer = simple_reducer(op_, result()->dtype);
+  const Reducer reducer =
+      passes_over_nan(reducer_) ? extreme_of_numbers(op_, result()->dtype) : simple_reducer(op_, result()->dtype);
   const std::vector<ReductionOutput> outputs{{first_part_, at(f, {f.outer})}};
   Block::Fields fields;
   fields.name = schedule_.unique_name(first_.block().f.name + "_part");
@@ -633,7 +636,7 @@ Stmt Fuser::tuple() const {
   reducer.lhs = {left};
   reducer.rhs = {right};
   reducer.identities = {identity_};
-  const Expr whole = binary(op_, left, right);
+  const Expr whole = combine(reducer_, {left}, {right})[0];
   reducer.results = {whole};
   std::vector<ReductionOutput> outputs{{result(), f.prefix}};
   std::vector<Expr> terms{load(first_part_, at(f, {f.outer}))};

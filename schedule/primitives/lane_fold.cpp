@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "schedule/complete.h"
@@ -37,6 +38,18 @@ LaneFold match_lane_fold(const Schedule& schedule, const std::string& applicatio
     refuse(schedule, application, 1,
            "the reducer is one that reduce_lanes knows: add, mul, min, max, logical_and, logical_or of one value", at,
            "starts with another value than its identity");
+  }
+  if (passes_over_nan(*node.f.reducer)) {
+    const std::vector<BlockRef> producers = schedule.producers(block);
+    const bool numbers =
+        !producers.empty() && std::all_of(producers.begin(), producers.end(), [&](const BlockRef& ref) {
+          const Block& producer = schedule.node(ref);
+          return producer.f.reducer && passes_over_nan(*producer.f.reducer) && starts_at_identity(producer);
+        });
+    if (!numbers)
+      refuse(schedule, application, 1,
+             "the reducer is one that reduce_lanes knows: add, mul, min, max, logical_and, logical_or of one value", at,
+             "passes over NaN, which its terms may hold");
   }
   const std::string single =
       "block has one reduce iter, over [0, n) with n constant, bound to a loop of its own that holds nothing else";

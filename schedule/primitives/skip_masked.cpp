@@ -8,6 +8,7 @@
 #include "ir/analysis/regions.h"
 #include "ir/analysis/relax.h"
 #include "ir/analysis/simplify.h"
+#include "ir/intrinsics.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
@@ -71,6 +72,9 @@ Constant folded(const Binary& binary, double a, double b) {
       break;
     case BinaryOp::eq:
       result = a == b;
+      break;
+    case BinaryOp::lt:
+      result = a < b;
       break;
     default:
       break;
@@ -163,7 +167,8 @@ class Masking {
     if (guards.empty()) fail(4, identity_text, block_, "depends on no mask");
   }
 
-  Constant evaluate(const Expr& e) {
+  Constant evaluate(const Expr& limited) {
+    const Expr& e = without_limit(limited);
     switch (e->kind) {
       case ExprKind::FloatImm:
         return e.as<FloatImm>()->value;

@@ -111,3 +111,32 @@ def test_narrow_types(dtype):
     q, k, v = (torch.from_numpy(x).to(getattr(torch, dtype)) for x in inputs(2, 60, 640, 32))
     found = lathe.jit(attend)(q, k, v).float().numpy()
     np.testing.assert_allclose(found, expected(*(x.float().numpy() for x in (q, k, v))), rtol=3e-2, atol=3e-2)
+
+
+def test_masked_blocks_are_skipped():
+    """Half of a causal product is never computed: the loop over blocks of keys stands under a condition."""
+    q, k, v = inputs(2, 1024, 1024, 64)
+    kernel = lathe.jit(lambda q, k, v: attend(q, k, v, "causal"))
+    scheduled = kernel.lower(q, k, v).text("scheduled")
+    assert "_zeros" in scheduled and "if " in scheduled
+    check(q, k, v, "causal")
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 5, 40])
+@pytest.mark.parametrize("function", ["softmax", "log_softmax", "logsumexp"])
+def test_special_values_reach_every_result_of_their_row(function, place, special):
+    x = RNG.standard_normal((4, 41), np.float32)
+    x[1, place] = special
+    x[2] = special
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wide = x.astype(np.float64)
+        peak = wide.max(-1, keepdims=True)
+        total = np.exp(wide - peak).sum(-1, keepdims=True)
+        results = {
+            "softmax": np.exp(wide - peak) / total,
+            "log_softmax": wide - peak - np.log(total),
+            "logsumexp": np.where(np.isfinite(peak), np.log(total) + peak, peak)[:, 0],
+        }
+    found = lathe.jit(lambda t: getattr(lathe, function)(t, axis=-1))(x)
+    np.testing.assert_allclose(found, results[function], rtol=2e-6, atol=2e-6)

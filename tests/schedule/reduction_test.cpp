@@ -209,6 +209,38 @@ TEST(FoldLanes, RefusesAnotherReducer) {
   expect_refused(s, [&] { fold_lanes(s, {"shift"}, 2); }, "fold_lanes", 1, "fold_lanes_refused_1");
 }
 
+/// A greatest number passes over NaN, which reduce_max keeps: only what holds such extremes already may be folded by it.
+const char* greatest_numbers = R"(func greatest(x: f32[3, 16], out: f32[3]) stage begin {
+  for i in [0, 3) {
+    for k in [0, 16) {
+      block most(space vi in [0, 3) = i, reduce vk in [0, 16) = k) reads out[vi], x[vi, vk] writes out[vi] {
+        reducer (lhs: f32) (rhs: f32) {select(lhs < rhs, rhs, lhs)} identity {-inf(f32)}
+        init {
+          out[vi] = -inf(f32)
+        }
+        let l: f32 = out[vi]
+        let r: f32 = x[vi, vk]
+        out[vi] = select(l < r, r, l)
+      }
+    }
+  }
+}
+)";
+
+TEST(FoldLanes, RefusesTermsWhoseNanItsReducerPassesOver) {
+  Schedule s(parse_func(greatest_numbers));
+  expect_refused(s, [&] { fold_lanes(s, {"most"}, 4); }, "fold_lanes", 1, "fold_lanes_refused_1_nan");
+}
+
+TEST(FoldLanes, FoldsGreatestNumbers) {
+  const Func before = parse_func(greatest_numbers);
+  Schedule s(before);
+  const auto [ko, ki] = split(s, s.loop("most", 1), 4);
+  rfactor(s, {"most"}, ki);
+  fold_lanes(s, {"most"}, 4);
+  expect_scheduled(s, before, "fold_lanes_of_numbers");
+}
+
 TEST(FoldLanes, RefusesAReduceIterThatIsSplit) {
   Schedule s(program("rows"));
   split(s, s.loop("total", 1), 5);

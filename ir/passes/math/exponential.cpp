@@ -53,13 +53,17 @@ Expr exp_clamped(Builder& b, const Expr& x) {
 
 }  // namespace
 
-Expr exp_f32(Builder& b, const Expr& x) {
-  return exp_clamped(b, clamp_high(b, clamp_low(b, x, -104), 89));
+Expr exp_f32(Builder& b, const Expr& x, double highest) {
+  constexpr double infinite = 89;
+  const Expr above = clamp_low(b, x, -104);
+  return exp_clamped(b, highest <= infinite ? above : clamp_high(b, above, infinite));
 }
 
-Expr exp2_f32(Builder& b, const Expr& argument) {
+Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
+  constexpr double infinite = 129;
   const DType type = argument->dtype;
-  const Expr x = clamp_high(b, clamp_low(b, argument, -151), 129);
+  const Expr above = clamp_low(b, argument, -151);
+  const Expr x = highest <= infinite ? above : clamp_high(b, above, infinite);
   const Expr shifted = b.bind("shifted", x + constant(type, round_f32));
   const Expr n = b.bind("n", shifted - constant(type, round_f32));
   const Expr r = b.bind("r", x - n);

@@ -3,14 +3,16 @@
 
 namespace lathe::math {
 
-/// What replaces `op` of arguments that are lowered already, or null where the machine has an instruction for it.
-Expr lower_unary(Builder& b, UnaryOp op, const Expr& a);
+/// What replaces `op` of arguments that are lowered already, or null where the machine has an instruction for it. `a`
+/// is known to be no more than `highest`, or not a number.
+Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest);
 Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
 
 /// Our own vector functions in f32, any lane count, at most 2 ULP on every input, denormals and special values
-/// included, with and without a fused multiply-add. Arguments are bound already. Measured errors: docs/math.md.
-Expr exp_f32(Builder& b, const Expr& x);
-Expr exp2_f32(Builder& b, const Expr& x);
+/// included, with and without a fused multiply-add. Arguments are bound already; those of powers are known to be no
+/// more than `highest`, or not a number. Measured errors: docs/math.md.
+Expr exp_f32(Builder& b, const Expr& x, double highest);
+Expr exp2_f32(Builder& b, const Expr& x, double highest);
 Expr log_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
 Expr sigmoid_f32(Builder& b, const Expr& x);

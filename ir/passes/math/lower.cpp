@@ -12,12 +12,12 @@ bool is_f32(DType dtype) {
   return dtype.element() == f32;
 }
 
-Expr own_f32(Builder& b, UnaryOp op, const Expr& x) {
+Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
   switch (op) {
     case UnaryOp::exp:
-      return exp_f32(b, x);
+      return exp_f32(b, x, highest);
     case UnaryOp::exp2:
-      return exp2_f32(b, x);
+      return exp2_f32(b, x, highest);
     case UnaryOp::log:
       return log_f32(b, x);
     case UnaryOp::tanh:
@@ -82,11 +82,11 @@ Expr pow_float(Builder& b, const Expr& x, const Expr& y) {
 
 }  // namespace
 
-Expr lower_unary(Builder& b, UnaryOp op, const Expr& a) {
+Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest) {
   if (is_native(op)) return nullptr;
-  if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a)));
+  if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a), highest));
   const Expr x = b.bind("argument", a);
-  Expr own = is_f32(x->dtype) ? own_f32(b, op, x) : nullptr;
+  Expr own = is_f32(x->dtype) ? own_f32(b, op, x, highest) : nullptr;
   return b.bind("value", own ? std::move(own) : library_unary(b, op, x));
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ir/intrinsics.h"
 #include "ir/reduction.h"
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
@@ -33,6 +34,16 @@ class Passes {
                         [&](const Indices& r) { return f(convert(type, x_.at(folding.join(i, r))), i); });
         },
         name_ + step);
+  }
+  /// The greatest number; a NaN reaches the result through the sum of the exponentials.
+  Tensor peak() const {
+    return compute(
+        folding.result,
+        [&](const Indices& i) {
+          return reduce(extreme_of_numbers(BinaryOp::max, type), folding.folded,
+                        [&](const Indices& r) { return convert(type, x_.at(folding.join(i, r))); });
+        },
+        name_ + ".max");
   }
   Tensor fold(const char* step, BinaryOp op) const {
     return fold(step, op, [](const Expr& element, const Indices&) { return element; });
@@ -86,7 +97,7 @@ void check_affine(std::string_view name, std::string_view what, const Tensor& x,
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   const Passes passes("logsumexp", x, axes, keepdims);
-  const Tensor peak = passes.fold(".max", BinaryOp::max);
+  const Tensor peak = passes.peak();
   // An infinite peak is no shift: inf - inf is NaN.
   const auto shift = [&](const Indices& i) {
     const Expr value = peak.at(i);
@@ -99,9 +110,10 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
 
 Tensor softmax(const Tensor& x, std::int64_t axis) {
   const Passes passes("softmax", x, std::vector{axis});
-  const Tensor peak = passes.fold(".max", BinaryOp::max);
+  const Tensor peak = passes.peak();
   const Tensor powers = compute(
-      x.shape(), [&](const Indices& i) { return exp(convert(passes.type, x.at(i)) - at_broadcast(peak, i)); },
+      x.shape(),
+      [&](const Indices& i) { return exp(at_most(convert(passes.type, x.at(i)) - at_broadcast(peak, i), 0)); },
       "softmax.exp");
   const Passes over_powers("softmax", powers, std::vector{axis});
   const Tensor total = over_powers.fold(".sum", BinaryOp::add);
@@ -115,9 +127,9 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   const Passes passes("log_softmax", x, std::vector{axis});
-  const Tensor peak = passes.fold(".max", BinaryOp::max);
-  const Tensor total =
-      passes.fold(".sum", BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - peak.at(i)); });
+  const Tensor peak = passes.peak();
+  const Tensor total = passes.fold(".sum", BinaryOp::add,
+                                   [&](const Expr& e, const Indices& i) { return exp(at_most(e - peak.at(i), 0)); });
   const Tensor log_total = passes.finish(".log", [&](const Indices& i) { return log(total.at(i)); });
   return passes.map(
       [&](const Expr& e, const Indices& i) { return e - at_broadcast(peak, i) - at_broadcast(log_total, i); });
