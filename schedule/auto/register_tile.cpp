@@ -102,7 +102,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
       for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
         if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
-        if (panels == 0 && rest < v) continue;
+        if ((panels == 0 && rest < v) || (extents.whole_columns && all_columns % (v * width) != 0)) continue;
+        if (extents.row_multiple > 1 && (r % extents.row_multiple != 0 || all_rows % r != 0)) continue;
         const std::int64_t strips = all_rows / r, last = all_rows % r;
         std::int64_t chains = 1;
         while (static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&

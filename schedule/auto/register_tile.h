@@ -20,13 +20,16 @@ struct RegisterTile {
 struct TiledExtents {
   std::optional<std::int64_t> rows, columns, depth;
   std::int64_t row_run = 0;  ///< where not 0, aligned runs of so many rows share their columns, and a tile stays in one
+  std::int64_t row_multiple = 1;  ///< where not 1, a tile has a multiple of so many rows, and whole tiles make up all
+  bool whole_columns = false;     ///< whole tiles make up the columns
 };
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the
 /// registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows; each tile is
 /// stored, and its loop begun and left, once. `lanes` is the widest vector; narrower ones are taken where they leave
 /// fewer lanes idle, for units of full width are often two of half the width (Zen 4: 512 bits once or 256 bits twice a
-/// cycle). The terms follow Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016), section 4.2.
+/// cycle). Without cycles where no tile meets what the extents ask. The terms follow Low et al., "Analytical Modeling
+/// Is Enough for High-Performance BLIS" (2016), section 4.2.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
 /// Rows and columns of a tile of dot products along the reduction: loads grow with their sum, multiplications with

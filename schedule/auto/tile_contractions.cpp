@@ -13,6 +13,7 @@
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/auto/turn_operands.h"
+#include "schedule/auto/vectors_across.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -53,9 +54,15 @@ class Tiler {
   Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape,
         std::optional<DotPlan> dot = std::nullopt)
       : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(std::move(dot)) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const AcrossPlan& across)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), across_(across) {}
 
   void run() {
-    find_reader();
+    if (across_) {
+      lay_across(*across_);
+    } else {
+      find_reader();
+    }
     const Block& reduction = schedule_.node(block_);
     lanes_ = vector_lanes(reduction, context_.device);
     if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
@@ -85,6 +92,23 @@ class Tiler {
     } else {
       set_space(schedule_, block_, space::registers);
     }
+  }
+
+  /// Turns the operand and the result around, so that the plan's vectors walk both; the reader turns it back.
+  void lay_across(AcrossPlan& plan) {
+    stage_across(context_, block_, plan);
+    const auto reader = element_wise_reader(context_, block_, shape_, std::nullopt);
+    reader_ = reader ? *reader : cache_write(schedule_, block_, space::global);
+    loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
+    turn_result(schedule_, block_, plan);
+    copy_ = cache_write(schedule_, block_, space::registers);
+    const std::optional<ReductionShape> turned = reduction_shape(schedule_.node(block_));
+    if (!turned || turned->vector_space != plan.vectors) {
+      throw Refusal("tile_contractions", 0, "vectors do not walk the copies");
+    }
+    shape_ = *turned;
+    shape_.rows = plan.rows;
+    shape_.row_run = 0;
   }
 
   std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
@@ -121,6 +145,7 @@ class Tiler {
     if (column) {
       const auto [outer, inner] = split(schedule_, *column, columns);
       order.push_back(outer);
+      column_loop_ = outer;
       inner_column = inner;
     }
     order.insert(order.end(), below_columns.begin(), below_columns.end());
@@ -262,20 +287,22 @@ class Tiler {
     const Block& reduction = schedule_.node(block_);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, vectors);
-    const RegisterTile tile = choose_tile(context_.device, lanes_, widest_bits(reduction),
-                                          {rows, columns, depth_of(reduction), shape_.row_run});
+    const RegisterTile tile = across_ ? across_->tile
+                                      : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                                    {rows, columns, depth_of(reduction), shape_.row_run});
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
-    const bool far = operand && !shape_.reduce.empty() && scattered(*operand);
+    const bool far = operand && !across_ && !shape_.reduce.empty() && scattered(*operand);
     // A panel that many tiles read is worth a copy.
     const bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
-    if (columns && !dot_) {
+    if (columns && !dot_ && !across_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
     const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);
+    if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {
       if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
       pack_groups(context_, block_, *dot_, lanes_);
@@ -322,7 +349,11 @@ class Tiler {
         for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
         vectorize_columns(copied.back());
       }
-      if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
+      if (across_ && reader_row_ && reader_column_) {
+        store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
+      } else if (reader_column_) {
+        vectorize(schedule_, narrow(*reader_column_));
+      }
     } else {
       if (reader_row_) unroll(schedule_, *reader_row_);
       if (reader_column_) vectorize_columns(*reader_column_);
@@ -406,13 +437,23 @@ class Tiler {
   std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
   ReductionShape shape_;
   std::optional<DotPlan> dot_;
+  std::optional<AcrossPlan> across_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
   LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
-  std::optional<LoopRef> panel_loop_;  ///< the loop around it: the tiles below it share the operand that vectors walk
+  std::optional<LoopRef> panel_loop_;   ///< the loop around it: the tiles below it share the operand that vectors walk
+  std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
   std::optional<LoopRef> reader_row_, reader_column_;
   size_t outside_ = 0;  ///< loops around the tile
 };
+
+/// Tiles whose vectors lie across memory, where these are estimated to be faster.
+bool tile_across(RuleContext& context, const BlockRef& ref) {
+  const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+  const std::optional<AcrossPlan> plan = shape ? plan_across(context, ref, *shape) : std::nullopt;
+  return plan && attempt(context, fmt::format("lay the vectors of {} across memory", ref.name),
+                         [&] { Tiler(context, ref, *shape, *plan).run(); });
+}
 
 /// Do readers walk further than what the reduction writes, as rows whose sum or maximum is wanted before they are read
 /// again? Then it is worth more that the rows stay near.
@@ -461,6 +502,7 @@ void tile_contractions(RuleContext& context) {
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
     stage_operands(context, ref);
     if (tile_dot(context, ref)) continue;
+    if (tile_across(context, ref)) continue;
     turn_operand(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || !worth_tiling(context, ref, *shape)) continue;

@@ -7,8 +7,8 @@
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/turn_squares.h"
 #include "schedule/primitives/fuse.h"
-#include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -28,7 +28,9 @@ constexpr std::int64_t least_iterations = 4;
 constexpr double costly_body = 8;
 /// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
 /// everywhere, and few enough that rows and columns fit the register file together.
-constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4, most_squares = 8;
+constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4;
+/// Side by side, so that whole lines are written.
+constexpr SquareGroup lines_of_squares{2, 8};
 
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
@@ -101,35 +103,6 @@ std::optional<size_t> turned_loop(const Schedule& schedule, const std::vector<Ac
   return std::nullopt;
 }
 
-/// Squares of `side` unrolled rows and vectors of `side` lanes, some in turn side by side so that whole lines are
-/// written: what `transpose_loads` reads by rows. What is left at the edges stays scalar: few elements, and no further
-/// copies to compile.
-void vectorize_squares(Schedule& schedule, std::vector<LoopRef> loops, size_t vector, size_t turned,
-                       std::int64_t side) {
-  LoopRef across = loops[vector], along = loops[turned];
-  std::erase(loops, across);
-  std::erase(loops, along);
-  loops.insert(loops.end(), {along, across});
-  reorder(schedule, loops);
-  const auto whole = [&](const LoopRef& loop, std::int64_t step) {
-    const std::int64_t extent = *as_int(schedule.node(loop).extent);
-    return extent % step == 0 ? loop : partition(schedule, loop, extent / step * step).first;
-  };
-  along = whole(along, side);
-  reorder(schedule, {across, along});
-  across = whole(across, 2 * side);
-  // As many squares as divide the width: neighbouring lines are written, and pages changed less often.
-  const std::int64_t count = *as_int(schedule.node(across).extent) / side;
-  std::int64_t squares = most_squares;
-  while (count % squares != 0) squares /= 2;
-  const auto [columns, in_columns] = split(schedule, across, squares * side);
-  const auto [rows, row] = split(schedule, along, side);
-  const auto [square, lane] = split(schedule, in_columns, side);
-  reorder(schedule, {columns, rows, square, row, lane});
-  unroll(schedule, row);
-  vectorize(schedule, lane);
-}
-
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
@@ -158,7 +131,7 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     attempt(context,
             fmt::format("turn squares of {} over {} and {}", ref.name, loops[*turned].variable->name,
                         loops[best].variable->name),
-            [&] { vectorize_squares(schedule, loops, best, *turned, side); });
+            [&] { turn_squares(schedule, loops, loops[best], loops[*turned], side, lines_of_squares); });
     return;
   }
   attempt(context, fmt::format("vectorize {} over {}", ref.name, loops[best].variable->name), [&] {

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+/// How many squares lie side by side below the loop over rows of them: a power of two from `fewest` to `most`, as the
+/// width allows.
+struct SquareGroup {
+  std::int64_t fewest = 1, most = 1;
+};
+
+/// Tiles the loops `across` and `along` of an element-wise block, two of `loops`, which are its own: squares of `side`
+/// unrolled rows along, and vectors of `side` lanes across, which `transpose_loads` reads by rows where a load is
+/// contiguous along. What is left at the edges stays scalar: few elements, and no further copies to compile. Both
+/// extents are constants of at least `side`, that of `across` of at least `fewest` times that.
+void turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
+                  const SquareGroup& group);
+
+}  // namespace lathe

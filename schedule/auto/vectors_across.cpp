@@ -1,0 +1,229 @@
+#include "schedule/auto/vectors_across.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/tile_reader.h"
+#include "schedule/auto/turn_squares.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Cycles an element takes to be copied to where the next one is far away: through squares that are turned around in
+/// registers, whose lines come from a far cache or whose squares are small, or one by one.
+constexpr double square_cycles = 0.75, single_cycles = 1.5;
+/// What is estimated to take longer than this part is left as it is.
+constexpr double worth_turning = 0.95;
+/// A reader that costs more would be long to compile in so many copies.
+constexpr double costly_reader = 8;
+/// Panels for each core from which on an uneven share does not matter.
+constexpr std::int64_t enough_panels = 4;
+/// Lanes of a square: shuffles of 256 bits run at full rate everywhere.
+constexpr std::int64_t square_bits = 256, sides[] = {8, 4};
+
+/// The widest square of the block's elements; 1 when there is none.
+std::int64_t widest_square(const Block& block, const Device& device) {
+  const std::int64_t most = std::min<std::int64_t>(square_bits / widest_bits(block), vector_lanes(block, device));
+  for (const std::int64_t side : sides) {
+    if (side <= most) return side;
+  }
+  return 1;
+}
+
+std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
+  const std::int64_t* value = as_int(block.f.iters[iter].domain.extent);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+std::optional<std::int64_t> elements_of(const Buffer& buffer) {
+  std::int64_t elements = 1;
+  for (const Expr& extent : buffer->shape) {
+    const std::int64_t* value = as_int(extent);
+    if (!value) return std::nullopt;
+    elements *= *value;
+  }
+  return elements;
+}
+
+/// The one operand that moves with `vectors`; nothing when there are several, or it moves with `rows` too or by steps
+/// that are no constant.
+std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows) {
+  std::optional<Buffer> operand;
+  for (const Access& access : block_accesses(block)) {
+    if (access.buffer == block.f.writes[0].buffer || access.strides[vectors] == 0) continue;
+    if (operand || access.masked || !access.strides[vectors] || access.strides[rows] != 0) return std::nullopt;
+    operand = access.buffer;
+  }
+  return operand;
+}
+
+/// The dimension of a region that an iter alone walks.
+std::optional<size_t> dimension_of(const Region& region, const Block& block, size_t iter) {
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (region.ranges[d].min == Expr(block.f.iters[iter].variable)) return d;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> operand_dimension(const Block& block, const Buffer& operand, size_t iter) {
+  for (const Region& read : block.f.reads) {
+    if (read.buffer == operand) return dimension_of(read, block, iter);
+  }
+  return std::nullopt;
+}
+
+/// Moves a dimension to the end.
+LayoutMap moved_last(const Buffer& buffer, size_t dimension) {
+  LayoutMap map;
+  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  for (size_t d = 0; d < buffer->rank(); ++d) {
+    if (d != dimension) map.to.emplace_back(map.from[d]);
+  }
+  map.to.emplace_back(map.from[dimension]);
+  return map;
+}
+
+/// Splits the last dimension into panels, which come first.
+LayoutMap by_panels(const Buffer& buffer, std::int64_t width) {
+  LayoutMap map;
+  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  map.to.push_back(floor_div(map.from.back(), width));
+  for (size_t d = 0; d + 1 < buffer->rank(); ++d) map.to.emplace_back(map.from[d]);
+  map.to.push_back(floor_mod(map.from.back(), width));
+  return map;
+}
+
+}  // namespace
+
+std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
+  if (!shape.vector_space || !shape.rows || shape.row_run > 0 || shape.reduce.empty()) return std::nullopt;
+  // Elements that all lanes take in are neighbours here, and loaded several at a time: beside products that need a
+  // register of their own they push sums out (measured with SSE2, which took up to twice as long).
+  if (!context.device.fused_multiply_add) return std::nullopt;
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const size_t vectors = *shape.rows;
+  const auto operand = operand_across(block, vectors, *shape.vector_space);
+  const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
+  if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
+  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, {}};
+  const auto rows = constant_extent(block, plan.rows), columns = constant_extent(block, plan.vectors),
+             copied = elements_of(plan.operand);
+  std::int64_t depth = 1;
+  for (const size_t i : shape.reduce) depth *= constant_extent(block, i).value_or(0);
+  if (!rows || !columns || !copied || depth == 0) return std::nullopt;
+  double times = 1;
+  for (const size_t i : shape.space) {
+    if (i != plan.rows && i != plan.vectors)
+      times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+  }
+  const auto reader = element_wise_reader(context, ref, shape, std::nullopt);
+  const double reading = reader ? body_cost(schedule.node(*reader).f.body) : 0;
+  if (reading > costly_reader) return std::nullopt;
+
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  const int bits = widest_bits(block);
+  double best = times * choose_tile(context.device, lanes, bits, {columns, rows, depth}).cycles;
+  // What else could be done about short rows: turn_operand's dot products.
+  if (shape.reduce.size() == 1)
+    best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {columns, rows, depth}));
+  best *= worth_turning;
+  bool found = false;
+  for (const std::int64_t side : {sides[0], sides[1], std::int64_t{1}}) {
+    if (side > widest_square(block, context.device)) continue;
+    const RegisterTile tile = choose_tile(context.device, lanes, bits, {rows, columns, depth, 0, side, true});
+    if (tile.cycles == 0) continue;
+    const double result = times * static_cast<double>(*rows * *columns),
+                 each = side > 1 ? square_cycles : single_cycles,
+                 cycles = times * tile.cycles + square_cycles * static_cast<double>(*copied) +
+                          result * (each + reading / static_cast<double>(side));
+    if (cycles >= best) continue;
+    best = cycles;
+    plan.side = side;
+    plan.tile = tile;
+    found = true;
+  }
+  return found ? std::optional(plan) : std::nullopt;
+}
+
+void stage_across(RuleContext& context, const BlockRef& ref, AcrossPlan& plan) {
+  Schedule& schedule = context.schedule;
+  plan.copy = cache_read(schedule, ref, plan.operand->name, space::global);
+  const Buffer turned = schedule.node(plan.copy).f.writes[0].buffer;
+  if (plan.dimension + 1 != turned->rank())
+    transform_layout(schedule, ref, turned->name, moved_last(turned, plan.dimension));
+}
+
+void turn_result(Schedule& schedule, const BlockRef& ref, const AcrossPlan& plan) {
+  const Block& block = schedule.node(ref);
+  const auto dimension = dimension_of(block.f.writes[0], block, plan.vectors);
+  LATHE_CHECK(dimension, "the vectors of a plan walk a dimension of the result");
+  const Buffer written = block.f.writes[0].buffer;
+  transform_layout(schedule, ref, written->name, moved_last(written, *dimension));
+}
+
+void pack_across(RuleContext& context, const BlockRef& ref, const AcrossPlan& plan, const LoopRef& panels) {
+  Schedule& schedule = context.schedule;
+  const std::int64_t width = plan.tile.vectors * plan.tile.lanes, count = *as_int(schedule.node(panels).extent),
+                     cores = context.device.cores, side = widest_square(schedule.node(ref), context.device);
+  const bool below = count >= enough_panels * cores;
+  if (below) compute_at(schedule, plan.copy, panels);
+  const Buffer packed = schedule.node(plan.copy).f.writes[0].buffer;
+  transform_layout(schedule, ref, packed->name, by_panels(packed, width));
+  // Dimensions behind the vectors' are walked as one: of the source they are contiguous together.
+  std::vector<LoopRef> others;
+  std::optional<LoopRef> across, along;
+  for (const LoopRef& loop : own_loops(schedule, plan.copy)) {
+    if (uses_var(schedule.node(plan.copy).f.bindings[plan.dimension], loop.variable.get())) {
+      across = loop;
+    } else if (across) {
+      along = along ? fuse(schedule, *along, loop) : loop;
+    } else {
+      others.push_back(loop);
+    }
+  }
+  LATHE_CHECK(across, "a copy has a loop for each dimension");
+  if (!below) {
+    const auto [panel, inner] = split(schedule, *across, width);
+    others.push_back(panel);
+    across = inner;
+  }
+  const std::int64_t* run = along ? as_int(schedule.node(*along).extent) : nullptr;
+  if (along && run && side > 1 && *run >= side && width % side == 0) {
+    others.insert(others.end(), {*across, *along});
+    turn_squares(schedule, others, *across, *along, side, {1, 1});
+  } else {
+    const auto [vectors, lane] = split(schedule, *across, plan.tile.lanes);
+    if (along) others.push_back(*along);
+    others.insert(others.end(), {vectors, lane});
+    reorder(schedule, others);
+    vectorize(schedule, lane);
+  }
+  context.scheduled.insert(plan.copy.name);
+}
+
+void store_across(RuleContext& context, const BlockRef& reader, const AcrossPlan& plan, const LoopRef& row,
+                  const LoopRef& column) {
+  Schedule& schedule = context.schedule;
+  if (plan.side > 1) {
+    turn_squares(schedule, own_loops(schedule, reader), row, column, plan.side, {1, 1});
+  } else {
+    reorder(schedule, {column, row});
+    unroll(schedule, row);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,38 @@
+#pragma once
+#include <optional>
+
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// A tile of a contraction whose vectors lie across memory: the elements of the result that they hold are neighbours
+/// in no buffer of the program, and are on their way through copies.
+struct AcrossPlan {
+  size_t vectors, rows;   ///< iters of the reduction: what vectors walk, and what is contiguous in the result
+  Buffer operand;         ///< the one that the vectors walk
+  size_t dimension;       ///< its dimension that they walk
+  std::int64_t side = 1;  ///< of the squares that turn results around; 1 where they are stored one by one
+  RegisterTile tile;
+  BlockRef copy;  ///< once staged: of the operand, the vectors' dimension last
+};
+
+/// Vectors along what would be the rows of a tile, and rows along what its vectors would walk, where that is estimated
+/// to be faster: where the contiguous axis of the result is so short that it leaves lanes idle, for a price of copies
+/// of an operand and of the result. Nothing else about the contraction matters.
+std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& reduction,
+                                      const ReductionShape& shape);
+
+/// Copies the operand, the vectors' dimension last.
+void stage_across(RuleContext& context, const BlockRef& reduction, AcrossPlan& plan);
+/// Lays the buffer that the reduction writes, an allocation, out with the vectors' dimension last.
+void turn_result(Schedule& schedule, const BlockRef& reduction, const AcrossPlan& plan);
+/// Has the operand copied by panels, each as wide as a tile and compact; below the loop over panels where these are
+/// enough for all cores.
+void pack_across(RuleContext& context, const BlockRef& reduction, const AcrossPlan& plan, const LoopRef& panels);
+/// Stores the results of a tile: `reader` has loops of its own over the tile's rows and columns.
+void store_across(RuleContext& context, const BlockRef& reader, const AcrossPlan& plan, const LoopRef& row,
+                  const LoopRef& column);
+
+}  // namespace lathe

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[b, f, i] = epilogue(sum of w[f, k, t] * x[b, k, i + t]): i is contiguous, f walks the weights alone.
+struct Shape {
+  int batch, filters, rows, depth, taps = 3;
+  std::string weights = "fkt";  ///< the order of w's dimensions
+  const char* epilogue = "sums[ub, uf, ui]";
+};
+
+Func sliding_sums(const Shape& shape) {
+  std::string indices, extents;
+  for (const char name : shape.weights) {
+    const std::string comma = indices.empty() ? "" : ", ";
+    indices += fmt::format("{}v{}", comma, name);
+    extents += fmt::format("{}{}", comma, name == 'f' ? shape.filters : name == 'k' ? shape.depth : shape.taps);
+  }
+  return parse_func(fmt::format(
+      R"(func contraction(x: f32[{0}, {3}, {7}], w: f32[{8}], c: f32[{0}, {1}, {2}], out: f32[{0}, {1}, {2}]) stage begin {{
+  block root() reads x[..], w[..], c[..] writes out[..] {{
+    alloc sums: f32[{0}, {1}, {2}]
+    for b in [0, {0}) {{ for f in [0, {1}) {{ for i in [0, {2}) {{ for k in [0, {3}) {{ for t in [0, {4}) {{
+      block product(space vb in [0, {0}) = b, space vf in [0, {1}) = f, space vi in [0, {2}) = i,
+                    reduce vk in [0, {3}) = k, reduce vt in [0, {4}) = t)
+          reads sums[vb, vf, vi], w[{5}], x[vb, vk, vi + vt] writes sums[vb, vf, vi]
+      {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ sums[vb, vf, vi] = 0.0f32 }}
+        let l: f32 = sums[vb, vf, vi]
+        let r: f32 = w[{5}] * x[vb, vk, vi + vt]
+        sums[vb, vf, vi] = l + r
+      }} }} }} }} }} }}
+    for b1 in [0, {0}) {{ for f1 in [0, {1}) {{ for i1 in [0, {2}) {{
+      block store(space ub in [0, {0}) = b1, space uf in [0, {1}) = f1, space ui in [0, {2}) = i1)
+          reads sums[ub, uf, ui], c[ub, uf, ui] writes out[ub, uf, ui]
+      {{ out[ub, uf, ui] = {6} }} }} }} }}
+  }}
+}}
+)",
+      shape.batch, shape.filters, shape.rows, shape.depth, shape.taps, indices, shape.epilogue,
+      shape.rows + shape.taps - 1, extents));
+}
+
+/// Zen 4's: one unit of 512 bits is two of 256.
+Device fused(Device device) {
+  device.fused_multiply_add = true;
+  device.fma_per_cycle = 1;
+  return device;
+}
+
+bool lies_across(const Shape& shape, const Device& device) {
+  const std::string decisions = decisions_on(sliding_sums(shape), device, "product");
+  return ("\n" + decisions).find("\nlay the vectors of product across memory\n") != std::string::npos;
+}
+
+TEST(VectorsAcross, AreTakenWhereRowsAreShort) {
+  const char* epilogue = "max(sums[ub, uf, ui] + c[ub, uf, ui], 0.0f32)";
+  for (const int rows : {3, 5, 12}) {
+    for (const int filters : {32, 48}) {
+      SCOPED_TRACE(fmt::format("{} rows, {} filters", rows, filters));
+      EXPECT_TRUE(lies_across({10, filters, rows, 40}, fused(wide())));
+      EXPECT_TRUE(lies_across({10, filters, rows, 120, 3, "fkt", epilogue}, fused(wide())));
+    }
+  }
+  expect_golden(print(auto_schedule(sliding_sums({10, 32, 12, 40}), fused(wide()))), "auto_across.tir");
+}
+
+TEST(VectorsAcross, WalkAnOperandOfAnyLayout) {
+  EXPECT_TRUE(lies_across({12, 32, 5, 40, 3, "ktf"}, fused(wide())));
+  EXPECT_TRUE(lies_across({12, 32, 5, 41}, fused(wide()))) << "squares leave steps over";
+  EXPECT_TRUE(lies_across({12, 32, 5, 40, 3, "kft"}, fused(wide()))) << "no square fits";
+}
+
+TEST(VectorsAcross, HavePanelsPackedWhereTheyAreNeeded) {
+  Device single = fused(wide());
+  single.cores = 1;
+  EXPECT_TRUE(lies_across({6, 128, 12, 40}, single));
+  expect_golden(print(auto_schedule(sliding_sums({6, 128, 12, 40}), single)), "auto_across_panels.tir");
+}
+
+TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
+  EXPECT_FALSE(lies_across({12, 32, 32, 40}, fused(wide()))) << "rows fill vectors";
+  EXPECT_FALSE(lies_across({1, 32, 3, 40}, fused(wide()))) << "few read the copy of the weights";
+  EXPECT_FALSE(lies_across({12, 31, 5, 40}, fused(wide()))) << "filters fill no vectors";
+  EXPECT_FALSE(lies_across({12, 32, 5, 40}, narrow())) << "products need registers of their own";
+  EXPECT_FALSE(lies_across({12, 32, 5, 40, 3, "fkt", "exp(exp(sums[ub, uf, ui]))"}, fused(wide())))
+      << "what reads the results is long";
+}
+
+}  // namespace
+}  // namespace lathe::testing
