@@ -102,11 +102,7 @@ class Tiler {
     loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
     turn_result(schedule_, block_, plan);
     copy_ = cache_write(schedule_, block_, space::registers);
-    const std::optional<ReductionShape> turned = reduction_shape(schedule_.node(block_));
-    if (!turned || turned->vector_space != plan.vectors) {
-      throw Refusal("tile_contractions", 0, "vectors do not walk the copies");
-    }
-    shape_ = *turned;
+    shape_.vector_space = plan.vectors;
     shape_.rows = plan.rows;
     shape_.row_run = 0;
   }

@@ -58,13 +58,15 @@ std::optional<std::int64_t> elements_of(const Buffer& buffer) {
   return elements;
 }
 
-/// The one operand that moves with `vectors`; nothing when there are several, or it moves with `rows` too or by steps
-/// that are no constant.
-std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows) {
+/// The one operand that moves with `vectors` element by element; nothing when there are several, or it moves with
+/// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
+std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows, std::int64_t run) {
   std::optional<Buffer> operand;
   for (const Access& access : block_accesses(block)) {
-    if (access.buffer == block.f.writes[0].buffer || access.strides[vectors] == 0) continue;
-    if (operand || access.masked || !access.strides[vectors] || access.strides[rows] != 0) return std::nullopt;
+    const std::optional<std::int64_t>& stride = access.strides[vectors];
+    if (access.buffer == block.f.writes[0].buffer || stride == 0 || (!stride && access.runs[vectors] == run && run > 1))
+      continue;
+    if (operand || access.masked || !stride || access.strides[rows] != 0) return std::nullopt;
     operand = access.buffer;
   }
   return operand;
@@ -109,22 +111,25 @@ LayoutMap by_panels(const Buffer& buffer, std::int64_t width) {
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
-  if (!shape.vector_space || !shape.rows || shape.row_run > 0 || shape.reduce.empty()) return std::nullopt;
+  if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return std::nullopt;
   // Elements that all lanes take in are neighbours here, and loaded several at a time: beside products that need a
   // register of their own they push sums out (measured with SSE2, which took up to twice as long).
   if (!context.device.fused_multiply_add) return std::nullopt;
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const size_t vectors = *shape.rows;
-  const auto operand = operand_across(block, vectors, *shape.vector_space);
+  const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
   AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, {}};
-  const auto rows = constant_extent(block, plan.rows), columns = constant_extent(block, plan.vectors),
+  const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = elements_of(plan.operand);
   std::int64_t depth = 1;
   for (const size_t i : shape.reduce) depth *= constant_extent(block, i).value_or(0);
-  if (!rows || !columns || !copied || depth == 0) return std::nullopt;
+  if (!rows || !all_columns || !copied || depth == 0) return std::nullopt;
+  // Columns that share the rows' operand: a tile stays among them.
+  const std::int64_t columns = shape.row_run > 0 ? shape.row_run : *all_columns, groups = *all_columns / columns;
+  if (*all_columns != groups * columns) return std::nullopt;
   double times = 1;
   for (const size_t i : shape.space) {
     if (i != plan.rows && i != plan.vectors)
@@ -136,19 +141,20 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
 
   const std::int64_t lanes = vector_lanes(block, context.device);
   const int bits = widest_bits(block);
-  double best = times * choose_tile(context.device, lanes, bits, {columns, rows, depth}).cycles;
+  double best = times * choose_tile(context.device, lanes, bits, {all_columns, rows, depth, shape.row_run}).cycles;
   // What else could be done about short rows: turn_operand's dot products.
   if (shape.reduce.size() == 1)
-    best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {columns, rows, depth}));
+    best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
   bool found = false;
   for (const std::int64_t side : {sides[0], sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;
     const RegisterTile tile = choose_tile(context.device, lanes, bits, {rows, columns, depth, 0, side, true});
     if (tile.cycles == 0) continue;
-    const double result = times * static_cast<double>(*rows * *columns),
+    const double result = times * static_cast<double>(*rows * *all_columns),
                  each = side > 1 ? square_cycles : single_cycles,
-                 cycles = times * tile.cycles + square_cycles * static_cast<double>(*copied) +
+                 cycles = times * static_cast<double>(groups) * tile.cycles +
+                          square_cycles * static_cast<double>(*copied) +
                           result * (each + reading / static_cast<double>(side));
     if (cycles >= best) continue;
     best = cycles;
