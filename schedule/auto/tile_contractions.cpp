@@ -11,6 +11,7 @@
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/auto/turn_operands.h"
 #include "schedule/auto/vectors_across.h"
@@ -37,17 +38,12 @@ namespace {
 /// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it
 /// would take longer to compile than all the rest.
 constexpr double costly_epilogue = 8;
-/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and when it
-/// lies so far apart (rows times the distance between them, in bytes) that pages and cache sets run short.
-constexpr std::int64_t packing_reuse = 12, packing_footprint = std::int64_t{512} << 10;
+/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and it lies
+/// scattered.
+constexpr std::int64_t packing_reuse = 12;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
-
-std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
-  const std::int64_t* value = as_int(block.f.iters[iter].domain.extent);
-  return value ? std::optional(*value) : std::nullopt;
-}
 
 class Tiler {
  public:
@@ -182,38 +178,6 @@ class Tiler {
     return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
   }
 
-  /// The operand that the vectors walk while the rows of a tile stand still in it.
-  std::optional<Access> vector_operand(size_t rows, size_t vectors) const {
-    for (Access& access : block_accesses(schedule_.node(block_))) {
-      if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0)
-        return std::move(access);
-    }
-    return std::nullopt;
-  }
-
-  /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
-  /// panel in a near cache; outside, it would walk the whole operand again each time.
-  std::vector<size_t> sharing(const Access& operand) const {
-    std::vector<size_t> found;
-    for (const size_t i : shape_.space) {
-      if (i != shape_.rows && i != shape_.vector_space && operand.strides[i] == 0) found.push_back(i);
-    }
-    return found;
-  }
-
-  /// Does a panel of the operand lie far apart?
-  bool scattered(const Access& operand) const {
-    const Block& reduction = schedule_.node(block_);
-    std::int64_t distance = 0, steps = 1;
-    for (const size_t i : shape_.reduce) {
-      const auto& stride = operand.strides[i];
-      if (!stride) return false;
-      distance = std::max(distance, *stride);
-      steps *= extent_estimate(reduction.f.iters[i].domain.extent);
-    }
-    return steps * distance * operand.buffer->dtype.bytes() >= packing_footprint;
-  }
-
   /// Copies the operand's panel where the loop over panels has just moved on.
   void pack(const std::string& operand, const LoopRef& panels) {
     const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
@@ -287,15 +251,15 @@ class Tiler {
                                       : choose_tile(context_.device, lanes_, widest_bits(reduction),
                                                     {rows, columns, depth_of(reduction), shape_.row_run});
     lanes_ = tile.lanes;
-    const std::optional<Access> operand = shape_.rows ? vector_operand(*shape_.rows, vectors) : std::nullopt;
-    const bool far = operand && !across_ && !shape_.reduce.empty() && scattered(*operand);
+    const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
+    const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
     // A panel that many tiles read is worth a copy.
     const bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
     if (columns && !dot_ && !across_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
-    const std::vector<size_t> inside = operand && !packed ? sharing(*operand) : std::vector<size_t>();
+    const std::vector<size_t> inside = operand && !packed ? sharing_iters(shape_, *operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);

@@ -7,6 +7,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/primitives/cache_read.h"
@@ -41,11 +42,6 @@ std::int64_t widest_square(const Block& block, const Device& device) {
     if (side <= most) return side;
   }
   return 1;
-}
-
-std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
-  const std::int64_t* value = as_int(block.f.iters[iter].domain.extent);
-  return value ? std::optional(*value) : std::nullopt;
 }
 
 std::optional<std::int64_t> elements_of(const Buffer& buffer) {

@@ -1,0 +1,47 @@
+#include "schedule/auto/tile_operands.h"
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+
+namespace lathe {
+namespace {
+
+/// Steps of a panel times the distance between them, in bytes.
+constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
+
+}  // namespace
+
+std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
+  const std::int64_t* value = as_int(block.f.iters[iter].domain.extent);
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors) {
+  for (Access& access : block_accesses(reduction)) {
+    if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0)
+      return std::move(access);
+  }
+  return std::nullopt;
+}
+
+std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand) {
+  std::vector<size_t> found;
+  for (const size_t i : shape.space) {
+    if (i != shape.rows && i != shape.vector_space && operand.strides[i] == 0) found.push_back(i);
+  }
+  return found;
+}
+
+bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand) {
+  std::int64_t distance = 0, steps = 1;
+  for (const size_t i : shape.reduce) {
+    const auto& stride = operand.strides[i];
+    if (!stride) return false;
+    distance = std::max(distance, *stride);
+    steps *= extent_estimate(reduction.f.iters[i].domain.extent);
+  }
+  return steps * distance * operand.buffer->dtype.bytes() >= scattered_footprint;
+}
+
+}  // namespace lathe

@@ -1,0 +1,23 @@
+#pragma once
+/// What a tile of a contraction reads, and how far apart that lies.
+#include <optional>
+#include <vector>
+
+#include "schedule/auto/contraction.h"
+
+namespace lathe {
+
+/// The extent of an iter's domain, where it is a constant.
+std::optional<std::int64_t> constant_extent(const Block& block, size_t iter);
+
+/// The operand that the vectors walk while the rows of a tile stand still in it.
+std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors);
+
+/// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
+/// panel in a near cache; outside, it would walk the whole operand again each time.
+std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);
+
+/// Does a panel of the operand lie so far apart that pages and cache sets run short?
+bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
+
+}  // namespace lathe
