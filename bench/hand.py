@@ -70,7 +70,9 @@ def compile_milliseconds(func, times=15):
 def run(build):
     native = Native(build)
     lathe.set_thread_count(1)
-    print("\nSchedules by hand (docs/schedules.md), one thread: share of the bound, 95 % interval; target; compile ms, p50")
+    print(
+        "\nSchedules by hand (docs/schedules.md), one thread: share of the bound, 95 % interval; target; compile ms, p50"
+    )
     compiled, rng = run_page(), np.random.default_rng(0)
     for name, shapes, work, target in kernels():
         kernel, func = compiled[name]

@@ -14,6 +14,7 @@
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/transpose_loads.h"
 #include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
@@ -44,6 +45,7 @@ Pipeline cpu_pipeline() {
   }
   p.append(Stage::tuning, pass("simplify", simplify_func));
 
+  p.append(Stage::tiling, pass("mark_shiftable_tiles", mark_shiftable_tiles));
   p.append(Stage::tiling, pass("lower_reductions", lower_reductions));
 
   p.append(Stage::before_flatten, pass("lower_blocks", lower_blocks));

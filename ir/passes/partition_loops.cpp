@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/prove.h"
 #include "ir/analysis/simplify.h"
 #include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/extremes.h"
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -51,6 +53,7 @@ struct Cut {
   Expr condition;
   std::optional<Affine> low_numerator, high_numerator;  ///< over `divisor`
   std::int64_t divisor = 1;
+  bool exact = false;  ///< does it hold nowhere else?
 };
 
 /// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
@@ -59,6 +62,7 @@ class CutFinder : public Visitor {
   CutFinder(const VarRef& variable, const Bounds& bounds) : variable_(variable), bounds_(bounds) {}
   std::vector<Cut> cuts;
   std::unordered_set<const StmtNode*> holders;  ///< statements with such a condition in them
+  bool others = false;                          ///< are there conditions on the variable that are not so decided?
 
   using Visitor::visit;
   void visit(const Stmt& s) override {
@@ -102,7 +106,11 @@ class CutFinder : public Visitor {
  private:
   void consider(const Expr& condition) {
     for (const Expr& conjunct : conjuncts_of(condition)) {
-      if (std::optional<Cut> cut = cut_of(conjunct)) cuts.push_back(std::move(*cut));
+      if (std::optional<Cut> cut = cut_of(conjunct)) {
+        cuts.push_back(std::move(*cut));
+      } else {
+        others |= uses_var(conjunct, variable_.get());
+      }
     }
   }
 
@@ -137,7 +145,10 @@ class CutFinder : public Visitor {
       });
       if (bad) return std::nullopt;
     }
-    Cut cut{conjunct, {}, {}, std::abs(c)};
+    Affine greatest = distance;
+    for (const AffineTerm& term : least->terms) add_term(greatest, term.atom, -term.coefficient);
+    add_term(greatest, variable_, -c);
+    Cut cut{conjunct, {}, {}, std::abs(c), greatest.is_constant() && greatest.constant == least->constant};
     (c < 0 ? cut.high_numerator : cut.low_numerator) = *least;
     return cut;
   }
@@ -148,20 +159,68 @@ class CutFinder : public Visitor {
   std::unordered_set<const Var*> hidden_;  ///< bound below, by other than point loops
 };
 
-/// Puts true for conditions that are known to hold.
+/// Puts true for conditions that are known to hold, or false for those that are known not to.
 class Decider : public Mutator {
  public:
-  explicit Decider(const std::vector<Cut>& cuts) {
+  explicit Decider(const std::vector<Cut>& cuts, bool holds = true) : holds_(holds) {
     for (const Cut& cut : cuts) known_.insert(cut.condition);
   }
   Expr mutate(const Expr& e) override {
-    if (e && known_.count(e)) return IntImm::make(e->dtype, 1);
+    if (e && known_.count(e)) return IntImm::make(e->dtype, holds_ ? 1 : 0);
     return Mutator::mutate(e);
   }
   using Mutator::mutate;
 
  private:
+  const bool holds_;
   std::unordered_set<Expr> known_;
+};
+
+/// Are there no statements below `s` that do something?
+bool is_idle(const Stmt& s) {
+  bool idle = true;
+  for_each_stmt(s, [&](const Stmt& below) {
+    const StmtKind kind = below->kind;
+    idle &= kind == StmtKind::Seq || kind == StmtKind::For || kind == StmtKind::Block || kind == StmtKind::Let ||
+            kind == StmtKind::If;
+  });
+  return idle;
+}
+
+/// Puts `begin` for step * variable in sums of indices.
+class BeginReplacer : public Mutator {
+ public:
+  BeginReplacer(const VarRef& variable, std::int64_t step, const Expr& begin)
+      : variable_(variable), step_(step), begin_(to_affine(begin)) {}
+  bool failed = false;  ///< is the variable elsewhere too?
+
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override {
+    if (!e || !uses_var(e, variable_.get())) return e;
+    if (e->dtype.element() != i64) return Mutator::mutate(e);
+    Affine sum = to_affine(e);
+    const std::int64_t coefficient = sum.coefficient(variable_);
+    if (coefficient == 0) return Mutator::mutate(e);
+    Affine begin = begin_;
+    begin.lanes = sum.lanes;
+    failed |= coefficient % step_ != 0 || !add_term(sum, variable_, -coefficient) ||
+              !add_scaled(sum, begin, coefficient / step_);
+    for (const AffineTerm& term : sum.terms) failed |= holds(term.atom) && begin_.coefficient(term.atom) == 0;
+    return failed ? e : to_expr(sum);
+  }
+
+ protected:
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    failed |= node == variable_.get();
+    return e;
+  }
+
+ private:
+  bool holds(const Expr& e) const { return uses_var(e, variable_.get()); }
+
+  const VarRef variable_;
+  const std::int64_t step_;
+  const Affine begin_;
 };
 
 class Partitioner : public Mutator {
@@ -189,13 +248,16 @@ class Partitioner : public Mutator {
     CutFinder finder(loop.variable, bounds_);
     finder.visit(loop.body);
     if (finder.cuts.empty()) return nullptr;
+    if (Stmt shifted = shift(loop, finder)) return shifted;
     Expr first = loop.min, end = loop.min + loop.extent;
     Expr low, high;  // main part: [low, high) where given
+    std::vector<std::pair<Cut, Expr>> ends;
     for (const Cut& cut : finder.cuts) {
       if (cut.high_numerator) {
         Affine past = *cut.high_numerator;
         past.constant += cut.divisor;
         Expr bound = floor_div(to_expr(past), cut.divisor);
+        if (cut.exact) ends.emplace_back(cut, bound);
         high = high ? min(high, bound) : bound;
       } else if (cut.low_numerator) {
         // variable * c + rest >= 0 from ceil(-rest / c) on.
@@ -205,10 +267,19 @@ class Partitioner : public Mutator {
         low = low ? max(low, bound) : bound;
       }
     }
+    std::vector<Cut> over;  // that hold nowhere behind the main part
+    for (const auto& [cut, bound] : ends)
+      if (proves(bounds_, le(bound, high))) over.push_back(cut);
     low = simplify(low ? min(max(low, first), end) : first, bounds_);
     high = simplify(high ? max(min(high, end), low) : end, bounds_);
     if (proves(bounds_, ge(low, high))) return nullptr;
     bool has_front = !proves_equal(bounds_, low, first), has_back = !proves_equal(bounds_, high, end);
+
+    const bool serial = loop.for_kind == ForKind::serial;
+    if (serial && has_back && !has_front && does_nothing(loop.body, over)) {
+      changed = true;
+      return piece(loop, low, high, Decider(finder.cuts).mutate(loop.body));
+    }
 
     Stmt part = loop.body;
     bool direct = true;  // no loop of its own between this one and the part
@@ -223,7 +294,7 @@ class Partitioner : public Mutator {
       return For::make(loop.variable, loop.min, loop.extent, loop.for_kind,
                        continued(loop, Decider(finder.cuts).mutate(loop.body)), loop.annotations);
     }
-    if (loop.for_kind == ForKind::serial && whole && direct) {
+    if (serial && whole && direct) {
       std::vector<Stmt> pieces;
       if (has_front) pieces.push_back(piece(loop, first, low, fresh_copy(loop.body)));
       pieces.push_back(piece(loop, low, high, Decider(finder.cuts).mutate(loop.body)));
@@ -236,6 +307,36 @@ class Partitioner : public Mutator {
     Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), fresh_copy(part));
     Stmt body = replace(loop.body, part, branch);
     return For::make(loop.variable, loop.min, loop.extent, loop.for_kind, continued(loop, body), loop.annotations);
+  }
+
+  /// Is nothing left of the statement where the conditions do not hold?
+  bool does_nothing(const Stmt& s, const std::vector<Cut>& conditions) const {
+    return !conditions.empty() && is_idle(simplify(Decider(conditions, false).mutate(s), bounds_));
+  }
+
+  /// The loop with its last tile moved back to where it is whole; null where that is not proved to be allowed.
+  Stmt shift(const For& loop, const CutFinder& finder) {
+    const auto tile = loop.annotations.find(shiftable_key);
+    if (tile == loop.annotations.end() || loop.for_kind != ForKind::serial || finder.others) return nullptr;
+    const std::int64_t step = std::get<std::int64_t>(tile->second);
+    Expr begin = Expr(loop.variable) * step, extent = loop.extent;
+    for (const Cut& cut : finder.cuts) {
+      if (!cut.high_numerator || cut.divisor != step || !prove_nonnegative(bounds_, *cut.high_numerator))
+        return nullptr;
+      const Expr last = to_expr(*cut.high_numerator);
+      begin = min(begin, last);
+      // No tile behind the one that ends the range.
+      extent = min(extent, floor_div(last + (2 * step - 1), step));
+    }
+    BoundsScope scope(bounds_);
+    bounds_.bind(loop.variable, Range{loop.min, loop.extent});
+    BeginReplacer replacer(loop.variable, step, simplify(begin, bounds_));
+    const Stmt body = replacer.mutate(Decider(finder.cuts).mutate(loop.body));
+    if (replacer.failed) return nullptr;
+    changed = true;
+    Annotations annotations = loop.annotations;
+    annotations.erase(shiftable_key);
+    return For::make(loop.variable, loop.min, simplify(extent, bounds_), loop.for_kind, mutate(body), annotations);
   }
 
   /// The body with the loops inside partitioned too.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/layout_map.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
@@ -41,6 +43,10 @@ constexpr std::int64_t most_step = 256, most_masked_step = 128, least_step = 64;
 constexpr std::int64_t memory_share = 4, unknown_memory = std::int64_t{1} << 20;
 /// Fewer rows would not make up a register tile.
 constexpr std::int64_t least_rows = 8;
+/// No register tile has more rows.
+constexpr std::int64_t least_last_rows = 16;
+/// A last tile is shifted to where it is whole if no more than one element in so many is computed only for that.
+constexpr std::int64_t least_of_shifted = 16;
 
 struct Chain {
   BlockRef scores, extreme, weights, mix;
@@ -188,8 +194,17 @@ class Chainer {
     for (std::int64_t rows = usual + 1; !even && rows <= std::min(most, chain_.rows); ++rows) {
       if (chain_.rows % rows == 0) even = rows;
     }
-    const std::int64_t count = (chain_.rows + usual - 1) / usual;
-    block_rows_ = even.value_or((chain_.rows + count - 1) / count);
+    if (even) {
+      block_rows_ = *even;
+      return;
+    }
+    // A last block of a few rows would be no whole tile.
+    const auto blocks_of = [&](std::int64_t rows) { return (chain_.rows + rows - 1) / rows; };
+    for (std::int64_t count = blocks_of(usual);; ++count) {
+      block_rows_ = (chain_.rows + count - 1) / count;
+      const std::int64_t last = chain_.rows - (blocks_of(block_rows_) - 1) * block_rows_;
+      if (last >= least_last_rows || block_rows_ <= 2 * least_last_rows) return;
+    }
   }
 
   void prepare() {
@@ -277,14 +292,19 @@ class Chainer {
     column_ = along();
   }
 
-  /// The tile's rows, or a few less or more where they then divide the block's and the registers still hold them.
+  /// The tile's rows, or a few less or more where they then divide the block's, or leave less of a last tile empty, and
+  /// the registers still hold them.
   std::int64_t even_rows(std::int64_t rows, const RegisterTile& shape) const {
     const std::int64_t registers = context_.device.vector_registers - 1;
-    for (const std::int64_t more : {0, 1, -1, 2, -2, 3}) {
+    const auto empty = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile - rows; };
+    std::int64_t best = shape.rows;
+    for (const std::int64_t more : {1, -1, 2, -2, 3, -3, -4}) {
       const std::int64_t candidate = shape.rows + more;
-      if (candidate >= 2 && rows % candidate == 0 && (candidate + 1) * shape.vectors <= registers) return candidate;
+      const bool fits =
+          candidate >= 2 && 3 * candidate >= 2 * shape.rows && (candidate + 1) * shape.vectors <= registers;
+      if (fits && empty(candidate) < empty(best)) best = candidate;
     }
-    return shape.rows;
+    return best;
   }
 
   /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them.
@@ -297,9 +317,12 @@ class Chainer {
     const RegisterTile shape =
         choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), {extent(row), extent(column), depth});
     const std::int64_t lanes = shape.lanes;
-    const std::int64_t tile_rows = even_rows(extent(row), shape);
+    const std::int64_t all_rows = extent(row), all_columns = extent(column), tile_columns = shape.vectors * lanes;
+    const std::int64_t tile_rows = even_rows(all_rows, shape);
     const auto [rows, inner_row] = split(schedule_, row, tile_rows);
-    const auto [columns, inner_column] = split(schedule_, column, shape.vectors * lanes);
+    const auto [columns, inner_column] = split(schedule_, column, tile_columns);
+    if (chain_.rows % tile_rows != 0 || block_rows_ % tile_rows != 0) shift_last(rows, all_rows, tile_rows, 1);
+    if (all_columns % tile_columns != 0) shift_last(columns, all_columns, tile_columns, lanes);
     reorder(schedule_, {columns, rows, inner_row, inner_column});
     compute_at(schedule_, ref, rows);
     const size_t outside = loops_of(path_to(schedule_, rows)).size();
@@ -320,6 +343,12 @@ class Chainer {
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, tile_rows, shape.vectors, lanes));
     context_.scheduled.insert(ref.name);
     context_.scheduled.insert(reader.name);
+  }
+
+  /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.
+  void shift_last(const LoopRef& tiles, std::int64_t extent, std::int64_t tile, std::int64_t lanes) {
+    const std::int64_t rest = extent % tile, twice = (tile - rest) / lanes * lanes;
+    if (rest == 0 || twice * least_of_shifted <= extent) annotate(schedule_, tiles, shift_last_key, 1);
   }
 
   void vectorize_columns(const LoopRef& loop, std::int64_t lanes) {

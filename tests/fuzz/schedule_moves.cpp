@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
@@ -245,8 +246,13 @@ std::vector<Move> loop_moves() {
       {"annotate",
        [](Schedule& s, Random& random) {
          const auto loop = any_loop(s, random);
-         if (loop) annotate(s, *loop, "note", random.between(0, 9));
-         return loop.has_value();
+         if (!loop) return false;
+         if (random.chance(50)) {
+           annotate(s, *loop, "note", random.between(0, 9));
+         } else {
+           annotate(s, random.chance(70) ? split(s, *loop, random.between(2, 5)).first : *loop, shift_last_key, 1);
+         }
+         return true;
        }},
       {"partition",
        [](Schedule& s, Random& random) {

@@ -3,6 +3,12 @@
 
 #include <algorithm>
 
+#include "ir/passes/compact_buffers.h"
+#include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_reductions.h"
+#include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/passes/partition_loops.h"
+#include "ir/passes/place_allocations.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -76,6 +82,22 @@ TEST(ChainReductions, RunsInBlocksOfRowsThatHoldAShortAxis) {
 TEST(ChainReductions, RunsInBlocksOfALongAxisToo) {
   expect_golden(print(scheduled(chain(70, 640, 4), "run mix in blocks of 35 rows by 160 elements")),
                 "auto_chain_axis.tir");
+}
+
+TEST(ChainReductions, HasOneBodyOfATileWhereRowsAndKeysLeaveARest) {
+  // 131 rows have no even blocks: two of 44, and one of 43, whose last tiles are shifted, as is that of 61 keys.
+  const Func before = scheduled(chain(131, 61, 16), "run mix in blocks of 44 rows");
+  Func after = lower_blocks(lower_reductions(mark_shiftable_tiles(before)));
+  after = partition_loops(compact_buffers(place_allocations(after, device())));
+  const std::string text = print(after);
+  const auto count = [&](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("alloc s_register"), 1) << text;
+  EXPECT_EQ(count("alloc out_register"), 1) << text;
+  expect_same_results(before, after);
 }
 
 TEST(ChainReductions, KeepsTheWholeAxisWhereWeightsDoNotFollowByAFactor) {

@@ -21,6 +21,7 @@
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/transpose_loads.h"
 #include "ir/passes/unmask_registers.h"
 #include "ir/passes/unroll_loops.h"
@@ -72,6 +73,7 @@ Func plan_described_storage(const Func& func, const Device& device) {
 
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
+      {"mark_shiftable_tiles", mark_shiftable_tiles},
       {"lower_reductions", lower_reductions},
       {"lower_blocks", lower_blocks},
       {"place_allocations", for_described_device<place_allocations>},
