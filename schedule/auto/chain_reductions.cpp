@@ -9,6 +9,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/annotate.h"
@@ -47,108 +48,6 @@ constexpr std::int64_t least_rows = 8;
 constexpr std::int64_t least_last_rows = 16;
 /// A last tile is shifted to where it is whole if no more than one element in so many is computed only for that.
 constexpr std::int64_t least_of_shifted = 16;
-
-struct Chain {
-  BlockRef scores, extreme, weights, mix;
-  std::vector<BlockRef> sums;                    ///< of weights alone
-  std::vector<BlockRef> between;                 ///< element-wise, from weights to mix
-  size_t row = 0, axis = 0;                      ///< iters of `scores`
-  size_t row_dimension = 0, axis_dimension = 0;  ///< of what it writes
-  std::int64_t rows = 0, steps = 0;              ///< extents
-};
-
-bool reduces(const Block& block, std::initializer_list<BinaryOp> ops) {
-  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
-  return op && std::find(ops.begin(), ops.end(), *op) != ops.end();
-}
-
-const Load* load_of(const Block& block, const Buffer& buffer) {
-  const Load* found = nullptr;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    if (const Load* load = e.as<Load>(); load && load->buffer == buffer) found = load;
-  });
-  return found;
-}
-
-std::optional<size_t> iter_at(const Block& block, const Expr& index) {
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    if (Expr(block.f.iters[i].variable) == index) return i;
-  }
-  return std::nullopt;
-}
-
-bool constant_extents(const Block& block) {
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& iter) { return as_int(iter.domain.extent) && *as_int(iter.domain.extent) > 0; });
-}
-
-std::optional<Chain> find_chain(const RuleContext& context, const BlockRef& extreme) {
-  const Schedule& schedule = context.schedule;
-  const auto free = [&](const BlockRef& ref) {
-    return !context.scheduled.contains(ref.name) && !is_sealed(schedule.node(ref)) &&
-           fusion_wish(schedule.node(ref)) != FusionWish::apart && constant_extents(schedule.node(ref));
-  };
-  Chain chain{.scores = {}, .extreme = extreme, .weights = {}, .mix = {}, .sums = {}, .between = {}};
-  const std::vector<BlockRef> readers = schedule.consumers(extreme);
-  if (readers.size() != 1 || schedule.node(readers[0]).f.reducer || !free(extreme) || !free(readers[0]))
-    return std::nullopt;
-  chain.weights = readers[0];
-  std::vector<BlockRef> mixes;
-  for (const BlockRef& ref : schedule.consumers(chain.weights)) {
-    const Block& block = schedule.node(ref);
-    if (!free(ref)) return std::nullopt;
-    if (!block.f.reducer) {
-      chain.between.push_back(ref);
-      for (const BlockRef& further : schedule.consumers(ref)) mixes.push_back(further);
-    } else if (const auto shape = reduction_shape(block); shape && shape->loads == 1) {
-      chain.sums.push_back(ref);
-    } else {
-      mixes.push_back(ref);
-    }
-  }
-  if (mixes.size() != 1 || !free(mixes[0]) || !reduces(schedule.node(mixes[0]), {BinaryOp::add})) return std::nullopt;
-  chain.mix = mixes[0];
-
-  for (const BlockRef& ref : schedule.producers(extreme)) {
-    if (schedule.node(ref).f.reducer) chain.scores = ref;
-  }
-  if (chain.scores.name.empty() || !free(chain.scores) || schedule.consumers(chain.scores).size() != 2)
-    return std::nullopt;
-  const Block& scores = schedule.node(chain.scores);
-  const Block& reduction = schedule.node(extreme);
-  if (!reduces(scores, {BinaryOp::add}) || scores.f.writes.size() != 1) return std::nullopt;
-  const Load* load = load_of(reduction, scores.f.writes[0].buffer);
-  if (!load || !reads(schedule.node(chain.weights), load->buffer)) return std::nullopt;
-  std::optional<size_t> axis;
-  std::vector<std::pair<size_t, size_t>> others;  // iters of scores, dimensions
-  for (size_t d = 0; d < load->indices.size(); ++d) {
-    const auto mine = iter_at(scores, scores.f.writes[0].ranges[d].min), theirs = iter_at(reduction, load->indices[d]);
-    if (!mine || !theirs) continue;
-    if (reduction.f.iters[*theirs].kind == IterKind::reduce) {
-      axis = mine;
-      chain.axis_dimension = d;
-    } else {
-      others.emplace_back(*mine, d);
-    }
-  }
-  if (!axis) return std::nullopt;
-  chain.axis = *axis;
-  chain.steps = *as_int(scores.f.iters[*axis].domain.extent);
-  // Along the rows, what varies with the axis stands still.
-  for (const auto& [iter, dimension] : others) {
-    const std::int64_t extent = *as_int(scores.f.iters[iter].domain.extent);
-    for (const Access& access : block_accesses(scores)) {
-      const bool shared = !access.store && access.strides[*axis] && access.strides[*axis] != 0 &&
-                          access.strides[iter] == 0 && access.buffer != scores.f.writes[0].buffer;
-      if (!shared || extent <= chain.rows) continue;
-      chain.rows = extent;
-      chain.row = iter;
-      chain.row_dimension = dimension;
-    }
-  }
-  if (chain.rows < 2 || chain.steps < 2) return std::nullopt;
-  return chain;
-}
 
 /// The greatest divisor of `extent` from `least` to `most`; nothing when there is none.
 std::optional<std::int64_t> divisor(std::int64_t extent, std::int64_t least, std::int64_t most) {
