@@ -57,6 +57,17 @@ std::optional<std::int64_t> divisor(std::int64_t extent, std::int64_t least, std
   return std::nullopt;
 }
 
+/// Does a choice decide what is reduced? That of an extreme among numbers, in its reducer, is none.
+bool is_masked(const Block& reduction) {
+  const std::optional<ReductionParts> parts = match_update(reduction);
+  if (!parts) return false;
+  bool masked = false;
+  const auto look = [&](const Expr& e) { masked |= e.as<Select>() != nullptr; };
+  for (const Stmt& let : parts->lets) for_each_expr(let.as<Let>()->value, look);
+  for (const Expr& term : parts->terms) for_each_expr(term, look);
+  return masked;
+}
+
 class Chainer {
  public:
   Chainer(RuleContext& context, const Chain& chain) : context_(context), schedule_(context.schedule), chain_(chain) {}
@@ -73,8 +84,7 @@ class Chainer {
 
   /// Blocks of rows by blocks of the axis.
   void along_axis() {
-    bool masked = false;
-    for_each_expr(schedule_.node(chain_.extreme).f.body, [&](const Expr& e) { masked |= e.as<Select>() != nullptr; });
+    const bool masked = is_masked(schedule_.node(chain_.extreme));
     const auto step = divisor(chain_.steps, least_step, masked ? most_masked_step : most_step);
     // What a mask leaves out of a shorter axis pays for the walk where blocks are whole vectors.
     const bool pays = masked && step && *step % vector_lanes(schedule_.node(chain_.scores), context_.device) == 0;

@@ -84,6 +84,17 @@ TEST(ChainReductions, RunsInBlocksOfALongAxisToo) {
                 "auto_chain_axis.tir");
 }
 
+TEST(ChainReductions, TakesAnExtremeOfNumbersForNoMask) {
+  std::string text = print(chain(70, 640, 4));
+  for (const auto& [from, to] : {std::pair("max(lhs1, rhs1)", "select(lhs1 < rhs1, rhs1, lhs1)"),
+                                 std::pair("max(l1, r1)", "select(l1 < r1, r1, l1)")}) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, std::string(from).size(), to);
+  }
+  scheduled(parse_func(text), "run mix in blocks of 35 rows by 160 elements");
+}
+
 TEST(ChainReductions, HasOneBodyOfATileWhereRowsAndKeysLeaveARest) {
   // 131 rows have no even blocks: two of 44, and one of 43, whose last tiles are shifted, as is that of 61 keys.
   const Func before = scheduled(chain(131, 61, 16), "run mix in blocks of 44 rows");
