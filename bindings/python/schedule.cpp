@@ -26,6 +26,7 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
@@ -253,6 +254,12 @@ void bind_blocks(nb::class_<S>& type) {
           "Takes a factor or divisor, an element of `buffer` that stays the same along a sum, behind the sum; gives "
           "the "
           "block that scales.")
+      .def(
+          "merge_equal",
+          [](S& s, nb::handle block, nb::handle original) {
+            merge_equal(s.schedule, s.take_block(block), s.take_block(original));
+          },
+          "block"_a, "original"_a, "Removes a block that computes again what `original` has computed before.")
       .def(
           "skip_masked",
           [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },

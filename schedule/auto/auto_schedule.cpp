@@ -6,6 +6,7 @@
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
+#include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/tile_contractions.h"
@@ -23,7 +24,8 @@ struct Rule {
   void (*run)(RuleContext& context);
 };
 
-constexpr Rule rules[] = {{"inline_elementwise", inline_elementwise},
+constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
+                          {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},

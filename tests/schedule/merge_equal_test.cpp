@@ -1,0 +1,92 @@
+#include "schedule/primitives/merge_equal.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/split.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Row sums of x in `a`, and again in `b` with the term given; `between` stands between the two.
+Func sums(const std::string& term = "x[ui, uk]", const std::string& between = "", const std::string& shape = "4") {
+  return parse_func(fmt::format(R"(func sums(x: f32[4, 6], out: f32[4]) stage begin {{
+  block root() reads x[..], out[..] writes x[..], out[..] {{
+    alloc a: f32[4]
+    alloc b: f32[{2}]
+    for i in [0, 4) {{ for k in [0, 6) {{
+      block first(space vi in [0, 4) = i, reduce vk in [0, 6) = k) reads a[vi], x[vi, vk] writes a[vi] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ a[vi] = 0.0f32 }}
+        let l: f32 = a[vi]
+        let r: f32 = x[vi, vk]
+        a[vi] = l + r
+      }}
+    }} }}
+    {1}
+    for p in [0, 4) {{ for q in [0, 6) {{
+      block again(space ui in [0, 4) = p, reduce uk in [0, 6) = q) reads b[ui], x[ui, uk] writes b[ui] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ b[ui] = 0.0f32 }}
+        let old: f32 = b[ui]
+        let new: f32 = {0}
+        b[ui] = old + new
+      }}
+    }} }}
+    for i2 in [0, 4) {{
+      block both(space vi2 in [0, 4) = i2) reads a[vi2], b[vi2] writes out[vi2] {{ out[vi2] = a[vi2] * b[vi2] }}
+    }}
+  }}
+}}
+)",
+                                term, between, shape));
+}
+
+TEST(MergeEqual, ReadersReadTheFirst) {
+  const Func before = sums();
+  Schedule s(before);
+  merge_equal(s, {"again"}, {"first"});
+  expect_scheduled(s, before, "merge_equal");
+}
+
+TEST(MergeEqual, RefusesABlockWhoseLoopsAreNotAsTraced) {
+  Schedule s(sums());
+  split(s, s.loop("again", 1), 2);
+  expect_refused(s, [&] { merge_equal(s, {"again"}, {"first"}); }, "merge_equal", 1, "merge_equal_refused_1");
+}
+
+TEST(MergeEqual, RefusesAResultThatCallersSee) {
+  Schedule s(sums());
+  expect_refused(s, [&] { merge_equal(s, {"both"}, {"first"}); }, "merge_equal", 1, "merge_equal_refused_1_parameter");
+}
+
+TEST(MergeEqual, RefusesAnotherComputation) {
+  Schedule s(sums("x[ui, 5 - uk]"));
+  expect_refused(s, [&] { merge_equal(s, {"again"}, {"first"}); }, "merge_equal", 2, "merge_equal_refused_2");
+}
+
+TEST(MergeEqual, RefusesTheLaterInTheFirstsPlace) {
+  Schedule s(sums());
+  expect_refused(s, [&] { merge_equal(s, {"first"}, {"again"}); }, "merge_equal", 2, "merge_equal_refused_2_order");
+}
+
+TEST(MergeEqual, RefusesWhatReadsOtherValuesByThen) {
+  Schedule s(sums("x[ui, uk]", R"(for i1 in [0, 4) {
+      block change(space vi1 in [0, 4) = i1) reads x[vi1, 0] writes x[vi1, 0] { x[vi1, 0] = x[vi1, 0] + 1.0f32 }
+    })"));
+  expect_refused(s, [&] { merge_equal(s, {"again"}, {"first"}); }, "merge_equal", 3, "merge_equal_refused_3");
+}
+
+TEST(MergeDuplicates, TheSchedulerComputesEachSumOnce) {
+  const Func before = sums();
+  const Func after = auto_schedule(before, wide());
+  expect_same(before, after);
+  EXPECT_EQ(print(after).find("again"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::testing
