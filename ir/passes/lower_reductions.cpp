@@ -7,6 +7,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/settle_ties.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -68,7 +69,10 @@ class ReductionLowerer : public Mutator {
     Stmt result = Mutator::mutate_Block(s, node);
     std::swap(path, path_);
     const Block* block = result.as<Block>();
-    return block->f.init ? lower(*block) : result;
+    if (!block->f.init) return result;
+    if (std::optional<Block::Fields> settled = settle_ties(*block, path_, bounds_))
+      return lower(*Block::make(std::move(*settled)).as<Block>());
+    return lower(*block);
   }
 
  private:

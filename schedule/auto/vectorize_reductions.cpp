@@ -30,6 +30,9 @@ constexpr double costly_body = 8;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
 
+/// Vectors in a row from which on a second chain of tuples gains more than folding its lanes, one by one, costs.
+constexpr std::int64_t long_row = 128;
+
 bool folds(const Reducer& reducer) {
   const auto op = simple_op(reducer);
   if (!op) return false;
@@ -130,11 +133,18 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   const std::int64_t lanes = context.device.lanes(std::max(narrowest, 32));
   const std::int64_t* extent = as_int(schedule.node(found->loop).extent);
   if (lanes < 2 || (extent && *extent < lanes * least_iterations)) return;
-  attempt(context, fmt::format("reduce tuples of {} in {} lanes", ref.name, lanes), [&] {
+  const std::int64_t vectors = extent && *extent >= lanes * long_row ? ordered_chains : 1;
+  attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
     make_innermost(schedule, *found);
-    const auto [steps, within] = split(schedule, found->loop, lanes);
+    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     const BlockRef partial = rfactor(schedule, ref, within);
-    vectorize(schedule, schedule.loops(partial).back());
+    LoopRef lane = schedule.loops(partial).back();
+    if (vectors > 1) {
+      const auto [copies, inner] = split(schedule, lane, lanes);
+      unroll(schedule, copies);
+      lane = inner;
+    }
+    vectorize(schedule, lane);
     context.scheduled.insert(partial.name);
     context.scheduled.insert(ref.name);
   });

@@ -209,7 +209,8 @@ TEST(FoldLanes, RefusesAnotherReducer) {
   expect_refused(s, [&] { fold_lanes(s, {"shift"}, 2); }, "fold_lanes", 1, "fold_lanes_refused_1");
 }
 
-/// A greatest number passes over NaN, which reduce_max keeps: only what holds such extremes already may be folded by it.
+/// A greatest number passes over NaN, which reduce_max keeps: only what holds such extremes already may be folded by
+/// it.
 const char* greatest_numbers = R"(func greatest(x: f32[3, 16], out: f32[3]) stage begin {
   for i in [0, 3) {
     for k in [0, 16) {

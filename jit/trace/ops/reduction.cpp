@@ -105,7 +105,8 @@ Reducer arg_reducer(BinaryOp better, DType dtype) {
   Expr ties = eq(Expr(left), Expr(right));
   if (dtype.is_float()) {
     const Expr left_nan = unary(UnaryOp::is_nan, left), right_nan = unary(UnaryOp::is_nan, right);
-    wins = logical_or(wins, logical_and(right_nan, logical_not(left_nan)));
+    // Not no better than a number: better, or NaN.
+    wins = logical_and(logical_not(binary(greatest ? BinaryOp::le : BinaryOp::ge, right, left)), logical_not(left_nan));
     ties = logical_or(ties, logical_and(left_nan, right_nan));
   }
   const Expr chooses_right = logical_or(wins, logical_and(ties, lt(Expr(right_index), Expr(left_index))));

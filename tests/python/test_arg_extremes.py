@@ -1,0 +1,38 @@
+"""argmax and argmin: the first of equal elements, and the first NaN, wherever vectors and chains meet."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+RNG = np.random.default_rng(5)
+
+
+def rows(length, dtype):
+    """Rows of few different values, of one value, of the worst values, and with NaN here and there."""
+    x = RNG.integers(-2, 3, (9, length)).astype(dtype)
+    x[1] = 1
+    if np.dtype(dtype).kind == "f":
+        x[2], x[3] = -np.inf, np.inf
+        x[4, RNG.integers(0, length, 3)] = np.nan
+        x[5, -1] = np.nan
+        x[6] = np.nan
+        x[7, 0] = -np.inf
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint16", "int64"])
+@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 63, 64, 65, 130, 2048, 2049, 2077, 4096])
+def test_along_rows_and_columns(length, dtype):
+    x = rows(length, dtype)
+    for name in ("argmax", "argmin"):
+        ours, theirs = getattr(lathe, name), getattr(np, name)
+        for axis, given in ((1, x), (0, np.ascontiguousarray(x.T))):
+            found = lathe.jit(lambda t, f=ours, a=axis: f(t, axis=a))(given)
+            np.testing.assert_array_equal(found, theirs(given, axis=axis))
+
+
+def test_along_several_axes_at_once():
+    x = rows(4096, "float32")
+    x[4:7] = 0
+    assert lathe.jit(lambda t: lathe.argmax(t))(x) == np.argmax(x)
