@@ -38,6 +38,7 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
@@ -191,6 +192,7 @@ const std::map<std::string, Apply>& primitives() {
       {"reverse_compute_inline", [](Schedule& s, const Line& l) { reverse_compute_inline(s, l.block(0)); }},
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
       {"rolling_buffer", [](Schedule& s, const Line& l) { rolling_buffer(s, l.block(0), l.loop(1)); }},
+      {"scan_lanes", [](Schedule& s, const Line& l) { scan_lanes(s, l.block(0), l.integer(1)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},

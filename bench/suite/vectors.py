@@ -58,7 +58,7 @@ def normalizations(rng):
         "cumsum 512x4096",
         "other",
         [f32(rng, 512, 4096)],
-        cumulative_sum,
+        lambda x: lathe.cumulative_sum(x, axis=1),
         lambda t, x, out: t.cumsum(x[0], 1, out=out),
         lambda j, x: j.numpy.cumsum(x[0], axis=1),
         lane_operations=512 * 4096 * 1.0,
@@ -70,21 +70,6 @@ def jax_layer_norm(j, x):
     centred = x[0] - mean
     variance = j.numpy.mean(centred * centred, 1, keepdims=True)
     return centred * j.lax.rsqrt(variance + 1e-5) * x[1] + x[2]
-
-
-def cumulative_sum(x, step=64):
-    """Running sums of rows. Lathe has no scan: sums within a segment and over the segments before it, step terms each."""
-    rows, columns = x.shape
-    segments = lathe.sum(lathe.reshape(x, (rows, columns // step, step)), axis=2)
-    before = lathe.compute(
-        (rows, columns // step),
-        lambda i, s: lathe.reduce("sum", columns // step, lambda r: lathe.select(r < s, segments[i, r], 0.0)),
-    )
-    within = lathe.compute(
-        (rows, columns),
-        lambda i, j: lathe.reduce("sum", step, lambda r: lathe.select(r <= j % step, x[i, j // step * step + r], 0.0)),
-    )
-    return lathe.compute((rows, columns), lambda i, j: within[i, j] + before[i, j // step])
 
 
 def elementwise(rng):

@@ -7,6 +7,7 @@
 #include "bindings/python/convert.h"
 #include "ir/error.h"
 #include "ir/reduction.h"
+#include "jit/trace/broadcast.h"
 #include "jit/trace/tensor.h"
 
 namespace nb = nanobind;
@@ -93,6 +94,19 @@ Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callab
   return reduce_tuple(simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), shape, terms);
 }
 
+Tensor scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
+                   const std::string& name) {
+  const Shape extents = to_shape(shape);
+  const auto term = [&](const Indices& indices) { return to_expr(f(*index_arguments(indices)), f32); };
+  const size_t along = normalize_axis(name, axis, extents.size());
+  if (const Reducer* given = as_instance<Reducer>(reducer)) return scan(extents, along, *given, term, name);
+  // As for reduce: the dtype of a named reducer is that of its terms.
+  Indices probe;
+  for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
+  const DType dtype = term(probe)->dtype;
+  return scan(extents, along, simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), term, name);
+}
+
 nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {
   const Shape extents = to_shape(shape);
   // Whether the body is a reduction is known when it has run once, on variables of its own.
@@ -130,6 +144,9 @@ void bind_compute(nb::module_& module) {
       "Folds f(r, ..) over the box of extents `axes` by a Reducer, or by 'sum', 'prod', 'max', 'min', 'any', 'all'.");
   module.def("compute", &compute_python, "shape"_a, "f"_a, "name"_a = "compute",
              "A tensor whose element at (i, ..) is f(i, ..): an expression, or a reduce. Any operator in a line.");
+  module.def("scan", &scan_python, "shape"_a, "axis"_a, "reducer"_a, "f"_a, "name"_a = "scan",
+             "A tensor of running results along an axis: its element is the Reducer, or 'sum', 'prod', 'max', 'min', "
+             "'any', 'all', folded over f(i, ..) up to it.");
   module.def(
       "select",
       [](const Expr& condition, nb::handle a, nb::handle b) {

@@ -16,6 +16,7 @@
 #include "jit/trace/ops/normalization.h"
 #include "jit/trace/ops/reduction.h"
 #include "jit/trace/ops/registry.h"
+#include "jit/trace/ops/scan.h"
 #include "jit/trace/ops/view_shape.h"
 
 namespace nb = nanobind;
@@ -148,9 +149,23 @@ void bind_position(nb::module_& module, const char* name, F f) {
       "x"_a, "axis"_a.none() = nb::none(), "keepdims"_a = false);
 }
 
+template <class F>
+void bind_scan(nb::module_& module, const char* name, F f) {
+  module.def(
+      name,
+      [f, name](nb::handle x, nb::handle axis, nb::handle dtype, bool include_initial) {
+        std::optional<std::int64_t> along;
+        if (!axis.is_none()) along = to_ints(axis).at(0);
+        return f(to_tensor(x, name), along, to_optional_dtype(dtype), include_initial);
+      },
+      "x"_a, "axis"_a.none() = nb::none(), "dtype"_a.none() = nb::none(), "include_initial"_a = false);
+}
+
 void bind_reductions(nb::module_& module) {
   bind_accumulation(module, "sum", &ops::sum);
   bind_accumulation(module, "prod", &ops::prod);
+  bind_scan(module, "cumulative_sum", &ops::cumulative_sum);
+  bind_scan(module, "cumulative_prod", &ops::cumulative_prod);
   bind_reduction(module, "mean", &ops::mean);
   bind_reduction(module, "max", &ops::max);
   bind_reduction(module, "min", &ops::min);

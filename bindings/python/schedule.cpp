@@ -33,6 +33,7 @@
 #include "schedule/primitives/reverse_compute_at.h"
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/tensorize.h"
@@ -265,6 +266,15 @@ void bind_blocks(nb::class_<S>& type) {
           [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },
           "block"_a, "loop"_a,
           "Leaves out iterations of a loop along a reduction in which masks keep its terms at the identity.")
+      .def(
+          "scan_lanes",
+          [](S& s, nb::handle block, std::int64_t lanes) {
+            const ScanLanes made = scan_lanes(s.schedule, s.take_block(block), lanes);
+            return nb::make_tuple(s.give(made.start), s.give(made.terms));
+          },
+          "block"_a, "lanes"_a,
+          "Runs a scan in steps of a vector; gives the block that begins each row, and the one that computes a step's "
+          "terms.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

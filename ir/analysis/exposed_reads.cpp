@@ -235,7 +235,7 @@ class ExposedCollector {
         return;
       }
       const Load* load = part.as<Load>();
-      if (!load || !is_considered(load->buffer) || found_.contains(load->buffer.get())) return;
+      if (!load || !is_considered(load->buffer) || is_found(load->buffer)) return;
       if (is_governed(load->buffer)) return;
       Region region = load->indices.size() == load->buffer->rank() ? point_region(load->buffer, load->indices)
                                                                    : full_region(load->buffer);
@@ -250,15 +250,20 @@ class ExposedCollector {
     });
   }
 
+  bool is_found(const Buffer& buffer) const {
+    return std::any_of(exposed.rbegin(), exposed.rend(),
+                       [&](const ExposedRead& read) { return read.region.buffer == buffer && read.block == block_; });
+  }
+
   void expose(const Region& region) {
-    if (found_.insert(region.buffer.get()).second) exposed.push_back({region, block_});
+    if (!is_found(region.buffer)) exposed.push_back({region, block_});
   }
 
   Bounds bounds_;
   const std::function<bool(const Buffer&)>& considered_;
   std::vector<Region> written_;
   std::vector<const BufferNode*> governed_;
-  std::unordered_set<const BufferNode*> local_, found_;
+  std::unordered_set<const BufferNode*> local_;
   std::unordered_set<const StmtNode*> relevant_;
   Stmt block_;
 };

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/promotion.h"
@@ -78,6 +80,18 @@ Expr widen(const Expr& value) {
   return calculates_in_half(value) ? convert(value->dtype, Widen().mutate(value)) : value;
 }
 
+bool is_zero(const Expr& e) {
+  const FloatImm* real = e.as<FloatImm>();
+  return is_int(e, 0) || (real && real->value == 0 && !std::signbit(real->value));
+}
+
+/// f16 and bf16 would be rounded at every step.
+void check_folds_wide(const std::string& name, DType folded) {
+  if (!is_half(folded)) return;
+  fail_type(name, fmt::format("the reducer folds {}; expected f32, which {} is computed in", to_string(folded),
+                              to_string(folded)));
+}
+
 /// Index arithmetic may not overflow (ir/expr.h).
 void check_size(const std::string& name, const Shape& shape) {
   double elements = 1;
@@ -102,7 +116,7 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
   if (listener.saw_view) simplify_indices(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
-  for (size_t k = 0; k < node.values.size(); ++k) {
+  for (size_t k = node.buffers.size(); k < node.values.size(); ++k) {
     const std::string suffix = node.values.size() > 1 ? fmt::format("_{}", k) : "";
     node.buffers.push_back(BufferNode::make(name + suffix, node.values[k]->dtype, shape));
   }
@@ -145,10 +159,7 @@ std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduct
   }
   for (size_t k = 0; k < reduction.terms.size(); ++k) {
     const DType expected = reduction.reducer.results[k]->dtype;
-    if (is_half(expected)) {
-      fail_type(name, fmt::format("the reducer folds {}; expected f32, which {} is computed in", to_string(expected),
-                                  to_string(expected)));
-    }
+    check_folds_wide(name, expected);
     if (reduction.terms[k]->dtype != expected) {
       fail_type(name, fmt::format("term {} of the reduction has type {}; its reducer folds {}", k,
                                   to_string(reduction.terms[k]->dtype), to_string(expected)));
@@ -165,6 +176,39 @@ Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)
     fail_value(name, fmt::format("the reduction gives {} tensors; use compute_tuple", outputs.size()));
   }
   return outputs.front();
+}
+
+Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::function<Expr(const Indices&)>& f,
+            std::string name) {
+  if (reducer.results.size() != 1)
+    fail_value(name, fmt::format("a scan's reducer has one value; given {}", reducer.results.size()));
+  if (axis >= shape.size())
+    fail_value(name, fmt::format("axis {} is out of range for the shape {}", axis, describe(shape)));
+  const DType dtype = reducer.results[0]->dtype;
+  check_folds_wide(name, dtype);
+  Listener listener;
+  ComputeNode node;
+  make_space_iters(shape, node);
+  const Expr term = f(node.indices);
+  if (term->dtype != dtype) {
+    fail_type(name, fmt::format("the terms of the scan have type {}; its reducer folds {}", to_string(term->dtype),
+                                to_string(dtype)));
+  }
+  Expr before = reducer.identities[0];
+  for (Iter& iter : node.iters) {
+    if (node.indices[axis] != Expr(iter.variable)) continue;
+    iter.kind = IterKind::ordered;
+    std::string buffer_name = name;
+    std::replace(buffer_name.begin(), buffer_name.end(), '.', '_');
+    node.buffers = {BufferNode::make(buffer_name, dtype, shape)};
+    Indices place = node.indices;
+    place[axis] = iter.variable - 1;
+    const Expr behind_first = ge(iter.variable, index(1));
+    const Expr previous = Load::make(node.buffers[0], place, behind_first);
+    before = is_zero(before) ? previous : select(behind_first, previous, before);
+  }
+  node.values = combine(reducer, {before}, {term});
+  return finish(shape, std::move(name), std::move(node), listener).front();
 }
 
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,

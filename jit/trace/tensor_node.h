@@ -15,11 +15,11 @@ struct Requirement {
   Expr index;
 };
 
-/// One Block to be. Iters of extent 1 are left out: their index is the constant 0.
+/// One Block to be. A scan's values read its own buffer. Iters of extent 1 are left out: their index is the constant 0.
 struct ComputeNode {
   std::string name;
   bool is_step = false;     ///< a part of an operator: listings leave it out
-  std::vector<Iter> iters;  ///< space iters, then reduce iters
+  std::vector<Iter> iters;  ///< space iters and a scan's ordered one, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
   std::vector<Buffer> buffers;  ///< one an output

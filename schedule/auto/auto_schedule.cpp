@@ -12,6 +12,7 @@
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/auto/vectorize_reductions.h"
+#include "schedule/auto/vectorize_scans.h"
 
 namespace lathe {
 namespace {
@@ -30,6 +31,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},
                           {"vectorize_reductions", vectorize_reductions},
+                          {"vectorize_scans", vectorize_scans},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"parallel_outer", parallel_outer}};
 

@@ -78,11 +78,13 @@ class PipelineBuilder {
   }
 
   Matrix step(const Matrix& from) {
-    switch (random_.between(0, 7)) {
+    switch (random_.between(0, 8)) {
       case 0:
         return stencil(from);
       case 7:
         return convolution(from);
+      case 8:
+        return running(from);
       case 1:
         return pad(from);
       case 2:
@@ -95,6 +97,20 @@ class PipelineBuilder {
       default:
         return elementwise(from);
     }
+  }
+
+  /// Running sums along a row or a column.
+  Matrix running(const Matrix& from) {
+    const Matrix to = target("cs", from.rows, from.columns);
+    const bool down = random_.chance(30);
+    const std::string before = fmt::format("{}[{}]", to.name, down ? "vi - 1, vj" : "vi, vj - 1");
+    body_ += fmt::format(
+        "for i in [0, {0}) {{ for j in [0, {1}) {{\n block {2}({3} vi in [0, {0}) = i, {4} vj in [0, {1}) = j) "
+        "reads {5}, {6}[vi, vj] writes {2}[vi, vj] {{\n {2}[vi, vj] = {7} if {8} >= 1] + {6}[vi, vj] * 0.5f32 }} }} "
+        "}}\n",
+        to.rows.text, to.columns.text, to.name, down ? "ordered" : "space", down ? "space" : "ordered", before,
+        from.name, before.substr(0, before.size() - 1), down ? "vi" : "vj");
+    return to;
   }
 
   Matrix elementwise(const Matrix& from) {

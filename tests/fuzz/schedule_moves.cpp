@@ -34,6 +34,7 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
+#include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
@@ -43,6 +44,7 @@
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
+#include "schedule/scan.h"
 
 namespace lathe::testing {
 namespace {
@@ -517,6 +519,17 @@ std::vector<Move> reduction_moves() {
          skip_masked(s, *block, outer);
          return true;
        }},
+      {"scan_lanes",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return match_scan(b).has_value(); });
+         if (!block || s.loops(*block).empty()) return false;
+         const LoopRef loop = s.loops(*block).back();
+         const std::int64_t* extent = as_int(s.node(loop).extent);
+         const std::int64_t lanes = std::int64_t{1} << random.between(1, 3);
+         if (extent && *extent > lanes && *extent % lanes != 0) partition(s, loop, *extent / lanes * lanes);
+         scan_lanes(s, *block, lanes);
+         return true;
+       }},
       {"fold_lanes",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -562,7 +575,7 @@ const std::vector<Move>& moves() {
     const std::vector<Move> once = list;
     for (const Move& move : once) {
       static const std::map<std::string, size_t> more = {{"rolling_buffer", 13},
-                                                         {"cache_padding", 5},
+                                                         {"cache_padding", 6},
                                                          {"annotate_buffer_access", 1},
                                                          {"reindex", 1},
                                                          {"decompose_padding", 2},
@@ -574,6 +587,7 @@ const std::vector<Move>& moves() {
                                                          {"fuse_reductions", 21},
                                                          {"hoist_factor", 7},
                                                          {"skip_masked", 7},
+                                                         {"scan_lanes", 8},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},
                                                          {"partition", 1},

@@ -182,7 +182,7 @@ void fuzz(std::uint64_t programs, GeneratedProgram (*source)(std::uint64_t), Fuz
 
 TEST(ScheduleFuzz, EveryPrimitiveKeepsTheMeaningOfPipelines) {
   Fuzzing fuzzing;
-  fuzz(500, generate_pipeline, fuzzing);
+  fuzz(560, generate_pipeline, fuzzing);
   report(fuzzing);
   if (seeds(0).chosen) return;
   for (const Move& move : moves()) {

@@ -47,6 +47,18 @@ Step fold(const std::string& name, Tensor (*f)(const Tensor&, const ops::Axes&, 
           }};
 }
 
+Step running(const std::string& name,
+             Tensor (*f)(const Tensor&, std::optional<std::int64_t>, std::optional<DType>, bool)) {
+  return {name, "reduction", [name, f](Builder& b) {
+            const Value x = number(b);
+            if (x.tensor.rank() == 0) return false;
+            const Tensor result = f(x.tensor, b.axis(x), std::nullopt, b.random.chance(30));
+            if (!b.fits(result.shape())) return false;
+            b.add(name, result, x.reproducible && !x.tensor.dtype().is_float());
+            return true;
+          }};
+}
+
 Step extremum(const std::string& name, Tensor (*f)(const Tensor&, const ops::Axes&, bool)) {
   return {name, "reduction", [name, f](Builder& b) {
             const Value x = number(b);
@@ -178,6 +190,8 @@ std::vector<Step> reduction_steps() {
   return {
       fold("sum", ops::sum),
       fold("prod", ops::prod),
+      running("cumulative_sum", ops::cumulative_sum),
+      running("cumulative_prod", ops::cumulative_prod),
       {"mean", "reduction",
        [](Builder& b) {
          const Value x = a_float(b);

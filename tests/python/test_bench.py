@@ -99,12 +99,6 @@ def test_bits_are_read_as_bf16():
     assert "x0: bf16[3]" in text and outputs[0].dtype == np.uint16
 
 
-def test_the_running_sum_of_the_suite_is_numpy_s():
-    x = seeded(2).standard_normal((3, 256), dtype=np.float32)
-    got = lathe.jit(vectors.cumulative_sum)(x)
-    np.testing.assert_allclose(got, np.cumsum(x.astype(np.float64), axis=1), atol=1e-4)
-
-
 def test_the_transposed_convolution_of_the_suite_is_the_adjoint_of_the_plain_one():
     rng = seeded(3)
     x, w = rng.standard_normal((1, 3, 5, 6), dtype=np.float32), rng.standard_normal((3, 4, 4, 4), dtype=np.float32)

@@ -85,6 +85,22 @@ TEST(ReverseComputeAt, RefusesWhatOneIterationDoesNotWrite) {
       "reverse_compute_at_refused_3_nothing");
 }
 
+/// The scan itself reads what an earlier iteration wrote; that must not hide what its reader reads of a later one.
+TEST(ReverseComputeAt, RefusesWhatAScanHasYetToReach) {
+  Schedule s(parse_func(R"(func ahead(x: f32[9, 3], out: f32[7, 3]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[9, 3]
+    for i in [0, 9) { for j in [0, 3) {
+      block t(ordered vi in [0, 9) = i, space vj in [0, 3) = j) reads t[vi - 1, vj], x[vi, vj] writes t[vi, vj] {
+        t[vi, vj] = t[vi - 1, vj if vi >= 1] + x[vi, vj] } } }
+    for i1 in [0, 7) { for j1 in [0, 3) {
+      block use(space wi in [0, 7) = i1, space wj in [0, 3) = j1) reads t[wi, wj], t[wi + 2, wj] writes out[wi, wj] {
+        out[wi, wj] = t[wi, wj] - t[wi + 2, wj] } } } } })"));
+  expect_refused(
+      s, [&] { reverse_compute_at(s, {"use"}, s.loop("t", 0)); }, "reverse_compute_at", 3,
+      "reverse_compute_at_refused_3_scan");
+}
+
 TEST(ReverseComputeAt, RefusesAReductionThatIsNotFinished) {
   Schedule s(program("matmul"));
   reorder(s, {s.loop("product", 2), s.loop("product", 1)});

@@ -10,5 +10,6 @@
 #include "jit/trace/ops/linear_algebra.h"
 #include "jit/trace/ops/normalization.h"
 #include "jit/trace/ops/reduction.h"
+#include "jit/trace/ops/scan.h"
 #include "jit/trace/ops/transcendental.h"
 #include "jit/trace/ops/view_shape.h"

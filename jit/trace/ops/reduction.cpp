@@ -30,18 +30,9 @@ std::string step(std::string_view name, const char* which) {
   return fmt::format("{}{}{}", name, name.find('.') == name.npos ? '.' : '_', which);
 }
 
-/// What sums of `dtype` are returned as.
-DType sum_type(DType dtype) {
-  return dtype.is_signed() ? i64 : dtype.is_unsigned() ? u64 : dtype;
-}
-
 Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, const Axes& axes, bool keepdims,
                   std::optional<DType> dtype) {
-  const DType given = result_type(name, std::array{x}, accepts_number);
-  const DType result = dtype.value_or(sum_type(given));
-  if (!is_accepted(accepts_number, result)) {
-    fail_type(name, fmt::format("dtype= takes {}; given {}", describe_accepted(accepts_number), to_string(result)));
-  }
+  const DType result = accumulated_type(name, result_type(name, std::array{x}, accepts_number), dtype);
   return astype(fold(name, op, arithmetic_type(result), x, Folding(name, x, axes, keepdims)), result);
 }
 
@@ -141,6 +132,14 @@ Tensor quantify(std::string_view name, BinaryOp op, const Tensor& x, const Axes&
 }
 
 }  // namespace
+
+DType accumulated_type(std::string_view name, DType given, std::optional<DType> dtype) {
+  const DType result = dtype.value_or(given.is_signed() ? i64 : given.is_unsigned() ? u64 : given);
+  if (!is_accepted(accepts_number, result)) {
+    fail_type(name, fmt::format("dtype= takes {}; given {}", describe_accepted(accepts_number), to_string(result)));
+  }
+  return result;
+}
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims, std::optional<DType> dtype) {
   return accumulate("sum", BinaryOp::add, x, axes, keepdims, dtype);

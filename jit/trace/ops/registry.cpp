@@ -102,6 +102,8 @@ constexpr Operator all_operators[] = {
     own("reduction", "argmin"),
     own("reduction", "any"),
     own("reduction", "all"),
+    own("scan", "cumulative_sum"),
+    own("scan", "cumulative_prod"),
     own("normalization", "logsumexp"),
     own("normalization", "softmax"),
     own("normalization", "log_softmax"),

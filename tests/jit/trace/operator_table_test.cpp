@@ -21,6 +21,8 @@ const std::map<std::string_view, Sample>& samples() {
       {"astype", [](auto& x) { return ops::astype(x, x.dtype() == f64 ? f32 : f64); }},
       {"sum", [](auto& x) { return ops::sum(x, axis); }},
       {"prod", [](auto& x) { return ops::prod(x, axis); }},
+      {"cumulative_sum", [](auto& x) { return ops::cumulative_sum(x, 1); }},
+      {"cumulative_prod", [](auto& x) { return ops::cumulative_prod(x, 1); }},
       {"mean", [](auto& x) { return ops::mean(x, axis); }},
       {"var", [](auto& x) { return ops::var(x, axis); }},
       {"std", [](auto& x) { return ops::std(x, axis); }},

@@ -1,0 +1,114 @@
+#include "schedule/auto/vectorize_scans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/partition.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/scan_lanes.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+#include "schedule/scan.h"
+
+namespace lathe {
+namespace {
+
+/// Fewer are combined in less time one by one.
+constexpr std::int64_t fewest_lanes = 4;
+
+/// Vectors of a row that are worked on together.
+constexpr std::int64_t vectors_in_flight = 2;
+
+const Access& stored(const std::vector<Access>& accesses) {
+  return *std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
+}
+
+void make_innermost(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& loop) {
+  if (loops.back() == loop) return;
+  std::erase(loops, loop);
+  loops.push_back(loop);
+  reorder(schedule, loops);
+}
+
+/// Vectors along the scan itself; what is left behind the last whole one goes on element by element.
+void vectorize_along(RuleContext& context, const BlockRef& ref, const LoopRef& loop, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  make_innermost(schedule, own_loops(schedule, ref), loop);
+  const std::int64_t extent = *as_int(schedule.node(loop).extent);
+  if (extent % lanes != 0) {
+    const LoopRef rest = partition(schedule, loop, extent / lanes * lanes).second;
+    for (const Stmt& s : outer_blocks(schedule.find(rest).back())) context.scheduled.insert(s.as<Block>()->f.name);
+  }
+  const auto [start, terms] = scan_lanes(schedule, ref, lanes);
+  set_space(schedule, start, space::registers);
+  set_space(schedule, terms, space::registers);
+  vectorize(schedule, schedule.loops(terms).back());
+  context.scheduled.insert(start.name);
+  context.scheduled.insert(terms.name);
+}
+
+/// Vectors across the scan, of blocks of columns outside of it.
+void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns, std::int64_t lanes,
+                      std::int64_t element_bytes) {
+  Schedule& schedule = context.schedule;
+  const std::int64_t* extent = as_int(schedule.node(columns).extent);
+  std::vector<LoopRef> loops = own_loops(schedule, ref);
+  const LoopRef outermost = loops.front();
+  std::erase(loops, columns);
+  // What one row reads and writes, beside what the row before it wrote, leaves half of the cache to itself.
+  const std::int64_t near = context.device.caches.empty() ? 1 << 15 : context.device.caches[0].bytes;
+  const std::int64_t width =
+      std::max(near / (8 * element_bytes) / (lanes * vectors_in_flight), std::int64_t{1}) * lanes * vectors_in_flight;
+  if (!extent || *extent > width) {
+    const auto [block, within] = split(schedule, columns, width);
+    loops.insert(loops.begin(), block);
+    columns = within;
+  }
+  loops.push_back(columns);
+  reorder(schedule, loops);
+  const auto [blocks, rest] = split(schedule, columns, lanes * vectors_in_flight);
+  const auto [copy, lane] = split(schedule, rest, lanes);
+  unroll(schedule, copy);
+  vectorize(schedule, lane);
+}
+
+}  // namespace
+
+void vectorize_scans(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
+    const Block& block = schedule.node(ref);
+    if (context.scheduled.contains(ref.name)) continue;
+    const std::optional<ScanParts> scan = match_scan(block);
+    if (!scan) continue;
+    const std::vector<LoopRef> own = own_loops(schedule, ref);
+    const std::vector<Access> accesses = block_accesses(block);
+    const Access& store = stored(accesses);
+    const std::int64_t lanes = vector_lanes(block, context.device);
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (store.strides[i] != 1) continue;
+      const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
+      if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
+      const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+      std::int64_t width = lanes;
+      while (extent && width > 1 && width > *extent) width /= 2;
+      if (width < fewest_lanes) break;
+      if (i == scan->iter && extent) {
+        attempt(context, fmt::format("scan {} in steps of {} lanes", ref.name, width),
+                [&] { vectorize_along(context, ref, *loop, width); });
+      } else if (i != scan->iter) {
+        attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
+                [&] { vectorize_across(context, ref, *loop, width, widest_bits(schedule.node(ref)) / 8); });
+      }
+      break;
+    }
+    context.scheduled.insert(ref.name);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,55 @@
+"""Running sums and products: each way that the scheduler runs them, against NumPy."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+# Rows of less than a vector, of whole ones, with a rest; columns of less than a block and of several.
+SHAPES = [((3, 5), 1), ((3, 64), 1), ((2, 3, 77), 2), ((1, 1000), 1), ((513,), 0), ((5, 3), 0), ((9, 70), 0), ((4, 3000), 0),
+          ((2, 9, 40), 1), ((3, 40, 1), 1), ((3, 1), 1), ((0, 4), 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64"])
+@pytest.mark.parametrize("shape, axis", SHAPES)
+def test_running_sums_are_numpy_s(shape, axis, dtype):
+    x = np.random.default_rng(1).integers(-9, 9, shape).astype(dtype)  # sums of small integers are exact in any order
+    got = lathe.jit(lambda x: lathe.cumulative_sum(x, axis=axis))(x)
+    np.testing.assert_array_equal(got, np.cumsum(x, axis, dtype=None if x.dtype.kind == "f" else np.int64))
+
+
+def test_a_scan_may_overwrite_its_operand():
+    x = np.arange(300, dtype=np.float32).reshape(3, 100)
+    expected = np.cumsum(x, 1)
+    lathe.jit(lambda x: lathe.cumulative_sum(x, axis=1))(x, out=x)
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_views_and_element_wise_operators_stand_around_a_scan():
+    x = np.random.default_rng(2).integers(1, 5, (6, 50)).astype(np.float32)
+    reverse = lathe.jit(lambda x: lathe.flip(lathe.cumulative_sum(lathe.flip(x * 2, 1), axis=1), 1) - x)
+    np.testing.assert_array_equal(reverse(x), np.cumsum((x * 2)[:, ::-1], 1)[:, ::-1] - x)
+    np.testing.assert_array_equal(reverse(x.T.copy().T), reverse(x))
+    both = lathe.jit(lambda x: lathe.cumulative_sum(lathe.cumulative_sum(x, axis=0), axis=1) + lathe.sum(x))
+    np.testing.assert_array_equal(both(x), np.cumsum(np.cumsum(x, 0), 1) + x.sum())
+
+
+def test_what_is_not_finite_reaches_what_comes_behind_it():
+    x = np.ones((2, 40), np.float32)
+    x[0, 5], x[0, 20], x[1, 33] = np.inf, -np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(lathe.jit(lambda x: lathe.cumulative_sum(x, axis=1))(x), np.cumsum(x, 1))
+        np.testing.assert_array_equal(lathe.jit(lambda x: lathe.cumulative_prod(x, axis=1))(x), np.cumprod(x, 1))
+
+
+def test_any_reducer_of_one_value_scans():
+    x = np.random.default_rng(3).standard_normal((4, 100)).astype(np.float32)
+    np.testing.assert_array_equal(
+        lathe.jit(lambda x: lathe.scan(x.shape, 1, "max", lambda i, j: x[i, j]))(x), np.maximum.accumulate(x, 1)
+    )
+    least = lathe.Reducer(lambda a, b: lathe.minimum(a, b), float("inf"), lathe.float32)
+    np.testing.assert_array_equal(
+        lathe.jit(lambda x: lathe.scan(x.shape, 0, least, lambda i, j: x[i, j] + 1))(x), np.minimum.accumulate(x + 1, 0)
+    )
+    with pytest.raises(ValueError, match="scan: axis 2"):
+        lathe.jit(lambda x: lathe.scan(x.shape, 2, "max", lambda i, j: x[i, j]))(x)
