@@ -42,8 +42,8 @@ struct ExposedRead {
   Stmt block;     ///< innermost, or null
 };
 /// The loads of `body` that may meet an element which no earlier statement of `body` writes for sure: what it needs
-/// from before. At most one a buffer and block; a block's init counts as before its body. Only of buffers of which `considered`
-/// (null: all) is true.
+/// from before. At most one a buffer and block; a block's init counts as before its body. Only of buffers of which
+/// `considered` (null: all) is true.
 std::vector<ExposedRead> exposed_reads(const Stmt& body, const Bounds& outer = {},
                                        const std::function<bool(const Buffer&)>& considered = nullptr);
 

@@ -80,8 +80,8 @@ Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)
 std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduction(const Indices&)>& f,
                                   std::string name = "reduce");
 
-/// Running results along `axis`: element i is the reducer's combination of f at 0 .. i[axis] there, from its identity on,
-/// terms in their order. The reducer has one value; as with reductions, floats are combined in any grouping.
+/// Running results along `axis`: element i is the reducer's combination of f at 0 .. i[axis] there, from its identity
+/// on, terms in their order. The reducer has one value; as with reductions, floats are combined in any grouping.
 ///   scan({m, n}, 1, simple_reducer(BinaryOp::add, f32), [&](const Indices& i) { return a.at(i); })
 Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::function<Expr(const Indices&)>& f,
             std::string name = "scan");
