@@ -18,8 +18,8 @@
 namespace lathe {
 namespace {
 
-/// Fewer are combined in less time one by one.
-constexpr std::int64_t fewest_lanes = 4;
+/// Fewer elements are combined in less time one by one.
+constexpr std::int64_t shortest_scan = 4;
 
 /// Vectors of a row that are worked on together.
 constexpr std::int64_t vectors_in_flight = 2;
@@ -97,11 +97,12 @@ void vectorize_scans(RuleContext& context) {
       const std::int64_t* extent = as_int(schedule.node(*loop).extent);
       std::int64_t width = lanes;
       while (extent && width > 1 && width > *extent) width /= 2;
-      if (width < fewest_lanes) break;
-      if (i == scan->iter && extent) {
+      if (width < 2) break;
+      if (i == scan->iter) {
+        if (!extent || *extent < shortest_scan) break;
         attempt(context, fmt::format("scan {} in steps of {} lanes", ref.name, width),
                 [&] { vectorize_along(context, ref, *loop, width); });
-      } else if (i != scan->iter) {
+      } else {
         attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
                 [&] { vectorize_across(context, ref, *loop, width, widest_bits(schedule.node(ref)) / 8); });
       }

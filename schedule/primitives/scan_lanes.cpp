@@ -18,7 +18,7 @@ struct Scan {
   const Block& block;
   const ScanParts& parts;
   std::int64_t lanes, steps;
-  Expr identity;
+  Expr identity, neutral;
   Buffer carry, term;
 };
 
@@ -81,13 +81,18 @@ Stmt terms_block(const Scan& scan, const std::string& name, const VarRef& outer,
   return finished(std::move(f));
 }
 
-/// The lanes of `vector` moved up by `distance`, behind lanes of the identity.
+/// What changes no element that it is combined with: of sums -0, for 0 makes a 0 of -0.
+Expr neutral_element(BinaryOp op, const Expr& identity) {
+  return op == BinaryOp::add && identity->dtype.is_float() ? constant(identity->dtype, -0.0) : identity;
+}
+
+/// The lanes of `vector` moved up by `distance`, behind lanes that change nothing.
 Expr shifted(const Scan& scan, const Expr& vector, std::int64_t distance) {
   std::vector<int> lanes;
   lanes.reserve(static_cast<size_t>(scan.lanes));
   for (std::int64_t lane = 0; lane < scan.lanes; ++lane)
     lanes.push_back(static_cast<int>(lane < distance ? lane : scan.lanes + lane - distance));
-  return Shuffle::make({Broadcast::make(scan.identity, static_cast<int>(scan.lanes)), vector}, lanes);
+  return Shuffle::make({Broadcast::make(scan.neutral, static_cast<int>(scan.lanes)), vector}, lanes);
 }
 
 Stmt steps_block(const Scan& scan, const VarRef& outer) {
@@ -157,11 +162,13 @@ ScanLanes scan_lanes(Schedule& schedule, const BlockRef& block, std::int64_t lan
   std::vector<Expr> carry_shape = rows, term_shape = rows;
   carry_shape.push_back(index(lanes));
   term_shape.insert(term_shape.end(), {index(*extent / lanes), index(lanes)});
+  const Expr identity = simple_reducer(parts->op, dtype).identities[0];
   const Scan scan{node,
                   *parts,
                   lanes,
                   *extent / lanes,
-                  simple_reducer(parts->op, dtype).identities[0],
+                  identity,
+                  neutral_element(parts->op, identity),
                   BufferNode::make(schedule.unique_name(block.name + "_carry"), dtype, carry_shape),
                   BufferNode::make(schedule.unique_name(block.name + "_term"), dtype, term_shape)};
   const ScanLanes made{{schedule.unique_name(block.name + "_start")}, {schedule.unique_name(block.name + "_terms")}};

@@ -23,8 +23,8 @@ struct ScanLanes {
 ///                                                                  S_term[i, jo, ji] = x[i, jo*16 + ji]
 ///                                                              block S(i, ordered jo):
 ///                                                                let s1 = S_term[i, jo, 0..16]
-///                                                                let s2 = (0, s1[0..15]) + s1
-///                                                                let s4 = (0, 0, s2[0..14]) + s2 ..
+///                                                                let s2 = (-0, s1[0..15]) + s1
+///                                                                let s4 = (-0, -0, s2[0..14]) + s2 ..
 ///                                                                y[i, jo*16 .. jo*16 + 16] = S_carry[i, 0..16] + s16
 ///                                                                S_carry[i, 0..16] += s16[15]
 ///
