@@ -270,11 +270,12 @@ void bind_blocks(nb::class_<S>& type) {
           "scan_lanes",
           [](S& s, nb::handle block, std::int64_t lanes) {
             const ScanLanes made = scan_lanes(s.schedule, s.take_block(block), lanes);
-            return nb::make_tuple(s.give(made.start), s.give(made.terms));
+            const nb::object rest = made.rest ? nb::cast(s.give(*made.rest)) : nb::none();
+            return nb::make_tuple(s.give(made.start), s.give(made.terms), rest);
           },
           "block"_a, "lanes"_a,
-          "Runs a scan in steps of a vector; gives the block that begins each row, and the one that computes a step's "
-          "terms.")
+          "Runs a scan in steps of a vector; gives the block that begins each row, the one that computes a step's "
+          "terms, and the one that goes on behind the last whole step, or None.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

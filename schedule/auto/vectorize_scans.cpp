@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "schedule/auto/block_model.h"
-#include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/set_space.h"
@@ -39,17 +38,13 @@ void make_innermost(Schedule& schedule, std::vector<LoopRef> loops, const LoopRe
 void vectorize_along(RuleContext& context, const BlockRef& ref, const LoopRef& loop, std::int64_t lanes) {
   Schedule& schedule = context.schedule;
   make_innermost(schedule, own_loops(schedule, ref), loop);
-  const std::int64_t extent = *as_int(schedule.node(loop).extent);
-  if (extent % lanes != 0) {
-    const LoopRef rest = partition(schedule, loop, extent / lanes * lanes).second;
-    for (const Stmt& s : outer_blocks(schedule.find(rest).back())) context.scheduled.insert(s.as<Block>()->f.name);
-  }
-  const auto [start, terms] = scan_lanes(schedule, ref, lanes);
+  const auto [start, terms, rest] = scan_lanes(schedule, ref, lanes);
   set_space(schedule, start, space::registers);
   set_space(schedule, terms, space::registers);
   vectorize(schedule, schedule.loops(terms).back());
   context.scheduled.insert(start.name);
   context.scheduled.insert(terms.name);
+  if (rest) context.scheduled.insert(rest->name);
 }
 
 /// Vectors across the scan, of blocks of columns outside of it.
@@ -99,7 +94,7 @@ void vectorize_scans(RuleContext& context) {
       while (extent && width > 1 && width > *extent) width /= 2;
       if (width < 2) break;
       if (i == scan->iter) {
-        if (!extent || *extent < shortest_scan) break;
+        if (extent && *extent < shortest_scan) break;
         attempt(context, fmt::format("scan {} in steps of {} lanes", ref.name, width),
                 [&] { vectorize_along(context, ref, *loop, width); });
       } else {

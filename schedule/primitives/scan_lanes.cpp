@@ -17,8 +17,8 @@ namespace {
 struct Scan {
   const Block& block;
   const ScanParts& parts;
-  std::int64_t lanes, steps;
-  Expr identity, neutral;
+  std::int64_t lanes;
+  Expr steps, identity, neutral;
   Buffer carry, term;
 };
 
@@ -62,7 +62,7 @@ Stmt terms_block(const Scan& scan, const std::string& name, const VarRef& outer,
   std::vector<Expr> indices;
   Substitution map = copy_space_iters(scan, f, indices);
   const VarRef step = Var::make("v" + outer->name), lane = Var::make("v" + inner->name);
-  f.iters.push_back({step, {index(0), index(scan.steps)}, IterKind::space});
+  f.iters.push_back({step, {index(0), scan.steps}, IterKind::space});
   f.iters.push_back({lane, {index(0), index(scan.lanes)}, IterKind::space});
   f.bindings.insert(f.bindings.end(), {Expr(outer), Expr(inner)});
   indices.insert(indices.end(), {Expr(step), Expr(lane)});
@@ -99,7 +99,7 @@ Stmt steps_block(const Scan& scan, const VarRef& outer) {
   const Block::Fields& old = scan.block.f;
   Block::Fields f = old;
   const VarRef step = Var::make("v" + outer->name);
-  f.iters[scan.parts.iter] = {step, {index(0), index(scan.steps)}, IterKind::ordered};
+  f.iters[scan.parts.iter] = {step, {index(0), scan.steps}, IterKind::ordered};
   f.bindings[scan.parts.iter] = outer;
   std::vector<Expr> row;
   for (size_t i = 0; i < old.iters.size(); ++i) {
@@ -127,6 +127,19 @@ Stmt steps_block(const Scan& scan, const VarRef& outer) {
   return finished(std::move(f));
 }
 
+/// The loop that goes on behind the last whole step.
+Stmt rest_loop(const Scan& scan, const std::string& name, const For& loop) {
+  Block::Fields f = scan.block.f;
+  const Stmt copy = fresh_copy(Block::make(std::move(f)));
+  const VarRef variable = Var::make(loop.variable->name);
+  const Stmt block = with_fields(*copy.as<Block>(), [&](Block::Fields& fields) {
+    fields.name = name;
+    fields.bindings[scan.parts.iter] = variable;
+  });
+  return For::make(variable, scan.steps * scan.lanes, loop.extent - scan.steps * scan.lanes, ForKind::serial, block,
+                   loop.annotations);
+}
+
 }  // namespace
 
 ScanLanes scan_lanes(Schedule& schedule, const BlockRef& block, std::int64_t lanes) {
@@ -144,13 +157,13 @@ ScanLanes scan_lanes(Schedule& schedule, const BlockRef& block, std::int64_t lan
   const For* loop = path[path.size() - 2].as<For>();
   const std::int64_t* extent = loop ? as_int(loop->extent) : nullptr;
   bool alone = loop && loop->for_kind == ForKind::serial && is_int(loop->min, 0) && is_int(iter.domain.min, 0) &&
-               node.f.bindings[parts->iter] == Expr(loop->variable) && extent && *extent > 0 && *extent % lanes == 0;
+               node.f.bindings[parts->iter] == Expr(loop->variable) && (!extent || *extent >= lanes);
   for (size_t i = 0; alone && i < node.f.iters.size(); ++i)
     alone = i == parts->iter || !uses_var(node.f.bindings[i], loop->variable.get());
   if (!alone) {
     refuse(schedule, application, 3,
-           "its ordered iter is bound to a serial loop of its own that directly holds the block and nothing else, both "
-           "run from 0, the loop for a constant multiple of lanes",
+           "its ordered iter is bound to a serial loop of its own that directly holds the block and nothing else, and "
+           "both run from 0, for at least lanes elements where their number is known",
            path[path.size() - 2], "is no such loop");
   }
 
@@ -161,24 +174,31 @@ ScanLanes scan_lanes(Schedule& schedule, const BlockRef& block, std::int64_t lan
   }
   std::vector<Expr> carry_shape = rows, term_shape = rows;
   carry_shape.push_back(index(lanes));
-  term_shape.insert(term_shape.end(), {index(*extent / lanes), index(lanes)});
+  const Expr whole_steps = floor_div(loop->extent, lanes);
+  term_shape.insert(term_shape.end(), {whole_steps, index(lanes)});
   const Expr identity = simple_reducer(parts->op, dtype).identities[0];
   const Scan scan{node,
                   *parts,
                   lanes,
-                  *extent / lanes,
+                  whole_steps,
                   identity,
                   neutral_element(parts->op, identity),
                   BufferNode::make(schedule.unique_name(block.name + "_carry"), dtype, carry_shape),
                   BufferNode::make(schedule.unique_name(block.name + "_term"), dtype, term_shape)};
-  const ScanLanes made{{schedule.unique_name(block.name + "_start")}, {schedule.unique_name(block.name + "_terms")}};
+  ScanLanes made{
+      {schedule.unique_name(block.name + "_start")}, {schedule.unique_name(block.name + "_terms")}, std::nullopt};
   const VarRef outer = Var::make(loop->variable->name + "o"), inner = Var::make(loop->variable->name + "i");
   const Stmt terms =
       For::make(inner, index(0), index(lanes), ForKind::serial, terms_block(scan, made.terms.name, outer, inner));
-  const Stmt steps = For::make(outer, index(0), index(scan.steps), ForKind::serial,
+  const Stmt steps = For::make(outer, index(0), scan.steps, ForKind::serial,
                                Seq::make({terms, steps_block(scan, outer)}), loop->annotations);
+  std::vector<Stmt> stmts{start_block(scan, made.start.name), steps};
+  if (!extent || *extent % lanes != 0) {
+    made.rest = BlockRef{schedule.unique_name(block.name + "_rest")};
+    stmts.push_back(rest_loop(scan, made.rest->name, *loop));
+  }
   const Path above(path.begin(), path.end() - 1);
-  const Stmt body = replace_last(above, Seq::make({start_block(scan, made.start.name), steps}));
+  const Stmt body = replace_last(above, Seq::make(std::move(stmts)));
   schedule.commit(add_allocation(add_allocation(body, scan.carry), scan.term), application);
   return made;
 }

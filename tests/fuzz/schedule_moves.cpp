@@ -523,10 +523,7 @@ std::vector<Move> reduction_moves() {
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) { return match_scan(b).has_value(); });
          if (!block || s.loops(*block).empty()) return false;
-         const LoopRef loop = s.loops(*block).back();
-         const std::int64_t* extent = as_int(s.node(loop).extent);
          const std::int64_t lanes = std::int64_t{1} << random.between(1, 3);
-         if (extent && *extent > lanes && *extent % lanes != 0) partition(s, loop, *extent / lanes * lanes);
          scan_lanes(s, *block, lanes);
          return true;
        }},

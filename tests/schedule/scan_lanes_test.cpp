@@ -42,6 +42,7 @@ TEST(ScanLanes, CombinesStepsOfAVector) {
   const ScanLanes made = scan_lanes(s, {"run"}, 4);
   EXPECT_EQ(made.start.name, "run_start");
   EXPECT_EQ(made.terms.name, "run_terms");
+  EXPECT_FALSE(made.rest);
   expect_scheduled(s, before, "scan_lanes");
 }
 
@@ -55,12 +56,11 @@ TEST(ScanLanes, LeavesItsVectorsToRegistersAndItsTermsToVectors) {
   expect_same(before, s.func());
 }
 
-TEST(ScanLanes, GoesOnBehindThePartThatItTakes) {
+TEST(ScanLanes, GoesOnBehindTheLastWholeStep) {
   const Func before = sums(11);
   Schedule s(before);
-  partition(s, s.loop("run", 1), 8);
-  scan_lanes(s, {"run"}, 4);
-  expect_same(before, s.func());
+  EXPECT_EQ(scan_lanes(s, {"run"}, 4).rest->name, "run_rest");
+  expect_scheduled(s, before, "scan_lanes_rest");
 }
 
 TEST(ScanLanes, StartsFromTheIdentityOfItsOperation) {
@@ -116,7 +116,7 @@ TEST(ScanLanes, RefusesAPredicate) {
 }
 
 TEST(ScanLanes, RefusesALoopThatItCannotCut) {
-  Schedule s(sums(10));
+  Schedule s(sums(3));
   expect_refused(s, [&] { scan_lanes(s, {"run"}, 4); }, "scan_lanes", 3, "scan_lanes_refused_3");
   Schedule behind(sums(12));
   partition(behind, behind.loop("run", 1), 4);
@@ -127,6 +127,19 @@ TEST(VectorizeScans, StepsAlongARow) {
   for (const int n : {3, 16, 37, 64}) expect_scheduled_well(sums(n));
   EXPECT_EQ(decisions_on(sums(37), wide(), "run"), "scan run in steps of 16 lanes\n");
   EXPECT_EQ(decisions_on(sums(37), narrow(), "run"), "scan run in steps of 4 lanes\n");
+}
+
+TEST(VectorizeScans, StepsAlongARowOfUnknownLength) {
+  const Func func =
+      parse_func(R"(func rows(x: f32[3, n], out: f32[3, n], n: i64) stage begin facts { n in [2, 100000] } {
+  block root() reads x[..], out[..] writes out[..] {
+    for i in [0, 3) { for j in [0, n) {
+      block run(space vi in [0, 3) = i, ordered vj in [0, n) = j) reads x[vi, vj], out[vi, vj - 1] writes out[vi, vj] {
+        out[vi, vj] = out[vi, vj - 1 if vj >= 1] + x[vi, vj] } } } } })");
+  ScheduleLog log;
+  for (const Finding& finding : verify(auto_schedule(func, wide(), &log)))
+    ADD_FAILURE() << finding.rule << ": " << finding.message;
+  EXPECT_EQ(log.decisions, std::vector<std::string>{"scan run in steps of 16 lanes"});
 }
 
 /// Running sums down the columns, `n` of them.
