@@ -48,6 +48,8 @@ def kernels():
         ("exp 64k", lathe.exp, [(65536,)]),
         ("sum 256x256 axis 0", lambda x: lathe.sum(x, axis=0), [(256, 256)]),
         ("sum 256x256 axis 1", lambda x: lathe.sum(x, axis=1), [(256, 256)]),
+        ("cumsum 64x1000 axis 0", lambda x: lathe.cumulative_sum(x, axis=0), [(64, 1000)]),
+        ("cumsum 64x1000 axis 1", lambda x: lathe.cumulative_sum(x, axis=1), [(64, 1000)]),
         ("argmax 64x1000", lambda x: lathe.argmax(x, axis=1), [(64, 1000)]),
         ("transpose + add 192", lambda x, y: lathe.matrix_transpose(x) + y, [(192, 192)] * 2),
     ]
