@@ -43,6 +43,7 @@
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
@@ -197,6 +198,7 @@ const std::map<std::string, Apply>& primitives() {
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
+      {"split_residues", [](Schedule& s, const Line& l) { split_residues(s, l.block(0)); }},
       {"storage_align",
        [](Schedule& s, const Line& l) {
          storage_align(s, l.block(0), l.string(1), l.integer(2), l.integer(3), l.integer(4));

@@ -363,6 +363,22 @@ void FunctionEmitter::emit_store(const Store* node) {
     last.constant -= lanes - 1;
     return store_run(last, reverse(value), element_align, mask ? reverse(mask) : nullptr);
   }
+  // Whole vectors of which lanes in between are off.
+  if (stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0) {
+    const auto step = static_cast<int>(*stride);
+    Offset offset = split_offset(ramp->base);
+    llvm::Value* on = mask ? mask : splat(b, b.getTrue(), lanes);
+    llvm::Value* off = llvm::Constant::getNullValue(on->getType());
+    for (int part = 0; part < step; ++part, offset.constant += lanes) {
+      std::vector<int> values(static_cast<size_t>(lanes), -1), masks(static_cast<size_t>(lanes), lanes);
+      for (int lane = 0; lane < lanes; ++lane) {
+        const int place = part * lanes + lane;
+        if (place % step == 0) values[static_cast<size_t>(lane)] = masks[static_cast<size_t>(lane)] = place / step;
+      }
+      store_run(offset, b.CreateShuffleVector(value, values), element_align, b.CreateShuffleVector(on, off, masks));
+    }
+    return;
+  }
   if (stride && !mask) {
     Offset offset = split_offset(ramp->base);
     for (int i = 0; i < lanes; ++i, offset.constant += *stride)

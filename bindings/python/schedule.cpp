@@ -36,6 +36,7 @@
 #include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -276,6 +277,10 @@ void bind_blocks(nb::class_<S>& type) {
           "block"_a, "lanes"_a,
           "Runs a scan in steps of a vector; gives the block that begins each row, the one that computes a step's "
           "terms, and the one that goes on behind the last whole step, or None.")
+      .def(
+          "split_residues",
+          [](S& s, nb::handle block) { return s.give(split_residues(s.schedule, s.take_block(block))); }, "block"_a,
+          "Splits a sum whose terms are zero but for one residue of an index into dense ones; gives their block.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -304,7 +304,8 @@ class Partitioner : public Mutator {
     Expr inside;
     if (has_front) inside = ge(loop.variable, low);
     if (has_back) inside = logical_and(inside, lt(loop.variable, high));
-    Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), fresh_copy(part));
+    const Stmt otherwise = !has_front && does_nothing(part, over) ? nullptr : fresh_copy(part);
+    Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), otherwise);
     Stmt body = replace(loop.body, part, branch);
     return For::make(loop.variable, loop.min, loop.extent, loop.for_kind, continued(loop, body), loop.annotations);
   }

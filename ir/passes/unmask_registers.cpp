@@ -1,11 +1,13 @@
 #include "ir/passes/unmask_registers.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/conjuncts.h"
 #include "ir/intrinsics.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -197,15 +199,25 @@ struct Registers {
   std::int64_t size = 0;  ///< elements; a vector that reaches over the end keeps its mask
   bool opaque = false;
   struct Use {
-    Expr mask;           ///< of all accesses, when it is one
-    bool mixed = false;  ///< several masks, or none
+    Expr mask;                ///< of all stores, when it is one
+    std::vector<Expr> loads;  ///< the other masks of loads
+    bool mixed = false;       ///< several masks of stores, or an access without
   };
   std::map<Slot, Use> slots;
   std::set<Slot> whole;  ///< slots that a plain store of the allocating block's own writes
 
+  static bool all_among(const std::vector<Expr>& asked, const std::vector<Expr>& given) {
+    return std::all_of(asked.begin(), asked.end(), [&](const Expr& a) {
+      return std::any_of(given.begin(), given.end(), [&](const Expr& b) { return equal(a, b); });
+    });
+  }
   bool under_one_mask(const Slot& slot) const {
     const auto found = slots.find(slot);
-    if (opaque || found == slots.end() || found->second.mixed || slot.end > size) return false;
+    if (opaque || found == slots.end() || found->second.mixed || slot.end > size || !found->second.mask) return false;
+    const std::vector<Expr> asked = conjuncts_of(found->second.mask);
+    for (const Expr& load : found->second.loads) {
+      if (!all_among(asked, conjuncts_of(load))) return false;
+    }
     const auto next = std::next(found);
     if (next != slots.end() && next->first.begin < slot.end) return false;
     return found == slots.begin() || std::prev(found)->first.end <= slot.begin;
@@ -268,7 +280,7 @@ class Collector : public Visitor {
   }
   void visit_Load(const Load* node) override {
     if (node->mask && is_register(node->buffer)) holders.insert(around_.begin(), around_.end());
-    if (Registers* registers = touch(node->buffer, node->indices, node->mask)) {
+    if (Registers* registers = touch(node->buffer, node->indices, node->mask, false)) {
       const std::optional<Slot> slot = slot_of(node->indices);
       if (slot && registers->whole.contains(*slot)) behind_whole_store.insert(node);
     }
@@ -276,7 +288,7 @@ class Collector : public Visitor {
   }
   void visit_Store(const Store* node) override {
     Visitor::visit_Store(node);
-    Registers* registers = touch(node->buffer, node->indices, node->mask);
+    Registers* registers = touch(node->buffer, node->indices, node->mask, true);
     const std::optional<Slot> slot = slot_of(node->indices);
     if (!registers || !slot || node->mask || nested_ > 0 || allocating_.empty()) return;
     for (const Buffer& buffer : allocating_.back()->f.allocs) {
@@ -289,7 +301,7 @@ class Collector : public Visitor {
   }
 
  private:
-  Registers* touch(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask) {
+  Registers* touch(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool stored) {
     if (!is_register(buffer)) return nullptr;
     Registers& registers = found[buffer.get()];
     const std::optional<Slot> slot = slot_of(indices);
@@ -298,9 +310,16 @@ class Collector : public Visitor {
       return nullptr;
     }
     const Expr resolved = masks_.resolve(mask);
-    const bool fixed = resolved && is_fixed(resolved, registers.depth);
-    const auto [use, first] = registers.slots.emplace(*slot, Registers::Use{resolved, !fixed});
-    if (!first && !use->second.mixed) use->second.mixed = !fixed || !equal(use->second.mask, resolved);
+    Registers::Use& use = registers.slots[*slot];
+    if (!resolved) {
+      use.mixed = true;
+    } else if (!stored) {
+      const auto same = [&](const Expr& other) { return equal(other, resolved); };
+      if (std::none_of(use.loads.begin(), use.loads.end(), same)) use.loads.push_back(resolved);
+    } else {
+      use.mixed |= !is_fixed(resolved, registers.depth) || (use.mask && !equal(use.mask, resolved));
+      use.mask = resolved;
+    }
     return &registers;
   }
 
@@ -357,7 +376,7 @@ Func unmask_registers(const Func& func) {
   collector.visit(func->body);
   bool masked = false;
   for (const auto& [buffer, registers] : collector.found) {
-    for (const auto& [slot, use] : registers.slots) masked |= use.mask != nullptr || use.mixed;
+    for (const auto& [slot, use] : registers.slots) masked |= use.mask != nullptr || !use.loads.empty();
   }
   if (!masked) return func;
   const HarmlessLoads harmless(func->body, collector.holders);

@@ -8,6 +8,7 @@
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
+#include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -28,6 +29,7 @@ struct Rule {
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
+                          {"residue_classes", residue_classes},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},
                           {"vectorize_reductions", vectorize_reductions},

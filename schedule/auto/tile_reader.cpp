@@ -8,19 +8,23 @@ namespace lathe {
 namespace {
 
 bool element_wise(const Block& block) {
-  if (block.f.reducer || block.f.predicate || block.f.writes.size() != 1) return false;
+  if (block.f.reducer || block.f.writes.size() != 1) return false;
   return std::all_of(block.f.iters.begin(), block.f.iters.end(),
                      [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
-/// Is the reader contiguous along an iter of the reduction?
+/// Elements between neighbours that a vector stores, up to which whole vectors with gaps are stored.
+constexpr std::int64_t widest_gap = 4;
+
+/// Is the reader contiguous along an iter of the reduction, or nearly so?
 bool stores_along(const Block& reduction, const Block& reader, size_t vectors) {
   for (const auto& [iter, loop] : matched_loops(reduction, reader)) {
     if (iter != vectors) continue;
     for (size_t i = 0; i < reader.f.iters.size(); ++i) {
       if (reader.f.bindings[i] != Expr(loop.variable)) continue;
       for (const Access& access : block_accesses(reader)) {
-        if (access.store && access.strides[i] != 1) return false;
+        const std::int64_t stride = access.strides[i].value_or(0);
+        if (access.store && (stride < 1 || stride > widest_gap)) return false;
       }
     }
   }

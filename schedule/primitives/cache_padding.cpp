@@ -98,16 +98,18 @@ class Stager {
     return substitute(e, lets_);
   }
 
-  /// `iter // c` counts runs of an iter that starts at 0: where the index has nothing else of the iter, it is an axis
-  /// of its own. Returns the index with such axes in their places.
+  /// `(iter + a) // c` counts runs of an iter that starts at 0: where the index has nothing else of the iter, it is an
+  /// axis of its own. Returns the index with such axes in their places.
   Expr with_run_axes(const Affine& form, std::vector<Axis>& axes) {
     Affine result;
     result.constant = form.constant;
     for (const AffineTerm& term : form.terms) {
       const Binary* runs = term.atom.as<Binary>();
       const std::int64_t* length = runs && runs->op == BinaryOp::floor_div ? as_int(runs->b) : nullptr;
+      const Affine counted = length && *length > 0 ? to_affine(runs->a) : Affine();
+      const bool alone = counted.terms.size() == 1 && counted.terms[0].coefficient == 1;
       const auto iter = std::find_if(block_.f.iters.begin(), block_.f.iters.end(), [&](const Iter& i) {
-        return length && *length > 0 && runs->a == Expr(i.variable) && is_int(i.domain.min, 0);
+        return alone && counted.terms[0].atom == Expr(i.variable) && is_int(i.domain.min, 0);
       });
       const auto uses = std::count_if(form.terms.begin(), form.terms.end(), [&](const AffineTerm& other) {
         return iter != block_.f.iters.end() && uses_var(other.atom, iter->variable.get());
@@ -117,7 +119,9 @@ class Stager {
         continue;
       }
       const VarRef count = Var::make(iter->variable->name);
-      axes.push_back({count, {index(0), floor_div(iter->domain.extent + (*length - 1), *length)}});
+      const Expr first = simplify(floor_div(index(counted.constant), *length));
+      const Expr last = simplify(floor_div(iter->domain.extent + (counted.constant - 1), *length));
+      axes.push_back({count, {first, simplify(last - first + 1)}});
       result.terms.push_back({count, term.coefficient});
     }
     return to_expr(result);

@@ -58,6 +58,10 @@ TEST(CachePadding, TakesRunsOfAnIterForAnAxis) {
   Schedule s(before);
   cache_padding(s, {"sum"}, "x", space::global);
   expect_scheduled(s, before, "cache_padding_runs");
+  const Func moved = padded_at("(vi + 1) // 2 + 1");
+  Schedule later(moved);
+  cache_padding(later, {"sum"}, "x", space::global);
+  expect_scheduled(later, moved, "cache_padding_runs_moved");
   // With the rest of the iter beside them, runs say nothing of the range.
   Schedule mixed(padded_at("vi - vi // 2"));
   expect_refused(

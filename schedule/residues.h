@@ -1,0 +1,61 @@
+#pragma once
+/// Iters of a reduction taken apart into residues and quotients, where a condition allows only matching residues.
+#include <utility>
+#include <vector>
+
+#include "ir/analysis/affine.h"
+#include "ir/analysis/interval.h"
+#include "ir/stmt.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+
+/// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list.
+struct Congruence {
+  Expr condition;
+  size_t space = 0, reduce = 0;
+  std::int64_t space_step = 0, reduce_step = 0, offset = 0, modulus = 0;
+  std::int64_t points = 0, terms = 0;  ///< the extents of the iters
+  VarRef quotient, residue, taken;     ///< h // modulus, h % modulus and r // modulus
+
+  bool holds(std::int64_t h, std::int64_t r) const {
+    return (h * space_step + r * reduce_step + offset) % modulus == 0;
+  }
+  /// The only residue of r for one of h.
+  std::int64_t matching(std::int64_t of_space) const {
+    std::int64_t r = 0;
+    while (r + 1 < modulus && !holds(of_space, r)) ++r;
+    return r;
+  }
+};
+
+/// The matching residue of the reduce iter, over that of the space iter.
+Expr matching_residue(const Congruence& c);
+
+/// Writes expressions in quotients and residues of the iters that congruences hold of.
+class Parts : public Mutator {
+ public:
+  Parts(const std::vector<Congruence>& congruences, const Block& block);
+  /// From now on `to` stands for the Select `from`.
+  void replace(const Expr& from, const Expr& to);
+
+ protected:
+  Expr mutate_Var(const Expr& e, const Var* node) override;
+  Expr mutate_Select(const Expr& e, const Select* node) override;
+  Expr mutate_Binary(const Expr& e, const Binary* node) override;
+
+ private:
+  const VarRef& space(const Congruence& c) const { return block_.f.iters[c.space].variable; }
+  const VarRef& reduce(const Congruence& c) const { return block_.f.iters[c.reduce].variable; }
+  Expr divided(const Affine& form, const Congruence& c);
+
+  const std::vector<Congruence>& congruences_;
+  const Block& block_;
+  Substitution iters_;
+  std::pair<Expr, Expr> replaced_;
+};
+
+/// A choice between an element and 0 as one that is 0 where a Load of it would be out of bounds.
+Expr zero_outside(const Expr& choice, const Bounds& bounds);
+
+}  // namespace lathe

@@ -1,0 +1,142 @@
+"""Sums of which all terms are zero but those of one residue, as transposed convolutions are written, against NumPy."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def extent(size, kernel, stride, pad, more, dilation):
+    return (size - 1) * stride - 2 * pad + dilation * (kernel - 1) + more + 1
+
+
+def expected(x, w, stride, pad, more, dilation):
+    """Scatters each element's products into the output, float64."""
+    n, c, height, width = x.shape
+    _, k, r, s = w.shape
+    rows = extent(height, r, stride, pad, more, dilation)
+    columns = extent(width, s, stride, pad, more, dilation)
+    out = np.zeros((n, k, rows + 2 * pad, columns + 2 * pad))
+    for i in range(r):
+        for j in range(s):
+            product = np.einsum("nchw,ck->nkhw", x.astype(np.float64), w[:, :, i, j].astype(np.float64))
+            top, left = i * dilation, j * dilation
+            out[:, :, top : top + height * stride : stride, left : left + width * stride : stride][
+                :, :, :height, :width
+            ] += product
+    return out[:, :, pad : pad + rows, pad : pad + columns]
+
+
+def widened(x, kernel, stride, dilation):
+    """x with enough zeros around that no index leaves it, and how many on each side."""
+    margin = dilation * (max(kernel) - 1) // stride + 2
+    return lathe.pad(x, [(0, 0), (0, 0), (margin, margin), (margin, margin)]), margin
+
+
+def gathered(x, w, stride, pad, more, dilation):
+    """Each output chooses the elements that reach it."""
+    n, c, height, width = x.shape
+    _, k, r, s = w.shape
+    x, margin = widened(x, (r, s), stride, dilation)
+
+    def term(b, f, i, j, ci, ri, si):
+        p, q = i + pad - dilation * ri, j + pad - dilation * si
+        element = x[b, ci, p // stride + margin, q // stride + margin]
+        return lathe.select((p % stride == 0) & (q % stride == 0), element, 0.0) * w[ci, f, ri, si]
+
+    shape = (n, k, extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation))
+    return lathe.compute(shape, lambda *at: lathe.reduce("sum", (c, r, s), lambda *by: term(*at, *by)))
+
+
+def spread(x, w, stride, pad, more, dilation):
+    """A plain convolution over x with zeros between its elements."""
+    n, c, height, width = x.shape
+    _, k, r, s = w.shape
+    rows, columns = extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation)
+    top, left = dilation * (r - 1) - pad, dilation * (s - 1) - pad
+    x, margin = widened(x, (r, s), stride, dilation)
+
+    def element(b, ci, i, j):
+        p, q = i - top, j - left
+        value = x[b, ci, p // stride + margin, q // stride + margin]
+        return lathe.select((p % stride == 0) & (q % stride == 0), value, 0.0)
+
+    wide = lathe.compute((n, c, rows + dilation * (r - 1), columns + dilation * (s - 1)), element)
+    return lathe.compute(
+        (n, k, rows, columns),
+        lambda b, f, i, j: lathe.reduce(
+            "sum",
+            (c, r, s),
+            lambda ci, ri, si: wide[b, ci, i + dilation * ri, j + dilation * si] * w[ci, f, r - 1 - ri, s - 1 - si],
+        ),
+    )
+
+
+# x, w, stride, pad, output padding, dilation
+cases = [
+    ((1, 8, 9, 9), (8, 16, 4, 4), 2, 1, 0, 1),
+    ((2, 8, 9, 7), (8, 16, 3, 3), 2, 1, 1, 1),
+    ((1, 8, 9, 28), (8, 24, 3, 3), 2, 1, 0, 1),
+    ((1, 4, 7, 20), (4, 8, 3, 5), 3, 1, 0, 1),
+    ((1, 4, 7, 20), (4, 8, 3, 3), 3, 1, 1, 1),
+    ((1, 8, 8, 8), (8, 8, 5, 5), 2, 2, 1, 1),
+    ((1, 8, 8, 8), (8, 8, 3, 3), 2, 1, 0, 3),
+    ((1, 4, 5, 5), (4, 4, 7, 7), 4, 3, 1, 1),
+]
+
+
+@pytest.mark.parametrize("form", [gathered, spread])
+@pytest.mark.parametrize("case", cases, ids=str)
+def test_each_residue_is_a_dense_sum(case, form):
+    x_shape, w_shape, *placement = case
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal(x_shape, np.float32), rng.standard_normal(w_shape, np.float32)
+    f = lathe.jit(lambda x, w: form(x, w, *placement))
+    assert "_dense" in f.lower(x, w).text("scheduled")
+    np.testing.assert_allclose(f(x, w), expected(x, w, *placement), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", [gathered, spread])
+@pytest.mark.parametrize("case", [((1, 4, 5, 5), (4, 4, 1, 1), 2, 0, 0, 1), ((1, 4, 5, 5), (4, 4, 3, 3), 2, 1, 0, 2)])
+def test_what_no_residue_decides_stays(case, form):
+    x_shape, w_shape, *placement = case
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal(x_shape, np.float32), rng.standard_normal(w_shape, np.float32)
+    f = lathe.jit(lambda x, w: form(x, w, *placement))
+    assert "_dense" not in f.lower(x, w).text("scheduled")
+    np.testing.assert_allclose(f(x, w), expected(x, w, *placement), rtol=1e-4, atol=1e-4)
+
+
+def test_zero_times_what_is_not_finite_is_nan():
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((1, 4, 6, 6), np.float32), rng.standard_normal((4, 20, 3, 3), np.float32)
+    w[1, 7, 0, 1], w[2, 18, 2, 2] = np.inf, np.nan
+    f = lathe.jit(lambda x, w: spread(x, w, 2, 1, 0, 1))
+    reference = np.empty((1, 20, 11, 11), np.float32)
+    lathe.interpret(f.lower(x, w).func, [x, w, reference])
+    found = f(x, w)
+    assert np.isnan(reference).sum() > 100
+    assert (np.isnan(found) == np.isnan(reference)).all()
+    finite = np.isfinite(reference)
+    np.testing.assert_allclose(found[finite], reference[finite], rtol=1e-4, atol=1e-4)
+    assert (found[np.isinf(reference)] == reference[np.isinf(reference)]).all()
+
+
+def test_the_primitive_by_hand():
+    def line(x, w):
+        return lathe.compute(
+            (10,), lambda i: lathe.reduce("sum", (4,), lambda k: lathe.select((i + k) % 2 == 0, x[(i + k) // 2], 0.0) * w[k])
+        )
+
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal(7).astype(np.float32), rng.standard_normal(4).astype(np.float32)
+    before = lathe.jit(line).lower(x, w).func
+    s = lathe.Schedule(before)
+    assert s.split_residues("compute").name == "compute_dense"
+    again = lathe.Schedule(before)
+    again.replay(s.record)
+    assert str(again.func) == str(s.func)
+    found, reference = np.empty(10, np.float32), np.empty(10, np.float32)
+    lathe.compile(s.func)(x, w, found)
+    lathe.interpret(before, [x, w, reference])
+    np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
