@@ -152,6 +152,17 @@ llvm::Value* FunctionEmitter::reverse(llvm::Value* vector) {
   return b.CreateShuffleVector(vector, order);
 }
 
+/// The part of a mask, its lanes `step` apart and off in between, that begins at lane part * lanes.
+llvm::Value* FunctionEmitter::spread_mask(llvm::Value* mask, int step, int part) {
+  const auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements());
+  std::vector<int> order(static_cast<size_t>(lanes), lanes);
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int place = part * lanes + lane;
+    if (place % step == 0) order[static_cast<size_t>(lane)] = place / step;
+  }
+  return b.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), order);
+}
+
 // ---- loads ----
 
 /// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
@@ -170,10 +181,28 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
 /// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element,
 /// shuffled. They read what lies between elements, and throw it away; to the address sanitizer that may be poisoned.
 /// Other strides: element by element, which on today's CPUs is no slower than a gather.
-llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes) {
+/// With a mask, which takes constant strides of 2 to 4: lanes in between are off.
+llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
+                                                llvm::Value* mask) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   const llvm::Align align(buffer->alignment == 1 ? 1 : buffer->dtype.bytes());
   const std::int64_t* constant = as_int(stride);
+  if (mask) {
+    const auto step = static_cast<int>(*constant);
+    llvm::Value* result = nullptr;
+    for (int part = 0; part < step; ++part) {
+      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + part * lanes}, lanes, align,
+                                       spread_mask(mask, step, part));
+      std::vector<int> order(static_cast<size_t>(lanes));
+      for (int i = 0; i < lanes; ++i) {
+        const int place = i * step - part * lanes;
+        const bool here = place >= 0 && place < lanes;
+        order[static_cast<size_t>(i)] = here ? (result ? lanes + place : place) : (result ? i : -1);
+      }
+      result = result ? b.CreateShuffleVector(result, run, order) : b.CreateShuffleVector(run, order);
+    }
+    return result;
+  }
   if (constant && *constant >= 2 && *constant <= 4 && lanes >= 4 && !kernel.address_sanitizer) {
     const std::int64_t step = *constant;
     llvm::Value* result = nullptr;
@@ -273,8 +302,9 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* run = emit_load_run(buffer, last, lanes, align, mask ? reverse(mask) : nullptr);
     return from_memory(dtype, reverse(run));
   }
-  if (ramp && !mask)
-    return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes));
+  const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0;
+  if (ramp && (!mask || strided))
+    return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes, mask));
   llvm::Value* lanes_index = emit(index);
   if (!(index->dtype.element() == i64))
     lanes_index =
@@ -368,14 +398,13 @@ void FunctionEmitter::emit_store(const Store* node) {
     const auto step = static_cast<int>(*stride);
     Offset offset = split_offset(ramp->base);
     llvm::Value* on = mask ? mask : splat(b, b.getTrue(), lanes);
-    llvm::Value* off = llvm::Constant::getNullValue(on->getType());
     for (int part = 0; part < step; ++part, offset.constant += lanes) {
-      std::vector<int> values(static_cast<size_t>(lanes), -1), masks(static_cast<size_t>(lanes), lanes);
+      std::vector<int> values(static_cast<size_t>(lanes), -1);
       for (int lane = 0; lane < lanes; ++lane) {
         const int place = part * lanes + lane;
-        if (place % step == 0) values[static_cast<size_t>(lane)] = masks[static_cast<size_t>(lane)] = place / step;
+        if (place % step == 0) values[static_cast<size_t>(lane)] = place / step;
       }
-      store_run(offset, b.CreateShuffleVector(value, values), element_align, b.CreateShuffleVector(on, off, masks));
+      store_run(offset, b.CreateShuffleVector(value, values), element_align, spread_mask(on, step, part));
     }
     return;
   }

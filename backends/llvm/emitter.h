@@ -121,7 +121,8 @@ class FunctionEmitter {
   llvm::Value* emit_load(const Load* node);
   void emit_prefetch(const BufferNode* buffer, const Expr& first);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
-  llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes);
+  llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
+                                 llvm::Value* mask);
   void emit_store(const Store* node);
   llvm::Value* emit_register_load(const Load* node);
   void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
@@ -129,6 +130,7 @@ class FunctionEmitter {
   llvm::Value* to_memory(DType dtype, llvm::Value* value);
   llvm::Value* emit_mask(const Expr& mask);
   llvm::Value* reverse(llvm::Value* vector);
+  llvm::Value* spread_mask(llvm::Value* mask, int step, int part);
   template <class Instruction>
   Instruction* annotate(Instruction* access, const BufferNode* buffer, bool is_load);
 

@@ -12,7 +12,8 @@ namespace lathe {
 /// How a reduction uses its iters, given as positions in the block's list.
 struct ReductionShape {
   std::vector<size_t> space, reduce;
-  /// The space iter along which the output and an operand are contiguous and every access is contiguous or constant.
+  /// The space iter along which the output and an operand are contiguous and every access is contiguous or constant; or
+  /// without one, and without a long vector_reduce, one along which loads move by a few elements.
   std::optional<size_t> vector_space;
   /// The reduce iter along which an operand is contiguous and every load is contiguous or constant.
   std::optional<size_t> vector_reduce;

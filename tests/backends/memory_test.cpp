@@ -56,6 +56,32 @@ func masked(x: {1}[32], m: bool[8], out: {1}[32], back: {1}[32], s: i64) stage e
   }
 }
 
+TEST(Memory, MaskedAccessesWithGapsTouchNothingBetween) {
+  for (const int stride : {2, 3, 4}) {
+    for (const char* element : {"f32", "f64", "i32", "i8", "bool"}) {
+      for (const int lanes : {4, 8, 16}) {
+        // From the first element to the last one.
+        const int size = (lanes - 1) * stride + 1;
+        const Func func = parse_func(fmt::format(R"(
+func gaps(x: {1}[{3}], m: bool[{2}], out: {1}[{3}], back: {1}[{3}]) stage end {{
+  out[ramp(0, 1, {2})] = x[ramp(0, {0}, {2}) if m[ramp(0, 1, {2})]]
+  back[ramp(0, {0}, {2}) if m[ramp(0, 1, {2})]] = x[ramp(0, 1, {2})]
+}}
+)",
+                                                 stride, element, lanes, size));
+        const size_t bytes = buffer_params(func)[0]->dtype.bytes();
+        Bytes x(static_cast<size_t>(size) * bytes), out(x.size());
+        for (size_t i = 0; i < x.size(); ++i) x[i] = std::byte(std::string(element) == "bool" ? i % 3 == 0 : i % 120);
+        for (const int pattern : {0xffff, 0x5bad, 0x8001, 0}) {
+          std::vector<std::uint8_t> mask(static_cast<size_t>(lanes));
+          for (size_t i = 0; i < mask.size(); ++i) mask[i] = static_cast<std::uint8_t>(pattern >> i & 1);
+          expect_same(func, {x, bytes_of(mask), out, out});
+        }
+      }
+    }
+  }
+}
+
 TEST(Memory, AMaskedTailMayEndAtTheBuffersLastElement) {
   const Func func = parse_func(R"(
 func tail(x: f32[n], out: f32[n], n: i64) stage end facts {n in [0, ]} {

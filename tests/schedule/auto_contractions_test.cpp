@@ -207,5 +207,39 @@ TEST(AutoSchedule, TilesAMatrixVectorProductUnlessItsRowsAreReadAgain) {
   EXPECT_EQ(decisions_on(shifted, wide(), "total").find("tile"), std::string::npos);
 }
 
+/// Maxima of windows of `size` that move by `stride`.
+Func windows(int points, int size, int stride, const std::string& dtype = "f32") {
+  const std::string least = dtype == "f32" ? "-inf(f32)" : "-128" + dtype;
+  return parse_func(fmt::format(R"(func windows(x: {3}[3, {4}], out: {3}[3, {0}]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+    for c in [0, 3) {{ for i in [0, {0}) {{ for r in [0, {1}) {{
+      block greatest(space vc in [0, 3) = c, space vi in [0, {0}) = i, reduce vr in [0, {1}) = r)
+          reads out[vc, vi], x[vc, vi * {2} + vr] writes out[vc, vi] {{
+        reducer (lhs: {3}) (rhs: {3}) {{max(lhs, rhs)}} identity {{{5}}}
+        init {{ out[vc, vi] = {5} }}
+        let l: {3} = out[vc, vi]
+        let t: {3} = x[vc, vi * {2} + vr]
+        out[vc, vi] = max(l, t)
+      }}
+    }} }} }}
+  }}
+}}
+)",
+                                points, size, stride, dtype, (points - 1) * stride + size, least));
+}
+
+TEST(AutoSchedule, WalksWindowsThatMoveByAFewElements) {
+  const auto tiled = [](const Func& func) { return decisions_on(func, wide(), "greatest").find("tile greatest: "); };
+  for (const int stride : {2, 3, 4}) {
+    SCOPED_TRACE(stride);
+    EXPECT_NE(tiled(windows(40, 3, stride)), std::string::npos);
+  }
+  // Few of many elements, short rows, long windows, and elements whose lanes are not picked at once.
+  EXPECT_EQ(tiled(windows(40, 3, 5)), std::string::npos);
+  EXPECT_EQ(tiled(windows(14, 3, 2)), std::string::npos);
+  EXPECT_EQ(tiled(windows(40, 16, 2)), std::string::npos);
+  EXPECT_EQ(tiled(windows(40, 3, 2, "i8")), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lathe::testing
