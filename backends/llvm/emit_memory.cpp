@@ -191,8 +191,8 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
     const auto step = static_cast<int>(*constant);
     llvm::Value* result = nullptr;
     for (int part = 0; part < step; ++part) {
-      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + part * lanes}, lanes, align,
-                                       spread_mask(mask, step, part));
+      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + std::int64_t{part} * lanes}, lanes,
+                                       align, spread_mask(mask, step, part));
       std::vector<int> order(static_cast<size_t>(lanes));
       for (int i = 0; i < lanes; ++i) {
         const int place = i * step - part * lanes;
