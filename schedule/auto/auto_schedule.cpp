@@ -26,16 +26,11 @@ struct Rule {
   void (*run)(RuleContext& context);
 };
 
-constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
-                          {"inline_elementwise", inline_elementwise},
-                          {"chain_reductions", chain_reductions},
-                          {"residue_classes", residue_classes},
-                          {"tile_contractions", tile_contractions},
-                          {"fuse_rows", fuse_rows},
-                          {"vectorize_reductions", vectorize_reductions},
-                          {"vectorize_scans", vectorize_scans},
-                          {"vectorize_elementwise", vectorize_elementwise},
-                          {"parallel_outer", parallel_outer}};
+constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},           {"inline_elementwise", inline_elementwise},
+                          {"chain_reductions", chain_reductions},           {"residue_classes", residue_classes},
+                          {"tile_contractions", tile_contractions},         {"fuse_rows", fuse_rows},
+                          {"vectorize_reductions", vectorize_reductions},   {"vectorize_scans", vectorize_scans},
+                          {"vectorize_elementwise", vectorize_elementwise}, {"parallel_outer", parallel_outer}};
 
 Func with_attrs(const Func& func, Annotations attrs) {
   return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);
