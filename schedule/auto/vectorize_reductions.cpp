@@ -118,21 +118,72 @@ std::optional<size_t> tuple_axis(const Block& block) {
   return best;
 }
 
+/// The space iter along which every access of a reduction of tuples stands still or walks, and a store is contiguous;
+/// the loads as well, unless `strided` ones are taken.
+std::optional<size_t> tuple_column(const Block& block, bool strided) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind != IterKind::space) continue;
+    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      const std::optional<std::int64_t>& stride = access.strides[i];
+      return stride == 0 || stride == 1 || (strided && !access.store && stride);
+    });
+    const bool stores = std::any_of(accesses.begin(), accesses.end(),
+                                    [&](const Access& access) { return access.store && access.strides[i] == 1; });
+    if (walks && stores) return i;
+  }
+  return std::nullopt;
+}
+
+/// Reduces tuples of several neighbours at once, each in a lane of its own.
+bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t lanes, bool strided) {
+  Schedule& schedule = context.schedule;
+  const std::optional<size_t> column = tuple_column(schedule.node(ref), strided);
+  const std::optional<OwnLoop> found = column ? own_loop_of(schedule, ref, *column) : std::nullopt;
+  if (!found) return false;
+  const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent);
+  while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
+  if (2 * extent <= lanes) return false;
+  const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
+  return attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes),
+                 [&] {
+                   const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
+                   std::vector<LoopRef> order;
+                   for (const LoopRef& loop : found->own) order.push_back(loop == found->loop ? steps : loop);
+                   order.push_back(within);
+                   reorder(schedule, order);
+                   LoopRef lane = within;
+                   if (vectors > 1) {
+                     const auto [copies, inner] = split(schedule, lane, lanes);
+                     unroll(schedule, copies);
+                     lane = inner;
+                   }
+                   vectorize(schedule, lane);
+                   context.scheduled.insert(ref.name);
+                 });
+}
+
 /// Reduces tuples, such as a value and its index, in vectors: each lane has its own until all are folded in a loop.
 void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  const std::optional<size_t> axis = tuple_axis(block);
-  if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
-  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
-  if (!found) return;
   // As many lanes as the narrowest type has: wider ones take several registers.
   int narrowest = 64;
   for (const Access& access : block_accesses(block))
     narrowest = std::min(narrowest, static_cast<int>(access.buffer->dtype.bits));
   const std::int64_t lanes = context.device.lanes(std::max(narrowest, 32));
+  if (vectorize_columns(context, ref, lanes, false)) return;
+  const std::optional<size_t> axis = tuple_axis(block);
+  if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  if (!found) return;
   const std::int64_t* extent = as_int(schedule.node(found->loop).extent);
-  if (lanes < 2 || (extent && *extent < lanes * least_iterations)) return;
+  if (lanes < 2) return;
+  if (extent && *extent < lanes * least_iterations) {
+    // Of short rows many at once: elements are gathered one by one, but compared together.
+    vectorize_columns(context, ref, lanes, true);
+    return;
+  }
   const std::int64_t vectors = extent && *extent >= lanes * long_row ? ordered_chains : 1;
   attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
     make_innermost(schedule, *found);

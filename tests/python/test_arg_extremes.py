@@ -22,7 +22,7 @@ def rows(length, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint16", "int64"])
-@pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 63, 64, 65, 130, 2048, 2049, 2077, 4096])
+@pytest.mark.parametrize("length", [1, 2, 5, 15, 16, 17, 50, 63, 64, 65, 130, 2048, 2049, 2077, 4096])
 def test_along_rows_and_columns(length, dtype):
     x = rows(length, dtype)
     for name in ("argmax", "argmin"):
@@ -36,3 +36,11 @@ def test_along_several_axes_at_once():
     x = rows(4096, "float32")
     x[4:7] = 0
     assert lathe.jit(lambda t: lathe.argmax(t))(x) == np.argmax(x)
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 50), (2, 5, 33), (37, 1, 19), (4, 100, 3)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_along_every_axis(shape, axis):
+    x = RNG.integers(-2, 3, shape).astype(np.float32)
+    x.flat[RNG.integers(0, x.size, 4)] = np.nan
+    np.testing.assert_array_equal(lathe.jit(lambda t: lathe.argmax(t, axis=axis))(x), np.argmax(x, axis))
