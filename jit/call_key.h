@@ -10,27 +10,37 @@
 namespace lathe {
 
 /// What tells one call's layouts from another's, as words that are cheap to make, hash and compare: the first level of
-/// the cache. Extents of outputs are not in it (they follow from the inputs), and compact outputs add nothing.
+/// the cache. Extents of outputs are not in it (they follow from the inputs), and compact outputs, large ones at a
+/// cache line, add nothing.
 class CallKey {
  public:
   CallKey(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
           std::span<const ScalarValue> scalars) {
     push(inputs.size() | static_cast<std::uint64_t>(scalars.size()) << 32);
     for (const TensorView& view : inputs) {
-      push_header(view);
+      push_header(view, is_aligned(view));
       for (int d = 0; d < view.rank; ++d) push(static_cast<std::uint64_t>(view.shape[d]));
     }
     for (const ScalarValue& scalar : scalars) {
       push(type_bits(scalar.dtype) | static_cast<std::uint64_t>(scalar.weak) << 32);
     }
     bool plain = true;
-    for (const TensorView& view : outputs) plain = plain && is_aligned(view) && classify_strides(view) == 0;
+    for (const TensorView& view : outputs) {
+      plain = plain && (is_at_line(view) || (is_aligned(view) && !may_stream(view))) && classify_strides(view) == 0;
+    }
     if (plain) return;
-    for (const TensorView& view : outputs) push_header(view);
+    for (const TensorView& view : outputs) push_header(view, static_cast<std::uint64_t>(classify_output(view)));
   }
 
-  static bool is_aligned(const TensorView& view) {
-    return reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(view.dtype.bytes()) == 0;
+  static AlignmentClass classify_input(const TensorView& view) {
+    return is_aligned(view) ? AlignmentClass::element : AlignmentClass::none;
+  }
+  static AlignmentClass classify_output(const TensorView& view) {
+    if (is_at_line(view) && may_stream(view)) return AlignmentClass::line;
+    return classify_input(view);
+  }
+  static bool is_at_line(const TensorView& view) {
+    return reinterpret_cast<std::uintptr_t>(view.data) % std::uintptr_t{line_bytes} == 0;
   }
 
   std::span<const std::uint64_t> words() const {
@@ -60,10 +70,15 @@ class CallKey {
            static_cast<std::uint64_t>(dtype.lanes) << 16;
   }
 
-  void push_header(const TensorView& view) {
+  static bool is_aligned(const TensorView& view) {
+    return reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(view.dtype.bytes()) == 0;
+  }
+  static bool may_stream(const TensorView& view) { return dense_bytes(view) >= least_streamed_bytes(); }
+
+  void push_header(const TensorView& view, std::uint64_t alignment) {
     const StrideClasses classes = classify_strides(view);
-    push(type_bits(view.dtype) | static_cast<std::uint64_t>(view.rank) << 32 |
-         static_cast<std::uint64_t>(is_aligned(view)) << 40 | static_cast<std::uint64_t>(classes != 0) << 41);
+    push(type_bits(view.dtype) | static_cast<std::uint64_t>(view.rank) << 32 | alignment << 40 |
+         static_cast<std::uint64_t>(classes != 0) << 42);
     if (classes != 0) push(classes);
   }
 

@@ -49,13 +49,17 @@ struct Table {
   }
 };
 
-/// Inputs, then outputs; compact where no output is given.
-std::vector<ArgumentLayout> argument_layouts(size_t count, std::span<const TensorView> outputs,
+/// Inputs, then outputs; where no output is given, compact ones as allocators make them, large ones at a cache line.
+std::vector<ArgumentLayout> argument_layouts(std::span<const Buffer> buffers, std::span<const TensorView> outputs,
                                              std::span<const TensorView> inputs) {
-  std::vector<ArgumentLayout> layouts(count);
+  std::vector<ArgumentLayout> layouts(buffers.size());
   size_t i = 0;
-  for (const auto views : {inputs, outputs}) {
-    for (const TensorView& view : views) layouts.at(i++) = {classify_strides(view), CallKey::is_aligned(view)};
+  for (const TensorView& view : inputs) layouts.at(i++) = {classify_strides(view), CallKey::classify_input(view)};
+  for (const TensorView& view : outputs) layouts.at(i++) = {classify_strides(view), CallKey::classify_output(view)};
+  for (; i < layouts.size(); ++i) {
+    std::int64_t bytes = buffers[i]->dtype.bytes();
+    for (const Expr& extent : buffers[i]->shape) bytes *= as_int(extent) ? *as_int(extent) : 0;
+    if (bytes >= least_streamed_bytes()) layouts[i].alignment = AlignmentClass::line;
   }
   return layouts;
 }
@@ -136,7 +140,7 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
   }
   if (!outputs.empty()) check_outputs(*entry, outputs);
 
-  const std::vector<ArgumentLayout> layouts = argument_layouts(buffers.size(), outputs, inputs);
+  const std::vector<ArgumentLayout> layouts = argument_layouts(buffers, outputs, inputs);
   Signature& signature = entry->signature;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const bool is_output = i >= inputs.size();
@@ -146,7 +150,8 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
     } else {
       dims.assign(inputs[i].shape, inputs[i].shape + inputs[i].rank);
     }
-    signature.tensors.push_back({buffers[i]->dtype, dims, layouts[i].strides, layouts[i].aligned, is_output});
+    signature.tensors.push_back({buffers[i]->dtype, dims, layouts[i].strides, layouts[i].alignment, is_output});
+    entry->at_lines |= layouts[i].alignment == AlignmentClass::line;
   }
   for (const ScalarValue& scalar : scalars) {
     entry->scalars.push_back(scalar.dtype);
@@ -281,7 +286,7 @@ Func Function::trace(std::span<const TensorView> outputs, std::span<const Tensor
                      std::span<const ScalarValue> scalars) const {
   const Func func = state_->make_traced(inputs, scalars);
   std::vector<StrideParameter> runtime;
-  return apply_layouts(func, argument_layouts(buffer_params(func).size(), outputs, inputs), &runtime);
+  return apply_layouts(func, argument_layouts(buffer_params(func), outputs, inputs), &runtime);
 }
 
 const Specialization* Function::find(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
@@ -303,6 +308,11 @@ const Specialization& Function::specialize(std::span<const TensorView> outputs, 
 
 void Function::run(const Specialization& entry, std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                    std::span<const ScalarValue> scalars) const {
+  if (entry.at_lines && !std::all_of(outputs.begin(), outputs.end(), CallKey::is_at_line)) [[unlikely]] {
+    // The entry was made before its outputs were there, and an allocator put one elsewhere than assumed.
+    const Specialization& other = specialize(outputs, inputs, scalars);
+    if (&other != &entry) return run(other, outputs, inputs, scalars);
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     bool apart = !outputs[i].strides || classify_strides(outputs[i]) == 0 || !overlaps_itself(outputs[i]);
     for (const TensorView& in : inputs) apart = apart && alias_class(outputs[i], in) == AliasClass::disjoint;

@@ -39,6 +39,7 @@ struct Specialization {
   };
   std::vector<RuntimeStride> runtime_strides;
   std::vector<DType> scalars;  ///< the types that the kernel reads its scalars as
+  bool at_lines = false;       ///< the kernel assumes AlignmentClass::line of some output
 };
 
 /// An operator that compiles itself for whatever it is called with, once per signature. Calls come from any thread; a

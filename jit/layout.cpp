@@ -8,6 +8,8 @@
 #include <bit>
 
 #include "ir/error.h"
+#include "jit/compile.h"
+#include "schedule/auto/stream_outputs.h"
 
 namespace lathe {
 namespace {
@@ -130,6 +132,11 @@ bool overlaps_itself(const TensorView& view) {
   bool overlap = false;
   for_each_offset(view, [&](std::int64_t offset) { overlap |= !seen.insert(offset).second; });
   return overlap;
+}
+
+std::int64_t least_streamed_bytes() {
+  static const std::int64_t bytes = least_streamed_bytes(compile_device());
+  return bytes;
 }
 
 std::int64_t dense_bytes(const TensorView& view) {

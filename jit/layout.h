@@ -23,6 +23,20 @@ inline StrideClass stride_class(StrideClasses classes, int dimension) {
   return static_cast<StrideClass>((classes >> (2 * dimension)) & 3);
 }
 
+/// What a kernel may assume of an array's address.
+enum class AlignmentClass : std::uint8_t {
+  none = 0,     ///< nothing
+  element = 1,  ///< a multiple of the element's size
+  line = 2      ///< a multiple of line_bytes as well: only of outputs whose kernels make use of it
+};
+
+/// A cache line of the hosts there are, and the widest vector.
+inline constexpr int line_bytes = 64;
+
+/// Outputs of fewer bytes are never told apart by whether a line begins with them: the scheduler streams only what is
+/// larger (schedule/auto/stream_outputs.h), so that another class would compile the same kernel twice.
+std::int64_t least_streamed_bytes();
+
 /// How an output lies to another tensor; part of the signature.
 enum class AliasClass : std::uint8_t { disjoint = 0, identical = 1, overlapping = 2 };
 

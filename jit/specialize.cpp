@@ -17,7 +17,7 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
     if (!found) continue;
     const Buffer buffer = *found;
     const ArgumentLayout& layout = layouts[tensor];
-    if (layout.strides != 0 || !layout.aligned) {
+    if (layout.strides != 0 || layout.alignment != AlignmentClass::element) {
       std::vector<Expr> strides;
       if (layout.strides != 0) strides = strides_of(buffer);
       for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
@@ -38,7 +38,9 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
           }
         }
       }
-      const int alignment = layout.aligned ? buffer->alignment : 1;
+      const int alignment = layout.alignment == AlignmentClass::none   ? 1
+                            : layout.alignment == AlignmentClass::line ? line_bytes
+                                                                       : buffer->alignment;
       map[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, buffer->shape, buffer->space,
                                            std::move(strides), buffer->offset, alignment, buffer->view_of);
       param = map[buffer.get()];

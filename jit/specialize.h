@@ -10,7 +10,7 @@ namespace lathe {
 /// How one array argument lies in memory.
 struct ArgumentLayout {
   StrideClasses strides = 0;
-  bool aligned = true;  ///< to its element's size
+  AlignmentClass alignment = AlignmentClass::element;
 };
 
 struct StrideParameter {

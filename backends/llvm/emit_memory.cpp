@@ -1,5 +1,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <bit>
 #include <numeric>
@@ -338,6 +340,26 @@ std::optional<int> first_lanes(llvm::Value* mask) {
 
 }  // namespace
 
+/// Under a loop annotated with streaming_stores: whole vectors of a parameter that is never read here. A machine has
+/// such stores at a vector's alignment only.
+bool FunctionEmitter::goes_past_caches(const BufferNode* buffer, llvm::Type* run, llvm::Align align) const {
+  constexpr std::uint64_t narrowest = 16;
+  if (!run->isVectorTy() || !kernel.param_index.contains(buffer) || kernel.info.is_read(buffer)) return false;
+  const std::uint64_t bytes = kernel.module.getDataLayout().getTypeStoreSize(run).getFixedValue();
+  const auto register_bytes = static_cast<std::uint64_t>(kernel.device.vector_bits) / 8;
+  return bytes >= narrowest && align.value() >= std::min(bytes, register_bytes);
+}
+
+/// x86 orders such stores with no others, an unlock of the thread pool's included: whoever is told that this function
+/// has returned must find them done. Elsewhere every synchronization orders them.
+void FunctionEmitter::fence_streamed_stores() {
+  if (!llvm::Triple(kernel.module.getTargetTriple()).isX86()) return;
+  for (llvm::BasicBlock& block : *function) {
+    auto* end = llvm::dyn_cast_or_null<llvm::ReturnInst>(block.getTerminator());
+    if (end) Builder(end).CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  }
+}
+
 void FunctionEmitter::emit_store(const Store* node) {
   llvm::Value* value = emit(node->value);
   llvm::Value* mask = emit_mask(node->mask);
@@ -369,10 +391,16 @@ void FunctionEmitter::emit_store(const Store* node) {
       return;
     }
     llvm::Value* address = element_address(buffer, first, lanes_mask == nullptr);
-    if (!lanes_mask)
-      annotate(b.CreateAlignedStore(run, address, align), buffer, false);
-    else
+    if (!lanes_mask) {
+      llvm::StoreInst* store = annotate(b.CreateAlignedStore(run, address, align), buffer, false);
+      if (streaming_ && goes_past_caches(buffer, run->getType(), align)) {
+        llvm::Metadata* one = llvm::ConstantAsMetadata::get(b.getInt32(1));
+        store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context, one));
+        streamed_ = true;
+      }
+    } else {
       annotate(b.CreateMaskedStore(run, address, align, lanes_mask), buffer, false);
+    }
   };
   if (lanes == 1) {
     if (mask) {

@@ -70,6 +70,7 @@ void FunctionEmitter::emit_parallel(const For* loop) {
   inner.context_argument = fields[0];
   inner.buffers_argument = fields[1];
   inner.worker = body->getArg(3);
+  inner.streaming_ = streaming_;
   for (size_t k = 0; k < captured.size(); ++k) {
     const Var* var = captured[k];
     auto* constant = llvm::dyn_cast<llvm::Constant>(values[k + 3]);

@@ -30,6 +30,7 @@ void FunctionEmitter::name(llvm::Value* value, const std::string& text) {
 /// Ends the function with success, and joins the prologue to it.
 void FunctionEmitter::finish() {
   b.CreateRet(b.getInt32(LATHE_OK));
+  if (streamed_) fence_streamed_stores();
   prologue.CreateBr(entry->getNextNode());
 }
 
@@ -109,10 +110,13 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   const std::int64_t trips = counted ? last->getSExtValue() - first->getSExtValue() : 0;
   if (counted && trips <= 0) return;
   const Scope scope = open_scope();
+  const bool streaming = streaming_;
+  streaming_ |= loop->annotations.contains("streaming_stores");
   if (trips == 1) {
     vars_[variable] = begin;
     emit(loop->body);
     close_scope(scope);
+    streaming_ = streaming;
     return;
   }
   std::vector<int> carried = kernel.info.stored_slots(loop->body);
@@ -151,6 +155,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     if (auto* offset = std::get_if<std::int64_t>(&found->second)) prefetch_ = {variable, *offset, {}};
   emit(loop->body);
   std::swap(around, prefetch_);
+  streaming_ = streaming;
   llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(stride));
   llvm::BasicBlock* latch = b.GetInsertBlock();
   // Without the count every loop is taken for one of some thirty iterations: what a short deep loop uses would then

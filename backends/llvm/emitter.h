@@ -124,6 +124,8 @@ class FunctionEmitter {
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
   void emit_store(const Store* node);
+  bool goes_past_caches(const BufferNode* buffer, llvm::Type* run, llvm::Align align) const;
+  void fence_streamed_stores();
   llvm::Value* emit_register_load(const Load* node);
   void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
   llvm::Value* from_memory(DType dtype, llvm::Value* value);
@@ -194,6 +196,8 @@ class FunctionEmitter {
     std::vector<std::pair<const BufferNode*, Affine>> asked;
   };
   Prefetch prefetch_;
+  bool streaming_ = false;           ///< inside a loop that is annotated with streaming_stores
+  bool streamed_ = false;            ///< some store went past the caches
   std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated
 };
 

@@ -64,6 +64,7 @@ class KernelInfo::Collector : public Visitor {
   }
   void visit_Load(const Load* node) override {
     access(node->buffer, node->indices);
+    info_.read_.insert(storage_of(node->buffer));
     Visitor::visit_Load(node);
   }
   void visit_Store(const Store* node) override {
@@ -72,10 +73,11 @@ class KernelInfo::Collector : public Visitor {
     Visitor::visit_Store(node);
   }
   void visit_AddressOf(const AddressOf* node) override {
-    // Whoever gets the address may write through it.
+    // Whoever gets the address may read and write through it.
     if (node->buffer->space == space::registers)
       throw Refusal("emit", 1, "a register buffer has no address: " + node->buffer->name);
     access(node->buffer, node->indices);
+    info_.read_.insert(storage_of(node->buffer));
     info_.written_.insert(storage_of(node->buffer));
     Visitor::visit_AddressOf(node);
   }

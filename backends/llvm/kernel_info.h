@@ -27,6 +27,7 @@ class KernelInfo {
   explicit KernelInfo(const Func& func);
 
   bool is_written(const BufferNode* buffer) const { return written_.count(buffer) != 0; }
+  bool is_read(const BufferNode* buffer) const { return read_.count(buffer) != 0; }
   bool is_accessed(const BufferNode* buffer) const { return accessed_.count(buffer) != 0; }
   /// Does `e` have one value wherever its variables have theirs? False when it loads from memory that the kernel
   /// writes.
@@ -52,7 +53,7 @@ class KernelInfo {
   void lay_out_registers();
 
   std::vector<Buffer> order_;
-  std::unordered_set<const BufferNode*> written_, accessed_;
+  std::unordered_set<const BufferNode*> read_, written_, accessed_;
   std::unordered_map<const Var*, std::int64_t> strides_;
   mutable NodeMap<const ExprNode*, bool> stable_;
   std::unordered_map<const BufferNode*, std::vector<std::vector<std::int64_t>>> register_accesses_;

@@ -17,6 +17,11 @@ std::string describe_strides(const TensorSignature& tensor) {
   return text + ")";
 }
 
+const char* describe(AlignmentClass alignment) {
+  constexpr const char* names[] = {"misaligned", "aligned", "at a cache line"};
+  return names[static_cast<int>(alignment)];
+}
+
 }  // namespace
 
 std::uint64_t Signature::hash() const {
@@ -31,7 +36,7 @@ std::string Signature::to_string() const {
     std::string dims;
     for (size_t d = 0; d < t.dims.size(); ++d) dims += (d ? ", " : "") + std::to_string(t.dims[d]);
     text += fmt::format("{:<9} {}[{}] strides {} {}\n", t.output ? "output" : "input", lathe::to_string(t.dtype), dims,
-                        describe_strides(t), t.aligned ? "aligned" : "misaligned");
+                        describe_strides(t), describe(t.alignment));
   }
   for (const DType scalar : scalars) text += fmt::format("scalar    {}\n", lathe::to_string(scalar));
   return text + fmt::format("precision {}\ndevice    {}\nabi       {}\nlathe     {}\nllvm      {}\n", precision, device,

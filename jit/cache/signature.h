@@ -15,7 +15,7 @@ struct TensorSignature {
   DType dtype;
   std::vector<std::int64_t> dims;
   StrideClasses strides = 0;
-  bool aligned = true;  ///< its address is a multiple of the element's size
+  AlignmentClass alignment = AlignmentClass::element;
   bool output = false;
 
   friend bool operator==(const TensorSignature&, const TensorSignature&) = default;

@@ -10,6 +10,7 @@
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
+#include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/auto/vectorize_reductions.h"
@@ -26,11 +27,17 @@ struct Rule {
   void (*run)(RuleContext& context);
 };
 
-constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},           {"inline_elementwise", inline_elementwise},
-                          {"chain_reductions", chain_reductions},           {"residue_classes", residue_classes},
-                          {"tile_contractions", tile_contractions},         {"fuse_rows", fuse_rows},
-                          {"vectorize_reductions", vectorize_reductions},   {"vectorize_scans", vectorize_scans},
-                          {"vectorize_elementwise", vectorize_elementwise}, {"parallel_outer", parallel_outer}};
+constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
+                          {"inline_elementwise", inline_elementwise},
+                          {"chain_reductions", chain_reductions},
+                          {"residue_classes", residue_classes},
+                          {"tile_contractions", tile_contractions},
+                          {"fuse_rows", fuse_rows},
+                          {"vectorize_reductions", vectorize_reductions},
+                          {"vectorize_scans", vectorize_scans},
+                          {"vectorize_elementwise", vectorize_elementwise},
+                          {"parallel_outer", parallel_outer},
+                          {"stream_outputs", stream_outputs}};
 
 Func with_attrs(const Func& func, Annotations attrs) {
   return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);
