@@ -118,11 +118,42 @@ void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std
   context.scheduled.insert(copy.name);
 }
 
+/// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along
+/// the other: turned around, the operand that lies along the reduction lies along the output too.
+void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
+  if (shape.loads < 2) return;
+  const Block& block = context.schedule.node(ref);
+  const std::vector<Access> accesses = block_accesses(block);
+  const Buffer& result = block.f.writes[0].buffer;
+  const auto is_long = [&](size_t iter) { return constant_extent(block, iter).value_or(0) > 1; };
+  const auto along_reduction = [&](size_t columns) {
+    std::optional<Operand> operand;
+    for (size_t i = 0; i < shape.reduce.size() && !operand; ++i) {
+      if (is_long(shape.reduce[i])) operand = operand_along(block, shape.reduce[i], columns, std::nullopt);
+    }
+    return operand;
+  };
+  for (const size_t columns : shape.space) {
+    const std::optional<Operand> operand = is_long(columns) ? along_reduction(columns) : std::nullopt;
+    if (!operand) continue;
+    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      if (access.buffer == result) return access.strides[columns] == 1;
+      return access.buffer == operand->buffer || access.strides[columns] == 0 || access.strides[columns] == 1;
+    });
+    if (!walks) continue;
+    const std::int64_t lanes = std::min<std::int64_t>(vector_lanes(block, context.device), turned_lanes);
+    attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
+            [&] { turn(context, ref, *operand, lanes); });
+    return;
+  }
+}
+
 }  // namespace
 
 void turn_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (shape && !shape->vector_space && !shape->vector_reduce) return turn_for_output(context, ref, *shape);
   if (!shape || shape->reduce.size() != 1) return;
   const size_t depth = shape->reduce[0];
   const std::optional<size_t> columns = shape->vector_space ? shape->vector_space : shape->columns;

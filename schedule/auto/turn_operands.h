@@ -6,7 +6,8 @@ namespace lathe {
 
 /// Turns an operand around in a copy, so that vectors can walk it along the other way, where that is estimated to be
 /// faster: along the reduction where few columns would leave most lanes idle, so that dot products come of it; along
-/// the output where the operand lies along the reduction and many rows share the copy.
+/// the output where the operand lies along the reduction and many rows share the copy, or where no vector could walk
+/// anything otherwise.
 void turn_operand(RuleContext& context, const BlockRef& reduction);
 
 /// Lays the operand that the rows of a tile walk out by tiles, `copy[i // rows, k, i % rows]`, where its rows are

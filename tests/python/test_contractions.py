@@ -106,3 +106,14 @@ def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
             taps = w[:, :, r, s].reshape(groups, kernels, depth)
             expected += np.einsum("bgcij,gkc->bgkij", part, taps).reshape(expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("spec", ["ij,jk->ki", "ki,jk->ij", "bij,bjk->bki", "kji,lkj->il", "kji,jlk->il"])
+@pytest.mark.parametrize("sizes", [(33, 40, 50), (64, 48, 32), (5, 3, 70), (130, 17, 9)])
+def test_no_operand_lies_along_the_output_and_another_along_the_reduction(spec, sizes):
+    rng = np.random.default_rng(3)
+    extents = dict(zip("ijk", sizes, strict=True)) | {"b": 3, "l": 21}
+    a, b = (rng.standard_normal([extents[c] for c in term], np.float32) for term in spec.split("->")[0].split(","))
+    kernel = lathe.jit(lambda a, b: lathe.einsum(spec, a, b))
+    np.testing.assert_allclose(kernel(a, b), np.einsum(spec, a, b), rtol=1e-4, atol=1e-4)
+    assert "vectorized" in kernel.lower(a, b).text("scheduled")
