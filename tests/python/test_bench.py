@@ -15,7 +15,7 @@ import gate  # noqa: E402
 import measure  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
-from suite import convolutions, movement, vectors  # noqa: E402
+from suite import convolutions, movement  # noqa: E402
 from suite.case import Case, bf16, empty, lowered, seeded  # noqa: E402
 
 
