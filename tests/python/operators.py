@@ -184,7 +184,7 @@ def make_cases():
     add("prod", integer_sum(lambda x, dtype: np.prod(x, axis=0, dtype=dtype)), NUMBERS, op=lambda x: lathe.prod(x, axis=0), special=False, ulp=16)
     for name, f in (("cumulative_sum", np.cumsum), ("cumulative_prod", np.cumprod)):
         add(name, integer_sum(lambda x, dtype, theirs=f: theirs(x, axis=1, dtype=dtype)), NUMBERS,
-            op=lambda x, ours=getattr(lathe, name): ours(x, axis=1), special=False, ulp=16,
+            op=lambda x, name=name: getattr(lathe, name)(x, axis=1), special=False, ulp=16,
             scale=(lambda x: largest(x) * x.shape[1]) if f is np.cumsum else None)
     add("mean", lambda x: np.mean(x, axis=1), FLOATS, op=lambda x: lathe.mean(x, axis=1), special=False, ulp=16, scale=largest)
     add("var", lambda x: np.var(x, axis=1), FLOATS, op=lambda x: lathe.var(x, axis=1), special=False, ulp=32)
