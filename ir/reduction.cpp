@@ -1,5 +1,6 @@
 #include "ir/reduction.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "ir/error.h"
@@ -97,6 +98,18 @@ std::optional<ReductionParts> match_update(const Block& block) {
     if (!equal(results[k], stores[k].as<Store>()->value)) return std::nullopt;
   }
   return parts;
+}
+
+void run_in_order(Block::Fields& f) {
+  for (Iter& iter : f.iters) {
+    if (iter.kind != IterKind::space) iter.kind = IterKind::ordered;
+  }
+  for (const Region& write : f.writes) {
+    const bool listed =
+        std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
+    if (!listed) f.reads.push_back(write);
+  }
+  f.reducer.reset();
 }
 
 Reducer simple_reducer(BinaryOp op, DType dtype) {

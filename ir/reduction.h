@@ -26,6 +26,9 @@ Stmt make_init(const Reducer& reducer, const std::vector<ReductionOutput>& outpu
 /// The parts of a block's update, or nothing when its body is not the canonical update of its reducer.
 std::optional<ReductionParts> match_update(const Block& block);
 
+/// Takes the reducer off: its iters run in order, and the outputs, which a reducer implies to be read, are listed.
+void run_in_order(Block::Fields& f);
+
 /// The result of combining `lhs` and `rhs` tuples.
 std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, const std::vector<Expr>& rhs);
 

@@ -12,12 +12,8 @@ namespace {
 
 /// What an expression is known not to exceed.
 double limit_of(const Expr& e) {
-  const Expr& value = without_limit(e);
-  if (value == e) return std::numeric_limits<double>::infinity();
-  const Expr& limit = e.as<Call>()->args[1];
-  const Broadcast* broadcast = limit.as<Broadcast>();
-  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : limit.as<FloatImm>();
-  return number ? number->value : std::numeric_limits<double>::infinity();
+  if (without_limit(e) == e) return std::numeric_limits<double>::infinity();
+  return math::constant_value(e.as<Call>()->args[1]).value_or(std::numeric_limits<double>::infinity());
 }
 
 class MathLowering : public Mutator {

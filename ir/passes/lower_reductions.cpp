@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/settle_ties.h"
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -171,7 +172,7 @@ class ReductionLowerer : public Mutator {
   Stmt guard(const Block& block) {
     Block::Fields f = block.f;
     Expr at_start;
-    for (Iter& iter : f.iters) {
+    for (const Iter& iter : f.iters) {
       if (iter.kind == IterKind::space) continue;
       // Not by what holds inside the loops: those are what may be empty.
       if (!proves(facts_, ge(iter.domain.extent, index(1)))) {
@@ -181,18 +182,11 @@ class ReductionLowerer : public Mutator {
             "reduce domain that is never empty: block " +
                 f.name + ", iter " + iter.variable->name);
       }
-      iter.kind = IterKind::ordered;
       at_start = logical_and(at_start, eq(iter.variable, iter.domain.min));
     }
     f.body = Seq::make({at_start ? If::make(at_start, f.init) : f.init, f.body});
     f.init = nullptr;
-    // A reducer implies that the outputs are read; without one the reads must say so.
-    for (const Region& write : f.writes) {
-      const bool listed =
-          std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
-      if (!listed) f.reads.push_back(write);
-    }
-    f.reducer.reset();
+    run_in_order(f);
     return Block::make(std::move(f));
   }
 

@@ -154,16 +154,7 @@ std::optional<Block::Fields> settle_ties(const Block& block, const std::vector<c
     }
     result.init = Seq::make(std::move(stores));
     result.body = make_update(ties.settled, parts->outputs, parts->terms, parts->lets);
-    result.reducer.reset();
-    for (Iter& iter : result.iters) {
-      if (iter.kind != IterKind::space) iter.kind = IterKind::ordered;
-    }
-    // A reducer implies that the outputs are read; without one the reads must say so.
-    for (const Region& write : f.writes) {
-      const bool listed =
-          std::any_of(f.reads.begin(), f.reads.end(), [&](const Region& r) { return r.buffer == write.buffer; });
-      if (!listed) result.reads.push_back(write);
-    }
+    run_in_order(result);
     return result;
   }
   return std::nullopt;

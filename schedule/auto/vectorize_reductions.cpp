@@ -70,6 +70,16 @@ void make_innermost(Schedule& schedule, const OwnLoop& found) {
   if (order != found.own) reorder(schedule, order);
 }
 
+/// The loop as so many vectors, one after another without a loop.
+void vectorize_copies(Schedule& schedule, LoopRef loop, std::int64_t vectors, std::int64_t lanes) {
+  if (vectors > 1) {
+    const auto [copies, inner] = split(schedule, loop, lanes);
+    unroll(schedule, copies);
+    loop = inner;
+  }
+  vectorize(schedule, loop);
+}
+
 std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleContext& context) {
   std::int64_t lanes = vector_lanes(block, context.device);
   if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
@@ -152,13 +162,7 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
                    for (const LoopRef& loop : found->own) order.push_back(loop == found->loop ? steps : loop);
                    order.push_back(within);
                    reorder(schedule, order);
-                   LoopRef lane = within;
-                   if (vectors > 1) {
-                     const auto [copies, inner] = split(schedule, lane, lanes);
-                     unroll(schedule, copies);
-                     lane = inner;
-                   }
-                   vectorize(schedule, lane);
+                   vectorize_copies(schedule, within, vectors, lanes);
                    context.scheduled.insert(ref.name);
                  });
 }
@@ -189,13 +193,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
     make_innermost(schedule, *found);
     const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     const BlockRef partial = rfactor(schedule, ref, within);
-    LoopRef lane = schedule.loops(partial).back();
-    if (vectors > 1) {
-      const auto [copies, inner] = split(schedule, lane, lanes);
-      unroll(schedule, copies);
-      lane = inner;
-    }
-    vectorize(schedule, lane);
+    vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
     context.scheduled.insert(partial.name);
     context.scheduled.insert(ref.name);
   });
@@ -225,13 +223,7 @@ void vectorize_reductions(RuleContext& context) {
       const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
       const BlockRef partial = rfactor(schedule, ref, within);
       set_space(schedule, partial, space::registers);
-      LoopRef lane = schedule.loops(partial).back();
-      if (vectors > 1) {
-        const auto [copies, inner] = split(schedule, lane, lanes);
-        unroll(schedule, copies);
-        lane = inner;
-      }
-      vectorize(schedule, lane);
+      vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
       fold_lanes(schedule, ref, lanes);
       if (on_the_way) {
         compute_at(schedule, *on_the_way, steps);

@@ -1,7 +1,12 @@
 #pragma once
+#include <optional>
+
 #include "ir/passes/math/builder.h"
 
 namespace lathe::math {
+
+/// The number in every lane of a constant float.
+std::optional<double> constant_value(const Expr& e);
 
 /// What replaces `op` of arguments that are lowered already, or null where the machine has an instruction for it. `a`
 /// is known to be no more than `highest`, or not a number.

@@ -57,13 +57,6 @@ bool is_native(UnaryOp op) {
   }
 }
 
-/// The number in every lane of a constant float.
-std::optional<double> constant_value(const Expr& e) {
-  const Broadcast* broadcast = e.as<Broadcast>();
-  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : e.as<FloatImm>();
-  return number ? std::optional(number->value) : std::nullopt;
-}
-
 /// Powers that a product gives within 1 ULP, and in every special case; null for others.
 Expr pow_by_products(const Expr& x, double exponent) {
   if (exponent == 1) return x;
@@ -81,6 +74,12 @@ Expr pow_float(Builder& b, const Expr& x, const Expr& y) {
 }
 
 }  // namespace
+
+std::optional<double> constant_value(const Expr& e) {
+  const Broadcast* broadcast = e.as<Broadcast>();
+  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : e.as<FloatImm>();
+  return number ? std::optional(number->value) : std::nullopt;
+}
 
 Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest) {
   if (is_native(op)) return nullptr;
