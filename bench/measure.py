@@ -15,6 +15,7 @@ import time
 
 BATCH_SECONDS = 2e-4  # a sample lasts this long at least: calls shorter than that are timed in batches
 WARM_SECONDS = 5e-3  # calls shorter than this get two untimed ones before each sample
+SETTLE_SECONDS = 1e-2  # of untimed calls behind a pause: so long may a scheduler take to spread woken threads over the CPUs
 HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
@@ -116,7 +117,7 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
     """Rounds of one sample each, in an order that chance decides, until the best peer's ratio to the first is known to 1 %.
 
     `probe` gives the rate of a loop that only the frequency changes: a round across which it drifts is dropped whole.
-    `pause` lets the workers of the call before stop spinning. `budget` is in seconds of the wall, but `least` rounds
+    `pause` lets the workers of the call before stop spinning; untimed calls behind it wake this one's. `budget` is in seconds of the wall, but `least` rounds
     are always made.
     """
     batch, once, first = {}, {}, None
@@ -134,9 +135,12 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
     while len(rounds) < most:
         sample = {}
         for name in chance.sample(names, len(names)):
+            timer = timers[name]
             if pause:
                 time.sleep(pause)
-            timer = timers[name]
+                settled = time.perf_counter() + SETTLE_SECONDS
+                while time.perf_counter() < settled:
+                    timer.time(1)
             if not rounds or rounds[-1][0][name] < WARM_SECONDS:
                 timer.time(2)
             sample[name] = timer.time(batch[name]) / batch[name]

@@ -16,6 +16,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#include "jit/runtime/placement.h"
+
 namespace lathe {
 namespace {
 
@@ -118,14 +120,17 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
       if (result != LATHE_OK) status.compare_exchange_strong(none, result);
     }
   };
+  const void* caller = &inside_parallel;
   const auto work = [&](int worker) {
     race_detector_acquire();
+    if (&inside_parallel != caller) join_workers();
     inside_parallel = true;
     current_worker = worker;
     for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
     inside_parallel = false;
     race_detector_release();
   };
+  const RoomForCaller room;
   race_detector_release();
   tbb::parallel_for(0, workers, 1, work, tbb::static_partitioner());
   race_detector_acquire();
