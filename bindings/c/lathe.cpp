@@ -15,7 +15,7 @@
 #include "jit/runtime/threads.h"
 
 struct LatheProgram {
-  lathe::Func func;
+  lathe::Parameters parameters;
   std::shared_ptr<lathe::Kernel> kernel;
 };
 
@@ -99,10 +99,8 @@ LatheResult lathe_compile(const char* tir, LatheProgram** program) {
     require(tir, "tir");
     require(program, "program");
     *program = nullptr;
-    auto made = std::make_unique<LatheProgram>();
-    made->func = parse_func(tir);
-    made->kernel = compile(made->func, compile_device());
-    *program = made.release();
+    const Func func = parse_func(tir);
+    *program = std::make_unique<LatheProgram>(Parameters(func), compile(func, compile_device())).release();
   });
 }
 
@@ -113,8 +111,8 @@ void lathe_release(LatheProgram* program) {
 LatheResult lathe_arity(const LatheProgram* program, int32_t* arrays, int32_t* scalars) {
   return guarded([&] {
     require(program, "program");
-    if (arrays) *arrays = static_cast<int32_t>(buffer_params(program->func).size());
-    if (scalars) *scalars = static_cast<int32_t>(scalar_params(program->func).size());
+    if (arrays) *arrays = static_cast<int32_t>(program->parameters.arrays());
+    if (scalars) *scalars = static_cast<int32_t>(program->parameters.scalars().size());
   });
 }
 
@@ -127,7 +125,7 @@ LatheResult lathe_run(const LatheProgram* program, void* const* tensors, int32_t
       require(tensors[i], "a tensor");
       views.push_back(view_of(tensors[i], i));
     }
-    run_kernel(program->func, *program->kernel, views, {scalars, static_cast<size_t>(scalar_count)});
+    run_kernel(program->parameters, *program->kernel, views, {scalars, static_cast<size_t>(scalar_count)});
   });
 }
 
@@ -136,7 +134,7 @@ LatheResult lathe_stage_text(const LatheProgram* program, const char* stage, cha
     require(program, "program");
     require(stage, "stage");
     require(text, "text");
-    const std::string made = stage_text(program->func, compile_device(), stage);
+    const std::string made = stage_text(program->parameters.func(), compile_device(), stage);
     *text = static_cast<char*>(std::malloc(made.size() + 1));
     if (!*text) throw std::bad_alloc();
     std::memcpy(*text, made.c_str(), made.size() + 1);

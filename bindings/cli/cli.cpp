@@ -182,9 +182,9 @@ void run(const std::string& path, const std::vector<std::string>& inputs, const 
   views.reserve(arrays.size());
   for (Array& array : arrays) views.push_back(array.view());
   if (interpreted) {
-    run_interpreted(func, views, scalars);
+    run_interpreted(Parameters(func), views, scalars);
   } else {
-    run_kernel(func, *compile(func, compile_device()), views, scalars);
+    run_kernel(Parameters(func), *compile(func, compile_device()), views, scalars);
   }
   next = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -5,12 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <deque>
-
 #include "backends/cpu/cpu.h"
 #include "backends/stages.h"
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
+#include "bindings/python/call_lists.h"
 #include "bindings/python/convert.h"
 #include "ir/analysis/verify.h"
 #include "ir/error.h"
@@ -30,68 +29,74 @@ namespace {
 /// A program's arguments, borrowed: arrays in parameter order, scalars by name.
 class Arguments {
  public:
-  Arguments(const Func& func, nb::handle arrays, const nb::kwargs& scalars) {
-    const std::vector<bool> written = written_params(func);
-    const std::vector<Buffer> buffers = buffer_params(func);
+  Arguments(const Parameters& parameters, nb::handle arrays, const nb::kwargs& given) {
     size_t at = 0;
     for (const nb::handle array : arrays) {
-      Borrowed& borrowed = borrowed_.emplace_back();
-      const std::string name = at < buffers.size() ? buffers[at]->name : fmt::format("argument {}", at);
-      if (!borrowed.borrow(array.ptr(), at < written.size() && written[at], ArrayName{name.c_str()})) {
-        throw InputError(Mistake::type, fmt::format("{}: {} is no array", func->name, name));
+      Borrowed& borrowed = borrowed_.next();
+      const bool known = at < parameters.arrays();
+      const ArrayName name{known ? parameters.name(at).c_str() : "argument", known ? -1 : static_cast<int>(at)};
+      if (!borrowed.borrow(array.ptr(), known && parameters.written(at), name)) {
+        throw InputError(Mistake::type, fmt::format("{}: {} is no array", parameters.func()->name, name.text()));
       }
-      views.push_back(borrowed.view);
+      views_.push(borrowed.view);
       ++at;
     }
-    const std::vector<VarRef> expected = scalar_params(func);
+    if (!parameters.scalars().empty() || given.size() > 0) take_scalars(parameters, given);
+  }
+
+  std::span<const TensorView> views() const { return views_.span(); }
+  const std::vector<std::int64_t>& scalars() const { return scalars_; }
+
+ private:
+  void take_scalars(const Parameters& parameters, const nb::kwargs& given) {
+    const std::string& program = parameters.func()->name;
     std::vector<std::string> known;
-    known.reserve(expected.size());
-    for (const VarRef& scalar : expected) known.push_back(scalar->name);
-    for (const auto& [name, value] : scalars) {
-      const std::string given = nb::cast<std::string>(name);
-      if (std::find(known.begin(), known.end(), given) == known.end()) {
-        throw InputError(Mistake::value, func->name + ": " + unknown_name("scalar", given, known));
+    known.reserve(parameters.scalars().size());
+    for (const VarRef& scalar : parameters.scalars()) known.push_back(scalar->name);
+    for (const auto& [name, value] : given) {
+      const std::string text = nb::cast<std::string>(name);
+      if (std::find(known.begin(), known.end(), text) == known.end()) {
+        throw InputError(Mistake::value, program + ": " + unknown_name("scalar", text, known));
       }
     }
-    for (const VarRef& scalar : expected) {
-      if (!scalars.contains(scalar->name.c_str())) {
+    for (const VarRef& scalar : parameters.scalars()) {
+      if (!given.contains(scalar->name.c_str())) {
         throw InputError(Mistake::value,
-                         fmt::format("{}: scalar {} needs a value: {}=VALUE", func->name, scalar->name, scalar->name));
+                         fmt::format("{}: scalar {} needs a value: {}=VALUE", program, scalar->name, scalar->name));
       }
-      const nb::handle value = scalars[scalar->name.c_str()];
-      this->scalars.push_back(scalar->dtype.is_float() ? scalar_bits(scalar->dtype, nb::cast<double>(value))
-                                                       : nb::cast<std::int64_t>(value));
+      const nb::handle value = given[scalar->name.c_str()];
+      scalars_.push_back(scalar->dtype.is_float() ? scalar_bits(scalar->dtype, nb::cast<double>(value))
+                                                  : nb::cast<std::int64_t>(value));
     }
   }
 
-  std::vector<TensorView> views;
-  std::vector<std::int64_t> scalars;
-
- private:
-  std::deque<Borrowed> borrowed_;
+  ArrayList borrowed_;
+  SmallList<TensorView, 8> views_;
+  std::vector<std::int64_t> scalars_;
 };
 
 /// A compiled program that writes into the arrays it is called with.
 struct CompiledProgram {
-  Func func;
+  Parameters parameters;
   std::shared_ptr<Kernel> kernel;
 };
 
 void call(const CompiledProgram& program, const nb::args& arrays, const nb::kwargs& scalars) {
-  const Arguments arguments(program.func, arrays, scalars);
+  const Arguments arguments(program.parameters, arrays, scalars);
   const nb::gil_scoped_release release;
-  run_kernel(program.func, *program.kernel, arguments.views, arguments.scalars);
+  run_kernel(program.parameters, *program.kernel, arguments.views(), arguments.scalars());
 }
 
 CompiledProgram compile_program(const Func& func, bool schedule) {
   const nb::gil_scoped_release release;
-  return {func, compile(func, compile_device(), schedule)};
+  return {Parameters(func), compile(func, compile_device(), schedule)};
 }
 
 void interpret(const Func& func, nb::handle arrays, const nb::kwargs& scalars) {
-  const Arguments arguments(func, arrays, scalars);
+  const Parameters parameters(func);
+  const Arguments arguments(parameters, arrays, scalars);
   const nb::gil_scoped_release release;
-  run_interpreted(func, arguments.views, arguments.scalars);
+  run_interpreted(parameters, arguments.views(), arguments.scalars());
 }
 
 nb::dict buffers_of(const Func& func) {
@@ -160,9 +165,9 @@ void bind_program(nb::module_& module) {
       .def("__call__", &call, "arrays"_a, "scalars"_a,
            "Runs on an array for each buffer parameter, in order; those that the program writes are written in place. "
            "Scalar parameters are given by name.")
-      .def_ro("func", &CompiledProgram::func)
+      .def_prop_ro("func", [](const CompiledProgram& program) { return program.parameters.func(); })
       .def("__repr__", [](const CompiledProgram& program) {
-        return fmt::format("<lathe.CompiledProgram {}>", program.func->name);
+        return fmt::format("<lathe.CompiledProgram {}>", program.parameters.func()->name);
       });
   module.def("compile", &compile_program, "func"_a, "schedule"_a = false,
              "Compiles a program as it stands, or after the scheduler with schedule=True. Not cached.");

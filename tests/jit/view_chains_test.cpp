@@ -65,8 +65,8 @@ void expect_compiled_as_interpreted(const Chain& chain, DType dtype, std::vector
   std::vector<std::int64_t> extents;
   for (const Expr& extent : result->shape) extents.push_back(*as_int(extent));
   Array expected = empty(result->dtype, extents), actual = expected;
-  run_interpreted(func, std::vector{view_of(x), view_of(expected)}, {});
-  run_kernel(func, *compile(func, compile_device()), std::vector{view_of(x), view_of(actual)}, {});
+  run_interpreted(Parameters(func), std::vector{view_of(x), view_of(expected)}, {});
+  run_kernel(Parameters(func), *compile(func, compile_device()), std::vector{view_of(x), view_of(actual)}, {});
   const std::vector<double> wanted = values(expected), given = values(actual);
   for (size_t k = 0; k < wanted.size(); ++k) {
     const double slack = result->dtype.is_float() ? tolerance(result->dtype) * (std::abs(wanted[k]) + 1) : 0;
