@@ -3,6 +3,8 @@
     ./dev bench                     all of them
     ./dev bench dispatch model      some
 
+`./dev bench sweep` and `./dev bench --peers` are programs of their own: sweep.py, peers.py.
+
 Suites: dispatch, compile, operators, schedule (C++), python, model, hints, hand, compile-classes, gate. Figures are of this machine
 and this moment: compare ratios.
 """

@@ -28,6 +28,7 @@ struct JitFunction {
   PyObject* weakrefs;
   PyObject* function;     ///< the Python function
   PyObject* bind;         ///< maps (args, kwargs) to positional arguments with defaults filled in
+  PyObject* defaults;     ///< a tuple: what the last parameters have that a call need not give; null in a dead object
   Py_ssize_t positional;  ///< parameters that a call gives by position on the fast path; -1 - n for n and any more
   std::string* name;
   std::vector<std::unique_ptr<Variant>>* variants;
@@ -48,9 +49,11 @@ bool is_out(PyObject* keyword) {
   return keyword == out || PyUnicode_CompareWithASCIIString(keyword, "out") == 0;
 }
 
-void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssize_t count, Call* call) {
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* argument = arguments[i];
+/// Appends arguments `first` .. `first + count` of a call.
+void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssize_t first, Py_ssize_t count,
+                    Call* call) {
+  for (Py_ssize_t i = first; i < first + count; ++i) {
+    PyObject* argument = arguments[i - first];
     if (PyFloat_CheckExact(argument)) {
       call->scalars.push(ScalarValue::of(PyFloat_AS_DOUBLE(argument)));
       call->roles.push(Role::scalar);
@@ -217,7 +220,9 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
   try {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     PyObject* out = nullptr;
-    bool plain = self->positional >= 0 ? count == self->positional : count >= -1 - self->positional;
+    const Py_ssize_t missing = self->positional - count;
+    bool plain = self->positional >= 0 ? 0 <= missing && missing <= PyTuple_GET_SIZE(self->defaults)
+                                       : count >= -1 - self->positional;
     const Py_ssize_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
     for (Py_ssize_t i = 0; i < keywords; ++i) {
       if (is_out(PyTuple_GET_ITEM(names, i))) {
@@ -240,7 +245,11 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
       count = PySequence_Fast_GET_SIZE(bound.ptr());
     }
     Call call;
-    sort_arguments(self, arguments, count, &call);
+    sort_arguments(self, arguments, 0, count, &call);
+    if (plain && missing > 0) {
+      PyObject* const* end = PySequence_Fast_ITEMS(self->defaults) + PyTuple_GET_SIZE(self->defaults);
+      sort_arguments(self, end - missing, count, missing, &call);
+    }
     Variant& variant = find_variant(self, call);
     return out ? call_into(variant, &call, out) : call_new(variant, &call);
   } catch (...) {
@@ -259,7 +268,7 @@ Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs)
   auto* self = reinterpret_cast<JitFunction*>(object.ptr());
   const nb::object bound = nb::handle(self->bind)(args, kwargs);
   Call call;
-  sort_arguments(self, PySequence_Fast_ITEMS(bound.ptr()), PySequence_Fast_GET_SIZE(bound.ptr()), &call);
+  sort_arguments(self, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
   Variant& variant = find_variant(self, call);
   const EpochGuard guard;
   const Specialization& entry = specialize(variant, &call, {});
@@ -283,6 +292,7 @@ void deallocate(PyObject* object) {
   Py_CLEAR(self->dict);
   Py_CLEAR(self->function);
   Py_CLEAR(self->bind);
+  Py_CLEAR(self->defaults);
   delete self->name;
   delete self->variants;
   PyTypeObject* type = Py_TYPE(object);
@@ -296,6 +306,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->dict);
   Py_VISIT(self->function);
   Py_VISIT(self->bind);
+  Py_VISIT(self->defaults);
   for (const auto& variant : *self->variants) {
     for (PyObject* captured : variant->captured) Py_VISIT(captured);
     for (const Guard& guard : variant->guards) {
@@ -316,12 +327,14 @@ int clear(PyObject* object) {
 
 PyTypeObject* jit_type;
 
-PyObject* make_jit_function(nb::handle function, nb::handle bind, Py_ssize_t positional, const std::string& name) {
+PyObject* make_jit_function(nb::handle function, nb::handle bind, Py_ssize_t positional, const nb::tuple& defaults,
+                            const std::string& name) {
   auto* self = reinterpret_cast<JitFunction*>(jit_type->tp_alloc(jit_type, 0));
   if (!self) throw nb::python_error();
   self->vectorcall = &vectorcall;
   self->function = Py_NewRef(function.ptr());
   self->bind = Py_NewRef(bind.ptr());
+  self->defaults = Py_NewRef(defaults.ptr());
   self->positional = positional;
   self->name = new std::string(name);
   self->variants = new std::vector<std::unique_ptr<Variant>>();
@@ -365,10 +378,10 @@ void create_type(nb::module_& module) {
 
 void bind_jit(nb::module_& module) {
   create_type(module);
-  module.def("_make_jit_function",
-             [](nb::handle function, nb::handle bind, Py_ssize_t positional, const std::string& name) {
-               return nb::steal(make_jit_function(function, bind, positional, name));
-             });
+  module.def("_make_jit_function", [](nb::handle function, nb::handle bind, Py_ssize_t positional,
+                                      const nb::tuple& defaults, const std::string& name) {
+    return nb::steal(make_jit_function(function, bind, positional, defaults, name));
+  });
   nb::class_<Lowered>(module, "Lowered", "One call's program, at every stage of its compilation.")
       .def(
           "text",

@@ -73,6 +73,9 @@ def test_defaults_keywords_and_static_values():
     x = f32(4, 6)
     np.testing.assert_allclose(total(x), x.sum(0), rtol=1e-5)
     np.testing.assert_allclose(total(x, 1), x.sum(1), rtol=1e-5)
+    out = np.empty(6, np.float32)
+    assert total(x, out=out) is out
+    np.testing.assert_allclose(out, x.sum(0), rtol=1e-5)
     np.testing.assert_allclose(total(x, keepdims=True, axis=1), x.sum(1, keepdims=True), rtol=1e-5)
     with pytest.raises(TypeError, match="axes"):
         total(x, axes=1)
