@@ -8,23 +8,29 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/reduction_chain.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
 
-/// Reads of an element for which a copy is made: fewer cost less than writing the copy and reading it back.
-constexpr double copy_reuse = 32;
+/// Reads of an element for which a copy is made: fewer cost less than writing the copy and reading it back. Where
+/// vectors could not walk the operand otherwise, few are enough.
+constexpr double copy_reuse = 32, strided_reuse = 8;
 /// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
 
-bool worth_copying(const Block& reader, const Buffer& buffer) {
+bool worth_copying(const Block& reader, const Buffer& buffer, double reuse) {
   double elements = 1;
   for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-  return instance_count(reader) >= copy_reuse * elements;
+  return instance_count(reader) >= reuse * elements;
 }
 
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
@@ -35,7 +41,7 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
     const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (load && worth_copying(block, load->buffer)) padded.push_back(load->buffer->name);
+    if (load && worth_copying(block, load->buffer, copy_reuse)) padded.push_back(load->buffer->name);
   });
   for (const std::string& buffer : padded) {
     attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
@@ -43,23 +49,28 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   }
 }
 
-/// The load that alone keeps vectors from walking the output's contiguous iter, as it moves by a few elements a step;
-/// with that step.
-std::optional<std::pair<Buffer, std::int64_t>> strided_operand(const Block& block) {
+/// An operand that alone keeps vectors from walking an iter along which the output is contiguous.
+struct Strided {
+  Buffer buffer;
+  size_t iter;
+  std::int64_t step;  ///< elements that it moves with the iter
+};
+
+std::optional<Strided> strided_operand(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
   if (!parts || parts->outputs.size() != 1) return std::nullopt;
   const std::vector<Access> accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const Iter& iter = block.f.iters[i];
     if (iter.kind != IterKind::space || extent_estimate(iter.domain.extent) < 2) continue;
-    std::optional<std::pair<Buffer, std::int64_t>> found;
+    std::optional<Strided> found;
     bool along = true;
     for (const Access& access : accesses) {
       const std::optional<std::int64_t> stride = access.strides[i];
       if (access.buffer == parts->outputs[0].buffer) {
         along &= stride == 1;
-      } else if (stride && *stride > 1 && *stride <= most_interleaved && !access.masked && !found) {
-        found = {access.buffer, *stride};
+      } else if (stride && *stride > 1 && !access.masked && !found) {
+        found = {access.buffer, i, *stride};
       } else {
         along &= stride == 0 || stride == 1;
       }
@@ -69,28 +80,110 @@ std::optional<std::pair<Buffer, std::int64_t>> strided_operand(const Block& bloc
   return std::nullopt;
 }
 
+std::optional<std::int64_t> elements_of(const Buffer& buffer) {
+  std::int64_t elements = 1;
+  for (const Expr& extent : buffer->shape) {
+    const std::int64_t* value = as_int(extent);
+    if (!value) return std::nullopt;
+    elements *= *value;
+  }
+  return elements;
+}
+
+/// Is the operand contiguous along the reduction, and does no dimension of it slide?
+bool lies_along_reduction(const Block& block, const Buffer& operand) {
+  const Load* load = load_of(block, operand);
+  const auto uses = [&](const Expr& e, IterKind kind) {
+    return std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                       [&](const Iter& iter) { return iter.kind == kind && uses_var(e, iter.variable.get()); });
+  };
+  return uses(load->indices.back(), IterKind::reduce) &&
+         std::none_of(load->indices.begin(), load->indices.end(),
+                      [&](const Expr& e) { return uses(e, IterKind::reduce) && uses(e, IterKind::space); });
+}
+
+/// Copies each element that the reduction reads of a strided operand to where its own iters want it, where windows do
+/// not overlap, so that the copy is no larger than the operand, or, of steps too wide to be set apart, overlap little:
+/// `x[2 * j]` becomes `copy[j]`, patches become `copy[c, r, s, i, j]`. Iters that the operand walks by larger steps
+/// than the reduction's come before these, the others behind, that of the vectors last.
+bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& operand) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  // What lies along the reduction is turned around where that pays (turn_operand).
+  if (lies_along_reduction(block, operand.buffer)) return false;
+  const auto elements = elements_of(operand.buffer);
+  std::int64_t read = 1, widest_reduce = 0;
+  std::vector<std::pair<size_t, std::int64_t>> walked;  // iters, with their strides
+  for (const Access& access : block_accesses(block)) {
+    if (access.buffer != operand.buffer) continue;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      const auto stride = access.strides[i];
+      const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+      if (!stride || *stride < 0 || !extent) return false;
+      if (*stride == 0 || *extent == 1) continue;
+      read *= *extent;
+      walked.emplace_back(i, *stride);
+      if (block.f.iters[i].kind == IterKind::reduce) widest_reduce = std::max(widest_reduce, *stride);
+    }
+  }
+  const std::int64_t most = elements ? *elements * (operand.step > most_interleaved ? 2 : 1) : 0;
+  if (read > most || instance_count(block) < strided_reuse * static_cast<double>(read)) return false;
+  const auto place = [&](const std::pair<size_t, std::int64_t>& walk) {
+    if (walk.first == operand.iter) return 3;
+    if (block.f.iters[walk.first].kind == IterKind::reduce) return 1;
+    return walk.second > widest_reduce ? 0 : 2;
+  };
+  std::stable_sort(walked.begin(), walked.end(), [&](const auto& a, const auto& b) {
+    return place(a) != place(b) ? place(a) < place(b) : a.second > b.second;
+  });
+  return attempt(context, fmt::format("copy the windows of {} for {}", operand.buffer->name, ref.name), [&] {
+    const BlockRef copy = reindex(schedule, ref, operand.buffer->name);
+    const Buffer made = schedule.node(copy).f.writes[0].buffer;
+    const Block& reader = schedule.node(ref);
+    const Load* load = load_of(reader, made);
+    LayoutMap map;
+    for (size_t d = 0; d < made->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+    for (const auto& walk : walked) {
+      for (size_t d = 0; d < made->rank(); ++d) {
+        if (iter_at(reader, load->indices[d]) == walk.first) map.to.emplace_back(map.from[d]);
+      }
+    }
+    transform_layout(schedule, ref, made->name, map);
+  });
+}
+
 /// Sets the elements of a strided operand apart by their place in a step, in a copy: `x[2 * j + k]` becomes
 /// `copy[k % 2, j + k // 2]`, along which vectors can walk.
-void stage_strided(RuleContext& context, const BlockRef& ref) {
+void stage_steps(RuleContext& context, const BlockRef& ref, const Strided& operand) {
   Schedule& schedule = context.schedule;
-  const auto operand = strided_operand(schedule.node(ref));
-  if (!operand || !worth_copying(schedule.node(ref), operand->first)) return;
-  const auto& [buffer, step] = *operand;
-  attempt(context, fmt::format("set every {} elements of {} apart for {}", step, buffer->name, ref.name), [&] {
-    std::string name = buffer->name;
-    const std::vector<BlockRef> makers = schedule.producers(ref);
-    const bool own = std::any_of(makers.begin(), makers.end(), [&](const BlockRef& maker) {
-      return writes(schedule.node(maker), buffer) && schedule.consumers(maker).size() == 1;
-    });
-    if (!own) name = schedule.node(cache_read(schedule, ref, name, space::global)).f.writes[0].buffer->name;
+  const std::int64_t step = operand.step;
+  attempt(context, fmt::format("set every {} elements of {} apart for {}", step, operand.buffer->name, ref.name), [&] {
+    const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
+    const Buffer apart = schedule.node(copy).f.writes[0].buffer;
     LayoutMap map;
-    for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+    for (size_t d = 0; d < apart->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
     for (const VarRef& variable : map.from) map.to.emplace_back(variable);
     const Expr last = map.to.back();
     map.to.back() = floor_mod(last, step);
     map.to.push_back(floor_div(last, step));
-    transform_layout(schedule, ref, name, map);
+    transform_layout(schedule, ref, apart->name, map);
+    const LoopRef along = own_loops(schedule, copy).back();
+    const std::int64_t* extent = as_int(schedule.node(along).extent);
+    const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
+    if (!extent || *extent < 2 * step) return;
+    const auto [steps, within] = split(schedule, along, step);
+    reorder(schedule, {within, steps});
+    vectorize(schedule, (*extent + step - 1) / step <= lanes ? steps : split(schedule, steps, lanes).second);
+    context.scheduled.insert(copy.name);
   });
+}
+
+void stage_strided(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const auto operand = strided_operand(block);
+  if (!operand || stage_windows(context, ref, *operand)) return;
+  if (operand->step <= most_interleaved && worth_copying(block, operand->buffer, strided_reuse))
+    stage_steps(context, ref, *operand);
 }
 
 }  // namespace

@@ -178,14 +178,15 @@ class Tiler {
     return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
   }
 
-  /// Copies the operand's panel where the loop over panels has just moved on.
-  void pack(const std::string& operand, const LoopRef& panels) {
-    const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
-    compute_at(schedule_, copy, panels);
-    const std::vector<LoopRef> loops = own_loops(schedule_, copy);
-    vectorize_columns(loops.back());
-    context_.scheduled.insert(copy.name);
-    context_.note(fmt::format("pack panels of {}", operand));
+  /// Copies the operand's panel where the loop over panels has just moved on, if it can be copied.
+  bool pack(const std::string& operand, const LoopRef& panels) {
+    return attempt(context_, fmt::format("pack panels of {}", operand), [&] {
+      const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
+      compute_at(schedule_, copy, panels);
+      const std::vector<LoopRef> loops = own_loops(schedule_, copy);
+      vectorize_columns(loops.back());
+      context_.scheduled.insert(copy.name);
+    });
   }
 
   /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
@@ -254,14 +255,14 @@ class Tiler {
     const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
     // A panel that many tiles read is worth a copy.
-    const bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
+    bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
     if (columns && !dot_ && !across_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
     const std::vector<size_t> inside = operand && !packed ? sharing_iters(shape_, *operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
-    if (packed && panel_loop_) pack(operand->buffer->name, *panel_loop_);
+    packed = packed && panel_loop_ && pack(operand->buffer->name, *panel_loop_);
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {
       if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);

@@ -154,13 +154,22 @@ void turn_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (shape && !shape->vector_space && !shape->vector_reduce) return turn_for_output(context, ref, *shape);
-  if (!shape || shape->reduce.size() != 1) return;
-  const size_t depth = shape->reduce[0];
+  if (!shape || shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return;
+  const size_t depth = shape->vector_space ? shape->reduce[0] : *shape->vector_reduce;
   const std::optional<size_t> columns = shape->vector_space ? shape->vector_space : shape->columns;
-  if (!columns || (!shape->vector_space && (shape->vector_reduce != depth || !shape->rows))) return;
-  const TiledExtents extents{constant_extent(block, shape->rows), constant_extent(block, columns),
-                             constant_extent(block, depth)};
+  if (!columns || (!shape->vector_space && !shape->rows)) return;
+  // Steps of the reduction, and what they take where each run along memory is filled up to whole vectors.
   const std::int64_t lanes = vector_lanes(block, context.device), bits = widest_bits(block);
+  std::optional<std::int64_t> steps = constant_extent(block, depth), filled = steps;
+  if (shape->reduce.size() > 1 && steps) filled = (*steps + lanes - 1) / lanes * lanes;
+  for (const size_t i : shape->reduce) {
+    const auto extent = constant_extent(block, i);
+    if (i == depth) continue;
+    steps = steps && extent ? std::optional(*steps * *extent) : std::nullopt;
+    filled = filled && extent ? std::optional(*filled * *extent) : std::nullopt;
+  }
+  const TiledExtents extents{constant_extent(block, shape->rows), constant_extent(block, columns), steps},
+      dot_extents{extents.rows, extents.columns, filled};
   // Everything but rows and columns is done so many times over.
   double times = 1;
   for (const size_t i : shape->space) {
@@ -168,7 +177,7 @@ void turn_operand(RuleContext& context, const BlockRef& ref) {
       times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
   }
   const double tiles = times * choose_tile(context.device, lanes, bits, extents).cycles,
-               dots = times * dot_product_cycles(context.device, lanes, bits, extents);
+               dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
   if (shape->vector_space) {
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
     if (!operand || dots + turn_cycles * elements_of(operand->buffer) > tiles * worth_turning) return;

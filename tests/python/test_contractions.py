@@ -108,6 +108,43 @@ def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("taps, step", [(1, 2), (1, 3), (2, 2), (3, 3), (8, 8), (7, 5)])
+@pytest.mark.parametrize("filters, depth, pixels", [(33, 20, False), (64, 3, False), (40, 3, True)])
+def test_windows_that_hardly_overlap(taps, step, filters, depth, pixels):
+    """Images of channels, or of pixels, whose weights lie along the reduction too."""
+    side = 11
+    size = (side - 1) * step + taps
+    x = rng.standard_normal((2, depth, size, size), dtype=np.float32)
+    w = rng.standard_normal((filters, depth, taps, taps), dtype=np.float32)
+
+    def of_channels(x, w):
+        return lathe.compute(
+            (2, filters, side, side),
+            lambda b, f, i, j: lathe.reduce(
+                "sum", (depth, taps, taps), lambda c, r, s: x[b, c, i * step + r, j * step + s] * w[f, c, r, s]
+            ),
+        )
+
+    def of_pixels(x, w):
+        return lathe.compute(
+            (2, side, side, filters),
+            lambda b, i, j, f: lathe.reduce(
+                "sum", (taps, taps, depth), lambda r, s, c: x[b, i * step + r, j * step + s, c] * w[f, r, s, c]
+            ),
+        )
+
+    def last(a):
+        return np.ascontiguousarray(np.moveaxis(a, 1, -1))
+
+    if pixels:
+        result = np.moveaxis(lathe.jit(of_pixels)(last(x), last(w)), -1, 1)
+    else:
+        result = lathe.jit(of_channels)(x, w)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (taps, taps), axis=(2, 3))
+    expected = np.einsum("bcijrs,fcrs->bfij", windows[:, :, ::step, ::step], w)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("spec", ["ij,jk->ki", "ki,jk->ij", "bij,bjk->bki", "kji,lkj->il", "kji,jlk->il"])
 @pytest.mark.parametrize("sizes", [(33, 40, 50), (64, 48, 32), (5, 3, 70), (130, 17, 9)])
 def test_no_operand_lies_along_the_output_and_another_along_the_reduction(spec, sizes):

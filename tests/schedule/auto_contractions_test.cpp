@@ -49,7 +49,7 @@ TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
   EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
             std::string::npos);
   Device roomy = far_from_memory(wide());
-  roomy.caches[1].bytes = 70 * 20 * 4;
+  roomy.caches[1].bytes = std::int64_t{70} * 20 * 4;
   EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
 }
 
@@ -123,6 +123,35 @@ TEST(AutoSchedule, TurnsAnOperandAlongTheReductionThatManyRowsShare) {
   EXPECT_NE(decisions_on(matmul(400, 35, 40, true), wide(), "product").find("turn b around for product\n"),
             std::string::npos);
   EXPECT_EQ(decisions_on(matmul(4, 35, 640, true), wide(), "product").find("turn"), std::string::npos);
+}
+
+/// out[i, f] = sum of x[i + t, c] * w[f, t, c]: channels are contiguous, as they are in images of pixels.
+Func sums_of_pixels(int pixels, int filters, int channels) {
+  return parse_func(fmt::format(
+      R"(func pixels(x: f32[{3}, {2}], w: f32[{1}, 3, {2}], out: f32[{0}, {1}]) stage begin {{
+  for i in [0, {0}) {{ for f in [0, {1}) {{ for t in [0, 3) {{ for c in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vf in [0, {1}) = f, reduce vt in [0, 3) = t, reduce vc in [0, {2}) = c)
+        reads out[vi, vf], x[vi + vt, vc], w[vf, vt, vc] writes out[vi, vf]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vf] = 0.0f32 }}
+      let sum: f32 = out[vi, vf]
+      let term: f32 = x[vi + vt, vc] * w[vf, vt, vc]
+      out[vi, vf] = sum + term
+    }} }} }} }} }}
+}}
+)",
+      pixels, filters, channels, pixels + 2));
+}
+
+TEST(AutoSchedule, TurnsAnOperandAroundWhoseRunsFillNoVectors) {
+  const auto turns = [](int filters, int channels) {
+    const std::string text = decisions_on(sums_of_pixels(50, filters, channels), wide(), "product");
+    return text.find("turn w around for product\n") != std::string::npos;
+  };
+  EXPECT_TRUE(turns(32, 3));
+  EXPECT_TRUE(turns(32, 17));
+  EXPECT_FALSE(turns(2, 32)) << "dot products fill their vectors, columns would not";
 }
 
 /// out[f, j] = sum over c of x[f // kernels * depth + c, j] * w[f, c]: each group of `kernels` rows has rows of x of

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[f, i, j] = sum of w[f, c, r, s] * x[c, i * step + r, j * step + s]: windows of `taps` squared, `step` apart.
+struct Windows {
+  int filters, rows, depth, taps, step;
+};
+
+Func windows(const Windows& shape) {
+  const int size = (shape.rows - 1) * shape.step + shape.taps;
+  return parse_func(fmt::format(
+      R"(func contraction(x: f32[{2}, {5}, {5}], w: f32[{0}, {2}, {3}, {3}], out: f32[{0}, {1}, {1}]) stage begin {{
+  for f in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {1}) {{
+    for c in [0, {2}) {{ for r in [0, {3}) {{ for s in [0, {3}) {{
+      block product(space vf in [0, {0}) = f, space vi in [0, {1}) = i, space vj in [0, {1}) = j,
+                    reduce vc in [0, {2}) = c, reduce vr in [0, {3}) = r, reduce vs in [0, {3}) = s)
+          reads out[vf, vi, vj], w[vf, vc, vr, vs], x[vc, vi * {4} + vr, vj * {4} + vs] writes out[vf, vi, vj]
+      {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vf, vi, vj] = 0.0f32 }}
+        let sum: f32 = out[vf, vi, vj]
+        let term: f32 = w[vf, vc, vr, vs] * x[vc, vi * {4} + vr, vj * {4} + vs]
+        out[vf, vi, vj] = sum + term
+      }} }} }} }} }} }} }}
+}}
+)",
+      shape.filters, shape.rows, shape.depth, shape.taps, shape.step, size));
+}
+
+std::string decisions(const Windows& shape, const Device& device) {
+  return decisions_on(windows(shape), device, "product");
+}
+
+TEST(StageOperands, CopiesWindowsThatDoNotOverlap) {
+  for (const Device& device : {wide(), narrow()}) {
+    for (const Windows& shape :
+         {Windows{33, 9, 3, 1, 2}, Windows{34, 5, 2, 2, 2}, Windows{32, 4, 2, 5, 5}, Windows{40, 4, 2, 7, 6}}) {
+      SCOPED_TRACE(fmt::format("{} taps, {} apart", shape.taps, shape.step));
+      const std::string text = decisions(shape, device);
+      EXPECT_NE(text.find("copy the windows of x for product\n"), std::string::npos);
+      EXPECT_NE(text.find("tile product: "), std::string::npos);
+    }
+  }
+  expect_golden(print(auto_schedule(windows({33, 9, 3, 2, 2}), wide())), "auto_windows.tir");
+}
+
+TEST(StageOperands, SetsTheStepsOfOverlappingWindowsApart) {
+  for (const Device& device : {wide(), narrow()}) {
+    for (const Windows& shape : {Windows{33, 9, 3, 3, 2}, Windows{34, 17, 2, 4, 3}, Windows{34, 6, 1, 2, 1}}) {
+      SCOPED_TRACE(fmt::format("{} taps, {} apart", shape.taps, shape.step));
+      const std::string text = decisions(shape, device);
+      const bool apart = shape.step > 1;
+      EXPECT_EQ(text.find(fmt::format("set every {} elements of x apart", shape.step)) != std::string::npos, apart);
+      EXPECT_EQ(text.find("copy the windows"), std::string::npos);
+      EXPECT_NE(text.find("tile product: "), std::string::npos);
+    }
+  }
+  expect_golden(print(auto_schedule(windows({33, 9, 3, 3, 2}), wide())), "auto_steps.tir");
+}
+
+TEST(StageOperands, LeavesWhatFewRead) {
+  EXPECT_EQ(decisions({3, 9, 3, 1, 2}, wide()).find("copy"), std::string::npos);
+  EXPECT_EQ(decisions({3, 9, 3, 3, 2}, wide()).find("apart"), std::string::npos);
+}
+
+/// Panels are copied of what is proved to be written whole alone, which a layout by remainders is not.
+TEST(StageOperands, TilesWhereNoPanelCanBePacked) {
+  const Func func = parse_func(R"(func product(x: f32[200, 800], w: f32[200, 200], out: f32[200, 400]) stage begin {
+  block root() reads x[..], w[..] writes out[..] {
+    alloc apart: f32[200, 2, 400]
+    for k in [0, 200) { for j in [0, 800) {
+      block halves(space vk in [0, 200) = k, space vj in [0, 800) = j)
+          reads x[vk, vj] writes apart[vk, vj % 2, vj // 2]
+      { apart[vk, vj % 2, vj // 2] = x[vk, vj] }
+    } }
+    for f in [0, 200) { for j1 in [0, 400) { for k1 in [0, 200) {
+      block product(space vf in [0, 200) = f, space uj in [0, 400) = j1, reduce uk in [0, 200) = k1)
+          reads out[vf, uj], apart[uk, 1, uj], w[vf, uk] writes out[vf, uj]
+      {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vf, uj] = 0.0f32 }
+        let sum: f32 = out[vf, uj]
+        let term: f32 = w[vf, uk] * apart[uk, 1, uj]
+        out[vf, uj] = sum + term
+      }
+    } } }
+  }
+}
+)");
+  ScheduleLog log;
+  auto_schedule(func, wide(), &log);
+  std::string text;
+  for (const std::string& decision : log.decisions) text += decision + "\n";
+  EXPECT_NE(text.find("not pack panels of apart: "), std::string::npos) << text;
+  EXPECT_NE(text.find("tile product: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::testing
