@@ -240,6 +240,8 @@ class TileRegions {
   explicit TileRegions(const Block& tile) {
     for (const Buffer& buffer : tile.f.allocs) own_.insert(buffer.get());
     walk(tile.f.body);
+    for (Region& region : reads) say_whole(region);
+    for (Region& region : writes) say_whole(region);
   }
 
   std::vector<Region> reads, writes;
@@ -264,6 +266,16 @@ class TileRegions {
     }
   }
 
+  /// Of all blocks together: what one of them masks beyond a border, another one's region need not reach.
+  static void say_whole(Region& region) {
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const std::int64_t *min = as_int(region.ranges[d].min), *extent = as_int(region.ranges[d].extent),
+                         *whole = as_int(region.buffer->shape[d]);
+      const bool covers = min && extent && whole && *min <= 0 && *min + *extent >= *whole;
+      if (covers) region.ranges[d] = {index(0), region.buffer->shape[d]};
+    }
+  }
+
   void add(std::vector<Region>& list, const Region& region, const Substitution& bindings) {
     if (own_.contains(region.buffer.get())) return;
     Region freed = eliminate(substitute(region, bindings), axes_);
@@ -272,12 +284,6 @@ class TileRegions {
         const LinearForm form = linear_form(*e);
         if (form.terms.empty()) *e = index(form.constant);
       }
-    }
-    for (size_t d = 0; d < freed.ranges.size(); ++d) {
-      const std::int64_t *min = as_int(freed.ranges[d].min), *extent = as_int(freed.ranges[d].extent),
-                         *whole = as_int(freed.buffer->shape[d]);
-      const bool covers = min && extent && whole && *min <= 0 && *min + *extent >= *whole;
-      if (covers) freed.ranges[d] = {index(0), freed.buffer->shape[d]};
     }
     // What a hint says stays apart, and stays that hint's.
     for (Region& known : list) {

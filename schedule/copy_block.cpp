@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "ir/analysis/regions.h"
+
+#include <fmt/format.h>
+
+#include "ir/analysis/regions.h"
 #include "schedule/complete.h"
 
 namespace lathe {
@@ -33,9 +38,8 @@ Stmt copied_before(const Schedule& schedule, const std::string& application, int
   size_t outermost = nest;
   for (size_t level = nest; level-- > 0;) {
     const Block* around = path[level].as<Block>();
-    if (around && around->f.iters.empty()) break;
     // A tile would make a copy for itself, where each instance is to have its own part.
-    if (path[level].as<For>() || around) outermost = level;
+    if (path[level].as<For>() || (around && !around->f.iters.empty())) outermost = level;
   }
   for_each_stmt(path[outermost], [&](const Stmt& s) {
     const Block* other = s.as<Block>();
@@ -47,6 +51,18 @@ Stmt copied_before(const Schedule& schedule, const std::string& application, int
   const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
   const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
   return replace_last(outer, Seq::make({copy, rest}));
+}
+
+void require_written(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                     const Buffer& source, const Stmt& body) {
+  if (!is_allocated(schedule.func(), source)) return;
+  const Block* root = body.as<Block>();
+  const auto exposed = exposed_reads(root ? root->f.body : body, Bounds(schedule.func()),
+                                     [&](const Buffer& read) { return read == source; });
+  if (exposed.empty()) return;
+  refuse(schedule, application, condition,
+         "where the buffer is an allocation, all of it is proved to be written before", path.back(),
+         fmt::format("reads {}, of which a part may have no value", source->name));
 }
 
 }  // namespace lathe

@@ -15,4 +15,9 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to);
 Stmt copied_before(const Schedule& schedule, const std::string& application, int condition, const Path& path,
                    const Buffer& source, const Stmt& copy, const Stmt& reader);
 
+/// Refuses with `condition`, "where the buffer is an allocation, all of it is proved to be written before", unless that
+/// is so of what `body`, in which the whole of `source` is copied, reads of it.
+void require_written(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                     const Buffer& source, const Stmt& body);
+
 }  // namespace lathe

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "ir/analysis/regions.h"
 #include "schedule/copy_block.h"
 #include "schedule/rewrite.h"
 
@@ -32,15 +31,7 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
   const std::string name = schedule.unique_name(source->name + "_copy");
   const Stmt reader = replace_buffers(path.back(), {{source.get(), cache}});
   const Stmt body = copied_before(schedule, application, 2, path, source, copy_nest(name, source, cache), reader);
-  if (is_allocated(schedule.func(), source)) {
-    const Block* root = body.as<Block>();
-    const auto exposed = exposed_reads(root ? root->f.body : body, Bounds(schedule.func()),
-                                       [&](const Buffer& read) { return read == source; });
-    if (!exposed.empty()) {
-      refuse(schedule, application, 3, "where the buffer is an allocation, all of it is proved to be written before",
-             path.back(), fmt::format("reads {}, of which a part may have no value", buffer));
-    }
-  }
+  require_written(schedule, application, 3, path, source, body);
   schedule.commit(add_allocation(body, cache), application);
   return {name};
 }

@@ -85,7 +85,7 @@ void merge_equal(Schedule& schedule, const BlockRef& block, const BlockRef& orig
   }
   const Stmt alone = remove_allocation(remove_last(second.path), second.result);
   const auto redirected = [&](const Block& node) {
-    if (!reads(node, second.result)) return Stmt(&node);
+    if (!has_blocks(node) && !reads(node, second.result)) return Stmt(&node);  // a tile without iters names no regions
     const Stmt other = replace_buffers(Stmt(&node), map);
     return has_blocks(node) ? with_tile_regions(other) : with_inferred_regions(*other.as<Block>());
   };

@@ -55,6 +55,7 @@ class Shifter {
     copied_before(schedule_, application, 4, path_, kept_->buffer, nest, reader);
     Stmt body = copied_before(schedule_, application, 4, path_, source, Seq::make({nest, sums}),
                               with_inferred_regions(*reader.as<Block>()));
+    require_written(schedule_, application, 5, path_, source, body);
     body = corrected(body, source->dtype == i8 ? BinaryOp::sub : BinaryOp::add);
     return add_allocation(add_allocation(body, copy), sum_);
   }
@@ -185,9 +186,11 @@ class Shifter {
         return binary(op_, e, extra);
       }
       Stmt mutate_Block(const Stmt& s, const Block* node) override {
-        if (node->f.name == shifter_.block_.f.name || !reads(*node, shifter_.result_.buffer)) return s;
+        // A tile without iters names no regions.
+        const bool tile = has_blocks(*node);
+        if (node->f.name == shifter_.block_.f.name || (!tile && !reads(*node, shifter_.result_.buffer))) return s;
         const Stmt changed = with_fields(*node, [&](Block::Fields& f) { f.body = mutate(f.body); });
-        return outer_blocks(node->f.body).empty() ? with_inferred_regions(*changed.as<Block>()) : changed;
+        return tile ? changed : with_inferred_regions(*changed.as<Block>());
       }
 
      private:

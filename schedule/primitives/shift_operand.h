@@ -22,6 +22,7 @@ namespace lathe {
 ///   2. one of the Loads is of a buffer of that name, and neither has a mask
 ///   3. block writes an allocation at its space iters, each once; others read it by Loads alone, and none writes it
 ///   4. nothing in the nest that holds block writes what it loads
+///   5. where the buffer is an allocation, all of it is proved to be written before
 BlockRef shift_operand(Schedule& schedule, const BlockRef& block, const std::string& buffer);
 
 }  // namespace lathe

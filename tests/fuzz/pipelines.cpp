@@ -59,12 +59,12 @@ class PipelineBuilder {
   }
 
   /// The buffer that a step writes: an allocation, or the output at the end.
-  Matrix target(const std::string& name, const Extent& rows, const Extent& columns) {
+  Matrix target(const std::string& name, const Extent& rows, const Extent& columns, const std::string& dtype = "f32") {
     const Matrix made{last_ ? "out" : fmt::format("{}{}", name, ++count_), rows, columns};
     if (last_) {
       output_ = made;
     } else {
-      allocations_ += fmt::format("alloc {}: f32[{}, {}]\n", made.name, rows.text, columns.text);
+      allocations_ += fmt::format("alloc {}: {}[{}, {}]\n", made.name, dtype, rows.text, columns.text);
     }
     return made;
   }
@@ -78,9 +78,15 @@ class PipelineBuilder {
   }
 
   Matrix step(const Matrix& from) {
-    switch (random_.between(0, 8)) {
+    switch (random_.between(0, 11)) {
       case 0:
         return stencil(from);
+      case 9:
+        return twice(from);
+      case 10:
+        return spread(from);
+      case 11:
+        return quantized(from);
       case 7:
         return convolution(from);
       case 8:
@@ -216,6 +222,79 @@ class PipelineBuilder {
     {3}[vi, vj] = l + r }} }} }} }}
 )",
                          to.rows.text, to.columns.text, width.text, to.name, from.name, weights.name, at, before);
+    return to;
+  }
+
+  /// Along the columns, each element of `from` in every second or third result that a window reaches.
+  Matrix spread(const Matrix& from) {
+    if (symbolic_) return convolution(from);
+    const std::int64_t stride = random_.between(2, 3), window = random_.between(stride, 5);
+    const std::int64_t offset = random_.between(0, stride - 1), columns = random_.between(stride, 11);
+    const Extent width{std::to_string(window), {window, window}};
+    const Matrix weights = input(fmt::format("w{}", ++count_), {"1", {1, 1}}, width);
+    const Matrix to = target("sp", from.rows, {std::to_string(columns), {columns, columns}});
+    const std::string at = fmt::format("(vj + vk + {}) // {}", offset, stride);
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+  block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+      reads {3}[vi, vj], {4}[vi, ..], {5}[0, vk] writes {3}[vi, vj] {{
+    reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+    init {{ {3}[vi, vj] = 0.0f32 }}
+    let l: f32 = {3}[vi, vj]
+    let r: f32 = select((vj + vk + {6}) % {7} == 0 && {8} < {9}, {4}[vi, {8} if {8} < {9}], 0.0f32) * {5}[0, vk]
+    {3}[vi, vj] = l + r }} }} }} }}
+)",
+                         to.rows.text, to.columns.text, width.text, to.name, from.name, weights.name, offset, stride,
+                         at, from.columns.text);
+    return to;
+  }
+
+  /// A product of bytes with signs, or without on one side.
+  Matrix quantized(const Matrix& from) {
+    const std::int64_t width = random_.between(2, 9);
+    const bool unsigned_left = random_.chance(50);
+    const auto bytes = [&](const Matrix& matrix, bool is_unsigned) {
+      const Matrix made = target("q", matrix.rows, matrix.columns, is_unsigned ? "u8" : "i8");
+      const std::string element = fmt::format("{}[vi, vj]", matrix.name);
+      block(made.name, made, element,
+            fmt::format("{}[vi, vj] = cast<{}>(min(max({} * 16.0f32, {}.0f32), {}.0f32))", made.name,
+                        is_unsigned ? "u8" : "i8", element, is_unsigned ? 0 : -128, is_unsigned ? 255 : 127));
+      return made;
+    };
+    const Matrix weights = input(fmt::format("w{}", ++count_), from.columns, {std::to_string(width), {width, width}});
+    const Matrix left = bytes(from, unsigned_left), right = bytes(weights, !unsigned_left && random_.chance(30));
+    const Matrix sum = target("qs", from.rows, weights.columns, "i32");
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+  block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+      reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj] writes {3}[vi, vj] {{
+    reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
+    init {{ {3}[vi, vj] = 0i32 }}
+    let l: i32 = {3}[vi, vj]
+    let r: i32 = cast<i32>({4}[vi, vk]) * cast<i32>({5}[vk, vj])
+    {3}[vi, vj] = l + r }} }} }} }}
+)",
+                         sum.rows.text, sum.columns.text, from.columns.text, sum.name, left.name, right.name);
+    const Matrix to = target("qf", sum.rows, sum.columns);
+    block(to.name, to, fmt::format("{}[vi, vj]", sum.name),
+          fmt::format("{}[vi, vj] = cast<f32>({}[vi, vj]) * 0.0078125f32", to.name, sum.name));
+    return to;
+  }
+
+  /// What two readers have each summed for themselves.
+  Matrix twice(const Matrix& from) {
+    const Extent one{"1", {1, 1}};
+    const bool greatest = random_.chance(40);
+    const Matrix first = target("tw", one, from.rows), second = target("tw", one, from.rows);
+    for (const Matrix& made : {first, second})
+      reduce(made, from, greatest ? "max(lhs, rhs)" : "lhs + rhs", greatest ? "-inf(f32)" : "0.0f32", "{}", "");
+    const Matrix centred = target("ce", from.rows, from.columns);
+    Matrix to = target("ce", from.rows, from.columns);
+    const auto less = [&](const Matrix& made, const Matrix& of, const Matrix& sum) {
+      const std::string element = fmt::format("{}[vi, vj]", of.name), total = fmt::format("{}[0, vi]", sum.name);
+      block(made.name, made, element + ", " + total,
+            fmt::format("{}[vi, vj] = {} - {} * 0.125f32", made.name, element, total));
+    };
+    less(centred, from, first);
+    less(to, centred, second);
     return to;
   }
 

@@ -25,6 +25,7 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -36,8 +37,10 @@
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/set_space.h"
+#include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
@@ -96,8 +99,13 @@ bool masks(const Block& block) {
   return found;
 }
 
+bool multiplies_bytes(const Block& block) {
+  return is_reduction(block) && std::any_of(block.f.reads.begin(), block.f.reads.end(),
+                                            [](const Region& read) { return read.buffer->dtype.bytes() == 1; });
+}
+
 bool is_extreme(const Block& block) {
-  const auto op = simple_op(*block.f.reducer);
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   return op == BinaryOp::max || op == BinaryOp::min;
 }
 
@@ -433,6 +441,7 @@ std::vector<Move> reduction_moves() {
          const auto block = any_block(s, random, is_reduction);
          if (!block) return false;
          std::vector<std::int64_t> padding;
+         padding.reserve(s.node(*block).f.iters.size());
          for (size_t i = 0; i < s.node(*block).f.iters.size(); ++i) padding.push_back(random.between(1, 5));
          pad_einsum(s, *block, padding);
          return true;
@@ -519,6 +528,38 @@ std::vector<Move> reduction_moves() {
          skip_masked(s, *block, outer);
          return true;
        }},
+      {"merge_equal",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         if (!block) return false;
+         Blocks alike;  // read the same
+         for (const BlockRef& other : s.blocks()) {
+           if (other == *block) break;
+           const auto &a = s.node(other).f.reads, &b = s.node(*block).f.reads;
+           if (is_reduction(s.node(other)) && a.size() == b.size() && a.size() > 1 && a[1].buffer == b[1].buffer)
+             alike.push_back(other);
+         }
+         if (alike.empty()) return false;
+         merge_equal(s, *block, random.pick(alike));
+         return true;
+       }},
+      {"shift_operand",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, multiplies_bytes);
+         if (!block) return false;
+         std::vector<Region> bytes;
+         for (const Region& read : s.node(*block).f.reads) {
+           if (read.buffer->dtype.bytes() == 1) bytes.push_back(read);
+         }
+         shift_operand(s, *block, random.pick(bytes).buffer->name);
+         return true;
+       }},
+      {"split_residues",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return is_reduction(b) && masks(b); });
+         if (block) split_residues(s, *block);
+         return block.has_value();
+       }},
       {"scan_lanes",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) { return match_scan(b).has_value(); });
@@ -585,6 +626,9 @@ const std::vector<Move>& moves() {
                                                          {"hoist_factor", 7},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
+                                                         {"merge_equal", 20},
+                                                         {"shift_operand", 4},
+                                                         {"split_residues", 14},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},
                                                          {"partition", 1},

@@ -6,8 +6,10 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
 #include "tests/golden.h"
 #include "tests/schedule/support.h"
 
@@ -45,6 +47,14 @@ TEST(ShiftOperand, MakesUnsignedBytesSigned) {
   Schedule s(before);
   shift_operand(s, {"dot"}, "a");
   expect_scheduled(s, before, "shift_operand_unsigned");
+}
+
+TEST(ShiftOperand, CorrectsReadersInATile) {
+  const Func before = product("i8", "i8", 3, 5, 4);
+  Schedule s(before);
+  blockize(s, s.loop("store", 0));
+  shift_operand(s, {"dot"}, "b");
+  expect_scheduled(s, before, "shift_operand_tile");
 }
 
 TEST(ShiftOperand, RefusesWhatIsNoSumOfProductsOfBytes) {
@@ -93,6 +103,29 @@ TEST(ShiftOperand, RefusesAFactorThatTheNestWrites) {
         block change(space yi in [0, 4) = i3, space yj in [0, 3) = j3) writes b[yi, yj] {
           b[yi, yj] = 1i8 } } } } } })"));
   expect_refused(s, [&] { shift_operand(s, {"dot"}, "b"); }, "shift_operand", 4, "shift_operand_refused_4");
+}
+
+TEST(ShiftOperand, RefusesAFactorWithGaps) {
+  Schedule s(parse_func(R"(func product(a: i8[2, 4], x: i8[4, 3], out: i32[2, 3]) stage begin {
+  block root() reads a[..], x[..] writes out[..] {
+    alloc b: i8[4, 3]
+    alloc t: i32[2, 3]
+    for i in [0, 4) { for j in [0, 3) {
+      block copy(space vi in [0, 4) = i, space vj in [0, 3) = j) reads x[vi, vj] writes b[vi, vj] {
+        b[vi, vj] = x[vi, vj] } } }
+    for i in [0, 2) { for j in [0, 3) { for k in [0, 4) {
+      block dot(space vi in [0, 2) = i, space vj in [0, 3) = j, reduce vk in [0, 4) = k)
+          reads t[vi, vj], a[vi, vk], b[vk, vj] writes t[vi, vj] {
+        reducer (lhs: i32) (rhs: i32) {lhs + rhs} identity {0i32}
+        init { t[vi, vj] = 0i32 }
+        let l: i32 = t[vi, vj]
+        let r: i32 = cast<i32>(a[vi, vk]) * cast<i32>(b[vk, vj])
+        t[vi, vj] = l + r } } } }
+    for i2 in [0, 2) { for j2 in [0, 3) {
+      block store(space zi in [0, 2) = i2, space zj in [0, 3) = j2) reads t[zi, zj] writes out[zi, zj] {
+        out[zi, zj] = t[zi, zj] } } } } })"));
+  transform_layout(s, {"copy"}, "b", parse_layout_map("i, j -> i * 5 + j"));
+  expect_refused(s, [&] { shift_operand(s, {"dot"}, "b"); }, "shift_operand", 5, "shift_operand_refused_5");
 }
 
 /// A machine with one dot product, of unsigned by signed bytes.

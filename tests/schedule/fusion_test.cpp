@@ -1,12 +1,14 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/split.h"
@@ -169,6 +171,33 @@ TEST(Blockize, RunsTilesThatMeetInOrder) {
   const BlockRef tile = blockize(s, s.loop("t", 1));
   EXPECT_EQ(s.node(tile).f.iters[0].kind, IterKind::ordered);
   expect_scheduled(s, before, "blockize_ordered");
+}
+
+TEST(Blockize, CoversWhatIsMaskedOnOneSideOfACut) {
+  const Func before = parse_func(R"(func smooth(x: f32[3, 4], w: f32[4], out: f32[3, 4]) stage begin {
+  for i in [0, 3) { for j in [0, 4) { for k in [0, 4) {
+    block sum(space vi in [0, 3) = i, space vj in [0, 4) = j, reduce vk in [0, 4) = k)
+        reads out[vi, vj], x[vi, vj + vk - 1], w[vk] writes out[vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vj] = 0.0f32 }
+      let l: f32 = out[vi, vj]
+      let inside: bool = 1 <= vj + vk && vj + vk < 5
+      let r: f32 = select(inside, x[vi, vj + vk - 1 if inside], 0.0f32) * w[vk]
+      out[vi, vj] = l + r } } } } })");
+  Schedule s(before);
+  decompose_reduction(s, {"sum"}, s.loop("sum", 0));
+  blockize(s, s.loop("sum", 1));
+  partition(s, s.loop("sum", 2), 1);
+  expect_scheduled(s, before, "blockize_partition");
+}
+
+TEST(Blockize, TilesInTilesShareACopy) {
+  const Func before = program("matmul");
+  Schedule s(before);
+  blockize(s, s.loop("product", 1));
+  blockize(s, s.loop("product", 1));
+  cache_read(s, {"product"}, "b", "global");
+  expect_scheduled(s, before, "blockize_twice");
 }
 
 TEST(Blockize, RefusesALoopOverTwoBlocks) {

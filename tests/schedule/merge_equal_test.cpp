@@ -5,6 +5,7 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/blockize.h"
 #include "schedule/primitives/split.h"
 #include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
@@ -51,6 +52,14 @@ TEST(MergeEqual, ReadersReadTheFirst) {
   Schedule s(before);
   merge_equal(s, {"again"}, {"first"});
   expect_scheduled(s, before, "merge_equal");
+}
+
+TEST(MergeEqual, ReadersInATileToo) {
+  const Func before = sums();
+  Schedule s(before);
+  blockize(s, s.loop("both", 0));
+  merge_equal(s, {"again"}, {"first"});
+  expect_scheduled(s, before, "merge_equal_tile");
 }
 
 TEST(MergeEqual, RefusesABlockWhoseLoopsAreNotAsTraced) {

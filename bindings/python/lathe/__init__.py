@@ -67,6 +67,5 @@ def jit(function=None, *, name=None):
         return bound.args
 
     positional = -len(signature.parameters) if variadic else len(signature.parameters)
-    defaults = tuple(p.default for p in signature.parameters.values() if p.default is not inspect.Parameter.empty)
-    compiled = _lathe._make_jit_function(function, bind, positional, () if variadic else defaults, name)
+    compiled = _lathe._make_jit_function(function, bind, positional, name)
     return functools.update_wrapper(compiled, function)
