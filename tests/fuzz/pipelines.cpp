@@ -232,7 +232,7 @@ class PipelineBuilder {
     const std::int64_t offset = random_.between(0, stride - 1), columns = random_.between(stride, 11);
     const Extent width{std::to_string(window), {window, window}};
     const Matrix weights = input(fmt::format("w{}", ++count_), {"1", {1, 1}}, width);
-    const Matrix to = target("sp", from.rows, {std::to_string(columns), {columns, columns}});
+    Matrix to = target("sp", from.rows, {std::to_string(columns), {columns, columns}});
     const std::string at = fmt::format("(vj + vk + {}) // {}", offset, stride);
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
@@ -273,7 +273,7 @@ class PipelineBuilder {
     {3}[vi, vj] = l + r }} }} }} }}
 )",
                          sum.rows.text, sum.columns.text, from.columns.text, sum.name, left.name, right.name);
-    const Matrix to = target("qf", sum.rows, sum.columns);
+    Matrix to = target("qf", sum.rows, sum.columns);
     block(to.name, to, fmt::format("{}[vi, vj]", sum.name),
           fmt::format("{}[vi, vj] = cast<f32>({}[vi, vj]) * 0.0078125f32", to.name, sum.name));
     return to;
