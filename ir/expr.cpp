@@ -246,6 +246,17 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
       LATHE_EXPECT(args[0]->dtype == dtype && a.lanes == b.lanes && a.lanes % dtype.lanes == 0,
                    fmt::format("dot of {}, {} and {}: a lane of the sum has as many lanes of each factor",
                                to_string(args[0]->dtype), to_string(a), to_string(b)));
+    } else if (callee == "permute") {
+      const DType v = args[0]->dtype, n = args[1]->dtype;
+      LATHE_EXPECT(
+          (v.lanes & (v.lanes - 1)) == 0 && n.is_integer() && n.bits == v.bits && !v.is_bool() &&
+              dtype == v.with_lanes(n.lanes),
+          fmt::format("permute of {} by {}: lanes of the first must be a power of two, and the second integers "
+                      "as wide",
+                      to_string(v), to_string(n)));
+    } else if (callee == "reciprocal") {
+      LATHE_EXPECT(dtype.is_float() && args[0]->dtype == dtype,
+                   fmt::format("reciprocal of {}: it takes floats", to_string(args[0]->dtype)));
     } else if (callee == "reinterpret") {
       LATHE_EXPECT(
           dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,

@@ -7,10 +7,12 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 12> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 14> all{{{"fma", 3, false},
                                          {"dot", 3, false},
                                          {"scaleb", 2, false},
                                          {"at_most", 2, false},
+                                         {"reciprocal", 1, false},
+                                         {"permute", 2, false},
                                          {"reinterpret", 1, false},
                                          {"population_count", 1, false},
                                          {"reduce_add", 1, true},
@@ -67,6 +69,16 @@ Expr scaleb(Expr a, Expr n) {
 Expr at_most(Expr a, double limit) {
   const DType dtype = a->dtype;
   return Call::make(dtype, CallKind::intrinsic, "at_most", {std::move(a), constant(dtype, limit)});
+}
+
+Expr reciprocal(Expr a) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "reciprocal", {std::move(a)});
+}
+
+Expr permute(Expr v, Expr n) {
+  const DType dtype = v->dtype.with_lanes(n->dtype.lanes);
+  return Call::make(dtype, CallKind::intrinsic, "permute", {std::move(v), std::move(n)});
 }
 
 const Expr& without_limit(const Expr& e) {

@@ -21,6 +21,10 @@ namespace lathe {
 ///                         is some value
 ///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows
 ///                         may rely on that. Floats
+///   reciprocal(a)         1/a to within a part in 2^14, where |a| lies between 2^-100 and 2^100; otherwise some value.
+///                         Floats
+///   permute(v, n)         lane i is lane n[i] of v, modulo the lanes of v, which are a power of two. n is of integers
+///                         as wide as v's elements, and of any lane count
 ///   reinterpret(a)        the same bits as another type of the same width
 ///   population_count(a)   set bits of an integer
 ///   reduce_add(v) reduce_mul(v) reduce_min(v) reduce_max(v) reduce_and(v) reduce_or(v)
@@ -42,6 +46,8 @@ Expr scaleb(Expr a, Expr n);
 Expr at_most(Expr a, double limit);
 /// The `a` of at_most(a, c), whose value it is; any other expression as it is.
 const Expr& without_limit(const Expr& e);
+Expr reciprocal(Expr a);
+Expr permute(Expr v, Expr n);
 Expr dot(Expr c, Expr a, Expr b);
 /// What a dot is, in other operations.
 Expr dot_as_sum(const Call& dot);

@@ -367,6 +367,11 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     for (llvm::Value*& arg : args) arg = emit_cast(f64, dtype, arg);
     return emit_cast(dtype, f64, floats.scaleb(args[0], args[1]));
   }
+  if (name == "reciprocal") {
+    if (!is_half(dtype)) return floats.reciprocal(args[0]);
+    return floats.narrow(dtype, floats.reciprocal(floats.widen(dtype, args[0])));
+  }
+  if (name == "permute") return floats.permute(args[0], args[1]);
   if (name == "reinterpret") {
     llvm::Value* bits =
         dtype.is_bool() ? b.CreateZExt(args[0], with_lanes_of(b.getInt8Ty(), args[0]->getType())) : args[0];

@@ -17,6 +17,8 @@ struct TargetTraits {
   bool rounding = false;         ///< floor, ceil, trunc and round to even as instructions
   bool fused_multiply_add = false;
   bool scales_by_exponent = false;  ///< x86's vscalefps
+  bool permutes = false;            ///< AVX-512's permutations of lanes, by vectors of every width
+  bool reciprocals = false;         ///< AVX-512's vrcp14ps, on vectors of every width
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
   bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width
   bool wide_vectors = false;        ///< x86's of 512 bits
@@ -68,12 +70,17 @@ class FloatEmitter {
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   /// float and double; the intrinsic `scaleb`.
   llvm::Value* scaleb(llvm::Value* x, llvm::Value* n);
+  /// float and double; the intrinsic `reciprocal`.
+  llvm::Value* reciprocal(llvm::Value* x);
+  /// Vectors of any type; the intrinsic `permute`. A scalar `n` gives a scalar.
+  llvm::Value* permute(llvm::Value* v, llvm::Value* n);
 
  private:
   llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value);
+  llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
   llvm::Value* power_of_two(llvm::Value* n, llvm::Type* type);
   llvm::Value* to_odd(llvm::Value* sum, llvm::Value* error);
   llvm::Value* fma_by_double(llvm::Value* x, llvm::Value* y, llvm::Value* z);

@@ -37,6 +37,8 @@ Tracked Machine::track_lane(const Instruction& i, int l) {
       return tracked_[i.a];
     case Opcode::shuffle:
       return tracked_[program_.shuffles[static_cast<size_t>(i.side)].slots[static_cast<size_t>(l)]];
+    case Opcode::permute:
+      return tracked_[i.a + (integer(i.b + l) & (i.c - 1))];
     case Opcode::reinterpret:
       return exactly(at(i.out)[l].d);
     case Opcode::load: {

@@ -147,6 +147,13 @@ int ExprCompiler::call(const Expr& e, const Call* node) {
   } else if (node->callee == "population_count") {
     instruction = start(Opcode::population_count, e);
     instruction.a = args[0].slot;
+  } else if (node->callee == "permute") {
+    instruction = start(Opcode::permute, e);
+    instruction.a = args[0].slot, instruction.b = args[1].slot;
+    instruction.c = node->args[0]->dtype.lanes;
+  } else if (node->callee == "reciprocal") {
+    instruction = start(Opcode::reciprocal, e);
+    instruction.a = args[0].slot;
   } else if (node->callee.starts_with("reduce_")) {
     instruction = start(Opcode::reduce_lanes, e);
     instruction.binary = binary_kernel(reduction_op(node->callee, from), from, options_.exact_floats);

@@ -103,6 +103,15 @@ void Machine::evaluate(const Instruction& i) {
     case Opcode::population_count:
       for (int l = 0; l < i.lanes; ++l) at(i.out)[l].i = std::popcount(to_bits(i.dtype, at(i.a)[l]));
       break;
+    case Opcode::permute:
+      for (int l = 0; l < i.lanes; ++l) at(i.out)[l] = at(i.a)[integer(i.b + l) & (i.c - 1)];
+      break;
+    case Opcode::reciprocal:
+      for (int l = 0; l < i.lanes; ++l) {
+        const double inverse = 1 / at(i.a)[l].d;
+        at(i.out)[l].d = options_.exact_floats ? inverse : round_to(i.dtype, inverse);
+      }
+      break;
     case Opcode::extern_call:
       call_extern(i);
       break;

@@ -30,6 +30,8 @@ enum class Opcode : std::uint8_t {
   reinterpret,
   scaleb,
   population_count,
+  permute,
+  reciprocal,
   extern_call,
   address_of
 };

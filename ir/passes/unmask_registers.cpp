@@ -166,7 +166,9 @@ class HarmlessLoads {
       case ExprKind::Call: {
         const Call* node = e.as<Call>();
         const Intrinsic* intrinsic = node->call_kind == CallKind::intrinsic ? find_intrinsic(node->callee) : nullptr;
-        for (const Expr& arg : node->args) value(arg, intrinsic && !intrinsic->reduces ? mask : nullptr);
+        // A lane of what is permuted may come out in any other.
+        const bool lane_by_lane = intrinsic && !intrinsic->reduces && intrinsic->name != "permute";
+        for (const Expr& arg : node->args) value(arg, lane_by_lane ? mask : nullptr);
         return;
       }
       case ExprKind::Broadcast:

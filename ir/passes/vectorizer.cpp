@@ -59,7 +59,7 @@ class Vectorizer : public Mutator {
     bool changed = false;
     std::vector<Expr> args = mutate_all(node->args, &changed);
     if (!changed) return e;
-    if (node->call_kind != CallKind::intrinsic) throw NoVectorForm();
+    if (node->call_kind != CallKind::intrinsic || node->callee == "permute") throw NoVectorForm();
     for (Expr& arg : args) arg = widen(arg);
     return Call::make(node->dtype.with_lanes(lanes_), node->call_kind, node->callee, std::move(args));
   }

@@ -355,5 +355,45 @@ TEST(Operators, ReinterpretAndPopulationCount) {
                          }}});
 }
 
+/// 2^lanes numbers in a row, as constants.
+Expr table_of(DType dtype, int lanes) {
+  std::vector<Expr> numbers;
+  std::vector<int> order;
+  for (int i = 0; i < lanes; ++i) {
+    numbers.push_back(constant(dtype, static_cast<double>(3 * i + 1)));
+    order.push_back(i);
+  }
+  return Shuffle::make(std::move(numbers), std::move(order));
+}
+
+TEST(Operators, PermutePicksLanesModuloTheirCount) {
+  for (const auto& [dtype, places] :
+       std::vector<std::pair<DType, DType>>{{f32, i32}, {f64, i64}, {i32, u32}, {u64, u64}, {f16, i16}, {u8, i8}}) {
+    std::vector<Case> cases;
+    for (const int lanes : {1, 2, 4, 8, 16, 32}) {
+      const Expr table = table_of(dtype, lanes);
+      cases.push_back({"permute of " + to_string(table->dtype), dtype,
+                       [=](const std::vector<Expr>& x) { return permute(table, x[0]); }});
+    }
+    expect_same_values({places}, {pack(places, interesting_bits(places, 11))}, lane_counts, cases);
+  }
+}
+
+TEST(Operators, ReciprocalIsNear) {
+  for (const DType dtype : {f32, f64}) {
+    std::vector<std::uint64_t> bits = interesting_bits(dtype, 13);
+    expect_same_values({dtype}, {pack(dtype, bits)}, lane_counts,
+                       {{"reciprocal of " + to_string(dtype), boolean, [=](const std::vector<Expr>& x) {
+                           const auto is = [&](BinaryOp op, double limit) {
+                             return binary(op, unary(UnaryOp::abs, x[0]), constant(x[0]->dtype, limit));
+                           };
+                           const Expr inside = logical_and(is(BinaryOp::gt, 0x1p-100), is(BinaryOp::lt, 0x1p100));
+                           const Expr near_one = x[0] * reciprocal(x[0]) - constant(x[0]->dtype, 1.0);
+                           const Expr near = le(unary(UnaryOp::abs, near_one), constant(x[0]->dtype, 0x1.01p-14));
+                           return logical_or(near, logical_not(inside));
+                         }}});
+  }
+}
+
 }  // namespace
 }  // namespace lathe

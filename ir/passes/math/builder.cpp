@@ -37,8 +37,20 @@ struct Register {
 
 }  // namespace
 
-bool Builder::scales_by_exponent() const {
+bool Builder::has_avx512() const {
   return device_.triple.starts_with("x86_64") && device_.has_feature("avx512f") && device_.has_feature("avx512vl");
+}
+
+bool Builder::scales_by_exponent() const {
+  return has_avx512();
+}
+
+bool Builder::permutes(DType dtype) const {
+  return has_avx512() && (dtype.bits == 32 || device_.vector_bits >= 512);
+}
+
+bool Builder::estimates_reciprocals() const {
+  return has_avx512();
 }
 
 Expr Builder::bind(const char* name, Expr value) {

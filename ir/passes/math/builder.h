@@ -5,6 +5,7 @@
 
 #include "ir/device.h"
 #include "ir/func.h"
+#include "ir/intrinsics.h"
 
 namespace lathe::math {
 
@@ -26,6 +27,20 @@ class Builder {
   Expr multiply_add(const Expr& a, const Expr& b, const Expr& c) const;
   /// Has the device one instruction for the intrinsic `scaleb`?
   bool scales_by_exponent() const;
+  /// Has the device one instruction for the intrinsic `permute` of 16 lanes by a vector of its own?
+  bool permutes(DType dtype) const;
+  /// .. for the intrinsic `reciprocal`?
+  bool estimates_reciprocals() const;
+  /// A polynomial in x - center in each of 16 cells: rows of a table are the centers, then coefficients, lowest degree
+  /// first; `cell` is x's, modulo 16. Where `at_zero` holds, x itself takes the place of the first coefficient.
+  template <class T, std::size_t rows>
+  Expr piecewise(const T (&table)[rows][16], const Expr& x, const Expr& cell, const Expr& at_zero = nullptr) {
+    const Expr t = bind("t", x - entry(table[0], x->dtype, cell));
+    Expr sum = entry(table[rows - 1], x->dtype, cell);
+    for (std::size_t i = rows - 1; i-- > 2;) sum = multiply_add(sum, t, entry(table[i], x->dtype, cell));
+    const Expr first = entry(table[1], x->dtype, cell);
+    return multiply_add(sum, t, at_zero ? select(at_zero, x, first) : first);
+  }
   /// Horner's scheme, lowest degree first.
   template <class T, std::size_t n>
   Expr polynomial(const T (&coefficients)[n], const Expr& x) {
@@ -52,12 +67,24 @@ class Builder {
   Stmt wrap(Stmt stmt);
 
  private:
+  template <class T>
+  static Expr entry(const T (&row)[16], DType dtype, const Expr& cell) {
+    std::vector<Expr> numbers;
+    std::vector<int> order;
+    for (const T number : row) {
+      order.push_back(static_cast<int>(numbers.size()));
+      numbers.push_back(constant(dtype.element(), static_cast<double>(number)));
+    }
+    return permute(Shuffle::make(std::move(numbers), std::move(order)), cell);
+  }
   struct Step {
     VarRef variable;
     Expr value;
     std::vector<Buffer> temporaries;  ///< or, when there are any, buffers in registers
     Stmt before;                      ///< that this statement fills
   };
+  bool has_avx512() const;
+
   const Device& device_;
   const bool binds_;
   std::vector<Step> steps_;

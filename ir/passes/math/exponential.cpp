@@ -51,6 +51,24 @@ Expr exp_clamped(Builder& b, const Expr& x) {
   return scale(b, p, n, shifted);
 }
 
+/// The leading bits of |x| + 5/8 say which cell it is in: they grow from an eighth near 0 to 2 where tanh hardly moves.
+Expr tanh_by_cells(Builder& b, const Expr& x) {
+  const DType type = x->dtype;
+  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.0625);
+  const Expr image = bits(inside + constant(type, 0.625));
+  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, 21)));
+  return with_sign_of(b.piecewise(coefficients::tanh_cells, inside, cell), x);
+}
+
+/// q = e / (1 + e) with e = e^x, by an estimate of the reciprocal. What q then lacks is (e - q - q e) / (1 + e), whose
+/// differences cancel nowhere. From 17.4 on the nearest float is 1.
+Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
+  const Expr e = b.bind("e", exp_clamped(b, clamp_high(b, clamp_low(b, x, -104), 30)));
+  const Expr inverse = b.bind("inverse", reciprocal(constant(x->dtype, 1.0) + e));
+  const Expr q = b.bind("quotient", e * inverse);
+  return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
+}
+
 }  // namespace
 
 Expr exp_f32(Builder& b, const Expr& x, double highest) {
@@ -75,6 +93,7 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
 /// is small n is 0. Beyond 9.1 the nearest float is 1.
 Expr tanh_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
+  if (b.permutes(f32)) return tanh_by_cells(b, x);
   const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.1);
   const Expr a = b.bind("twice", half + half);
   const Expr shifted = b.bind("shifted", b.multiply_add(a, constant(type, log2_e), constant(type, round_f32)));
@@ -96,6 +115,7 @@ Expr tanh_f32(Builder& b, const Expr& x) {
 
 /// e / (1 + e) left of zero and 1 / (1 + e) right of it, with e = e^-|x|, which never overflows.
 Expr sigmoid_f32(Builder& b, const Expr& x) {
+  if (b.estimates_reciprocals()) return sigmoid_by_estimate(b, x);
   const Expr one = constant(x->dtype, 1.0);
   const Expr a = clamp_low(b, b.bind("negative", -unary(UnaryOp::abs, x)), -104);
   const Expr e = b.bind("e", exp_clamped(b, a));

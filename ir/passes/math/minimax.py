@@ -93,9 +93,51 @@ def fit(function, weight, low, high, powers, rounding):
     return done, error
 
 
+def middle(function, low, high, rounding, step):
+    """The place near the middle of a cell, among several hundred, whose value lies closest to a float: what is added to it is
+    then the only error there (Gal's accurate tables)."""
+    best = None
+    for i in range(-CANDIDATES, CANDIDATES + 1):
+        x = rounding((low + high) / 2) + i * step
+        value = function(x)
+        miss = abs(value - rounding(value)) / abs(value)
+        if best is None or miss < best[0]:
+            best = (miss, x, rounding(value))
+    return best[1:]
+
+
+def fit_cell(function, low, high, degree, rounding, step, slope=0):
+    """(center, coefficients, greatest relative error) of a polynomial in x - center over one cell: least squares on
+    Chebyshev's points, which is nearly minimax in a narrow cell, rounded one coefficient at a time as above. In the cell at
+    zero it is what is left of slope * x that is fitted."""
+    low, high = mpf(low), mpf(high)
+    center, first = (mpf(0), mpf(0)) if low == 0 else middle(function, low, high, rounding, step)
+    count = 4 * degree
+    points = [
+        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (i + mpf(1) / 2) / count) - center for i in range(count)
+    ]
+    values = [function(center + t) for t in points]
+    done = [first]
+    known = slope if low == 0 else 0
+    for power in range(1, degree + 1):
+        left = range(power, degree + 1)
+        rest = [
+            (v - known * t - sum(c * t**k for k, c in enumerate(done))) / v for v, t in zip(values, points, strict=True)
+        ]
+        rows = mp.matrix([[t**k / v for k in left] for v, t in zip(values, points, strict=True)])
+        done.append(rounding(mp.lu_solve(rows.T * rows, rows.T * mp.matrix(rest))[0]))
+    error = max(
+        abs(1 - (known * t + sum(c * t**k for k, c in enumerate(done))) / v)
+        for v, t in zip(values, points, strict=True)
+    )
+    return center, done, error
+
+
 HALF_LN2 = mp.log(2) / 2 * (1 + mpf(2) ** -8)
 QUARTER_PI = mp.pi / 4 * (1 + mpf(2) ** -8)
 ERF_SPLIT = mpf("1.1875")
+CELLS = 16
+CANDIDATES = 100
 
 
 def tables():
@@ -202,6 +244,51 @@ def tables():
     )
 
 
+def bits_f32(x):
+    return struct.unpack("I", struct.pack("f", float(x)))[0]
+
+
+def cell_tables():
+    """(name, comment, type, rows, error): polynomials in 16 cells, whose numbers are leading bits of x + offset."""
+    for name, function, offset, shift, edges, degree, slope in (
+        ("tanh", mp.tanh, "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10", 5, 0),
+        ("erf", mp.erf, "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
+    ):
+        offset, worst = mpf(offset), mpf(0)
+        rows = [[mpf(0)] * CELLS for _ in range(degree + 2)]
+        low = offset
+        for high in map(mpf, edges.split()):
+            center, coefficients, error = fit_cell(
+                function, low - offset, high - offset, degree, round_f32, mpf(2) ** -16, slope
+            )
+            for row, value in zip(rows, [center, *coefficients], strict=True):
+                row[(bits_f32(low) >> shift) % CELLS] = value
+            worst = max(worst, error)
+            low = high
+        yield (
+            f"{name}_cells",
+            f"{name}(x) in cells, which bits from {shift} on of x + {float(offset)} name: centers, then coefficients; relative",
+            "float",
+            rows,
+            worst,
+        )
+
+
+def numbers(values, kind):
+    return ", ".join(float(c).hex() + ("f" if kind == "float" else "") for c in values)
+
+
+def wrapped(text, indent, end):
+    """Lines of the numbers within 118 columns."""
+    lines, row = [], indent
+    for item in text.split(", "):
+        if len(row) + len(item) + 2 > 118:
+            lines.append(row)
+            row = indent
+        row += f" {item},"
+    return [*lines, row.rstrip(",") + end]
+
+
 def header():
     lines = [
         "#pragma once",
@@ -213,15 +300,14 @@ def header():
     ]
     for name, comment, kind, coefficients, error in tables():
         lines.append(f"/// {comment}; error 2^{float(mp.log(error, 2)):.1f}.")
-        body = ", ".join(float(c).hex() + ("f" if kind == "float" else "") for c in coefficients)
         lines.append(f"inline constexpr {kind} {name}[] = {{")
-        row = "   "
-        for item in body.split(", "):
-            if len(row) + len(item) + 2 > 118:
-                lines.append(row)
-                row = "   "
-            row += f" {item},"
-        lines += [row.rstrip(",") + "};", ""]
+        lines += [*wrapped(numbers(coefficients, kind), "   ", "};"), ""]
+    for name, comment, kind, rows, error in cell_tables():
+        lines.append(f"/// {comment}; error 2^{float(mp.log(error, 2)):.1f}.")
+        lines.append(f"inline constexpr {kind} {name}[][{CELLS}] = {{")
+        for row in rows:
+            lines += ["    {", *wrapped(numbers(row, kind), "       ", "},")]
+        lines += ["};", ""]
     lines.append("}  // namespace lathe::math::coefficients")
     return "\n".join(lines) + "\n"
 

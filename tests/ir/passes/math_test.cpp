@@ -27,8 +27,10 @@ Device device(const std::string& triple, bool fused, std::vector<std::string> fe
 
 std::vector<Device> devices() {
   return {device("x86_64-pc-linux-gnu", true, {"avx2", "avx512f", "fma", "sse4.1"}, 512),
+          device("x86_64-pc-linux-gnu", true, {"avx2", "avx512f", "avx512vl", "fma", "sse4.1"}, 512),
           device("x86_64-pc-linux-gnu", true, {"avx2", "fma", "sse4.1"}, 256),
-          device("x86_64-pc-linux-gnu", false, {}, 128), device("aarch64-linux-gnu", true, {"neon"}, 128),
+          device("x86_64-pc-linux-gnu", false, {}, 128),
+          device("aarch64-linux-gnu", true, {"neon"}, 128),
           device("riscv64-linux-gnu", true, {}, 128)};
 }
 

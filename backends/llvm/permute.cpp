@@ -1,0 +1,98 @@
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "backends/llvm/values.h"
+
+namespace lathe::codegen {
+namespace {
+
+int lanes_of(llvm::Value* v) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return vector ? static_cast<int>(vector->getNumElements()) : 1;
+}
+
+/// `count` lanes of v from `first` on; those past its end are any, or go on at its beginning.
+llvm::Value* slice(Builder& b, llvm::Value* v, int first, int count, bool around) {
+  const int lanes = lanes_of(v);
+  if (lanes == 1) return splat(b, v, count);
+  if (lanes == count) return v;
+  std::vector<int> order(static_cast<size_t>(count), -1);
+  for (int i = 0; i < count; ++i) {
+    if (around || first + i < lanes) order[static_cast<size_t>(i)] = (first + i) % lanes;
+  }
+  return b.CreateShuffleVector(v, order);
+}
+
+}  // namespace
+
+/// One instruction: `n` fills a register, and `v` is a power of two of lanes up to two registers.
+llvm::Value* FloatEmitter::permute_whole(llvm::Value* v, llvm::Value* n) {
+  using namespace llvm::Intrinsic;
+  const int lanes = lanes_of(n);
+  const bool wide = n->getType()->getPrimitiveSizeInBits() == 512, single = n->getType()->getScalarSizeInBits() == 32;
+  if (lanes_of(v) <= lanes) {
+    const ID narrow = single ? x86_avx2_permps : x86_avx512_permvar_df_256;
+    const ID full = single ? x86_avx512_permvar_sf_512 : x86_avx512_permvar_df_512;
+    return b.CreateIntrinsic(wide ? full : narrow, {}, {slice(b, v, 0, lanes, true), n});
+  }
+  const ID narrow = single ? x86_avx512_vpermi2var_ps_256 : x86_avx512_vpermi2var_pd_256;
+  const ID full = single ? x86_avx512_vpermi2var_ps_512 : x86_avx512_vpermi2var_pd_512;
+  return b.CreateIntrinsic(wide ? full : narrow, {}, {slice(b, v, 0, lanes, true), n, slice(b, v, lanes, lanes, true)});
+}
+
+llvm::Value* FloatEmitter::permute(llvm::Value* v, llvm::Value* n) {
+  const int table = lanes_of(v), count = lanes_of(n);
+  llvm::Type* element = v->getType()->getScalarType();
+  const int bits = static_cast<int>(element->getScalarSizeInBits());
+  if (table == 1) return splat(b, v, count);
+  const int half_register = 256 / bits, whole_register = 512 / bits;
+  const bool narrow_fits = table <= 2 * half_register;
+  const bool wide = traits.wide_vectors && (count > half_register || !narrow_fits);
+  const int lanes = wide ? whole_register : half_register;
+  llvm::Value* result = nullptr;
+  if (traits.permutes && (bits == 32 || bits == 64) && table <= 2 * lanes) {
+    llvm::Type* real = bits == 32 ? b.getFloatTy() : b.getDoubleTy();
+    llvm::Value* from = b.CreateBitCast(v, with_lanes_of(real, v->getType()));
+    for (int first = 0; first < count; first += lanes) {
+      llvm::Value* part = permute_whole(from, slice(b, n, first, lanes, false));
+      if (count == 1) return b.CreateBitCast(b.CreateExtractElement(part, std::uint64_t{0}), element);
+      std::vector<int> order(static_cast<size_t>(count), -1);
+      for (int i = 0; i < count; ++i)
+        order[static_cast<size_t>(i)] = i < first ? i : i < first + lanes ? count + i - first : -1;
+      llvm::Value* placed = part;
+      if (count != lanes) {
+        std::vector<int> widened(static_cast<size_t>(count), -1);
+        for (int i = 0; i < lanes && first + i < count; ++i) widened[static_cast<size_t>(i)] = i;
+        placed = b.CreateShuffleVector(part, widened);
+      }
+      result = result ? b.CreateShuffleVector(result, placed, order) : placed;
+    }
+    return b.CreateBitCast(result, with_lanes_of(element, n->getType()));
+  }
+  llvm::Value* within = b.CreateAnd(n, int_constant(n->getType(), table - 1));
+  if (count == 1) return b.CreateExtractElement(v, within);
+  result = llvm::PoisonValue::get(with_lanes_of(element, n->getType()));
+  for (int i = 0; i < count; ++i) {
+    llvm::Value* lane = b.CreateExtractElement(v, b.CreateExtractElement(within, static_cast<std::uint64_t>(i)));
+    result = b.CreateInsertElement(result, lane, static_cast<std::uint64_t>(i));
+  }
+  return result;
+}
+
+llvm::Value* FloatEmitter::reciprocal(llvm::Value* x) {
+  using namespace llvm::Intrinsic;
+  const auto bits = static_cast<unsigned>(x->getType()->getPrimitiveSizeInBits().getFixedValue());
+  const bool single = x->getType()->getScalarType()->isFloatTy();
+  const auto pick = [&](ID of_float, ID of_double) { return single ? of_float : of_double; };
+  ID id = not_intrinsic;
+  if (bits == 512) id = pick(x86_avx512_rcp14_ps_512, x86_avx512_rcp14_pd_512);
+  if (bits == 256) id = pick(x86_avx512_rcp14_ps_256, x86_avx512_rcp14_pd_256);
+  if (bits == 128) id = pick(x86_avx512_rcp14_ps_128, x86_avx512_rcp14_pd_128);
+  if (!traits.reciprocals || id == not_intrinsic) return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
+  const auto lanes = static_cast<unsigned>(lanes_of(x));
+  llvm::Value* every_lane = llvm::Constant::getAllOnesValue(b.getIntNTy(std::max(lanes, 8U)));
+  return b.CreateIntrinsic(id, {}, {x, llvm::PoisonValue::get(x->getType()), every_lane});
+}
+
+}  // namespace lathe::codegen
