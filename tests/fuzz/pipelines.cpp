@@ -169,7 +169,7 @@ class PipelineBuilder {
   Matrix contraction(const Matrix& from) {
     const std::int64_t width = random_.between(2, 17);
     const Matrix weights = input(fmt::format("w{}", ++count_), from.columns, {std::to_string(width), {width, width}});
-    const Matrix to = target("mm", from.rows, weights.columns);
+    Matrix to = target("mm", from.rows, weights.columns);
     std::string factor, factor_read;
     if (random_.chance(50)) {
       const Matrix scale = input(fmt::format("c{}", ++count_), {"1", {1, 1}}, weights.columns);
