@@ -37,20 +37,6 @@ bool can_move(const Schedule& schedule, const BlockRef& ref) {
          why_not_pointwise(block).empty();
 }
 
-/// How many elements the block would compute under the loop in all, as a multiple of those that it has.
-double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth) {
-  double computed = 1, needed = 1;
-  for (size_t i = 0; i <= depth; ++i) computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent));
-  const Path path = path_to(schedule, loops[depth]);
-  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const std::int64_t whole = extent_estimate(region.buffer->shape[d]);
-    computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent)));
-    needed *= static_cast<double>(whole);
-  }
-  return computed / std::max(needed, 1.0);
-}
-
 /// The bytes that one iteration of the loop needs of what the block computes.
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
   const Path path = path_to(schedule, loop);
@@ -64,6 +50,19 @@ double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& l
 }
 
 }  // namespace
+
+double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth) {
+  double computed = 1, needed = 1;
+  for (size_t i = 0; i <= depth; ++i) computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent));
+  const Path path = path_to(schedule, loops[depth]);
+  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const std::int64_t whole = extent_estimate(region.buffer->shape[d]);
+    computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent)));
+    needed *= static_cast<double>(whole);
+  }
+  return computed / std::max(needed, 1.0);
+}
 
 void fuse_rows(RuleContext& context) {
   Schedule& schedule = context.schedule;

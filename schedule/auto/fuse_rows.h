@@ -17,4 +17,8 @@ namespace lathe {
 ///   3. a block's annotation `fuse` decides before that: 0 keeps it apart, 1 fuses it whatever it holds
 void fuse_rows(RuleContext& context);
 
+/// How many elements the block would compute under the loop of `loops` at `depth` in all, as a multiple of those that
+/// it has.
+double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth);
+
 }  // namespace lathe

@@ -51,14 +51,16 @@ double wanted_chains(const Device& device, const Rates& rates) {
   return device.fma_latency * rates.arithmetic;
 }
 
-/// Where operands lie: the columns' beyond the first cache, rows so long that lines of one set may serve them all.
+/// Where operands lie: the columns' beyond the first cache, rows so long that lines of one set may serve them all; and
+/// whether each row has columns of its own, beside one operand that all share.
 struct Distance {
-  bool far = false, long_rows = false;
+  bool far = false, long_rows = false, own_columns = false;
 };
 
 /// Loads of a step, weighted: where the operands come from the second cache, vectors take a line of it each, and rows
 /// beyond the ways of the first push each other out of it where they lie a power of two apart.
 double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, const Distance& distance) {
+  if (distance.own_columns) return 1 + 1.5 * static_cast<double>(rows * vectors);
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
   const std::int64_t excess = distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways) : 0;
   return static_cast<double>(rows + 3 * excess) + (distance.far ? 2.0 : 1.5) * static_cast<double>(vectors);
@@ -67,7 +69,9 @@ double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vect
 double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
                    std::int64_t chains, const Distance& distance) {
   const auto sums = static_cast<double>(rows * vectors);
-  const double loads = static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
+  const double loads = distance.own_columns
+                           ? sums / rates.loads + 0.5
+                           : static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
   // A tile of few chains waits for the last result of each before it can add to it again.
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
   return std::max({rates.overlap * sums / rates.arithmetic, loads, latency}) +
@@ -92,7 +96,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                      all_columns = extents.columns.value_or(unknown_extent),
                      depth = extents.depth.value_or(unknown_extent);
   while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
-  const Distance distance{all_columns * depth * bits / 8 >= far_bytes, depth * bits / 8 >= way_bytes};
+  const Distance distance{all_columns * depth * bits / 8 >= far_bytes, depth * bits / 8 >= way_bytes,
+                          !extents.shared_columns};
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
     const Rates rates = rates_of(device, width * bits);

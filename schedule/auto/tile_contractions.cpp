@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/dot_products.h"
+#include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
@@ -20,6 +21,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -157,6 +159,44 @@ class Tiler {
     if (copy_) compute_at(schedule_, *copy_, tile_loop_);
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
+    place_makers();
+  }
+
+  /// Has what makes an operand, such as its padding, make it where it is read, if no element is then made twice.
+  void place_makers() {
+    std::vector<LoopRef> around = schedule_.loops(block_);
+    around.resize(outside_);
+    for (const BlockRef& maker : schedule_.producers(block_)) {
+      const Block& block = schedule_.node(maker);
+      if (block.f.reducer || context_.scheduled.contains(maker.name) || schedule_.consumers(maker).size() != 1 ||
+          fusion_wish(block) == FusionWish::apart || is_sealed(block) || (across_ && maker == across_->copy) ||
+          (dot_ && maker == dot_->copy))
+        continue;
+      for (size_t depth = around.size(); depth-- > 0;) {
+        if (is_int(schedule_.node(around[depth]).extent, 1) || repetition(schedule_, block, around, depth) > 1)
+          continue;
+        attempt(context_, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
+                [&] { compute_at(schedule_, maker, around[depth]); });
+        break;
+      }
+      attempt(context_, fmt::format("fill the border of {}", maker.name), [&] { fill_first(maker); });
+    }
+  }
+
+  /// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache:
+  /// a copy that chooses at each element between it and the padding takes longer than both.
+  void fill_first(const BlockRef& maker) {
+    const std::vector<CacheLevel>& caches = context_.device.caches;
+    const std::int64_t room = caches.empty() ? 0 : caches.front().bytes / 2;
+    const std::vector<LoopRef> loops = own_loops(schedule_, maker);
+    std::int64_t bytes = schedule_.node(maker).f.writes[0].buffer->dtype.bytes();
+    size_t first = loops.size();
+    while (first > 0) {
+      bytes *= extent_estimate(schedule_.node(loops[first - 1]).extent);
+      if (bytes > room && first < loops.size()) break;
+      --first;
+    }
+    if (first < loops.size()) decompose_padding(schedule_, maker, loops[first]);
   }
 
   /// Vector lanes, and the unrolled count of vectors before them.
@@ -246,11 +286,15 @@ class Tiler {
 
   void along_space(size_t vectors) {
     const Block& reduction = schedule_.node(block_);
+    const bool shared = shape_.rows || across_ || dot_;
+    if (!shared) shape_.rows = independent_rows(reduction, shape_, vectors);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, vectors);
-    const RegisterTile tile = across_ ? across_->tile
-                                      : choose_tile(context_.device, lanes_, widest_bits(reduction),
-                                                    {rows, columns, depth_of(reduction), shape_.row_run});
+    const RegisterTile tile = across_
+                                  ? across_->tile
+                                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                                {rows, columns, depth_of(reduction), shape_.row_run, 1, false, shared});
+    if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);

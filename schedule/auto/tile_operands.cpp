@@ -25,6 +25,29 @@ std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t
   return std::nullopt;
 }
 
+std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
+  const std::vector<Access> accesses = block_accesses(reduction);
+  std::optional<size_t> best;
+  std::int64_t least = 0;
+  for (const size_t i : shape.space) {
+    const std::optional<std::int64_t> extent = constant_extent(reduction, i);
+    if (i == vectors || !extent || *extent < 2) continue;
+    bool shares = false;
+    std::int64_t distance = 0;
+    for (const Access& access : accesses) {
+      const std::optional<std::int64_t>& stride = access.strides[i];
+      if (!stride || access.masked) return std::nullopt;
+      shares |= !access.store && *stride == 0 && access.strides[vectors] == 0;
+      distance = std::max(distance, std::abs(*stride));
+    }
+    if (!shares) distance += std::int64_t{1} << 48;
+    if (best && distance >= least) continue;
+    best = i;
+    least = distance;
+  }
+  return best;
+}
+
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand) {
   std::vector<size_t> found;
   for (const size_t i : shape.space) {

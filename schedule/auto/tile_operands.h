@@ -13,6 +13,11 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter);
 /// The operand that the vectors walk while the rows of a tile stand still in it.
 std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors);
 
+/// Where no operand of the vectors is shared by rows, a space iter whose iterations beside each other still keep more
+/// sums on their way than one row has: that along which an operand that all lanes share stands still, or else the
+/// nearest in memory.
+std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
+
 /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
 /// panel in a near cache; outside, it would walk the whole operand again each time.
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);

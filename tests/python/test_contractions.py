@@ -74,8 +74,10 @@ def test_empty(shape):
     check(operand(m, k, "compact"), operand(k, n, "compact"))
 
 
-@pytest.mark.parametrize("groups, kernels, depth", [(2, 8, 3), (3, 5, 4), (4, 1, 1), (1, 6, 5), (1, 48, 24), (2, 32, 24)])
-@pytest.mark.parametrize("size, stride, dilation", [(14, 1, 1), (17, 2, 1), (15, 1, 2)])
+@pytest.mark.parametrize(
+    "groups, kernels, depth", [(2, 8, 3), (3, 5, 4), (4, 1, 1), (40, 1, 1), (6, 2, 1), (1, 6, 5), (1, 48, 24), (2, 32, 24)]
+)
+@pytest.mark.parametrize("size, stride, dilation", [(14, 1, 1), (7, 1, 1), (17, 2, 1), (56, 2, 1), (15, 1, 2)])
 def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
     x = rng.standard_normal((2, groups * depth, size, size), dtype=np.float32)
     w = rng.standard_normal((groups * kernels, depth, 3, 3), dtype=np.float32)

@@ -154,6 +154,43 @@ TEST(AutoSchedule, TurnsAnOperandAroundWhoseRunsFillNoVectors) {
   EXPECT_FALSE(turns(2, 32)) << "dot products fill their vectors, columns would not";
 }
 
+/// out[c, i, j] = sum of x[c, i + r - 1, j + s - 1] * w[c, r, s], with zeros around x: each channel for itself.
+Func channel_sums(int channels, int rows, int columns) {
+  return parse_func(fmt::format(
+      R"(func channels(x: f32[{0}, {1}, {2}], w: f32[{0}, 3, 3], out: f32[{0}, {1}, {2}]) stage begin {{
+  for c in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {2}) {{ for r in [0, 3) {{ for s in [0, 3) {{
+    block product(space vc in [0, {0}) = c, space vi in [0, {1}) = i, space vj in [0, {2}) = j,
+                  reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+        reads out[vc, vi, vj], x[..], w[vc, vr, vs] writes out[vc, vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vc, vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vc, vi, vj]
+      let term: f32 = select(0 < vi + vr && vi + vr <= {1} && 0 < vj + vs && vj + vs <= {2},
+          x[vc, vi + vr - 1, vj + vs - 1 if 0 < vi + vr && vi + vr <= {1} && 0 < vj + vs && vj + vs <= {2}],
+          0.0f32) * w[vc, vr, vs]
+      out[vc, vi, vj] = sum + term
+    }} }} }} }} }} }}
+}}
+)",
+      channels, rows, columns));
+}
+
+TEST(AutoSchedule, KeepsSeveralRowsOnTheirWayThatShareNothingButOneFactor) {
+  for (const auto& [rows, columns] : {std::pair{14, 14}, {7, 7}, {9, 16}}) {
+    SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
+    const std::string text = decisions_on(channel_sums(5, rows, columns), wide(), "product");
+    EXPECT_EQ(text.find("tile product: 1 rows"), std::string::npos) << text;
+    EXPECT_NE(text.find("pad x once for product\n"), std::string::npos);
+  }
+  const Func func = channel_sums(5, 14, 14);
+  EXPECT_NE(decisions_on(func, wide(), "x_pad").find("compute x_pad under "), std::string::npos);
+  EXPECT_NE(decisions_on(func, wide(), "x_pad").find("fill the border of x_pad\n"), std::string::npos);
+  expect_golden(print(auto_schedule(func, wide())), "auto_channels.tir");
+  // Few of the vectors of a long row touch the padding.
+  EXPECT_EQ(decisions_on(channel_sums(2, 3, 100), wide(), "product").find("pad"), std::string::npos);
+}
+
 /// out[f, j] = sum over c of x[f // kernels * depth + c, j] * w[f, c]: each group of `kernels` rows has rows of x of
 /// its own.
 Func grouped(int groups, int kernels, int depth, int columns) {
