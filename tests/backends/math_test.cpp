@@ -123,6 +123,28 @@ void check_unary(UnaryOp op, Exact1 exact) {
   }
 }
 
+TEST(Math, ErfOfDoublesIsWithinTwoUlps) {
+  const Device device = host_device();
+  const ElementwiseKernel kernel(UnaryOp::erf, f64, device, device.lanes(64));
+  std::vector<double> in;
+  std::mt19937_64 random(17);
+  for (const double edge : {0.0, 0.25, 0.5, 1.75, 2.0, 2.5, 3.5, 5.5, 5.9375, 6.0}) {
+    for (int i = -20; i < 20; ++i) in.push_back(edge + i * 0x1p-50);
+  }
+  while (in.size() < 1 << 15) {
+    const double unit = static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63;
+    in.push_back(random() % 4 ? unit * 6 : std::ldexp(unit, -static_cast<int>(random() % 1080)));
+  }
+  std::vector<double> out(in.size());
+  kernel(out.data(), {in.data()}, static_cast<std::int64_t>(in.size()));
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Number x(in[i]);
+    Number truth;
+    mpfr_erf(truth.value, x.value, MPFR_RNDN);
+    ASSERT_LE(error(out[i], truth.value), 2) << "erf(" << in[i] << ") = " << out[i];
+  }
+}
+
 int rsqrt(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {
   mpfr_rec_sqrt(result, x, rounding);
   return mpfr_zero_p(x) ? mpfr_setsign(result, result, mpfr_signbit(x), rounding) : 0;  // 1 / sqrt(-0) is 1 / -0

@@ -132,4 +132,78 @@ inline constexpr float erf_cells[][16] = {
         0x1.74b6380000000p-4f, 0x1.259d500000000p-4f, 0x1.7d677c0000000p-6f},
 };
 
+/// erf(x) in cells, which bits from 48 on of x + 6.0 name: centers, then coefficients; relative; error 2^-54.1.
+inline constexpr double wide_erf_cells[][16] = {
+    {
+        0x1.1fffffffda800p+1, 0x1.6000000024800p+1, 0x1.9fffffffd1000p+1, 0x1.e00000002b000p+1, 0x1.0fffffffef400p+2,
+        0x1.2fffffffe7000p+2, 0x1.4fffffffe7000p+2, 0x1.6fffffffe7000p+2, 0x0.0p+0, 0x1.7ffffffef4000p-2,
+        0x1.3fffffff50000p-1, 0x1.bffffffffe000p-1, 0x1.2000000011000p+0, 0x1.6000000027000p+0, 0x1.a00000004b000p+0,
+        0x1.e000000011000p+0},
+    {
+        0x1.ff40476030890p-1, 0x1.fff2cfb045538p-1, 0x1.ffff6f9f67e3fp-1, 0x1.fffffc2f171e4p-1, 0x1.fffffff01a8b6p-1,
+        0x1.ffffffffd759dp-1, 0x1.ffffffffffc05p-1, 0x1.ffffffffffffcp-1, 0x0.0p+0, 0x1.9dd0d2b61b378p-2,
+        0x1.3f196dcc88b31p-1, 0x1.91724951b7efbp-1, 0x1.c6dad282a9986p-1, 0x1.e5768c3b57898p-1, 0x1.f4f693b687e99p-1,
+        0x1.fbe61eef4e1aap-1},
+    {
+        0x1.d4143aa067c3ap-8, 0x1.3360ccd05a7a4p-11, 0x1.e9b5e8d4a4fb5p-16, 0x1.d9371e2b69d24p-21,
+        0x1.155a0907d890fp-26, 0x1.8a61745631f81p-33, 0x1.5422ef1cabbbdp-40, 0x1.63daf783bf561p-48,
+        0x1.06eba8214db69p-3, 0x1.f5f0cdaf77b7bp-1, 0x1.86e96941dcb22p-1, 0x1.0cab61f0868f6p-1, 0x1.45e99bcb86df3p-2,
+        0x1.5ce595c3c3857p-3, 0x1.499d478a909bdp-4, 0x1.12ceb37fb54d4p-5},
+    {
+        -0x1.074b60fa18276p-6, -0x1.a6a5199ea9104p-10, -0x1.8de3cd2c98d96p-14, -0x1.bba3ac489c230p-19,
+        -0x1.26afa9990d35cp-24, -0x1.d45048e8ac603p-31, -0x1.bd87170f45205p-38, -0x1.5711268a5bc16p-46,
+        -0x1.11014eb856729p-48, -0x1.78749a42930e0p-2, -0x1.e8a3c391471f7p-2, -0x1.d62beb64e9619p-2,
+        -0x1.6ea6cf450d5f9p-2, -0x1.dfbbaded61fe8p-3, -0x1.0bcfca20c5c60p-3, -0x1.01a1c847c31a7p-4},
+    {
+        0x1.63ef61e989a79p-6, 0x1.69cf466b67126p-9, 0x1.9aa489e5a5ba7p-13, 0x1.0b6a7b09cacbbp-17,
+        0x1.95ea7017529a3p-23, 0x1.6a8aed39a254ep-29, 0x1.7f8a16f200b8fp-36, 0x1.e2d08f6cd85b4p-44,
+        -0x1.812746b03634fp-2, -0x1.e106c51e83e3dp-3, -0x1.c81050292a979p-5, 0x1.7c9d756a09ecap-4,
+        0x1.4cb3cf0aafeadp-3, 0x1.4374d82ddec36p-3, 0x1.d6631e193a43cp-4, 0x1.143d1c6f21062p-4},
+    {
+        -0x1.38a983286450cp-6, -0x1.ab0c27391cc9fp-9, -0x1.2c7d5ef1fbaaep-12, -0x1.d06f585f1763fp-17,
+        -0x1.96ba7375294bbp-22, -0x1.9b388fff7def8p-28, -0x1.f3377f451baddp-35, -0x1.a50aa4c17ee5dp-40,
+        -0x1.871f4abffdd7bp-37, 0x1.5529abcc881c9p-3, 0x1.6963c8a403441p-3, 0x1.cc60567d7e311p-4,
+        0x1.ca5083152bbd5p-6, -0x1.f3b8d52eb2f7ap-6, -0x1.974c036889e02p-5, -0x1.5a316520903f5p-5},
+    {
+        0x1.5d3b17c57eb00p-7, 0x1.693595c4d61f1p-9, 0x1.490a4d8b7cf81p-12, 0x1.3436bd54fa457p-16,
+        0x1.3b46799b4bf32p-21, 0x1.6b4397609f0d9p-27, 0x1.e043beb45b74cp-34, 0x1.70b4e38df12d0p-41,
+        0x1.ce2f21aabf5bcp-4, 0x1.7488b8a971256p-5, -0x1.c1242dfcd9a08p-6, -0x1.1350f4b1d20fap-4,
+        -0x1.f65d15f19e4eap-5, -0x1.f572c4c82c935p-6, -0x1.17d430b0431ccp-9, 0x1.779b1e57bca93p-7},
+    {
+        -0x1.7cae0dbba397bp-9, -0x1.b2755bb693456p-10, -0x1.1454651251e33p-12, -0x1.4357b56682a09p-16,
+        -0x1.8868dfddafaadp-21, -0x1.013bb710cf975p-26, -0x1.7c3c59fe18d68p-34, 0x1.1ba4cbbb08f86p-34,
+        0x1.2c2a3aeee04bdp-31, -0x1.9a7945d3f3943p-5, -0x1.52b266a339b13p-5, -0x1.53bb4a5b7a45ep-7,
+        0x1.fd1c6c13b7689p-7, 0x1.6b16f52c089cap-6, 0x1.d857f2e260c14p-7, 0x1.0d099c3ee5861p-8},
+    {
+        -0x1.5f83323ec1df2p-11, 0x1.52b65d315fb81p-11, 0x1.647f464fb19d9p-13, 0x1.110dbd5768953p-16,
+        0x1.916ff712bbe10p-21, 0x1.35e1db60d9717p-26, 0x1.066671b85234ep-32, 0x1.f3ff52fd0567ap-40,
+        -0x1.b82d17002705bp-6, -0x1.65c1080091d9dp-8, 0x1.c7cd9d99d10bcp-7, 0x1.30ac20d561fa4p-6,
+        0x1.3acc78ad5352fp-7, -0x1.73ffa172fb255p-10, -0x1.954ab10e5296ap-8, -0x1.42fcbb83498c1p-8},
+    {
+        0x1.06030f6a4a4eep-10, -0x1.7558388060f8fp-14, -0x1.567469f1c598bp-14, -0x1.75669b24e880bp-17,
+        -0x1.566f5892f82d8p-21, -0x1.86e76f8c2cea8p-26, -0x1.6f82ad59be108p-29, -0x1.e1fd67e477724p-30,
+        0x1.904091080fbb1p-21, 0x1.709ac2e16ba86p-7, 0x1.b62f8f3f65449p-8, -0x1.e3f4ce727fe50p-10,
+        -0x1.8b43c511d77b2p-8, -0x1.174047360723fp-8, -0x1.2e44c0e26ee26p-11, 0x1.76ffbb85dd3aap-10},
+    {
+        -0x1.834c850764d54p-12, -0x1.2ae907350720bp-14, 0x1.b2e7b9f5d179dp-16, 0x1.9a060c71c483fp-18,
+        0x1.ea6a832f3ece2p-22, 0x1.0cbecff18fe36p-26, 0x1.2cdce197904d0p-32, 0x1.6a1ccdd69b4c4p-39,
+        0x1.55f4a9958b133p-8, 0x1.0411061f89127p-13, -0x1.dc3b23d9bfaecp-9, -0x1.aae0640d4e2e2p-9,
+        -0x1.79b9506b1a683p-12, 0x1.9da0afaf81737p-10, 0x1.71cdaeda26cb1p-10, 0x1.7be0184e20437p-12},
+    {
+        -0x1.82d5472d49b0dp-17, 0x1.cd7d714e1d837p-15, -0x1.38ac62135e98cp-19, -0x1.5d7cc02d4f340p-19,
+        -0x1.27491e39df1cep-22, 0x1.938e9554f679ep-25, 0x1.05acf722caf49p-25, 0x1.810abb6f72bbdp-26,
+        0x1.013ac319b6e8dp-15, -0x1.076166834b440p-9, -0x1.81871a718dfadp-11, 0x1.d6e16251bc6bfp-11,
+        0x1.2e52c8aef04b7p-10, 0x1.5350fde04769ep-12, -0x1.74f00b38e704dp-12, -0x1.996c0b585d09ap-12},
+    {
+        0x1.0ff83e724d79ap-14, -0x1.00a80a878e547p-16, -0x1.8f28268fafecep-19, 0x1.99d0bc6bd72ddp-21,
+        0x1.2f4bf7cdb9eecp-23, 0x1.1007f04325d4cp-27, 0x1.b68ac6bac2260p-33, 0x1.64a8b1ac61390p-39,
+        -0x1.f0ef9310cd436p-11, 0x1.e84f670495761p-14, 0x1.61e74c3917ba1p-11, 0x1.96e5b9672fad9p-12,
+        -0x1.6e8c7ffd8203cp-13, -0x1.613aaab4cd20cp-12, -0x1.07f02e080eaa4p-13, 0x1.30cb2f3b1bc3bp-14},
+    {
+        -0x1.70524c7a0fb1cp-16, -0x1.547dbcff9a38bp-20, 0x1.0017c8b74c9b0p-19, -0x1.5fdf5e6065ca7p-24,
+        -0x1.e5dbf1e40e434p-25, -0x1.3a9372a6b25f1p-22, -0x1.44dfd4125caf1p-23, -0x1.d9f5d52fe8bc4p-24,
+        0x1.4e0e753d4d167p-13, 0x1.3dab5c5891fa2p-12, 0x1.e75207b3b1280p-15, -0x1.91f59d16486eep-13,
+        -0x1.28635ddb9b7c6p-13, 0x1.d8e3ccdacf8eep-16, 0x1.555164a093768p-14, 0x1.6009158813bb8p-15},
+};
+
 }  // namespace lathe::math::coefficients

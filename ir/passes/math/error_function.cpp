@@ -5,17 +5,18 @@
 namespace lathe::math {
 namespace {
 
-/// The leading bits of |x| + 1.5 say which cell it is in: eighths up to 0.5, quarters up to 2.5, halves up to 4, from
-/// where on the nearest float is 1.
-Expr erf_by_cells(Builder& b, const Expr& x) {
+/// The bits of |x| + offset from `shift` on say which cell it is in; the first one ends where that sum is `first_end`.
+template <class Table>
+Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double offset, int shift, double first_end,
+                  double one_from_here) {
   const DType type = x->dtype;
-  const Expr most = constant(type, 3.9375), magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
+  const Expr most = constant(type, one_from_here), magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
   const Expr inside = b.bind("inside", select(gt(magnitude, most), most, magnitude));
-  const Expr shifted = b.bind("shifted", inside + constant(type, 1.5));
+  const Expr shifted = b.bind("shifted", inside + constant(type, offset));
   const Expr image = bits(shifted);
-  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, 20)));
-  const Expr at_zero = lt(shifted, constant(type, 1.625));
-  return with_sign_of(b.piecewise(coefficients::erf_cells, inside, cell, at_zero), x);
+  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
+  const Expr at_zero = lt(shifted, constant(type, first_end));
+  return with_sign_of(b.piecewise(table, inside, cell, at_zero), x);
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ Expr erf_by_cells(Builder& b, const Expr& x) {
 /// is so nearly straight that a low degree serves, and no exponential is needed. From 4 on the nearest float is 1.
 Expr erf_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  if (b.permutes(f32)) return erf_by_cells(b, x);
+  if (b.permutes(f32)) return erf_by_cells(b, x, coefficients::erf_cells, 1.5, 20, 1.625, 3.9375);
   const Expr split = constant(type, 1.1875), four = constant(type, 4.0);
   const Expr magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
   const Expr square = b.bind("square", x * x);
@@ -36,6 +37,11 @@ Expr erf_f32(Builder& b, const Expr& x) {
   const Expr root4 = b.bind("root4", root2 * root2);
   const Expr large = b.multiply_add(-root4, root4, constant(type, 1.0));
   return select(lt(magnitude, split), small, with_sign_of(large, x));
+}
+
+/// From 5.93 on the nearest float is 1.
+Expr erf_f64(Builder& b, const Expr& x) {
+  return erf_by_cells(b, x, coefficients::wide_erf_cells, 6, 48, 6.25, 5.9375);
 }
 
 }  // namespace lathe::math

@@ -22,6 +22,7 @@ Expr log_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
 Expr sigmoid_f32(Builder& b, const Expr& x);
 Expr erf_f32(Builder& b, const Expr& x);
+Expr erf_f64(Builder& b, const Expr& x);  ///< where the device permutes f64; at most 2 ULP as well
 Expr sin_f32(Builder& b, const Expr& x);
 Expr cos_f32(Builder& b, const Expr& x);
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y);

@@ -244,31 +244,39 @@ def tables():
     )
 
 
-def bits_f32(x):
-    return struct.unpack("I", struct.pack("f", float(x)))[0]
-
-
 def cell_tables():
     """(name, comment, type, rows, error): polynomials in 16 cells, whose numbers are leading bits of x + offset."""
-    for name, function, offset, shift, edges, degree, slope in (
-        ("tanh", mp.tanh, "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10", 5, 0),
-        ("erf", mp.erf, "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
+    single, double = ("float", "f", "I", round_f32, mpf(2) ** -16), ("double", "d", "Q", round_f64, mpf(2) ** -40)
+    for name, function, kind, offset, shift, edges, degree, slope in (
+        ("tanh", mp.tanh, single, "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10", 5, 0),
+        ("erf", mp.erf, single, "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
+        (
+            "wide_erf",
+            mp.erf,
+            double,
+            "6",
+            48,
+            "6.25 6.5 6.75 7 7.25 7.5 7.75 8 8.5 9 9.5 10 10.5 11 11.5 12",
+            12,
+            1,
+        ),
     ):
+        type_name, real, whole, rounding, step = kind
         offset, worst = mpf(offset), mpf(0)
         rows = [[mpf(0)] * CELLS for _ in range(degree + 2)]
         low = offset
         for high in map(mpf, edges.split()):
-            center, coefficients, error = fit_cell(
-                function, low - offset, high - offset, degree, round_f32, mpf(2) ** -16, slope
-            )
+            center, coefficients, error = fit_cell(function, low - offset, high - offset, degree, rounding, step, slope)
+            bits = struct.unpack(whole, struct.pack(real, float(low)))[0]
             for row, value in zip(rows, [center, *coefficients], strict=True):
-                row[(bits_f32(low) >> shift) % CELLS] = value
+                row[(bits >> shift) % CELLS] = value
             worst = max(worst, error)
             low = high
         yield (
             f"{name}_cells",
-            f"{name}(x) in cells, which bits from {shift} on of x + {float(offset)} name: centers, then coefficients; relative",
-            "float",
+            f"{name.removeprefix('wide_')}(x) in cells, which bits from {shift} on of x + {float(offset)} name: centers, then"
+            " coefficients; relative",
+            type_name,
             rows,
             worst,
         )
