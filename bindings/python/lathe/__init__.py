@@ -67,5 +67,6 @@ def jit(function=None, *, name=None):
         return bound.args
 
     positional = -len(signature.parameters) if variadic else len(signature.parameters)
-    compiled = _lathe._make_jit_function(function, bind, positional, name)
+    defaults = tuple(p.default for p in signature.parameters.values() if p.default is not inspect.Parameter.empty)
+    compiled = _lathe._make_jit_function(function, bind, positional, () if variadic else defaults, name)
     return functools.update_wrapper(compiled, function)
