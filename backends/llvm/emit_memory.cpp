@@ -3,6 +3,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/TargetParser/Triple.h>
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 #include <optional>
@@ -237,7 +238,7 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
 }
 
 /// Under a loop annotated with prefetch_offset: asks for the cache line so many elements behind the start of a run,
-/// where runs of neighbouring iterations lie in different lines. A prefetch may name any address, so no bound is
+/// where no more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is
 /// checked.
 void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first) {
   const std::int64_t line = kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
@@ -247,7 +248,7 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first)
   for (const AffineTerm& term : place.terms) {
     if (term.atom.get() == prefetch_.variable) step = term.coefficient;
   }
-  if (std::abs(step) * bytes < line) return;
+  if (2 * std::abs(step) * bytes < line) return;
   for (const auto& [other, asked] : prefetch_.asked) {
     Affine difference = place;
     if (other == buffer && add_scaled(difference, asked, -1) && difference.is_constant() &&
@@ -257,7 +258,8 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first)
   prefetch_.asked.emplace_back(buffer, place);
   Offset ahead = split_offset(first);
   ahead.constant += prefetch_.offset;
-  constexpr int read = 0, keep = 3, data = 1;
+  constexpr int read = 0, nearest = 3, data = 1;
+  const int keep = nearest - std::clamp(prefetch_.cache - 1, 0, nearest - 1);
   b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
                     {element_address(buffer, ahead, false), b.getInt32(read), b.getInt32(keep), b.getInt32(data)});
 }

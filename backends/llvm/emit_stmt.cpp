@@ -151,8 +151,14 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   }
   Prefetch around;
   std::swap(around, prefetch_);
-  if (auto found = loop->annotations.find("prefetch_offset"); found != loop->annotations.end())
-    if (auto* offset = std::get_if<std::int64_t>(&found->second)) prefetch_ = {variable, *offset, {}};
+  const auto number = [&](const char* name) {
+    auto found = loop->annotations.find(name);
+    return found == loop->annotations.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+  };
+  if (auto* offset = number("prefetch_offset")) {
+    auto* cache = number("prefetch_cache");
+    prefetch_ = {variable, *offset, cache ? static_cast<int>(*cache) : 1, {}};
+  }
   emit(loop->body);
   std::swap(around, prefetch_);
   streaming_ = streaming;

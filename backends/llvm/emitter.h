@@ -193,6 +193,7 @@ class FunctionEmitter {
   struct Prefetch {
     const Var* variable = nullptr;
     std::int64_t offset = 0;  ///< elements
+    int cache = 1;            ///< into which the lines come: annotation prefetch_cache, 1 is the nearest
     std::vector<std::pair<const BufferNode*, Affine>> asked;
   };
   Prefetch prefetch_;

@@ -90,16 +90,19 @@ void stream(RuleContext& context, const Buffer& buffer, std::int64_t bytes) {
 }  // namespace
 
 std::int64_t least_streamed_bytes(const Device& device) {
-  return device.caches.empty() ? std::numeric_limits<std::int64_t>::max() : device.caches.back().bytes;
+  return device.caches.empty() ? std::numeric_limits<std::int64_t>::max() : device.caches.back().bytes / 2;
+}
+
+bool may_stream(const Buffer& buffer, const Device& device) {
+  const std::optional<std::int64_t> bytes = constant_bytes(buffer);
+  return bytes && *bytes >= least_streamed_bytes(device) && buffer->strides.empty() && buffer->alignment > 0 &&
+         buffer->alignment % device.caches.back().line_bytes == 0;
 }
 
 void stream_outputs(RuleContext& context) {
-  const std::int64_t least = least_streamed_bytes(context.device);
   for (const Buffer& buffer : buffer_params(context.schedule.func())) {
     const std::optional<std::int64_t> bytes = constant_bytes(buffer);
-    if (!bytes || *bytes < least || !buffer->strides.empty()) continue;
-    if (buffer->alignment > 0 && buffer->alignment % context.device.caches.back().line_bytes == 0)
-      stream(context, buffer, *bytes);
+    if (bytes && may_stream(buffer, context.device)) stream(context, buffer, *bytes);
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace lathe {
 
-void turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
-                  const SquareGroup& group) {
+LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
+                     const SquareGroup& group) {
   std::erase(loops, across);
   std::erase(loops, along);
   loops.insert(loops.end(), {along, across});
@@ -32,6 +32,7 @@ void turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across
   reorder(schedule, {columns, rows, square, row, lane});
   unroll(schedule, row);
   vectorize(schedule, lane);
+  return rows;
 }
 
 }  // namespace lathe

@@ -15,8 +15,9 @@ struct SquareGroup {
 /// Tiles the loops `across` and `along` of an element-wise block, two of `loops`, which are its own: squares of `side`
 /// unrolled rows along, and vectors of `side` lanes across, which `transpose_loads` reads by rows where a load is
 /// contiguous along. What is left at the edges stays scalar: few elements, and no further copies to compile. Both
-/// extents are constants of at least `side`, that of `across` of at least `fewest` times that.
-void turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
-                  const SquareGroup& group);
+/// extents are constants of at least `side`, that of `across` of at least `fewest` times that. Returns the loop over
+/// squares along.
+LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
+                     const SquareGroup& group);
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/turn_squares.h"
+#include "schedule/auto/turn_tiles.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -128,6 +129,12 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
   }
   const std::int64_t side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
   if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, side, cost)) {
+    const auto tile = plan_tile(context, ref, accesses, iters[best], iters[*turned], side, lines_of_squares);
+    if (tile && attempt(context,
+                        fmt::format("turn tiles of {}x{} of {} over {} and {}", tile->rows, tile->columns, ref.name,
+                                    loops[*turned].variable->name, loops[best].variable->name),
+                        [&] { turn_tiles(context, ref, loops, loops[best], loops[*turned], *tile, side); }))
+      return;
     attempt(context,
             fmt::format("turn squares of {} over {} and {}", ref.name, loops[*turned].variable->name,
                         loops[best].variable->name),

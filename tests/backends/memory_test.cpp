@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <numeric>
 
 #include "ir/passes/flatten_buffers.h"
@@ -266,6 +267,25 @@ func columns(x: f32[4096], y: f32[67], out: f32[64]) stage end {
   for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25f * static_cast<float>(i % 31);
   for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5);
   expect_same(func, {bytes_of(x), bytes_of(y), bytes_of(out)});
+}
+
+TEST(Prefetch, AsksForHalvesOfLinesAndFillsTheCacheThatIsNamed) {
+  const auto asked = [](int step, const std::string& cache) {
+    const std::string text = llvm_ir_text(parse_func(fmt::format(R"(
+func columns(x: f32[4096], out: f32[64]) stage end {{
+  for k in [0, 64) @{{prefetch_offset: 48{1}}} {{
+    out[ramp(0, 1, 4)] = x[ramp(k * {0}, 1, 4)]
+  }}
+}}
+)",
+                                                                 step, cache)),
+                                          host_device("native"));
+    const size_t at = text.find("call void @llvm.prefetch"), end = text.find('\n', at);
+    return at == std::string::npos ? "" : text.substr(at, end - at);
+  };
+  EXPECT_NE(asked(8, "").find("i32 0, i32 3, i32 1"), std::string::npos) << asked(8, "");
+  EXPECT_NE(asked(8, ", prefetch_cache: 2").find("i32 0, i32 2, i32 1"), std::string::npos);
+  EXPECT_EQ(asked(4, ""), "") << "four iterations run in a line";
 }
 
 }  // namespace

@@ -28,3 +28,25 @@ def test_within_an_expression_and_in_place():
     expected = x.T + y
     add(x, y, out=x)  # overlaps what is read by columns
     np.testing.assert_array_equal(x, expected)
+
+
+LARGE = [(512, 600), (1024, 1030), (1023, 1024), (70, 2048), (2048, 513), (2100, 2048)]
+
+
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8], ids=lambda d: d.__name__)
+def test_rows_that_meet_in_one_set_of_a_cache(shape, dtype):
+    x = (np.random.default_rng(3).standard_normal(shape) * 50).astype(dtype)
+    turn = lathe.jit(lambda x: lathe.positive(lathe.matrix_transpose(x)))
+    np.testing.assert_array_equal(turn(x), x.T)
+    add = lathe.jit(lambda x, y: lathe.matrix_transpose(x) + lathe.matrix_transpose(y) + lathe.matrix_transpose(x[::-1]))
+    y = x + np.ones_like(x)
+    np.testing.assert_array_equal(add(x, y), (x + y + x[::-1]).T)
+
+
+def test_an_output_past_the_caches():
+    x = np.arange(3000 * 2048, dtype=np.float32).reshape(3000, 2048)
+    start = np.empty(3000 * 2048 + 16, np.float32)
+    out = start[-start.ctypes.data % 64 // 4 :][: x.size].reshape(2048, 3000)
+    turn = lathe.jit(lambda x: lathe.positive(lathe.matrix_transpose(x)))
+    np.testing.assert_array_equal(turn(x, out=out), x.T)

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[i, j] = x[j, i] + y[i, j] over m x n, rows of x `pitch` elements long.
+Func transpose(int m, int n, int pitch, const char* dtype, const std::string& out = "") {
+  return parse_func(fmt::format(
+      R"(func transpose(x: {3}[{1}, {2}], y: {3}[{0}, {1}], out: {3}[{0}, {1}]{4}) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, {0}) {{ for j in [0, {1}) {{
+      block turn(space vi in [0, {0}) = i, space vj in [0, {1}) = j) reads x[vj, vi], y[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = x[vj, vi] + y[vi, vj] }} }} }} }} }})",
+      m, n, pitch, dtype, out));
+}
+
+/// Thirty-two sets of four ways, and a second cache that nothing here fits.
+Device small_caches(std::int64_t last = std::int64_t{1} << 30) {
+  Device device = wide();
+  device.caches = {{8192, 4, 64, false}, {1024, 8, 64, false}, {last, 16, 64, true}};
+  return device;
+}
+
+TEST(TurnTiles, RowsThatMeetInFewSetsGoThroughABufferOfTheirOwn) {
+  ScheduleLog log;
+  const Func func = transpose(64, 96, 512, "f32");
+  const Func scheduled = auto_schedule(func, small_caches(), &log);
+  expect_golden(print(scheduled), "auto_turned_tiles.tir");
+  ASSERT_FALSE(log.decisions.empty());
+  EXPECT_EQ(log.decisions.front(), "turn tiles of 32x32 of turn over i and j");
+  expect_same(func, scheduled);
+}
+
+TEST(TurnTiles, RowsThatLieApartStayInSquares) {
+  for (const auto& [pitch, tiles] : {std::pair(512, true), {528, false}, {500, false}, {1024, true}, {96, false}}) {
+    const std::string decisions = decisions_on(transpose(64, 96, pitch, "f32"), small_caches(), "turn");
+    EXPECT_EQ(decisions.find("turn tiles") != std::string::npos, tiles) << pitch << "\n" << decisions;
+  }
+  Device roomy = small_caches();
+  roomy.caches[1].bytes = 1 << 20;
+  EXPECT_EQ(decisions_on(transpose(64, 96, 512, "f32"), roomy, "turn").find("turn tiles"), std::string::npos);
+}
+
+TEST(TurnTiles, WholeRowsGoPastTheCaches) {
+  const auto tiled = [](int m, int n, std::int64_t last) {
+    const Func func = transpose(m, n, m, "f32", " align 64");
+    return decisions_on(func, small_caches(last), "turn").find("turn tiles") != std::string::npos;
+  };
+  EXPECT_TRUE(tiled(48, 64, 2 * 48 * 64 * 4));
+  EXPECT_FALSE(tiled(48, 64, 2 * 48 * 64 * 4 + 1024));
+  EXPECT_FALSE(tiled(48, 60, 2 * 48 * 60 * 4)) << "its rows begin within lines";
+}
+
+TEST(TurnTiles, TilesThatAreNotWholeAreRight) {
+  for (const char* dtype : {"f32", "f64", "i16", "u8"}) {
+    for (const auto& [m, n] : {std::pair(33, 70), {100, 65}, {64, 17}, {16, 130}, {71, 67}}) {
+      SCOPED_TRACE(fmt::format("{} {}x{}", dtype, m, n));
+      const Func func = transpose(m, n, 1024, dtype);
+      expect_same(func, auto_schedule(func, small_caches()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::testing
