@@ -26,6 +26,7 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/primitives/partition.h"
@@ -281,6 +282,13 @@ void bind_blocks(nb::class_<S>& type) {
           "split_residues",
           [](S& s, nb::handle block) { return s.give(split_residues(s.schedule, s.take_block(block))); }, "block"_a,
           "Splits a sum whose terms are zero but for one residue of an index into dense ones; gives their block.")
+      .def(
+          "join_rows",
+          [](S& s, const Loop& outer, const Loop& inner, std::int64_t pitch) {
+            return s.give(join_rows(s.schedule, s.take(outer), s.take(inner), pitch));
+          },
+          "outer"_a, "inner"_a, "pitch"_a,
+          "Walks rows that lie `pitch` apart as one, the gaps between them too; gives the loop.")
       .def(
           "decompose_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 
@@ -70,6 +71,7 @@ class AccessCollector : public Visitor {
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
     Access access{buffer, store, static_cast<bool>(mask), {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
+    Expr flat;
     for (const Iter& iter : block_.f.iters) {
       std::optional<std::int64_t> total = 0;
       for (size_t d = 0; d < indices.size() && total; ++d) {
@@ -81,10 +83,22 @@ class AccessCollector : public Visitor {
           total = stride ? std::optional(*total + parts->first * *stride) : std::nullopt;
         }
       }
+      if (!total) {
+        // Rows that were joined: of i // 4 and i % 4 in rows of 4 elements the sum is i.
+        if (!flat) flat = flat_place(buffer, indices);
+        const auto parts = split_linear(flat, iter.variable);
+        if (parts) total = parts->first;
+      }
       access.runs.push_back(total ? 1 : run_length(indices, iter.variable));
       access.strides.push_back(total);
     }
     found.push_back(std::move(access));
+  }
+
+  Expr flat_place(const Buffer& buffer, const std::vector<Expr>& indices) const {
+    Bounds bounds;
+    for (const Iter& iter : block_.f.iters) bounds.bind(iter.variable, iter.domain);
+    return simplify(substitute(flat_index(buffer, indices), values_), bounds);
   }
 
   const Block& block_;

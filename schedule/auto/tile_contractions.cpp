@@ -8,7 +8,8 @@
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/dot_products.h"
-#include "schedule/auto/fuse_rows.h"
+#include "schedule/auto/joined_rows.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
@@ -17,11 +18,9 @@
 #include "schedule/auto/turn_operands.h"
 #include "schedule/auto/vectors_across.h"
 #include "schedule/primitives/annotate.h"
-#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
-#include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -159,56 +158,9 @@ class Tiler {
     if (copy_) compute_at(schedule_, *copy_, tile_loop_);
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
-    place_makers();
-  }
-
-  /// Has what makes an operand, such as its padding, make it where it is read, if no element is then made twice.
-  void place_makers() {
     std::vector<LoopRef> around = schedule_.loops(block_);
     around.resize(outside_);
-    for (const BlockRef& maker : schedule_.producers(block_)) {
-      const Block& block = schedule_.node(maker);
-      if (block.f.reducer || context_.scheduled.contains(maker.name) || schedule_.consumers(maker).size() != 1 ||
-          fusion_wish(block) == FusionWish::apart || is_sealed(block) || (across_ && maker == across_->copy) ||
-          (dot_ && maker == dot_->copy))
-        continue;
-      for (size_t depth = around.size(); depth-- > 0;) {
-        if (is_int(schedule_.node(around[depth]).extent, 1) || repetition(schedule_, block, around, depth) > 1)
-          continue;
-        attempt(context_, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
-                [&] { compute_at(schedule_, maker, around[depth]); });
-        break;
-      }
-      attempt(context_, fmt::format("fill the border of {}", maker.name), [&] { fill_first(maker); });
-    }
-  }
-
-  /// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache:
-  /// a copy that chooses at each element between it and the padding takes longer than both.
-  void fill_first(const BlockRef& maker) {
-    const std::vector<CacheLevel>& caches = context_.device.caches;
-    const std::int64_t room = caches.empty() ? 0 : caches.front().bytes / 2;
-    const std::vector<LoopRef> loops = own_loops(schedule_, maker);
-    std::int64_t bytes = schedule_.node(maker).f.writes[0].buffer->dtype.bytes();
-    size_t first = loops.size();
-    while (first > 0) {
-      bytes *= extent_estimate(schedule_.node(loops[first - 1]).extent);
-      if (bytes > room && first < loops.size()) break;
-      --first;
-    }
-    if (first < loops.size()) decompose_padding(schedule_, maker, loops[first]);
-  }
-
-  /// Vector lanes, and the unrolled count of vectors before them.
-  void vectorize_columns(const LoopRef& loop) {
-    const std::int64_t* extent = as_int(schedule_.node(loop).extent);
-    if (extent && *extent <= lanes_) {
-      vectorize(schedule_, loop);
-      return;
-    }
-    const auto [vectors, lane] = split(schedule_, loop, lanes_);
-    unroll(schedule_, vectors);
-    vectorize(schedule_, lane);
+    place_makers(context_, block_, std::move(around), across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
   }
 
   /// A loop of one vector of the reader's lanes, split off where the loop is longer.
@@ -216,17 +168,6 @@ class Tiler {
     const std::int64_t* extent = as_int(schedule_.node(loop).extent);
     const std::int64_t lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
     return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
-  }
-
-  /// Copies the operand's panel where the loop over panels has just moved on, if it can be copied.
-  bool pack(const std::string& operand, const LoopRef& panels) {
-    return attempt(context_, fmt::format("pack panels of {}", operand), [&] {
-      const BlockRef copy = cache_read(schedule_, block_, operand, space::global);
-      compute_at(schedule_, copy, panels);
-      const std::vector<LoopRef> loops = own_loops(schedule_, copy);
-      vectorize_columns(loops.back());
-      context_.scheduled.insert(copy.name);
-    });
   }
 
   /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
@@ -269,7 +210,7 @@ class Tiler {
                    const std::optional<LoopRef>& column) {
     if (chain) unroll(schedule_, *chain);
     if (row) unroll(schedule_, *row);
-    if (column) vectorize_columns(*column);
+    if (column) vectorize_columns(schedule_, *column, lanes_);
   }
 
   /// Steps of the whole reduction, where that is known.
@@ -306,7 +247,8 @@ class Tiler {
     }
     const std::vector<size_t> inside = operand && !packed ? sharing_iters(shape_, *operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
-    packed = packed && panel_loop_ && pack(operand->buffer->name, *panel_loop_);
+    packed =
+        packed && panel_loop_ && pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_);
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {
       if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
@@ -352,7 +294,7 @@ class Tiler {
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
       if (!copied.empty() && column) {
         for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
-        vectorize_columns(copied.back());
+        vectorize_columns(schedule_, copied.back(), lanes_);
       }
       if (across_ && reader_row_ && reader_column_) {
         store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
@@ -361,7 +303,7 @@ class Tiler {
       }
     } else {
       if (reader_row_) unroll(schedule_, *reader_row_);
-      if (reader_column_) vectorize_columns(*reader_column_);
+      if (reader_column_) vectorize_columns(schedule_, *reader_column_, lanes_);
     }
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows, tile.vectors,
                               lanes_,
@@ -507,6 +449,7 @@ void tile_contractions(RuleContext& context) {
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
     stage_operands(context, ref);
     if (tile_dot(context, ref)) continue;
+    join_short_rows(context, ref);
     if (tile_across(context, ref)) continue;
     turn_operand(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));

@@ -76,10 +76,11 @@ std::optional<BlockRef> element_wise_reader(const RuleContext& context, const Bl
       context.scheduled.contains(readers[0].name))
     return std::nullopt;
   const Block& reader = schedule.node(readers[0]);
-  size_t wanted = 0;
+  size_t wanted = 0, walked = 0;
   for (const size_t i : shape.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
-  if (!element_wise(reader) || matched_loops(reduction, reader).size() != wanted ||
-      reader.f.iters.size() != shape.space.size() || (vectors && !stores_along(reduction, reader, *vectors)))
+  for (const Iter& iter : reader.f.iters) walked += !is_int(iter.domain.extent, 1);
+  if (!element_wise(reader) || matched_loops(reduction, reader).size() != wanted || walked != wanted ||
+      (vectors && !stores_along(reduction, reader, *vectors)))
     return std::nullopt;
   return readers[0];
 }

@@ -117,7 +117,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
-  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, {}};
+  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, {}};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = elements_of(plan.operand);
   std::int64_t depth = 1;
@@ -154,6 +154,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
                           result * (each + reading / static_cast<double>(side));
     if (cycles >= best) continue;
     best = cycles;
+    plan.cycles = cycles;
     plan.side = side;
     plan.tile = tile;
     found = true;

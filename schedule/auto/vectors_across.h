@@ -15,7 +15,8 @@ struct AcrossPlan {
   size_t dimension;       ///< its dimension that they walk
   std::int64_t side = 1;  ///< of the squares that turn results around; 1 where they are stored one by one
   RegisterTile tile;
-  BlockRef copy;  ///< once staged: of the operand, the vectors' dimension last
+  double cycles = 0;  ///< estimated, copies included
+  BlockRef copy;      ///< once staged: of the operand, the vectors' dimension last
 };
 
 /// Vectors along what would be the rows of a tile, and rows along what its vectors would walk, where that is estimated

@@ -1,0 +1,133 @@
+#include "schedule/auto/place_operands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/fuse_rows.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_padding.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache: a
+/// copy that chooses at each element between it and the padding takes longer than both.
+void fill_first(RuleContext& context, const BlockRef& maker) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  const std::int64_t room = caches.empty() ? 0 : caches.front().bytes / 2;
+  const std::vector<LoopRef> loops = own_loops(schedule, maker);
+  std::int64_t bytes = schedule.node(maker).f.writes[0].buffer->dtype.bytes();
+  size_t first = loops.size();
+  while (first > 0) {
+    bytes *= extent_estimate(schedule.node(loops[first - 1]).extent);
+    if (bytes > room && first < loops.size()) break;
+    --first;
+  }
+  if (first < loops.size()) decompose_padding(context.schedule, maker, loops[first]);
+}
+
+/// Is the operand read at quotients and remainders, as joined rows are?
+bool reads_joined_rows(const Block& reduction, const std::string& operand) {
+  bool divided = false;
+  for (const Region& read : reduction.f.reads) {
+    for (const Range& range : read.ranges) {
+      const Binary* node = read.buffer->name == operand ? range.min.as<Binary>() : nullptr;
+      divided |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+    }
+  }
+  return divided;
+}
+
+/// A copy of the operand, as it lies; of joined rows, whose panels are no boxes, by the reduction's own iters.
+BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const std::string& operand, size_t vectors) {
+  if (!reads_joined_rows(schedule.node(reduction), operand))
+    return cache_read(schedule, reduction, operand, space::global);
+  const BlockRef copy = reindex(schedule, reduction, operand);
+  const Buffer copied = schedule.node(copy).f.writes[0].buffer;
+  const Block& reader = schedule.node(reduction);
+  const Load* load = load_of(reader, copied);
+  LayoutMap map;
+  std::optional<size_t> last;
+  for (size_t d = 0; d < copied->rank(); ++d) {
+    map.from.push_back(Var::make(fmt::format("i{}", d)));
+    if (load->indices[d] == Expr(reader.f.iters[vectors].variable)) {
+      last = d;
+    } else {
+      map.to.emplace_back(map.from[d]);
+    }
+  }
+  if (last) map.to.emplace_back(map.from[*last]);
+  transform_layout(schedule, reduction, copied->name, map);
+  return copy;
+}
+
+/// Does the copy store element by element along the loop?
+bool stores_along(const Block& copy, const LoopRef& loop) {
+  const std::vector<Access> accesses = block_accesses(copy);
+  for (size_t i = 0; i < copy.f.iters.size(); ++i) {
+    if (!uses_var(copy.f.bindings[i], loop.variable.get())) continue;
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const Access& access) { return access.store && access.strides[i] == 1; });
+  }
+  return false;
+}
+
+}  // namespace
+
+void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& maker : schedule.producers(reduction)) {
+    const Block& block = schedule.node(maker);
+    if (maker == kept || block.f.reducer || context.scheduled.contains(maker.name) ||
+        schedule.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart || is_sealed(block))
+      continue;
+    for (size_t depth = around.size(); depth-- > 0;) {
+      if (is_int(schedule.node(around[depth]).extent, 1) || repetition(schedule, block, around, depth) > 1) continue;
+      attempt(context, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
+              [&] { compute_at(schedule, maker, around[depth]); });
+      break;
+    }
+    attempt(context, fmt::format("fill the border of {}", maker.name), [&] { fill_first(context, maker); });
+  }
+}
+
+bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
+                std::int64_t lanes, const LoopRef& panels) {
+  Schedule& schedule = context.schedule;
+  return attempt(context, fmt::format("pack panels of {}", operand), [&] {
+    const BlockRef copy = panel_copy(schedule, reduction, operand, vectors);
+    compute_at(schedule, copy, panels);
+    std::vector<LoopRef> loops = own_loops(schedule, copy);
+    const auto columns = std::find_if(loops.begin(), loops.end(),
+                                      [&](const LoopRef& loop) { return stores_along(schedule.node(copy), loop); });
+    if (columns != loops.end() && columns + 1 != loops.end()) {
+      std::rotate(columns, columns + 1, loops.end());
+      reorder(schedule, loops);
+    }
+    vectorize_columns(schedule, loops.back(), lanes);
+    context.scheduled.insert(copy.name);
+  });
+}
+
+void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes) {
+  const std::int64_t* extent = as_int(schedule.node(loop).extent);
+  if (extent && *extent <= lanes) return vectorize(schedule, loop);
+  const auto [vectors, lane] = split(schedule, loop, lanes);
+  unroll(schedule, vectors);
+  vectorize(schedule, lane);
+}
+
+}  // namespace lathe

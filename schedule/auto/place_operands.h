@@ -1,0 +1,22 @@
+#pragma once
+/// Where the operands of a register tile are made and copied, once its loops stand.
+#include <string>
+#include <vector>
+
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Has what makes an operand of the reduction, such as its padding, make it where it is read, under the deepest of the
+/// loops `around` the tile under which no element is made twice; and fills borders apart. Leaves the block `kept`.
+void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept);
+
+/// Copies the panel of an operand that the iter `vectors` walks where the loop over panels has just moved on, in
+/// vectors; false where it cannot be copied.
+bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
+                std::int64_t lanes, const LoopRef& panels);
+
+/// Makes vectors of the loop, unrolled where there are several.
+void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes);
+
+}  // namespace lathe
