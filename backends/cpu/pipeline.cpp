@@ -13,6 +13,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/partition_loops.h"
+#include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
 #include "ir/passes/transpose_loads.h"
@@ -59,6 +60,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::flatten, pass("flatten_buffers", flatten_buffers));
 
   p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
+  p.append(Stage::before_emit, pass("permute_windows", permute_windows));
   p.append(Stage::before_emit, pass("form_dots", form_dots));
   p.append(Stage::before_emit, pass("interleave_stores", interleave_stores));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));

@@ -38,6 +38,24 @@ void simplify_indices(ComputeNode& node) {
   }
 }
 
+/// Is an element picked by a quotient, a remainder, or a bound of a sum of iters? That is often one of them after all.
+bool picks_by_quotients(const ComputeNode& node) {
+  bool found = false;
+  const auto look = [&](const Expr& part) {
+    const Binary* binary = part.as<Binary>();
+    found |= part.as<Select>() ||
+             (binary && binary->op != BinaryOp::add && binary->op != BinaryOp::sub && binary->op != BinaryOp::mul);
+  };
+  for (const Expr& value : node.values) {
+    for_each_expr(value, [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (!load || found) return;
+      for (const Expr& place : load->indices) for_each_expr(place, look);
+    });
+  }
+  return found;
+}
+
 bool is_half(DType dtype) {
   return arithmetic_type(dtype) != dtype;
 }
@@ -113,7 +131,7 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
     }
   }
   for (Expr& value : node.values) value = widen(value);
-  if (listener.saw_view) simplify_indices(node);
+  if (listener.saw_view || picks_by_quotients(node)) simplify_indices(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
   for (size_t k = node.buffers.size(); k < node.values.size(); ++k) {

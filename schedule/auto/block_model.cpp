@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/analysis/simplify.h"
+#include "ir/analysis/window.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 
@@ -69,7 +70,7 @@ class AccessCollector : public Visitor {
 
  private:
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
-    Access access{buffer, store, static_cast<bool>(mask), {}, {}};
+    Access access{buffer, store, static_cast<bool>(mask), {}, {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
     Expr flat;
     for (const Iter& iter : block_.f.iters) {
@@ -90,6 +91,7 @@ class AccessCollector : public Visitor {
         if (parts) total = parts->first;
       }
       access.runs.push_back(total ? 1 : run_length(indices, iter.variable));
+      access.gains.push_back(total ? std::nullopt : gain_of(indices, strides, iter.variable));
       access.strides.push_back(total);
     }
     found.push_back(std::move(access));
@@ -99,6 +101,20 @@ class AccessCollector : public Visitor {
     Bounds bounds;
     for (const Iter& iter : block_.f.iters) bounds.bind(iter.variable, iter.domain);
     return simplify(substitute(flat_index(buffer, indices), values_), bounds);
+  }
+
+  std::optional<std::int64_t> gain_of(const std::vector<Expr>& indices, const std::vector<Expr>& strides,
+                                      const VarRef& variable) const {
+    std::int64_t total = 0;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr place = values_.empty() ? indices[d] : substitute(indices[d], values_);
+      const auto gain = greatest_gain(place, variable, Access::gain_steps);
+      const std::int64_t* stride = as_int(strides[d]);
+      if (gain == 0) continue;
+      if (!gain || !stride || *stride != 1) return std::nullopt;
+      total += *gain;
+    }
+    return total;
   }
 
   const Block& block_;

@@ -18,6 +18,10 @@ struct Access {
   /// For an iter without a constant stride, the length of aligned runs of it during which the access stands still, as
   /// x[i // 16] does for 16; else 1.
   std::vector<std::int64_t> runs;
+  /// For an iter without a constant stride along which the access never goes back, the most elements that it goes on in
+  /// so many steps as the widest vector of the device takes.
+  static constexpr std::int64_t gain_steps = 15;
+  std::vector<std::optional<std::int64_t>> gains;
 };
 
 /// Every distinct access of the block's body.

@@ -50,12 +50,25 @@ std::optional<size_t> bound_iter(const Block& block, const LoopRef& loop) {
   return found;
 }
 
+/// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
+bool is_window(const Access& access, size_t iter, const Device& device) {
+  const int bits = access.buffer->dtype.bits;
+  const std::optional<std::int64_t>& gain = access.gains[iter];
+  return gain && !access.store && device.mask_registers > 0 && (bits == 32 || bits == 64) &&
+         *gain < std::int64_t{2} * device.lanes(bits);
+}
+
+/// Shuffles take the elements out of as many whole vectors.
+constexpr std::int64_t most_shuffled_stride = 4;
+
 /// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
-int vector_score(const std::vector<Access>& accesses, size_t iter) {
+int vector_score(const std::vector<Access>& accesses, size_t iter, const Device& device) {
   int score = 0;
   for (const Access& access : accesses) {
     const int weight = access.store ? 3 : 2;
     const auto stride = access.strides[iter];
+    const bool shuffled = !access.store && stride && *stride > 1 && *stride <= most_shuffled_stride;
+    if (shuffled || is_window(access, iter, device)) continue;
     if (stride == 1) {
       score += weight;
     } else if (!stride || *stride != 0) {
@@ -121,9 +134,11 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t extent = extent_estimate(schedule.node(loops[i]).extent);
-    if (extent > 1 && vector_score(accesses, iters[i]) > vector_score(accesses, iters[best])) best = i;
+    if (extent > 1 &&
+        vector_score(accesses, iters[i], context.device) > vector_score(accesses, iters[best], context.device))
+      best = i;
   }
-  if (vector_score(accesses, iters[best]) < 0) {
+  if (vector_score(accesses, iters[best], context.device) < 0) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
     return;
   }
@@ -167,7 +182,10 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     const bool far = !caches.empty() && footprint(accesses, iters[best], extent_estimate(extent)) > caches[0].bytes;
     const std::int64_t cheap_copies = std::clamp<std::int64_t>(
         (far ? 2 : 1) * bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
-    std::int64_t width = lanes, copies = cost > costly_body ? 1 : cheap_copies;
+    const bool windows = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return is_window(access, iters[best], context.device);
+    });
+    std::int64_t width = lanes, copies = cost > costly_body || windows ? 1 : cheap_copies;
     if (constant_extent) {
       while (copies > 1 && width * copies * least_iterations > *constant_extent) copies /= 2;
       if (*constant_extent < width)
@@ -175,6 +193,8 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     }
     if (width < 2) return;
     const auto [blocks_of, rest] = split(schedule, vector, width * copies);
+    // Which lanes are picked is worked out once for the rows of a column of vectors.
+    if (windows && best > 0) reorder(schedule, {blocks_of, best + 1 < loops.size() ? loops.back() : loops[best - 1]});
     if (copies > 1) {
       const auto [copy, lane] = split(schedule, rest, width);
       unroll(schedule, copy);

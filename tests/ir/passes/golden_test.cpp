@@ -20,6 +20,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/partition_loops.h"
+#include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
 #include "ir/passes/plan_storage.h"
 #include "ir/passes/transpose_loads.h"
@@ -45,6 +46,13 @@ Func lower_math_with_fma(const Func& func) {
   Device device;
   device.fused_multiply_add = true;
   return lower_math(func, device);
+}
+
+Func permute_wide_windows(const Func& func) {
+  Device device;
+  device.vector_bits = 512;
+  device.features = {"avx512f", "avx512vl"};
+  return permute_windows(func, device);
 }
 
 /// What the cases' axes and spaces are.
@@ -89,6 +97,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
       {"form_dots", for_described_device<form_dots>},
       {"interleave_stores", interleave_stores},
+      {"permute_windows", permute_wide_windows},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;

@@ -1,0 +1,151 @@
+#include "ir/passes/permute_windows.h"
+
+#include <bit>
+#include <limits>
+#include <unordered_set>
+
+#include "ir/analysis/interval.h"
+#include "ir/analysis/simplify.h"
+#include "ir/analysis/window.h"
+#include "ir/intrinsics.h"
+#include "ir/passes/bounds_scope.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// The elements from the base pointer to behind the last one; nothing when that is no constant, or some lie before it.
+std::optional<std::int64_t> elements_of(const Buffer& buffer) {
+  const std::int64_t* offset = buffer->offset ? as_int(buffer->offset) : nullptr;
+  if (buffer->offset && (!offset || *offset < 0)) return std::nullopt;
+  std::int64_t last = offset ? *offset : 0;
+  const std::vector<Expr> strides = strides_of(buffer);
+  for (size_t d = 0; d < buffer->rank(); ++d) {
+    const std::int64_t *extent = as_int(buffer->shape[d]), *stride = as_int(strides[d]);
+    if (!extent || !stride || *extent < 1 || *stride < 0) return std::nullopt;
+    last += (*extent - 1) * *stride;
+  }
+  return last + 1;
+}
+
+/// index = the same for each lane + what varies, as summands at the top of the expression have it.
+struct Parts {
+  Expr uniform, varying;
+};
+
+Expr sum(const Expr& a, const Expr& b) {
+  return a && b ? a + b : a ? a : b;
+}
+
+Parts parts_of(const Expr& index) {
+  if (index.as<Broadcast>() || index.as<IntImm>()) return {first_lane(index), nullptr};
+  const Binary* node = index.as<Binary>();
+  if (!node || node->op != BinaryOp::add) return {nullptr, index};
+  const Parts a = parts_of(node->a), b = parts_of(node->b);
+  return {sum(a.uniform, b.uniform), sum(a.varying, b.varying)};
+}
+
+/// The interval of every lane of a vector of Ramps, Broadcasts and arithmetic.
+Interval lanes_interval(const Expr& e, const Bounds& bounds) {
+  if (const Ramp* ramp = e.as<Ramp>())
+    return bounds.interval(ramp->base) +
+           bounds.interval(ramp->stride) * Interval::between(0, std::int64_t{e->dtype.lanes} - 1);
+  if (e.as<Broadcast>() || e.as<IntImm>()) return bounds.interval(first_lane(e));
+  const Binary* node = e.as<Binary>();
+  if (!node) return Interval::everything();
+  const Interval a = lanes_interval(node->a, bounds), b = lanes_interval(node->b, bounds);
+  switch (node->op) {
+    case BinaryOp::add:
+      return a + b;
+    case BinaryOp::sub:
+      return a - b;
+    case BinaryOp::mul:
+      return a * b;
+    case BinaryOp::floor_div:
+      return floor_div(a, b);
+    case BinaryOp::min:
+      return min(a, b);
+    case BinaryOp::max:
+      return max(a, b);
+    default:
+      return Interval::everything();
+  }
+}
+
+bool fits_i32(const Interval& interval) {
+  return interval.min && interval.max && *interval.min >= std::numeric_limits<std::int32_t>::min() &&
+         *interval.max <= std::numeric_limits<std::int32_t>::max();
+}
+
+/// The same in i32, whose products and quotients vectors have; null where a value in between may not fit.
+Expr narrowed(const Expr& e, const Bounds& bounds) {
+  if (!fits_i32(lanes_interval(e, bounds))) return nullptr;
+  if (e.as<Broadcast>() || e.as<IntImm>()) return Broadcast::make(cast(i32, first_lane(e)), e->dtype.lanes);
+  if (const Ramp* ramp = e.as<Ramp>())
+    return Ramp::make(cast(i32, ramp->base), cast(i32, ramp->stride), e->dtype.lanes);
+  const Binary* node = e.as<Binary>();
+  if (!node) return nullptr;
+  const Expr a = narrowed(node->a, bounds), b = narrowed(node->b, bounds);
+  return a && b ? Binary::make(node->op, a, b) : nullptr;
+}
+
+class Permuter : public Mutator {
+ public:
+  Permuter(const Func& func, const Device& device) : device_(device), bounds_(func) {
+    for (const Buffer& buffer : buffer_params(func)) inputs_.insert(buffer.get());
+    for_each_stmt(func->body, [&](const Stmt& s) {
+      if (const Store* store = s.as<Store>()) inputs_.erase(store->buffer.get());
+    });
+  }
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    BoundsScope scope(bounds_);
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    return Mutator::mutate_For(s, node);
+  }
+
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    const Expr permuted = by_window(*node);
+    return permuted ? permuted : Mutator::mutate_Load(e, node);
+  }
+
+ private:
+  Expr by_window(const Load& load) {
+    const int bits = load.dtype.bits, lanes = load.dtype.lanes;
+    if (lanes < 2 || load.dtype.is_bool() || (bits != 32 && bits != 64) || !inputs_.contains(load.buffer.get()))
+      return nullptr;
+    const Expr& index = load.indices[0];
+    const auto gain = index.as<Ramp>() || index.as<Broadcast>() ? std::nullopt : greatest_gain(index);
+    const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
+    if (!gain || !elements) return nullptr;
+    const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
+    if (window > std::int64_t{2} * device_.lanes(bits) || window > *elements) return nullptr;
+
+    const Parts parts = parts_of(index);
+    const Expr places = narrowed(parts.varying, bounds_), first = first_lane(parts.varying);
+    if (!places || !first) return nullptr;
+    const Expr begin = simplify(sum(parts.uniform, first), bounds_),
+               inside = simplify(max(min(begin, lathe::index(*elements - window)), lathe::index(0)), bounds_);
+    const Expr behind = simplify(parts.uniform ? inside - parts.uniform : inside, bounds_);
+    const Expr stretch = Load::make(load.buffer, {Ramp::make(inside, lathe::index(1), static_cast<int>(window))});
+    // Both may wrap, their difference is a lane.
+    const Expr lane = places - Broadcast::make(cast(i32, behind), lanes);
+    Expr picked = permute(stretch, bits == 32 ? lane : cast(i64.with_lanes(lanes), lane));
+    if (!load.mask) return picked;
+    return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
+  }
+
+  const Device& device_;
+  Bounds bounds_;
+  std::unordered_set<const BufferNode*> inputs_;
+};
+
+}  // namespace
+
+Func permute_windows(const Func& func, const Device& device) {
+  if (!device.has_feature("avx512f") || !device.has_feature("avx512vl")) return func;
+  return with_body(func, Permuter(func, device).mutate(func->body));
+}
+
+}  // namespace lathe

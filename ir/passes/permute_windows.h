@@ -1,0 +1,17 @@
+#pragma once
+#include "ir/device.h"
+#include "ir/func.h"
+
+namespace lathe {
+
+/// Loads what a vector gathers from a short stretch of an input at once, and picks its lanes in registers: where a
+/// device permutes two registers by lanes, that is an instruction or two beside one load a lane.
+///
+///   x[(ramp(j, 1, 16)*100 + 116) // 133]   ->   permute(x[ramp(b, 1, 16)], (ramp(j, 1, 16)*100 + 116) // 133 - b)
+///       with b = (j*100 + 116) // 133, moved to where the stretch lies in the input
+///
+/// Resizing reads so, whatever the sizes. Only from parameters of constant extents that nothing writes, at indices that
+/// never fall from lane to lane (analysis/window.h), and of 32 or 64 bits. Needs flat indices.
+Func permute_windows(const Func& func, const Device& device);
+
+}  // namespace lathe
