@@ -263,6 +263,12 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
     return node->vectors[k]->dtype.lanes == 1 ? vectors[k]
                                               : b.CreateExtractElement(vectors[k], node->lanes[0] - starts[k]);
   }
+  if (total == static_cast<int>(vectors.size()) &&
+      std::all_of(vectors.begin(), vectors.end(), [](llvm::Value* v) { return llvm::isa<llvm::Constant>(v); })) {
+    llvm::SmallVector<llvm::Constant*, 16> numbers;
+    for (const int lane : node->lanes) numbers.push_back(llvm::cast<llvm::Constant>(vectors[lane]));
+    return llvm::ConstantVector::get(numbers);
+  }
   if (llvm::Value* repeated = emit_repeated(node, vectors)) return repeated;
   if (llvm::Value* woven = emit_interleaved(node, vectors)) return woven;
   if (uniform && vectors.size() <= 2)

@@ -8,6 +8,7 @@
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
+#include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/stream_outputs.h"
@@ -37,7 +38,8 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"vectorize_scans", vectorize_scans},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"parallel_outer", parallel_outer},
-                          {"stream_outputs", stream_outputs}};
+                          {"stream_outputs", stream_outputs},
+                          {"prefetch_rows", prefetch_rows}};
 
 Func with_attrs(const Func& func, Annotations attrs) {
   return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);

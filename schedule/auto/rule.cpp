@@ -44,6 +44,14 @@ bool is_sealed(const Block& block) {
   return sealed;
 }
 
+std::int64_t own_cache_bytes(const Device& device) {
+  std::int64_t bytes = 0;
+  for (const CacheLevel& level : device.caches) {
+    if (!level.shared) bytes = std::max(bytes, level.bytes);
+  }
+  return bytes;
+}
+
 std::optional<std::int64_t> nearest_memory_bytes(const Device& device) {
   if (!device.caches.empty()) {
     const CacheLevel& last = device.caches.back();

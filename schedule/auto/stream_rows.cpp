@@ -39,15 +39,6 @@ struct Streams {
   std::int64_t bytes;  ///< of one element of the sums
 };
 
-/// The bytes of the largest cache that a core has for itself.
-std::int64_t own_cache_bytes(const Device& device) {
-  std::int64_t bytes = 0;
-  for (const CacheLevel& level : device.caches) {
-    if (!level.shared) bytes = std::max(bytes, level.bytes);
-  }
-  return bytes;
-}
-
 /// Whether, and along what, an operand streams: each element is read once, and all of it is more than a core's own
 /// caches hold.
 std::optional<Streams> streaming_operand(const Block& block, const ReductionShape& shape, const Device& device) {
