@@ -12,6 +12,7 @@
 #include "ir/passes/lower_math.h"
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/passes/narrow_places.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -61,6 +62,7 @@ Pipeline cpu_pipeline() {
 
   p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
   p.append(Stage::before_emit, pass("permute_windows", permute_windows));
+  p.append(Stage::before_emit, pass("narrow_places", narrow_places));
   p.append(Stage::before_emit, pass("form_dots", form_dots));
   p.append(Stage::before_emit, pass("interleave_stores", interleave_stores));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));

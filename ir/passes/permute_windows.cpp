@@ -1,10 +1,9 @@
 #include "ir/passes/permute_windows.h"
 
 #include <bit>
-#include <limits>
 #include <unordered_set>
 
-#include "ir/analysis/interval.h"
+#include "ir/analysis/narrow.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
 #include "ir/intrinsics.h"
@@ -45,50 +44,6 @@ Parts parts_of(const Expr& index) {
   return {sum(a.uniform, b.uniform), sum(a.varying, b.varying)};
 }
 
-/// The interval of every lane of a vector of Ramps, Broadcasts and arithmetic.
-Interval lanes_interval(const Expr& e, const Bounds& bounds) {
-  if (const Ramp* ramp = e.as<Ramp>())
-    return bounds.interval(ramp->base) +
-           bounds.interval(ramp->stride) * Interval::between(0, std::int64_t{e->dtype.lanes} - 1);
-  if (e.as<Broadcast>() || e.as<IntImm>()) return bounds.interval(first_lane(e));
-  const Binary* node = e.as<Binary>();
-  if (!node) return Interval::everything();
-  const Interval a = lanes_interval(node->a, bounds), b = lanes_interval(node->b, bounds);
-  switch (node->op) {
-    case BinaryOp::add:
-      return a + b;
-    case BinaryOp::sub:
-      return a - b;
-    case BinaryOp::mul:
-      return a * b;
-    case BinaryOp::floor_div:
-      return floor_div(a, b);
-    case BinaryOp::min:
-      return min(a, b);
-    case BinaryOp::max:
-      return max(a, b);
-    default:
-      return Interval::everything();
-  }
-}
-
-bool fits_i32(const Interval& interval) {
-  return interval.min && interval.max && *interval.min >= std::numeric_limits<std::int32_t>::min() &&
-         *interval.max <= std::numeric_limits<std::int32_t>::max();
-}
-
-/// The same in i32, whose products and quotients vectors have; null where a value in between may not fit.
-Expr narrowed(const Expr& e, const Bounds& bounds) {
-  if (!fits_i32(lanes_interval(e, bounds))) return nullptr;
-  if (e.as<Broadcast>() || e.as<IntImm>()) return Broadcast::make(cast(i32, first_lane(e)), e->dtype.lanes);
-  if (const Ramp* ramp = e.as<Ramp>())
-    return Ramp::make(cast(i32, ramp->base), cast(i32, ramp->stride), e->dtype.lanes);
-  const Binary* node = e.as<Binary>();
-  if (!node) return nullptr;
-  const Expr a = narrowed(node->a, bounds), b = narrowed(node->b, bounds);
-  return a && b ? Binary::make(node->op, a, b) : nullptr;
-}
-
 class Permuter : public Mutator {
  public:
   Permuter(const Func& func, const Device& device) : device_(device), bounds_(func) {
@@ -123,7 +78,7 @@ class Permuter : public Mutator {
     if (window > std::int64_t{2} * device_.lanes(bits) || window > *elements) return nullptr;
 
     const Parts parts = parts_of(index);
-    const Expr places = narrowed(parts.varying, bounds_), first = first_lane(parts.varying);
+    const Expr places = narrow_to_i32(parts.varying, bounds_), first = first_lane(parts.varying);
     if (!places || !first) return nullptr;
     const Expr begin = simplify(sum(parts.uniform, first), bounds_),
                inside = simplify(max(min(begin, lathe::index(*elements - window)), lathe::index(0)), bounds_);

@@ -23,15 +23,16 @@ namespace {
 
 /// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants; of a
 /// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, or one that waits
-/// for its load, two do nearly.
+/// for its load, two do nearly in short rows, where every further one is compiled for little.
 constexpr std::int64_t chains = 4, ordered_chains = 2;
 /// Beyond this cost of what is computed on the way, a single chain waits for nothing.
 constexpr double costly_body = 8;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
 
-/// Vectors in a row from which on a second chain of tuples gains more than folding its lanes, one by one, costs.
-constexpr std::int64_t long_row = 128;
+/// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
+/// again, which take a millisecond more to compile.
+constexpr std::int64_t long_row = 128, longest_row = 1024;
 
 bool folds(const Reducer& reducer) {
   const auto op = simple_op(reducer);
@@ -91,7 +92,8 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
-  std::int64_t vectors = ordered ? ordered_chains : chains;
+  const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent) / lanes;
+  std::int64_t vectors = ordered && steps < long_row ? ordered_chains : chains;
   if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
     while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
   }
@@ -188,13 +190,25 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
     vectorize_columns(context, ref, lanes, true);
     return;
   }
-  const std::int64_t vectors = extent && *extent >= lanes * long_row ? ordered_chains : 1;
+  const std::int64_t in_row = extent ? *extent / lanes : 0, vectors = in_row >= longest_row ? chains
+                                                                      : in_row >= long_row  ? ordered_chains
+                                                                                            : 1;
   attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
     make_innermost(schedule, *found);
     const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     const BlockRef partial = rfactor(schedule, ref, within);
     vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
     context.scheduled.insert(partial.name);
+    if (vectors > 1) {
+      // Chains are folded lane by lane in vectors, so that only the lanes of one are left for the end.
+      const LoopRef lane = split(schedule, schedule.loops(ref).back(), lanes).second;
+      const BlockRef chain = rfactor(schedule, ref, lane);
+      const std::vector<LoopRef> loops = schedule.loops(chain);
+      unroll(schedule, loops[loops.size() - 2]);
+      vectorize(schedule, loops.back());
+      set_space(schedule, partial, space::registers);
+      context.scheduled.insert(chain.name);
+    }
     context.scheduled.insert(ref.name);
   });
 }

@@ -19,6 +19,7 @@
 #include "ir/passes/lower_math.h"
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/passes/narrow_places.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -98,6 +99,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"form_dots", for_described_device<form_dots>},
       {"interleave_stores", interleave_stores},
       {"permute_windows", permute_wide_windows},
+      {"narrow_places", narrow_places},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;

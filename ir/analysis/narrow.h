@@ -1,0 +1,14 @@
+#pragma once
+/// i64 vectors that 32 bits hold: of those a register takes twice as many, and products and quotients are instructions.
+#include "ir/analysis/interval.h"
+
+namespace lathe {
+
+/// Is every lane of a scalar or vector of Ramps, Broadcasts and arithmetic, and every value in between, known to be an
+/// i32?
+bool fits_i32(const Expr& e, const Bounds& bounds);
+
+/// The same value in i32; null where fits_i32 does not hold.
+Expr narrow_to_i32(const Expr& e, const Bounds& bounds);
+
+}  // namespace lathe
