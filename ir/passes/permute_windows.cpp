@@ -78,6 +78,7 @@ class Permuter : public Mutator {
     if (window > std::int64_t{2} * device_.lanes(bits) || window > *elements) return nullptr;
 
     const Parts parts = parts_of(index);
+    if (!parts.varying) return nullptr;  // one element for all lanes
     const Expr places = narrow_to_i32(parts.varying, bounds_), first = first_lane(parts.varying);
     if (!places || !first) return nullptr;
     const Expr begin = simplify(sum(parts.uniform, first), bounds_),
