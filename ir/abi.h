@@ -30,6 +30,7 @@ struct LatheContext;
 
 typedef int32_t (*LatheParallelBody)(void* closure, int64_t begin, int64_t end, int32_t worker);
 /* Runs body over [0, n) in pieces of about `grain`, at most `thread_count` workers at once, worker < thread_count.
+   Kernels call it for a single thread too: it then runs body on the caller, as worker 0.
    Returns the first non-zero status of a body, or 0. */
 typedef int32_t (*LatheParallelFor)(struct LatheContext* context, int64_t n, int64_t grain, LatheParallelBody body,
                                     void* closure);

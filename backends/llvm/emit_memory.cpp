@@ -96,8 +96,15 @@ llvm::Value* FunctionEmitter::element_address(const BufferNode* buffer, Offset o
   llvm::Value* pointer = base_pointer(buffer);
   const std::int64_t bytes = buffer->dtype.bytes();
   const auto flags = inbounds ? llvm::GEPNoWrapFlags::inBounds() : llvm::GEPNoWrapFlags::none();
-  if (offset.variable)
-    pointer = b.CreateGEP(element_memory_type(context, buffer->dtype), pointer, offset.variable, "", flags);
+  if (offset.variable) {
+    // Neighbours differ in the constant alone: what they share is made once.
+    llvm::Value*& known =
+        addresses_[{{pointer, offset.variable}, {element_memory_type(context, buffer->dtype), unsigned{inbounds}}}];
+    auto* made = llvm::dyn_cast_or_null<llvm::Instruction>(known);
+    if (!made || made->getParent() != b.GetInsertBlock())
+      known = b.CreateGEP(element_memory_type(context, buffer->dtype), pointer, offset.variable, "", flags);
+    pointer = known;
+  }
   if (offset.constant != 0)
     pointer = b.CreateGEP(b.getInt8Ty(), pointer, b.getInt64(offset.constant * bytes), "", flags);
   return pointer;
@@ -178,7 +185,8 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
     return annotate(b.CreateAlignedLoad(type, address, align), buffer, true);
   }
   llvm::Type* type = llvm::FixedVectorType::get(element, lanes);
-  return annotate(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer, true);
+  return annotate(b.CreateMaskedLoad(type, address, align, loaded_mask(mask), llvm::Constant::getNullValue(type)),
+                  buffer, true);
 }
 
 /// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element,
@@ -401,7 +409,7 @@ void FunctionEmitter::emit_store(const Store* node) {
         streamed_ = true;
       }
     } else {
-      annotate(b.CreateMaskedStore(run, address, align, lanes_mask), buffer, false);
+      annotate(b.CreateMaskedStore(run, address, align, loaded_mask(lanes_mask)), buffer, false);
     }
   };
   if (lanes == 1) {

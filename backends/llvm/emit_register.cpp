@@ -64,7 +64,7 @@ llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
     }
   }
   if (llvm::Value* mask = emit_mask(node->mask))
-    result = b.CreateSelect(mask, result, llvm::Constant::getNullValue(type));
+    result = b.CreateSelect(loaded_mask(mask), result, llvm::Constant::getNullValue(type));
   return result;
 }
 
@@ -78,7 +78,7 @@ void FunctionEmitter::emit_register_store(const Store* node, llvm::Value* value,
                     "register buffer " + node->buffer->name +
                         " is stored outside its allocation, or by a parallel loop inside it");
     if (is_whole(piece, slot_lanes, lanes)) {
-      slot = mask ? b.CreateSelect(mask, value, slot) : value;
+      slot = mask ? b.CreateSelect(loaded_mask(mask), value, slot) : value;
       continue;
     }
     for (auto [lane, place] : piece.lanes) {

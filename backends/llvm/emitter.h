@@ -1,4 +1,5 @@
 #pragma once
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -65,6 +66,9 @@ class FunctionEmitter {
 
   // ---- parallel loops (emit_parallel.cpp) ----
   void emit_parallel(const For* loop);
+  llvm::Value* emit_closure(llvm::StructType* type, llvm::ArrayRef<llvm::Value*> values,
+                            llvm::ArrayRef<llvm::LoadInst*> fields, llvm::Argument* argument);
+  void emit_spread(const For* loop, llvm::Function* body, llvm::Value* closure, llvm::Value* count, std::int64_t grain);
   llvm::Value* context_field(int field, llvm::Type* type);
   llvm::Value* context_field_address(int field);
   llvm::Value* rounded_up(llvm::Value* base, const char* attribute);
@@ -82,12 +86,17 @@ class FunctionEmitter {
   /// A vector of equal float constants as a load at the top of the function, anything else as it is. Instruction
   /// selection takes a constant operand apart lane by lane wherever it meets one; a loaded register it lets be.
   llvm::Value* loaded_constant(llvm::Value* value);
+  /// Likewise a mask of which some lanes are on, where masks are words: as a constant it has an operand a lane.
+  llvm::Value* loaded_mask(llvm::Value* mask);
+  llvm::Value* load_stored(llvm::Constant* key, llvm::Constant* stored);
   llvm::Value* emit_select(const Select* node);
   llvm::Value* emit_ramp(const Ramp* node);
+  llvm::Value* emit_call(const Call* node);
+  // ---- shuffles (emit_shuffle.cpp) ----
   llvm::Value* emit_shuffle(const Shuffle* node);
+  llvm::Value* emit_permuted(const Shuffle* node, std::vector<llvm::Value*> vectors);
   llvm::Value* emit_repeated(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
   llvm::Value* emit_interleaved(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
-  llvm::Value* emit_call(const Call* node);
   // ---- dot products (emit_dot.cpp) ----
   llvm::Value* emit_dot(const Call* node);
   llvm::Value* emit_dot_as_sum(const Call* node);
@@ -170,6 +179,9 @@ class FunctionEmitter {
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
+  /// The address of the element that a pointer and a variable index give, of a type, in bounds or not.
+  llvm::DenseMap<std::pair<std::pair<llvm::Value*, llvm::Value*>, std::pair<llvm::Type*, unsigned>>, llvm::Value*>
+      addresses_;
   std::unordered_map<llvm::Constant*, llvm::Value*> loaded_constants_;
   /// The last store under a mask, as long as no other access to memory may have come in between. LLVM does not carry
   /// the value over to a load under the same mask, and a machine's stores wait until all their lanes are in the cache.

@@ -73,12 +73,16 @@ TargetTraits traits_of(const Device& device) {
     traits.rounding = device.has_feature("sse4.1");
     traits.scales_by_exponent = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.wide_vectors = device.vector_bits >= 512;
+    if (traits.wide_vectors)
+      traits.least_permuted = device.has_feature("avx512vbmi") ? 8 : device.has_feature("avx512bw") ? 16 : 0;
     traits.integer_dot =
         (device.has_feature("avx512vnni") && device.has_feature("avx512vl")) || device.has_feature("avxvnni");
     traits.bfloat_dot = device.has_feature("avx512bf16") && device.has_feature("avx512vl");
     traits.pair_products = device.vector_bits;
     traits.permutes = traits.reciprocals = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
+    traits.mask_words =
+        device.has_feature("avx512bw") && device.has_feature("avx512dq") && device.has_feature("avx512vl");
     traits.ranges = device.has_feature("avx512dq") && device.has_feature("avx512vl");
   } else if (triple.isAArch64()) {
     traits.half_conversion = traits.rounding = true;
@@ -89,9 +93,10 @@ TargetTraits traits_of(const Device& device) {
 namespace {
 
 /// LLVM keeps these for what no kernel has, or they find nothing in one: garbage collection, exceptions, coroutines,
-/// thread-local variables, stack slots, profiles, debug information, hardening, what instruction selection has already
-/// merged. Each costs its share of the analyses
-/// that are kept up between passes. Names are LLVM 19's; one that another version has not is simply never met.
+/// thread-local variables, stack slots, profiles, debug information, hardening, x87, what instruction selection has
+/// already merged, what LLVM's own command line switches off here; or they move single instructions, and no kernel gets
+/// shorter or spills less for it. Each costs its share of the analyses that are kept up between passes. Names are LLVM
+/// 19's; one that another version has not is simply never met.
 const std::unordered_set<std::string_view>& idle_passes() {
   static const std::unordered_set<std::string_view> names = {
       "Expand large div/rem",
@@ -149,7 +154,31 @@ const std::unordered_set<std::string_view>& idle_passes() {
       "X86 Return Thunks",
       "Check CFA info and insert CFI instructions if needed",
       "X86 Load Value Injection (LVI) Ret-Hardening",
-      "Pseudo Probe Inserter"};
+      "Pseudo Probe Inserter",
+      "Constant Hoisting",
+      "Interleaved Access Pass",
+      "X86 Partial Reduction",
+      "Early Tail Duplication",
+      "Optimize machine instruction PHIs",
+      "Merge disjoint stack slots",
+      "Local Stack Slot Allocation",
+      "Remove dead machine instructions",
+      "Early If-Conversion",
+      "Machine InstCombiner",
+      "X86 cmov Conversion",
+      "Live Range Shrink",
+      "X86 Fixup SetCC",
+      "X86 LEA Optimize",
+      "X86 Optimize Call Frame",
+      "X86 Avoid Store Forwarding Blocks",
+      "Rename Disconnected Subregister Components",
+      "Machine Instruction Scheduler",
+      "Machine Loop Invariant Code Motion",
+      "X86 FP Stackifier",
+      "Shrink Wrapping analysis",
+      "Tail Duplication",
+      "Post RA top-down list latency scheduler",
+      "X86 Byte/Word Instruction Fixup"};
   return names;
 }
 

@@ -21,6 +21,8 @@ struct TargetTraits {
   bool reciprocals = false;         ///< AVX-512's vrcp14ps, on vectors of every width
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
   bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width
+  bool mask_words = false;          ///< masks of 8 to 64 lanes are words of bits: AVX-512's, on vectors of every width
+  int least_permuted = 0;           ///< bits of the least elements that AVX-512 takes to any place of 512; 0: none
   bool wide_vectors = false;        ///< x86's of 512 bits
   bool integer_dot = false;         ///< x86's vpdpbusd and vpdpwssd
   bool bfloat_dot = false;          ///< x86's vdpbf16ps

@@ -98,7 +98,9 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t most_pieces = (n + grain - 1) / grain;
   const int workers = static_cast<int>(std::min<std::int64_t>(context->thread_count, most_pieces));
-  if (workers <= 1 || inside_parallel) return body(closure, 0, n, inside_parallel ? current_worker : 0);
+  // A context of one thread has one workspace, whichever worker of a loop around has made it.
+  const bool nested = inside_parallel && context->thread_count > 1;
+  if (workers <= 1 || inside_parallel) return body(closure, 0, n, nested ? current_worker : 0);
 
   // Four pieces a worker balance uneven cores; fewer where the grain says so. Each worker walks a stretch of its own
   // from one end to the other, so that what one piece leaves in its caches serves the next, then helps with the

@@ -331,6 +331,27 @@ func spread(x: i64[8], out: i64[8]) stage end {
   }
 }
 
+TEST(ParallelLoops, TheLastOnesStatusIsTheKernels) {
+  const Func func = parse_func(R"(
+func spread(x: i64[8], out: i64[8], count: i64) stage end {
+  parallel for i in [0, 8) @{parallel_grain: 2} {
+    out[i] = x[i]
+  }
+  parallel for i in [0, count) @{parallel_grain: 2} {
+    assert x[i] < 10, "spread|0|index", x[i]
+    out[i] = out[i] + x[i]
+  }
+}
+)");
+  const Bytes x = bytes_of(std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 80});
+  for (const std::int64_t count : {0, 1, 2, 3, 7}) expect_same(func, {x, Bytes(64)}, {count});
+  for (int threads : {1, 2}) {
+    const Outcome outcome = run_compiled(func, host_device("native"), {x, Bytes(64)}, {8}, threads);
+    EXPECT_EQ(outcome.status, LATHE_INDEX_OUT_OF_RANGE);
+    EXPECT_EQ(outcome.index, 80);
+  }
+}
+
 TEST(Emission, RefusesWhatTheDeviceCannotDo) {
   const Device device = host_device("native");
   EXPECT_THROW(

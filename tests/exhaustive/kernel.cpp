@@ -6,6 +6,7 @@
 #include "backends/llvm/emit.h"
 #include "ir/error.h"
 #include "ir/func.h"
+#include "jit/runtime/threads.h"
 
 namespace lathe::exhaustive {
 namespace {
@@ -48,6 +49,7 @@ void ElementwiseKernel::operator()(void* out, std::vector<const void*> in, std::
   LatheContext context = {};
   context.abi_version = LATHE_ABI_VERSION;
   context.thread_count = 1;
+  context.parallel_for = &tbb_parallel_for;
   LATHE_CHECK(kernel_->entry()(&context, buffers.data(), &count) == LATHE_OK, "the kernel failed");
 }
 

@@ -115,6 +115,23 @@ TEST(ParallelFor, ALoopWithinALoopRunsInline) {
   EXPECT_GT(closure.inner, 0);
 }
 
+TEST(ParallelFor, AContextOfOneThreadKnowsOneWorkerAlsoWithinALoop) {
+  std::atomic<int> strange{0};
+  const auto outer = [](void* raw, std::int64_t, std::int64_t, std::int32_t) -> std::int32_t {
+    const auto body = [](void* r, std::int64_t, std::int64_t, std::int32_t worker) -> std::int32_t {
+      if (worker != 0) ++*static_cast<std::atomic<int>*>(r);
+      return 0;
+    };
+    // Waits, so that more than one worker comes by.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    LatheContext alone = context_of(1);
+    return tbb_parallel_for(&alone, 10, 1, body, raw);
+  };
+  LatheContext context = context_of(4);
+  EXPECT_EQ(tbb_parallel_for(&context, 16, 1, outer, &strange), 0);
+  EXPECT_EQ(strange, 0);
+}
+
 TEST(Threads, AtLeastOneIsUsableAndTheCountCanBeSet) {
   EXPECT_GE(usable_threads(), 1);
   set_thread_count(5);
