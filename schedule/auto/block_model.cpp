@@ -169,6 +169,9 @@ double binary_cost(BinaryOp op, DType dtype) {
   }
 }
 
+/// Rounding to bf16: by hand, since the instruction for it flushes subnormal numbers.
+constexpr double narrowing_cost = 9;
+
 /// Adds up costs of value computations; index arithmetic is taken for free, as it is shared along a vector.
 class CostSum : public Visitor {
  public:
@@ -190,8 +193,10 @@ class CostSum : public Visitor {
         total += e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype);
         break;
       case ExprKind::Select:
-      case ExprKind::Cast:
         total += 1;
+        break;
+      case ExprKind::Cast:
+        total += e->dtype.element() == bf16 && e.as<Cast>()->value->dtype.is_float() ? narrowing_cost : 1;
         break;
       case ExprKind::Call:
         total += e.as<Call>()->call_kind == CallKind::intrinsic ? 1 : 60;

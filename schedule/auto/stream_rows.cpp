@@ -10,6 +10,7 @@
 #include "schedule/auto/tile_reader.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
@@ -96,9 +97,14 @@ class Streamer {
     const BlockRef partial = make_partial();
     const LoopRef columns = place_under_blocks();
     add_up(partial);
-    vectorize_reader(columns);
+    // A copy into memory of the kernel's own is of no use: who reads it may read the sums.
+    const bool copied = !reader && is_allocated(schedule_.func(), schedule_.node(reader_).f.writes[0].buffer);
+    if (copied)
+      compute_inline(schedule_, reader_);
+    else
+      vectorize_reader(columns);
     context_.scheduled.insert(block_.name);
-    context_.scheduled.insert(reader_.name);
+    if (!copied) context_.scheduled.insert(reader_.name);
     context_.scheduled.insert(partial.name);
     context_.note(fmt::format("stream {}: {} rows x {} vectors of {} lanes in blocks of {} columns", block_.name,
                               streams_.row_count, vectors_, lanes_, block_columns()));

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -27,6 +29,10 @@ constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 constexpr std::int64_t least_iterations = 4;
 /// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
 constexpr double costly_body = 8;
+/// Beyond this cost, that of an exponential, a body does not feel that its place is computed; and the vectors of a row
+/// from which on a whole one at its end costs no more than one under a mask.
+constexpr double function_body = 16;
+constexpr std::int64_t least_shifted = 16;
 /// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
 /// everywhere, and few enough that rows and columns fit the register file together.
 constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4;
@@ -195,6 +201,10 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     const auto [blocks_of, rest] = split(schedule, vector, width * copies);
     // Which lanes are picked is worked out once for the rows of a column of vectors.
     if (windows && best > 0) reorder(schedule, {blocks_of, best + 1 < loops.size() ? loops.back() : loops[best - 1]});
+    // A function's body is long to compile a second time: the last vector moves back over the one before it.
+    if (constant_extent && cost > function_body && *constant_extent % width != 0 &&
+        *constant_extent >= width * least_shifted)
+      annotate(schedule, blocks_of, shift_last_key, 1);
     if (copies > 1) {
       const auto [copy, lane] = split(schedule, rest, width);
       unroll(schedule, copy);

@@ -76,6 +76,22 @@ TEST(AutoSchedule, ComputesTheSameForRowsOfAnyLength) {
   }
 }
 
+TEST(AutoSchedule, MovesTheLastVectorOfAFunctionBack) {
+  const auto shifts = [](const char* value, int columns) {
+    const Func func = parse_func(fmt::format(R"(func map(x: f32[5, {0}], out: f32[5, {0}]) stage begin {{
+  for i in [0, 5) {{ for j in [0, {0}) {{
+    block map(space vi in [0, 5) = i, space vj in [0, {0}) = j) reads x[vi, vj] writes out[vi, vj] {{
+      out[vi, vj] = {1} }} }} }} }})",
+                                             columns, value));
+    expect_scheduled_well(func);
+    return print(auto_schedule(func, wide())).find("shift_last") != std::string::npos;
+  };
+  EXPECT_TRUE(shifts("exp(x[vi, vj]) * 2.0f32", 267));
+  EXPECT_FALSE(shifts("exp(x[vi, vj]) * 2.0f32", 272));
+  EXPECT_FALSE(shifts("exp(x[vi, vj]) * 2.0f32", 13));
+  EXPECT_FALSE(shifts("x[vi, vj] * 2.0f32", 267));
+}
+
 TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
   for (const char* name : {"scan", "gather", "pad", "chain"}) {
     SCOPED_TRACE(name);
