@@ -1,6 +1,7 @@
 #include "schedule/auto/contraction.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/reduction.h"
 
@@ -13,6 +14,8 @@ constexpr std::int64_t widest_step = 4;
 /// vectors lanes are picked by one instruction, and rows so long that most vectors have all their lanes (measured on
 /// Zen 4: 14 elements of f32 took twice as long, 28 half as long as the window's own vectors).
 constexpr std::int64_t filled_steps = 8, picked_bytes = 4, long_row = 24;
+/// Shorter runs would leave most lanes of a vector idle.
+constexpr std::int64_t shortest_run = 4;
 
 /// Does some access move with the iter, and each by at most `widest` elements?
 bool walks_by(const std::vector<Access>& accesses, size_t iter, std::int64_t widest) {
@@ -23,6 +26,23 @@ bool walks_by(const std::vector<Access>& accesses, size_t iter, std::int64_t wid
     moves |= *stride > 0;
   }
   return moves;
+}
+
+/// The length of the aligned runs of the iter during which loads stand still that else move by no constant step; 0
+/// where every load moves by one, or another step is in the way, or nothing is contiguous along the iter.
+std::int64_t shared_run(const std::vector<Access>& loads, size_t iter) {
+  std::int64_t run = 0;
+  bool contiguous = false;
+  for (const Access& load : loads) {
+    const std::optional<std::int64_t>& stride = load.strides[iter];
+    if (stride && *stride != 0 && *stride != 1) return 0;
+    if (stride) {
+      contiguous |= *stride == 1;
+    } else {
+      run = std::gcd(run, load.runs[iter]);
+    }
+  }
+  return contiguous ? run : 0;
 }
 
 bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
@@ -55,6 +75,13 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
     if (stores && extent(i) > 1 && contiguous_or_constant(loads, i)) {
       if (!shape.vector_space || extent(i) > extent(*shape.vector_space)) shape.vector_space = i;
     }
+  }
+  for (const size_t i : shape.space) {
+    const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
+    const std::int64_t run = shape.vector_space || !stores ? 0 : shared_run(loads, i);
+    if (run < shortest_run || extent(i) % run != 0) continue;
+    shape.vector_space = i;
+    shape.column_run = run;
   }
   for (const size_t i : shape.reduce) {
     if (extent(i) > 1 && contiguous_or_constant(loads, i)) {

@@ -15,6 +15,8 @@ struct ReductionShape {
   /// The space iter along which the output and an operand are contiguous and every access is contiguous or constant; or
   /// without one, and without a long vector_reduce, one along which loads move by a few elements.
   std::optional<size_t> vector_space;
+  /// Where not 0, some load stands still during aligned runs of so many of vector_space, as x[f // 32, ..] does.
+  std::int64_t column_run = 0;
   /// The reduce iter along which an operand is contiguous and every load is contiguous or constant.
   std::optional<size_t> vector_reduce;
   /// A space iter along which an operand that the vector iter walks is constant: what is loaded serves several of its

@@ -161,7 +161,7 @@ void apply(RuleContext& context, const BlockRef& ref, const ReductionShape& shap
 void join_short_rows(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
-  if (!shape || !shape->vector_space || !shape->rows || shape->reduce.empty()) return;
+  if (!shape || !shape->vector_space || !shape->rows || shape->reduce.empty() || shape->column_run > 0) return;
   for (const size_t outer : shape->space) {
     if (outer == *shape->vector_space || outer == *shape->rows) continue;
     const std::optional<JoinPlan> plan = joinable(block, outer, *shape->vector_space);

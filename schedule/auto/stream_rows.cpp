@@ -43,7 +43,7 @@ struct Streams {
 /// Whether, and along what, an operand streams: each element is read once, and all of it is more than a core's own
 /// caches hold.
 std::optional<Streams> streaming_operand(const Block& block, const ReductionShape& shape, const Device& device) {
-  if (!shape.vector_space) return std::nullopt;
+  if (!shape.vector_space || shape.column_run > 0) return std::nullopt;
   Streams found{shape.rows, *shape.vector_space, 0, 1, 0, 0, block.f.writes[0].buffer->dtype.bytes()};
   const auto constant = [&](size_t i) -> std::int64_t {
     const std::int64_t* value = as_int(block.f.iters[i].domain.extent);

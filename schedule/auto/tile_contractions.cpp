@@ -231,10 +231,12 @@ class Tiler {
     if (!shared) shape_.rows = independent_rows(reduction, shape_, vectors);
     const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = constant_extent(reduction, vectors);
-    const RegisterTile tile = across_
-                                  ? across_->tile
-                                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
-                                                {rows, columns, depth_of(reduction), shape_.row_run, 1, false, shared});
+    const bool in_runs = shape_.column_run > 0;
+    const RegisterTile tile = across_ ? across_->tile
+                                      : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                                    {rows, in_runs ? shape_.column_run : columns, depth_of(reduction),
+                                                     shape_.row_run, 1, in_runs, shared});
+    if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
     if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
@@ -420,6 +422,17 @@ bool worth_tiling(const RuleContext& context, const BlockRef& ref, const Reducti
   return (shape.rows && shape.columns) || ((shape.rows || shape.columns) && !read_along_rows(context, ref));
 }
 
+/// Is there at most one operand in the way of vectors along the columns, so that turning it around could help?
+bool may_turn(const Block& block) {
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || shape->vector_space || !shape->columns) return !shape || shape->column_run == 0;
+  const std::vector<Access> accesses = block_accesses(block);
+  return std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
+           return access.buffer != block.f.writes[0].buffer && access.strides[*shape->columns] != 0 &&
+                  access.strides[*shape->columns] != 1;
+         }) <= 1;
+}
+
 /// Tiles of dot products, where the device has them for the block.
 bool tile_dot(RuleContext& context, const BlockRef& ref) {
   const std::vector<BlockRef> makers = widening_makers(context, ref);
@@ -451,7 +464,7 @@ void tile_contractions(RuleContext& context) {
     if (tile_dot(context, ref)) continue;
     join_short_rows(context, ref);
     if (tile_across(context, ref)) continue;
-    turn_operand(context, ref);
+    if (may_turn(context.schedule.node(ref))) turn_operand(context, ref);
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || !worth_tiling(context, ref, *shape)) continue;
     if (stream_rows(context, ref, *shape)) continue;

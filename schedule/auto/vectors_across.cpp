@@ -107,7 +107,7 @@ LayoutMap by_panels(const Buffer& buffer, std::int64_t width) {
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
-  if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return std::nullopt;
+  if (!shape.vector_space || !shape.rows || shape.reduce.empty() || shape.column_run > 0) return std::nullopt;
   // Elements that all lanes take in are neighbours here, and loaded several at a time: beside products that need a
   // register of their own they push sums out (measured with SSE2, which took up to twice as long).
   if (!context.device.fused_multiply_add) return std::nullopt;

@@ -110,6 +110,36 @@ def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("groups, kernels, depth", [(2, 32, 32), (5, 24, 12), (8, 8, 8), (3, 7, 5), (4, 2, 2), (2, 48, 3)])
+@pytest.mark.parametrize("weights_last", [True, False])
+def test_grouped_convolution_of_pixels(groups, kernels, depth, weights_last):
+    """Channels are contiguous, so that vectors walk those of a group; weights along them, or along the reduction."""
+    x = rng.standard_normal((2, 9, 11, groups * depth), dtype=np.float32)
+    w = rng.standard_normal((groups * kernels, 3, 3, depth), dtype=np.float32)
+
+    def convolution(x, w):
+        return lathe.compute(
+            (2, 7, 9, groups * kernels),
+            lambda b, i, j, f: lathe.reduce(
+                "sum",
+                (3, 3, depth),
+                lambda r, s, c: (
+                    x[b, i + r, j + s, f // kernels * depth + c] * (w[r, s, c, f] if weights_last else w[f, r, s, c])
+                ),
+            ),
+        )
+
+    given = np.ascontiguousarray(w.transpose(1, 2, 3, 0)) if weights_last else w
+    kernel = lathe.jit(convolution)
+    result = kernel(x, given)
+    if kernels >= 8 and depth >= 8:
+        assert "vectorized" in kernel.lower(x, given).text("scheduled")
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), axis=(1, 2))
+    windows = windows.reshape(2, 7, 9, groups, depth, 3, 3)
+    expected = np.einsum("bijgcrs,gkrsc->bijgk", windows, w.reshape(groups, kernels, 3, 3, depth))
+    np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("taps, step", [(1, 2), (1, 3), (2, 2), (3, 3), (8, 8), (7, 5)])
 @pytest.mark.parametrize("filters, depth, pixels", [(33, 20, False), (64, 3, False), (40, 3, True)])
 def test_windows_that_hardly_overlap(taps, step, filters, depth, pixels):

@@ -154,6 +154,41 @@ TEST(AutoSchedule, TurnsAnOperandAroundWhoseRunsFillNoVectors) {
   EXPECT_FALSE(turns(2, 32)) << "dot products fill their vectors, columns would not";
 }
 
+/// out[i, f] = sum over c of x[i, f // run * depth + c] * w[c, f]: columns of a group share what rows have for them.
+Func grouped_columns(int rows, int groups, int run, int depth) {
+  return parse_func(fmt::format(
+      R"(func columns(x: f32[{0}, {1}], w: f32[{2}, {3}], out: f32[{0}, {3}]) stage begin {{
+  for i in [0, {0}) {{ for f in [0, {3}) {{ for c in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vf in [0, {3}) = f, reduce vc in [0, {2}) = c)
+        reads out[vi, vf], x[vi, vf // {4} * {2} + vc], w[vc, vf] writes out[vi, vf]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vf] = 0.0f32 }}
+      let sum: f32 = out[vi, vf]
+      let term: f32 = x[vi, vf // {4} * {2} + vc] * w[vc, vf]
+      out[vi, vf] = sum + term
+    }} }} }} }}
+}}
+)",
+      rows, groups * depth, depth, groups * run, run));
+}
+
+TEST(AutoSchedule, KeepsATileInARunOfColumnsThatShareAnOperand) {
+  for (const auto& [groups, run] : {std::pair{3, 32}, {5, 8}, {2, 24}, {4, 16}, {2, 4}}) {
+    SCOPED_TRACE(fmt::format("{} groups of {}", groups, run));
+    for (const Device& device : {wide(), narrow()}) {
+      const std::string text = decisions_on(grouped_columns(13, groups, run, 9), device, "product");
+      EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
+    }
+  }
+  // Three columns of a group would leave most lanes idle; seven fill no vectors.
+  for (const int run : {3, 7}) {
+    const std::string text = decisions_on(grouped_columns(13, 4, run, 9), wide(), "product");
+    EXPECT_EQ(text.find("tile product: "), std::string::npos) << text;
+  }
+  expect_golden(print(auto_schedule(grouped_columns(13, 3, 32, 9), wide())), "auto_grouped_columns.tir");
+}
+
 /// out[c, i, j] = sum of x[c, i + r - 1, j + s - 1] * w[c, r, s], with zeros around x: each channel for itself.
 Func channel_sums(int channels, int rows, int columns) {
   return parse_func(fmt::format(
