@@ -25,6 +25,7 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
@@ -213,6 +214,17 @@ std::vector<Move> loop_moves() {
          const std::vector<LoopRef> loops = s.loops(*block);
          const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
          fuse(s, loops[at], loops[at + 1]);
+         return true;
+       }},
+      {"join_rows",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block || s.loops(*block).size() < 2) return false;
+         const std::vector<LoopRef> loops = s.loops(*block);
+         const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
+         const std::int64_t* row = as_int(s.node(loops[at + 1]).extent);
+         if (!row) return false;
+         join_rows(s, loops[at], loops[at + 1], *row + (random.chance(30) ? random.between(1, 3) : 0));
          return true;
        }},
       {"reorder",
@@ -626,6 +638,7 @@ const std::vector<Move>& moves() {
                                                          {"hoist_factor", 7},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
+                                                         {"join_rows", 3},
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 4},
                                                          {"split_residues", 14},
