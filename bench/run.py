@@ -5,7 +5,7 @@
 
 `./dev bench sweep` and `./dev bench --peers` are programs of their own: sweep.py, peers.py.
 
-Suites: dispatch, compile, operators, schedule (C++), python, model, hints, hand, compile-classes, gate. Figures are of this machine
+Suites: dispatch, compile, operators, schedule, programs (C++), python, model, hints, hand, compile-classes, gate. Figures are of this machine
 and this moment: compare ratios.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 
 import lathe
 
-CPP = ["dispatch", "compile", "operators", "schedule"]
+CPP = ["dispatch", "compile", "operators", "schedule", "programs"]
 PYTHON = ["python", "model", "hints", "hand", "compile-classes"]
 
 
@@ -151,7 +151,8 @@ def main():
     for suite in suites:
         if suite in CPP:
             sys.stdout.flush()
-            subprocess.run([f"{options.build}/bench/bench_{suite}", "--benchmark_counters_tabular=true"], check=True)
+            google = [] if suite == "programs" else ["--benchmark_counters_tabular=true"]
+            subprocess.run([f"{options.build}/bench/bench_{suite}", *google], check=True)
         else:
             run = {"python": bench_python, "model": bench_model, "hints": hints.run}
             run["hand"] = functools.partial(hand.run, options.build)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/analysis/fold.h"
 #include "ir/analysis/simplify_expr.h"
 
 namespace lathe {
@@ -219,21 +220,39 @@ namespace {
 bool recombine_symbolic(const Bounds& bounds, Affine& a) {
   for (const AffineTerm& t : a.terms) {
     auto* m = t.atom.as<Binary>();
-    if (!m || m->op != BinaryOp::floor_mod || as_int(m->b) || t.atom->dtype.lanes > 1) continue;
-    Interval divisor = bounds.interval(m->b);
+    if (!m || m->op != BinaryOp::floor_mod || as_int(m->b)) continue;
+    const Expr n = m->b->dtype.lanes == 1 ? m->b : scalar_of(m->b);
+    if (!n) continue;
+    Interval divisor = bounds.interval(n);
     if (!divisor.min || *divisor.min < 1) continue;
-    std::vector<Expr> factors{Binary::make(BinaryOp::floor_div, m->a, m->b)};
-    append_factors(m->b, factors);
-    Expr whole = product(std::move(factors));
-    if (a.coefficient(whole) != t.coefficient) continue;
+    const Expr quotient = Binary::make(BinaryOp::floor_div, m->a, m->b);
+    std::vector<Expr> ways;  // a product of vectors is an atom as it stands
+    if (t.atom->dtype.lanes == 1) {
+      std::vector<Expr> factors{quotient};
+      append_factors(n, factors);
+      ways.push_back(product(std::move(factors)));
+    } else {
+      ways = {Binary::make(BinaryOp::mul, quotient, m->b), Binary::make(BinaryOp::mul, m->b, quotient)};
+    }
+    const auto whole =
+        std::find_if(ways.begin(), ways.end(), [&](const Expr& way) { return a.coefficient(way) == t.coefficient; });
+    if (whole == ways.end()) continue;
     Affine result = a;
     std::int64_t k = t.coefficient;
-    if (!add_term(result, t.atom, -k) || !add_term(result, whole, -k) || !add_scaled(result, to_affine(m->a), k))
+    if (!add_term(result, t.atom, -k) || !add_term(result, *whole, -k) || !add_scaled(result, to_affine(m->a), k))
       continue;
     a = std::move(result);
     return true;
   }
   return false;
+}
+
+/// Do x and y differ by a multiple of c?
+bool congruent(const Affine& x, const Affine& y, std::int64_t c) {
+  Affine apart = y;
+  if (!add_scaled(apart, x, -1) || apart.constant % c != 0) return false;
+  return std::all_of(apart.terms.begin(), apart.terms.end(),
+                     [c](const AffineTerm& term) { return term.coefficient % c == 0; });
 }
 
 /// A term `coefficient` * (y // c) of a sum, where y is x and a multiple of c: x % c is y % c then. The remainder's
@@ -243,12 +262,28 @@ bool congruent_quotient(const Affine& sum, std::int64_t c, std::int64_t coeffici
     const std::int64_t* divisor = nullptr;
     auto* d = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_div, &divisor) : nullptr;
     if (!d || *divisor != c) continue;
-    Affine y = to_affine(d->a), apart = y;
-    if (!add_scaled(apart, *x, -1) || apart.constant % c != 0) continue;
-    const auto divides = [c](const AffineTerm& term) { return term.coefficient % c == 0; };
-    if (!std::all_of(apart.terms.begin(), apart.terms.end(), divides)) continue;
+    Affine y = to_affine(d->a);
+    if (!congruent(*x, y, c)) continue;
     *x = std::move(y);
     *quotient = Affine::atom(t.atom);
+    return true;
+  }
+  return false;
+}
+
+/// The same of a term `coefficient` * (y // c % n), where with x % c it makes y % (c * n). Puts that into `x`.
+bool congruent_digit(const Bounds& bounds, const Affine& sum, std::int64_t c, std::int64_t coefficient, int effort,
+                     Affine* x, Affine* digit) {
+  for (const AffineTerm& t : sum.terms) {
+    const std::int64_t *n = nullptr, *divisor = nullptr;
+    auto* m = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_mod, &n) : nullptr;
+    auto* d = m ? division_atom(m->a, BinaryOp::floor_div, &divisor) : nullptr;
+    std::int64_t both;
+    if (!d || *divisor != c || __builtin_mul_overflow(c, *n, &both)) continue;
+    const Affine y = to_affine(d->a);
+    if (!congruent(*x, y, c)) continue;
+    *x = remainder(bounds, y, both, effort);
+    *digit = Affine::atom(t.atom);
     return true;
   }
   return false;
@@ -269,7 +304,9 @@ void recombine(const Bounds& bounds, Affine& a, int effort) {
     if (__builtin_mul_overflow(k, *c, &wanted)) continue;
     const bool whole = quotient.terms.size() == 1 && quotient.terms[0].coefficient == 1 && quotient.constant == 0;
     if (!whole || a.coefficient(quotient.terms[0].atom) != wanted) {
-      if (!congruent_quotient(a, *c, wanted, &x, &quotient)) continue;
+      if (!congruent_quotient(a, *c, wanted, &x, &quotient) &&
+          !congruent_digit(bounds, a, *c, wanted, effort, &x, &quotient))
+        continue;
     }
     Affine result = a;
     if (!add_term(result, a.terms[i].atom, -k) || !add_term(result, quotient.terms[0].atom, -wanted)) continue;

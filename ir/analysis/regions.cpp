@@ -2,6 +2,7 @@
 
 #include "ir/analysis/relax.h"
 #include "ir/analysis/simplify_expr.h"
+#include "ir/structural.h"
 
 namespace lathe {
 namespace {
@@ -144,6 +145,17 @@ bool disjoint(const Region& a, const Region& b, const Bounds& bounds) {
     if (at_most(bounds, end_of(x), y.min) || at_most(bounds, end_of(y), x.min)) return true;
   }
   return proved_empty(a, bounds) || proved_empty(b, bounds);
+}
+
+bool is_whole(const Range& range, const Expr& extent) {
+  return is_int(range.min, 0) && equal(range.extent, extent);
+}
+
+bool is_whole(const Region& region) {
+  bool whole = region.ranges.size() == region.buffer->rank();
+  for (size_t d = 0; whole && d < region.ranges.size(); ++d)
+    whole = is_whole(region.ranges[d], region.buffer->shape[d]);
+  return whole;
 }
 
 }  // namespace lathe

@@ -73,4 +73,8 @@ bool contains(const Region& outer, const Region& inner, const Bounds& bounds);
 bool disjoint(const Region& a, const Region& b, const Bounds& bounds);
 bool proved_empty(const Region& region, const Bounds& bounds);
 
+/// All of a dimension of that extent, of all dimensions, as their form says: with the same expressions.
+bool is_whole(const Range& range, const Expr& extent);
+bool is_whole(const Region& region);
+
 }  // namespace lathe

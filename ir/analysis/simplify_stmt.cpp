@@ -1,3 +1,4 @@
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/reduction.h"
@@ -122,7 +123,10 @@ class StmtSimplifier {
 
   Region simplify_region(const Region& region, bool* changed) {
     Region result = region;
-    for (Range& range : result.ranges) {
+    for (size_t d = 0; d < result.ranges.size(); ++d) {
+      Range& range = result.ranges[d];
+      // By its form a whole dimension covers what masks keep inside of it, so that form stays.
+      if (d < region.buffer->rank() && is_whole(range, region.buffer->shape[d])) continue;
       Range simple{expr(range.min), expr(range.extent)};
       *changed |= !(simple.min == range.min) || !(simple.extent == range.extent);
       range = simple;

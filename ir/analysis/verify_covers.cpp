@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/storage.h"
 #include "ir/structural.h"
@@ -99,18 +100,6 @@ class AccessCollector : public Visitor {
   std::vector<Step> steps_;
   std::unordered_set<const BufferNode*> own_;
 };
-
-bool is_whole(const Range& range, const Expr& extent) {
-  return is_int(range.min, 0) && equal(range.extent, extent);
-}
-
-/// A region of all of its buffer.
-bool is_whole(const Region& region) {
-  bool whole = region.ranges.size() == region.buffer->rank();
-  for (size_t d = 0; whole && d < region.ranges.size(); ++d)
-    whole = is_whole(region.ranges[d], region.buffer->shape[d]);
-  return whole;
-}
 
 /// What must hold for the access to lie inside `region`; dimensions whose form says so already left out.
 std::vector<Expr> inside_conditions(const BlockAccess& access, const Region& region) {

@@ -53,7 +53,8 @@ struct Cut {
   Expr condition;
   std::optional<Affine> low_numerator, high_numerator;  ///< over `divisor`
   std::int64_t divisor = 1;
-  bool exact = false;  ///< does it hold nowhere else?
+  /// With a high end: it holds nowhere from floor(most_numerator / divisor) + 1 on, where that is known.
+  std::optional<Affine> most_numerator;
 };
 
 /// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
@@ -135,9 +136,18 @@ class CutFinder : public Visitor {
     if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) distance.constant -= 1;
     std::int64_t c = fits ? distance.coefficient(variable_) : 0;
     if (c == 0) return std::nullopt;
-    std::optional<Affine> least = extreme(distance, points_, false, bounds_);
-    if (!least || least->coefficient(variable_) != c || !add_term(*least, variable_, -c)) return std::nullopt;
-    for (const AffineTerm& term : least->terms) {
+    const std::optional<Affine> least = rest_of(extreme(distance, points_, false, bounds_), c);
+    if (!least) return std::nullopt;
+    Cut cut{conjunct, {}, {}, std::abs(c), {}};
+    (c < 0 ? cut.high_numerator : cut.low_numerator) = *least;
+    if (c < 0) cut.most_numerator = rest_of(extreme(distance, points_, true, bounds_), c);
+    return cut;
+  }
+
+  /// What is left of a distance without c * variable_, where the loops around say what it is.
+  std::optional<Affine> rest_of(std::optional<Affine> distance, std::int64_t c) const {
+    if (!distance || distance->coefficient(variable_) != c || !add_term(*distance, variable_, -c)) return std::nullopt;
+    for (const AffineTerm& term : distance->terms) {
       bool bad = false;
       for_each_expr(term.atom, [&](const Expr& e) {
         const Var* var = e.as<Var>();
@@ -145,12 +155,7 @@ class CutFinder : public Visitor {
       });
       if (bad) return std::nullopt;
     }
-    Affine greatest = distance;
-    for (const AffineTerm& term : least->terms) add_term(greatest, term.atom, -term.coefficient);
-    add_term(greatest, variable_, -c);
-    Cut cut{conjunct, {}, {}, std::abs(c), greatest.is_constant() && greatest.constant == least->constant};
-    (c < 0 ? cut.high_numerator : cut.low_numerator) = *least;
-    return cut;
+    return distance;
   }
 
   const VarRef variable_;
@@ -251,13 +256,11 @@ class Partitioner : public Mutator {
     if (Stmt shifted = shift(loop, finder)) return shifted;
     Expr first = loop.min, end = loop.min + loop.extent;
     Expr low, high;  // main part: [low, high) where given
-    std::vector<std::pair<Cut, Expr>> ends;
+    Ends ends;
     for (const Cut& cut : finder.cuts) {
       if (cut.high_numerator) {
-        Affine past = *cut.high_numerator;
-        past.constant += cut.divisor;
-        Expr bound = floor_div(to_expr(past), cut.divisor);
-        if (cut.exact) ends.emplace_back(cut, bound);
+        const Expr bound = behind(*cut.high_numerator, cut.divisor);
+        if (cut.most_numerator) ends.emplace_back(cut, behind(*cut.most_numerator, cut.divisor));
         high = high ? min(high, bound) : bound;
       } else if (cut.low_numerator) {
         // variable * c + rest >= 0 from ceil(-rest / c) on.
@@ -267,16 +270,17 @@ class Partitioner : public Mutator {
         low = low ? max(low, bound) : bound;
       }
     }
-    std::vector<Cut> over;  // that hold nowhere behind the main part
-    for (const auto& [cut, bound] : ends)
-      if (proves(bounds_, le(bound, high))) over.push_back(cut);
     low = simplify(low ? min(max(low, first), end) : first, bounds_);
     high = simplify(high ? max(min(high, end), low) : end, bounds_);
     if (proves(bounds_, ge(low, high))) return nullptr;
+    const std::vector<Cut> over = over_by(ends, high);
+    end = least_end(loop, ends, high, end);
+    const Expr extent =
+        proves_equal(bounds_, end, loop.min + loop.extent) ? loop.extent : simplify(end - loop.min, bounds_);
     bool has_front = !proves_equal(bounds_, low, first), has_back = !proves_equal(bounds_, high, end);
 
     const bool serial = loop.for_kind == ForKind::serial;
-    if (serial && has_back && !has_front && does_nothing(loop.body, over)) {
+    if (serial && !has_front && !has_back && extent != loop.extent) {
       changed = true;
       return piece(loop, low, high, Decider(finder.cuts).mutate(loop.body));
     }
@@ -307,7 +311,34 @@ class Partitioner : public Mutator {
     const Stmt otherwise = !has_front && does_nothing(part, over) ? nullptr : fresh_copy(part);
     Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), otherwise);
     Stmt body = replace(loop.body, part, branch);
-    return For::make(loop.variable, loop.min, loop.extent, loop.for_kind, continued(loop, body), loop.annotations);
+    return For::make(loop.variable, loop.min, extent, loop.for_kind, continued(loop, body), loop.annotations);
+  }
+
+  /// Conditions, and from where on they hold nowhere.
+  using Ends = std::vector<std::pair<Cut, Expr>>;
+
+  static Expr behind(Affine last_numerator, std::int64_t divisor) {
+    last_numerator.constant += divisor;
+    return floor_div(to_expr(last_numerator), divisor);
+  }
+
+  /// Those that hold nowhere from `bound` on.
+  std::vector<Cut> over_by(const Ends& ends, const Expr& bound) const {
+    std::vector<Cut> over;
+    for (const auto& [cut, end] : ends)
+      if (proves(bounds_, le(end, bound))) over.push_back(cut);
+    return over;
+  }
+
+  /// The end without iterations behind `high` in which nothing is done.
+  Expr least_end(const For& loop, const Ends& ends, const Expr& high, Expr end) const {
+    if (loop.for_kind != ForKind::serial) return end;
+    for (const auto& [cut, from] : ends) {
+      const Expr bound = simplify(max(from, high), bounds_);
+      if (!proves(bounds_, ge(bound, end)) && does_nothing(loop.body, over_by(ends, bound)))
+        end = simplify(min(end, bound), bounds_);
+    }
+    return end;
   }
 
   /// Is nothing left of the statement where the conditions do not hold?

@@ -13,7 +13,7 @@ namespace lathe {
 ///
 /// Affine conditions of Ifs and masks count, each at the innermost serial or parallel loop that it depends on; loops
 /// below it (unrolled, vectorized) are taken over their whole range. A serial loop directly around what is conditional
-/// is cut into pieces, without one that does nothing; a parallel one, or one that does more than that, gets a branch on
+/// is cut into pieces, without one that does nothing, and ends before iterations that do nothing; a parallel one, or one that does more than that, gets a branch on
 /// its variable around the least part that covers the conditions. Symbolic extents are cut the same way. Nested tiles
 /// get up to four bodies (main, two edges, corner); past a budget of code nothing is split. A loop whose last tile may
 /// be shifted (mark_shiftable_tiles) keeps one body, and that tile begins where it is whole:

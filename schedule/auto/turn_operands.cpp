@@ -60,9 +60,13 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
   };
   Operand operand{found->buffer, dimension(along), dimension(across)};
   if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
-  // A copy of what has no size yet would have no place.
+  // A copy of what has no size yet would have no place, and there is nothing to turn around in a single line or none.
   const auto& shape = operand.buffer->shape;
-  if (!std::all_of(shape.begin(), shape.end(), [](const Expr& extent) { return as_int(extent); })) return std::nullopt;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t* extent = as_int(shape[d]);
+    const std::int64_t least = d == operand.along || d == operand.across ? 2 : 1;
+    if (!extent || *extent < least) return std::nullopt;
+  }
   return operand;
 }
 

@@ -27,7 +27,13 @@ std::string check_compiled(const GeneratedProgram& program, const Device& device
       const Outcome reference = run_interpreted(run, run.func, true);
       *stopped += reference.status != 0;
       for (const Against against : {Against::high, Against::low}) {
-        const std::string what = compare(run, reference, run_compiled(run, compiled, against), statistics);
+        Outcome outcome = run_compiled(run, compiled, against);
+        // Computed only where it is read, an index outside may not be met at all.
+        if (program.bad_indices && outcome.status == 0) {
+          outcome.status = reference.status;
+          outcome.message = reference.message;
+        }
+        const std::string what = compare(run, reference, outcome, statistics);
         if (what.empty()) continue;
         return report(run, fmt::format("compiled, against the {} page", against == Against::high ? "high" : "low"),
                       what, end);
@@ -49,7 +55,7 @@ struct Source {
 
 TEST(Fuzz, CompiledProgramsDoWhatTheInterpreterDoes) {
   const Device device = host_device();
-  const Source sources[] = {{"traced", [](std::uint64_t seed) { return generate(seed); }, true, 2000},
+  const Source sources[] = {{"traced", [](std::uint64_t seed) { return generate(seed); }, true, 5000},
                             {"TIR", generate_tir, false, 500}};
   Coverage coverage;
   for (const Source& source : sources) {

@@ -108,6 +108,22 @@ TEST_F(SimplifyStmt, PredicatesThatAlwaysHoldGo) {
   EXPECT_EQ(print(partial.as<For>()->body.as<For>()->body.as<Block>()->f.predicate), "io * 8 + ii < n");
 }
 
+TEST_F(SimplifyStmt, WholeDimensionsStayWhole) {
+  bounds.bind(n, Interval::point(8));
+  VarRef v = Var::make("v");
+  Block::Fields f;
+  f.name = "b";
+  f.iters = {{v, {index(0), n}, IterKind::space}};
+  f.bindings = {i};
+  f.reads = {full_region(a)};
+  f.writes = {{c, {{index(0), min(Expr(n), index(9))}}}};
+  f.body = store(v);
+  const Stmt simple = simplify(loop(i, n, Block::make(f)), bounds);
+  const Block* block = simple.as<For>()->body.as<Block>();
+  EXPECT_EQ(print(block->f.reads[0]), "A[..]");
+  EXPECT_EQ(print(block->f.writes[0]), "C[0:+8]");
+}
+
 TEST_F(SimplifyStmt, ReductionsKeepTheirCanonicalUpdate) {
   VarRef v = Var::make("v"), k = Var::make("k");
   Block::Fields f;
