@@ -271,17 +271,23 @@ bool congruent_quotient(const Affine& sum, std::int64_t c, std::int64_t coeffici
   return false;
 }
 
-/// The same of a term `coefficient` * (y // c % n), where with x % c it makes y % (c * n). Puts that into `x`.
+/// The same of a term `coefficient` * ((y // c + m) % n), where with x % c it makes (y + m*c) % (c * n). Puts that into
+/// `x`.
 bool congruent_digit(const Bounds& bounds, const Affine& sum, std::int64_t c, std::int64_t coefficient, int effort,
                      Affine* x, Affine* digit) {
   for (const AffineTerm& t : sum.terms) {
     const std::int64_t *n = nullptr, *divisor = nullptr;
     auto* m = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_mod, &n) : nullptr;
-    auto* d = m ? division_atom(m->a, BinaryOp::floor_div, &divisor) : nullptr;
-    std::int64_t both;
-    if (!d || *divisor != c || __builtin_mul_overflow(c, *n, &both)) continue;
-    const Affine y = to_affine(d->a);
-    if (!congruent(*x, y, c)) continue;
+    if (!m) continue;
+    const Affine number = to_affine(m->a);
+    const bool single = number.terms.size() == 1 && number.terms[0].coefficient == 1;
+    auto* d = single ? division_atom(number.terms[0].atom, BinaryOp::floor_div, &divisor) : nullptr;
+    std::int64_t both, shift;
+    if (!d || *divisor != c || __builtin_mul_overflow(c, *n, &both) ||
+        __builtin_mul_overflow(c, number.constant, &shift))
+      continue;
+    Affine y = to_affine(d->a);
+    if (!add_constant(y, shift) || !congruent(*x, y, c)) continue;
     *x = remainder(bounds, y, both, effort);
     *digit = Affine::atom(t.atom);
     return true;

@@ -205,6 +205,24 @@ TEST_F(Simplify, FusedIndicesOfStepsPastTheDivisorComeBack) {
                     "(io * 64 + ii) // 56 * 56 + (io * 8 + ii + 1) % 56");
 }
 
+TEST_F(Simplify, FusedDigitsOfStepsPastTheirDivisorsComeBack) {
+  bounds.bind(io, Range{index(0), index(22)});
+  bounds.bind(ii, Range{index(0), index(16)});
+  for (const int start : {0, 4, 16}) {
+    const Expr x = io * 32 + ii + start;
+    const auto digits = [&](const Expr& e) {
+      return floor_div(e, 360) * 360 + floor_div(floor_mod(e, 360), 120) * 120 +
+             floor_div(floor_mod(floor_mod(e, 360), 120), 30) * 30 +
+             floor_div(floor_mod(floor_mod(floor_mod(e, 360), 120), 30), 6) * 6 +
+             floor_mod(floor_mod(floor_mod(floor_mod(e, 360), 120), 30), 6);
+    };
+    expect_simplified(digits(x), print(simplify(x, bounds)));
+    expect_simplified(digits(x) * -2 + io, print(simplify(x * -2 + io, bounds)));
+  }
+  // Of another number's digit nothing comes.
+  expect_simplified(floor_mod(floor_div(io, 6), 3) * 6 + floor_mod(ii, 6), "io // 6 % 3 * 6 + ii % 6");
+}
+
 TEST_F(Simplify, SymbolicDivisors) {
   bounds.bind(i, Range{index(0), m});
   bounds.bind(j, Range{index(0), n});
