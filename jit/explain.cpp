@@ -65,20 +65,22 @@ void flush(std::vector<std::string>& gone, std::vector<std::string>& come, std::
 
 std::vector<ExplainStep> explain_steps(const Func& func, const Device& device) {
   register_cpu();
-  std::vector<ExplainStep> steps{{func->stage == Stage::begin ? "traced" : "given", "trace", func}};
+  std::vector<ExplainStep> steps{{func->stage == Stage::begin ? "traced" : "given", "trace", func, {}}};
   Func current = func;
   if (func->stage == Stage::begin) {
     ScheduleLog log;
     current = auto_schedule(func, device, &log);
     Schedule schedule(func);
-    for (const std::string& line : log.record) {
-      replay(schedule, {&line, 1});
-      steps.push_back({line, "schedule", schedule.func()});
+    for (size_t i = 0; i < log.record.size(); ++i) {
+      replay(schedule, {&log.record[i], 1});
+      steps.push_back({log.record[i], "schedule", schedule.func(), {}});
     }
+    for (size_t k = 0; k < log.decisions.size(); ++k)
+      steps[std::min(log.places[k] + 1, log.record.size())].decisions.push_back(log.decisions[k]);
   }
   LowerOptions options;
   options.after_pass = [&](Stage stage, const std::string& pass, const Func& after, bool changed) {
-    if (changed) steps.push_back({pass, std::string(to_string(stage)), after});
+    if (changed) steps.push_back({pass, std::string(to_string(stage)), after, {}});
   };
   lower(current, device, find_pipeline("cpu"), options);
   return steps;
@@ -124,6 +126,7 @@ std::string explain_text(const std::vector<ExplainStep>& steps) {
   std::string text;
   for (size_t i = 0; i < steps.size(); ++i) {
     text += fmt::format("## {} {}: {}\n", i, steps[i].origin, steps[i].title);
+    for (const std::string& decision : steps[i].decisions) text += "# " + decision + "\n";
     if (i == 0) {
       text += print(steps[i].func);
       continue;

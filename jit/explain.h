@@ -12,6 +12,7 @@ struct ExplainStep {
   std::string title;   ///< "traced", a record's line, or a pass with its stage before it
   std::string origin;  ///< "trace", "schedule", or the stage's name
   Func func;
+  std::vector<std::string> decisions;  ///< of the scheduler, before this primitive: what it chose and why, or why not
 };
 
 /// The way of a program to the last stage: one step for tracing, one for every primitive that the scheduler applies,

@@ -221,11 +221,13 @@ std::string explain_html(const std::vector<ExplainStep>& steps) {
     } else {
       code = side_by_side(lines);
     }
-    sections += fmt::format("<section><h2>{}</h2><p>{}</p>{}<h3>Buffers</h3>{}</section>\n", escape(step.title),
+    std::string decisions;
+    for (const std::string& decision : step.decisions) decisions += fmt::format("<p>{}</p>", escape(decision));
+    sections += fmt::format("<section><h2>{}</h2><p>{}</p>{}{}<h3>Buffers</h3>{}</section>\n", escape(step.title),
                             i ? fmt::format("step {} of {}, {}: {} lines differ from the step before (left)", i,
                                             steps.size() - 1, escape(heading(step)), changed)
                               : "as it came in; <kbd>↑</kbd> <kbd>↓</kbd> go from step to step",
-                            code, buffer_table(step.func));
+                            decisions, code, buffer_table(step.func));
     before = text;
   }
   return fmt::format(

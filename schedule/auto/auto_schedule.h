@@ -10,6 +10,7 @@ namespace lathe {
 /// Why a schedule looks as it does: one line a decision, in the order taken.
 struct ScheduleLog {
   std::vector<std::string> decisions;
+  std::vector<size_t> places;       ///< of each decision: the lines of the record that stood when it was taken
   std::vector<std::string> record;  ///< the primitives applied, as Schedule::record has them
 };
 

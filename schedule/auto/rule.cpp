@@ -10,7 +10,7 @@ namespace lathe {
 
 bool attempt(RuleContext& context, const std::string& decision, const std::function<void()>& f) {
   const Schedule::Checkpoint before = context.schedule.checkpoint();
-  const size_t scheduled = context.scheduled.size();
+  const size_t scheduled = context.scheduled.size(), place = context.schedule.record().size();
   try {
     f();
   } catch (const Refusal& refusal) {
@@ -19,7 +19,7 @@ bool attempt(RuleContext& context, const std::string& decision, const std::funct
     context.note("not " + decision + ": " + refusal.message().substr(0, refusal.message().find('\n')));
     return false;
   }
-  context.note(decision);
+  context.note(decision, place);
   return true;
 }
 

@@ -41,8 +41,12 @@ struct RuleContext {
   ScheduleLog* log;
   NameSet scheduled;  ///< blocks that a rule has placed: later rules leave their loops alone
 
-  void note(std::string decision) const {
-    if (log) log->decisions.push_back(std::move(decision));
+  void note(std::string decision) const { note(std::move(decision), schedule.record().size()); }
+  /// The same of a decision that was taken when the record had so many lines.
+  void note(std::string decision, size_t place) const {
+    if (!log) return;
+    log->decisions.push_back(std::move(decision));
+    log->places.push_back(place);
   }
 };
 

@@ -143,6 +143,7 @@ def test_explain_shows_every_primitive_and_pass(program, tmp_path):
     assert text.returncode == 0, text.stderr
     for heading in ("trace: traced", "schedule: vectorize(", "flatten: flatten_buffers"):
         assert heading in text.stdout
+    assert "\n# " in text.stdout, "what the scheduler decided"
     page = tmp_path / "scale.html"
     assert run("explain", program, "--html", "-o", page).returncode == 0
     html = page.read_text()
