@@ -27,10 +27,8 @@
 #include "jit/runtime/context.h"
 #include "tests/fuzz/generator.h"
 
-namespace lathe::bench {
+namespace lathe::testing {
 namespace {
-
-using testing::GeneratedProgram;
 
 /// Bytes around each array: masked lanes that reach into a page that faults would cost a quarter of a microsecond, and
 /// no array of a real program lies there.
@@ -50,9 +48,9 @@ double thread_seconds() {
 class Run {
  public:
   Run(const GeneratedProgram& program, const Kernel& scheduled, const Kernel& plain) : scalars_(program.scalars) {
-    const std::vector<testing::GuardedArray> arrays = make_arrays(program, testing::Against::low);
+    const std::vector<GuardedArray> arrays = make_arrays(program, Against::low);
     for (size_t k = 0; k < arrays.size(); ++k) {
-      const testing::Parameter& p = program.parameters[k];
+      const Parameter& p = program.parameters[k];
       std::vector<std::byte>& memory = memories_.emplace_back(around + (arrays[k].end() - arrays[k].begin()) + around);
       std::copy(arrays[k].begin(), arrays[k].end(), memory.begin() + around);
       pointers_.push_back(memory.data() + around + (static_cast<std::byte*>(arrays[k].data()) - arrays[k].begin()) -
@@ -115,12 +113,14 @@ double quantile(const std::vector<double>& ordered, double q) {
   return ordered[static_cast<size_t>(q * static_cast<double>(ordered.size() - 1))];
 }
 
-int main(std::uint64_t count, std::uint64_t first, const char* stage) {
+}  // namespace
+
+int time_programs(std::uint64_t count, std::uint64_t first, const char* stage) {
   std::vector<double> schedule_ms, ratios;
   std::vector<Slower> slower;
   size_t refused = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const GeneratedProgram program = testing::generate(seed);
+    const GeneratedProgram program = generate(seed);
     std::shared_ptr<Kernel> scheduled, plain;
     try {
       scheduled = compile(program.func, compile_device(), true);
@@ -161,10 +161,10 @@ int main(std::uint64_t count, std::uint64_t first, const char* stage) {
   return 0;
 }
 
-}  // namespace
-}  // namespace lathe::bench
+}  // namespace lathe::testing
 
 int main(int argc, char** argv) {
-  return lathe::bench::main(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 5000,
-                            argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0, argc > 3 ? argv[3] : nullptr);
+  return lathe::testing::time_programs(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 5000,
+                                       argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0,
+                                       argc > 3 ? argv[3] : nullptr);
 }
