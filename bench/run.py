@@ -5,8 +5,8 @@
 
 `./dev bench sweep` and `./dev bench --peers` are programs of their own: sweep.py, peers.py.
 
-Suites: dispatch, compile, operators, schedule, programs (C++), python, model, hints, hand, compile-classes, gate. Figures are of this machine
-and this moment: compare ratios.
+Suites: dispatch, compile, operators, schedule, programs (C++), python, model, hints, hand, compile-classes, contractions, gate.
+Figures are of this machine and this moment: compare ratios.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 import compile_times
+import contractions
 import gate
 import hand
 import hints
@@ -25,7 +26,7 @@ import numpy as np
 import lathe
 
 CPP = ["dispatch", "compile", "operators", "schedule", "programs"]
-PYTHON = ["python", "model", "hints", "hand", "compile-classes"]
+PYTHON = ["python", "model", "hints", "hand", "compile-classes", "contractions"]
 
 
 def row(name, call):
@@ -156,7 +157,7 @@ def main():
                 program, flags = f"{options.build}/tests/bench_programs", []
             subprocess.run([program, *flags], check=True)
         else:
-            run = {"python": bench_python, "model": bench_model, "hints": hints.run}
+            run = {"python": bench_python, "model": bench_model, "hints": hints.run, "contractions": contractions.run}
             run["hand"] = functools.partial(hand.run, options.build)
             run["compile-classes"] = functools.partial(compile_times.main, ["--document"] if options.document else [])
             run[suite]()

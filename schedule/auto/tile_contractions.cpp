@@ -290,7 +290,7 @@ class Tiler {
     }
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (group && dot_) mark_groups(context_, *group, *dot_);
-    if (far && !packed && !dot_) prefetch_panel(tile.vectors * lanes_);
+    if (far && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));

@@ -342,5 +342,20 @@ TEST(AutoSchedule, WalksWindowsThatMoveByAFewElements) {
   EXPECT_EQ(tiled(windows(40, 3, 2, "i8")), std::string::npos);
 }
 
+TEST(AutoSchedule, SchedulesContractionsOfManyAxesInAnyOrder) {
+  const Func func =
+      parse_func(R"(func mixed(x: f32[64, 256, 3, 24], y: f32[64, 5, 24, 4], out: f32[5, 4, 256, 3]) stage begin {
+  for d in [0, 5) { for c in [0, 4) { for a in [0, 256) { for b in [0, 3) { for e in [0, 64) { for f in [0, 24) {
+    block sum(space vd in [0, 5) = d, space vc in [0, 4) = c, space va in [0, 256) = a, space vb in [0, 3) = b,
+              reduce ve in [0, 64) = e, reduce vf in [0, 24) = f)
+        reads out[vd, vc, va, vb], x[ve, va, vb, vf], y[ve, vd, vf, vc] writes out[vd, vc, va, vb] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vd, vc, va, vb] = 0.0f32 }
+      let l: f32 = out[vd, vc, va, vb]
+      let r: f32 = x[ve, va, vb, vf] * y[ve, vd, vf, vc]
+      out[vd, vc, va, vb] = l + r } } } } } } } })");
+  for (const Device& device : {wide(), fused(wide(), 2), narrow()}) EXPECT_NE(auto_schedule(func, device), func);
+}
+
 }  // namespace
 }  // namespace lathe::testing
