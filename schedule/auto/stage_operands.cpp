@@ -217,10 +217,33 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
     stage_steps(context, ref, *operand);
 }
 
+/// Compact copies of operands of which no dimension is contiguous, or known to be, where each element is read often.
+void stage_scattered(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  // Terms must be added up for the copies to pay.
+  if (!worth_copying(block, block.f.writes[0].buffer, strided_reuse)) return;
+  std::vector<std::string> scattered;
+  for (const Access& access : block_accesses(block)) {
+    const Buffer& buffer = access.buffer;
+    if (access.store || access.masked || writes(block, buffer) || buffer->strides.empty() || !elements_of(buffer))
+      continue;
+    const bool contiguous = std::any_of(buffer->strides.begin(), buffer->strides.end(),
+                                        [](const Expr& stride) { return is_int(stride, 1) || is_int(stride, 0); });
+    if (!contiguous && worth_copying(block, buffer, strided_reuse)) scattered.push_back(buffer->name);
+  }
+  std::sort(scattered.begin(), scattered.end());
+  scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());
+  for (const std::string& buffer : scattered) {
+    attempt(context, fmt::format("copy {}, which is scattered, for {}", buffer, ref.name),
+            [&] { cache_read(context.schedule, ref, buffer, space::global); });
+  }
+}
+
 }  // namespace
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
   stage_padding(context, reduction);
+  stage_scattered(context, reduction);
   stage_strided(context, reduction);
 }
 

@@ -186,3 +186,19 @@ def test_no_operand_lies_along_the_output_and_another_along_the_reduction(spec, 
     kernel = lathe.jit(lambda a, b: lathe.einsum(spec, a, b))
     np.testing.assert_allclose(kernel(a, b), np.einsum(spec, a, b), rtol=1e-4, atol=1e-4)
     assert "vectorized" in kernel.lower(a, b).text("scheduled")
+
+
+@pytest.mark.parametrize("subscripts", ["ac,cb->ab", "ac,cb->ba", "ca,bc->ab"])
+def test_strided_operands_are_copied_once(subscripts):
+    """Arrays of which no axis is contiguous: vectors walk compact copies of them."""
+    rng = np.random.default_rng(3)
+    extents = {"a": 20, "b": 33, "c": 19}
+    x, y = (
+        rng.standard_normal([2 * extents[letter] for letter in letters], np.float32)[::2, ::2]
+        for letters in subscripts.split("->")[0].split(",")
+    )
+    f = lathe.jit(lambda x, y: lathe.einsum(subscripts, x, y))
+    np.testing.assert_allclose(f(x, y), np.einsum(subscripts, x, y), rtol=1e-4, atol=1e-5)
+    text = f.lower(x, y).text("scheduled")
+    assert "x0_global" in text and "x1_global" in text
+    assert "vectorized" in text
