@@ -116,7 +116,8 @@ TEST_F(SimplifyStmt, WholeDimensionsStayWhole) {
   f.iters = {{v, {index(0), n}, IterKind::space}};
   f.bindings = {i};
   f.reads = {full_region(a)};
-  f.writes = {{c, {{index(0), min(Expr(n), index(9))}}}};
+  f.writes = {full_region(c)};
+  f.writes[0].ranges[0].extent = min(Expr(n), index(9));
   f.body = store(v);
   const Stmt simple = simplify(loop(i, n, Block::make(f)), bounds);
   const Block* block = simple.as<For>()->body.as<Block>();
