@@ -11,6 +11,7 @@ import io
 import pathlib
 import re
 import statistics
+import sys
 import time
 
 import measure
@@ -92,3 +93,8 @@ def run(build):
             f"   ({100 * scale * ratio.low:.1f} to {100 * scale * ratio.high:.1f}) of {binds}"
             f"   {target:3} %   {compile_milliseconds(func):6.1f} ms"
         )
+
+
+if __name__ == "__main__":
+    measure.adopt_policy(1)
+    run(sys.argv[1])

@@ -15,7 +15,9 @@ import time
 
 BATCH_SECONDS = 2e-4  # a sample lasts this long at least: calls shorter than that are timed in batches
 WARM_SECONDS = 5e-3  # calls shorter than this get two untimed ones before each sample
-SETTLE_SECONDS = 1e-2  # of untimed calls behind a pause: so long may a scheduler take to spread woken threads over the CPUs
+SETTLE_SECONDS = (
+    1e-2  # of untimed calls behind a pause: so long may a scheduler take to spread woken threads over the CPUs
+)
 HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop

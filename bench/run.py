@@ -158,7 +158,8 @@ def main():
             subprocess.run([program, *flags], check=True)
         else:
             run = {"python": bench_python, "model": bench_model, "hints": hints.run, "contractions": contractions.run}
-            run["hand"] = functools.partial(hand.run, options.build)
+            # A process of its own, in the environment of all comparisons.
+            run["hand"] = lambda: subprocess.run([sys.executable, hand.__file__, options.build], check=True)
             run["compile-classes"] = functools.partial(compile_times.main, ["--document"] if options.document else [])
             run[suite]()
 
