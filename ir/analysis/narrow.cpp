@@ -2,25 +2,21 @@
 
 #include <limits>
 
+#include "ir/analysis/fold.h"
+
 namespace lathe {
 namespace {
 
-/// What each lane of a Broadcast or a vector constant is; a scalar is its own only lane.
+/// What each lane is, where all are the same; null where not.
 Expr uniform_value(const Expr& e) {
-  if (const Broadcast* same = e.as<Broadcast>()) return same->value;
-  const IntImm* number = e.as<IntImm>();
-  return number ? constant(e->dtype.element(), number->value) : e;
-}
-
-bool is_uniform(const Expr& e) {
-  return e->dtype.is_scalar() || e.as<Broadcast>() || e.as<IntImm>();
+  return e->dtype.is_scalar() ? e : scalar_of(e);
 }
 
 Interval lanes_interval(const Expr& e, const Bounds& bounds) {
   if (const Ramp* ramp = e.as<Ramp>())
     return bounds.interval(ramp->base) +
            bounds.interval(ramp->stride) * Interval::between(0, std::int64_t{e->dtype.lanes} - 1);
-  if (is_uniform(e)) return bounds.interval(uniform_value(e));
+  if (const Expr value = uniform_value(e)) return bounds.interval(value);
   const Binary* node = e.as<Binary>();
   if (!node) return Interval::everything();
   const Interval a = lanes_interval(node->a, bounds), b = lanes_interval(node->b, bounds);
@@ -48,14 +44,14 @@ bool fits_i32(const Expr& e, const Bounds& bounds) {
   const Interval interval = lanes_interval(e, bounds);
   const bool fits = interval.min && interval.max && *interval.min >= std::numeric_limits<std::int32_t>::min() &&
                     *interval.max <= std::numeric_limits<std::int32_t>::max();
-  const Binary* node = is_uniform(e) ? nullptr : e.as<Binary>();
+  const Binary* node = uniform_value(e) ? nullptr : e.as<Binary>();
   return fits && (!node || (fits_i32(node->a, bounds) && fits_i32(node->b, bounds)));
 }
 
 Expr narrow_to_i32(const Expr& e, const Bounds& bounds) {
   if (!fits_i32(e, bounds)) return nullptr;
   if (e->dtype.is_scalar()) return cast(i32, e);
-  if (is_uniform(e)) return Broadcast::make(cast(i32, uniform_value(e)), e->dtype.lanes);
+  if (const Expr value = scalar_of(e)) return Broadcast::make(cast(i32, value), e->dtype.lanes);
   if (const Ramp* ramp = e.as<Ramp>())
     return Ramp::make(cast(i32, ramp->base), cast(i32, ramp->stride), e->dtype.lanes);
   const Binary* node = e.as<Binary>();

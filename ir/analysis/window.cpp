@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "ir/analysis/fold.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
-
-/// The constant of an expression, scalar or the same in each lane.
-const std::int64_t* constant_of(const Expr& e) {
-  const Broadcast* same = e.as<Broadcast>();
-  const IntImm* number = (same ? same->value : e).as<IntImm>();
-  return number ? &number->value : nullptr;
-}
 
 using Leaf = std::function<std::optional<std::int64_t>(const Expr&)>;
 
@@ -24,7 +18,8 @@ std::optional<std::int64_t> gain(const Expr& e, const Leaf& leaf) {
   if (!node || !(e->dtype.element() == i64)) return std::nullopt;
   const auto a = gain(node->a, leaf), b = gain(node->b, leaf);
   if (!a || !b) return std::nullopt;
-  const std::int64_t* factor = constant_of(node->b);
+  const Expr scalar = scalar_of(node->b);
+  const std::int64_t* factor = scalar ? as_int(scalar) : nullptr;
   std::int64_t result = 0;
   switch (node->op) {
     case BinaryOp::add:
@@ -57,7 +52,7 @@ std::optional<std::int64_t> greatest_gain(const Expr& index, const VarRef& varia
 
 std::optional<std::int64_t> greatest_gain(const Expr& vector) {
   return gain(vector, [&](const Expr& e) -> std::optional<std::int64_t> {
-    if (e.as<Broadcast>() || e.as<IntImm>()) return 0;
+    if (scalar_of(e)) return 0;
     const Ramp* ramp = e.as<Ramp>();
     const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
     std::int64_t result = 0;
@@ -68,8 +63,7 @@ std::optional<std::int64_t> greatest_gain(const Expr& vector) {
 }
 
 Expr first_lane(const Expr& vector) {
-  if (const Broadcast* same = vector.as<Broadcast>()) return same->value;
-  if (const IntImm* number = vector.as<IntImm>()) return constant(vector->dtype.element(), number->value);
+  if (const Expr same = scalar_of(vector)) return same;
   if (const Ramp* ramp = vector.as<Ramp>()) return ramp->base;
   const Binary* node = vector.as<Binary>();
   if (!node) return nullptr;

@@ -237,6 +237,22 @@ double instance_count(const Block& block) {
   return count;
 }
 
+double estimated_elements(const Buffer& buffer) {
+  double elements = 1;
+  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
+  return elements;
+}
+
+std::optional<std::int64_t> constant_elements(const Buffer& buffer) {
+  std::int64_t elements = 1;
+  for (const Expr& extent : buffer->shape) {
+    const std::int64_t* value = as_int(extent);
+    if (!value) return std::nullopt;
+    elements *= *value;
+  }
+  return elements;
+}
+
 double expression_cost(const Expr& e) {
   CostSum sum;
   sum.visit(e);

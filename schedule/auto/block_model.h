@@ -32,6 +32,9 @@ inline constexpr std::int64_t assumed_extent = 64;
 std::int64_t extent_estimate(const Expr& extent);
 /// The number of instances, estimated.
 double instance_count(const Block& block);
+/// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.
+double estimated_elements(const Buffer& buffer);
+std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 
 /// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included.
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.

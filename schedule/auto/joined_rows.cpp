@@ -68,12 +68,6 @@ std::optional<JoinPlan> joinable(const Block& block, size_t outer, size_t inner)
   return width && *width == plan->pitch ? plan : std::nullopt;
 }
 
-double elements_of(const Buffer& buffer) {
-  double elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-  return elements;
-}
-
 bool is_faster(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape, size_t row_iter,
                const JoinPlan& plan) {
   const Block& block = context.schedule.node(ref);
@@ -92,9 +86,9 @@ bool is_faster(const RuleContext& context, const BlockRef& ref, const ReductionS
   const TiledExtents joined{rows, plan.length(), depth, shape.row_run};
   times /= static_cast<double>(plan.rows);
   double cycles = times * choose_tile(context.device, lanes, bits, joined).cycles;
-  if (plan.gaps()) cycles += copy_cycles * elements_of(block.f.writes[0].buffer);
+  if (plan.gaps()) cycles += copy_cycles * estimated_elements(block.f.writes[0].buffer);
   if (plan.gaps() && !is_allocated(context.schedule.func(), plan.operand))
-    cycles += copy_cycles * elements_of(plan.operand);
+    cycles += copy_cycles * estimated_elements(plan.operand);
   return cycles < worth_joining * best;
 }
 

@@ -47,12 +47,6 @@ std::optional<std::int64_t> advance(const Block& block, const Access& access, co
   return linear ? std::optional(linear->first) : std::nullopt;
 }
 
-double bytes_of(const Buffer& buffer) {
-  double bytes = static_cast<double>(buffer->dtype.bytes());
-  for (const Expr& extent : buffer->shape) bytes *= static_cast<double>(extent_estimate(extent));
-  return bytes;
-}
-
 /// Does a block before `ref` under the loop read the buffer, which none under the loop writes? Otherwise the next row
 /// is yet to be computed.
 bool read_before(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop, const Buffer& buffer) {
@@ -82,7 +76,9 @@ void prefetch_rows(RuleContext& context) {
     if (!pass) continue;
     for (const Access& access : block_accesses(block)) {
       const std::int64_t bytes = access.buffer->dtype.bytes();
-      if (access.store || access.masked || bytes_of(access.buffer) <= static_cast<double>(near)) continue;
+      if (access.store || access.masked ||
+          static_cast<double>(bytes) * estimated_elements(access.buffer) <= static_cast<double>(near))
+        continue;
       const auto row = advance(block, access, pass->rows), step = advance(block, access, pass->steps);
       if (!row || !step || *step <= 0 || *row * bytes <= page_bytes || 2 * *row * bytes > near) continue;
       if (!read_before(schedule, ref, pass->rows, access.buffer)) continue;

@@ -32,9 +32,7 @@ constexpr std::int64_t filled_window = 8;
 constexpr std::int64_t most_interleaved = 4;
 
 bool worth_copying(const Block& reader, const Buffer& buffer, double reuse) {
-  double elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-  return instance_count(reader) >= reuse * elements;
+  return instance_count(reader) >= reuse * estimated_elements(buffer);
 }
 
 /// The part of the vectors along the result's contiguous axis that touch the operands' ends.
@@ -98,16 +96,6 @@ std::optional<Strided> strided_operand(const Block& block) {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> elements_of(const Buffer& buffer) {
-  std::int64_t elements = 1;
-  for (const Expr& extent : buffer->shape) {
-    const std::int64_t* value = as_int(extent);
-    if (!value) return std::nullopt;
-    elements *= *value;
-  }
-  return elements;
-}
-
 /// Is the operand contiguous along the reduction, and does no dimension of it slide?
 bool lies_along_reduction(const Block& block, const Buffer& operand) {
   const Load* load = load_of(block, operand);
@@ -142,7 +130,7 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
   const Block& block = schedule.node(ref);
   // What lies along the reduction is turned around where that pays (turn_operand).
   if (lies_along_reduction(block, operand.buffer)) return false;
-  const auto elements = elements_of(operand.buffer);
+  const auto elements = constant_elements(operand.buffer);
   std::int64_t read = 1, widest_reduce = 0;
   std::vector<std::pair<size_t, std::int64_t>> walked;  // iters, with their strides
   for (const Access& access : block_accesses(block)) {
@@ -225,7 +213,7 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   std::vector<std::string> scattered;
   for (const Access& access : block_accesses(block)) {
     const Buffer& buffer = access.buffer;
-    if (access.store || access.masked || writes(block, buffer) || buffer->strides.empty() || !elements_of(buffer))
+    if (access.store || access.masked || writes(block, buffer) || buffer->strides.empty() || !constant_elements(buffer))
       continue;
     const bool contiguous = std::any_of(buffer->strides.begin(), buffer->strides.end(),
                                         [](const Expr& stride) { return is_int(stride, 1) || is_int(stride, 0); });

@@ -408,9 +408,7 @@ bool tile_across(RuleContext& context, const BlockRef& ref) {
 /// again? Then it is worth more that the rows stay near.
 bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
   const Block& reduction = context.schedule.node(ref);
-  double written = 1;
-  for (const Expr& extent : reduction.f.writes[0].buffer->shape)
-    written *= static_cast<double>(extent_estimate(extent));
+  const double written = estimated_elements(reduction.f.writes[0].buffer);
   const std::vector<BlockRef> readers = context.schedule.consumers(ref);
   return std::any_of(readers.begin(), readers.end(),
                      [&](const BlockRef& reader) { return instance_count(context.schedule.node(reader)) > written; });

@@ -76,12 +76,6 @@ std::optional<std::int64_t> constant_extent(const Block& block, const std::optio
   return value ? std::optional(*value) : std::nullopt;
 }
 
-double elements_of(const Buffer& buffer) {
-  double elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
-  return elements;
-}
-
 LayoutMap same_layout(const Buffer& buffer) {
   LayoutMap map;
   for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
@@ -184,7 +178,7 @@ void turn_operand(RuleContext& context, const BlockRef& ref) {
                dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
   if (shape->vector_space) {
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
-    if (!operand || dots + turn_cycles * elements_of(operand->buffer) > tiles * worth_turning) return;
+    if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning) return;
     const std::vector<Access> accesses = block_accesses(block);
     const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer == block.f.writes[0].buffer || access.buffer == operand->buffer ||
@@ -196,7 +190,7 @@ void turn_operand(RuleContext& context, const BlockRef& ref) {
     return;
   }
   const auto operand = operand_along(block, depth, *columns, shape->rows);
-  if (!operand || tiles + turn_cycles * elements_of(operand->buffer) > dots * worth_turning) return;
+  if (!operand || tiles + turn_cycles * estimated_elements(operand->buffer) > dots * worth_turning) return;
   attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
           [&] { turn(context, ref, *operand, std::min(lanes, turned_lanes)); });
 }

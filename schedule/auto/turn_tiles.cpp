@@ -8,6 +8,7 @@
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/access.h"
 #include "schedule/auto/stream_outputs.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
@@ -31,11 +32,6 @@ std::int64_t lines_held(const CacheLevel& cache, std::int64_t stride) {
   const std::int64_t sets = std::max<std::int64_t>(cache.bytes / (std::int64_t{cache.ways} * cache.line_bytes), 1);
   if (stride % cache.line_bytes != 0) return sets * cache.ways;
   return sets / std::gcd(stride / cache.line_bytes, sets) * cache.ways;
-}
-
-std::optional<std::int64_t> extent_of(const Block& block, size_t iter) {
-  const std::int64_t* extent = as_int(block.f.iters[iter].domain.extent);
-  return extent ? std::optional(*extent) : std::nullopt;
 }
 
 /// The dimension of the one load of the buffer that an iter alone walks.
@@ -87,7 +83,7 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
   if (context.device.caches.empty()) return std::nullopt;
   const CacheLevel& near = context.device.caches.front();
   const Block& block = context.schedule.node(ref);
-  const auto rows = extent_of(block, along), columns = extent_of(block, across);
+  const auto rows = constant_extent(block, along), columns = constant_extent(block, across);
   if (!rows || !columns) return std::nullopt;
   TurnedTile tile{};
   bool conflicts = false, whole_lines = true;

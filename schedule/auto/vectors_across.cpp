@@ -44,16 +44,6 @@ std::int64_t widest_square(const Block& block, const Device& device) {
   return 1;
 }
 
-std::optional<std::int64_t> elements_of(const Buffer& buffer) {
-  std::int64_t elements = 1;
-  for (const Expr& extent : buffer->shape) {
-    const std::int64_t* value = as_int(extent);
-    if (!value) return std::nullopt;
-    elements *= *value;
-  }
-  return elements;
-}
-
 /// The one operand that moves with `vectors` element by element; nothing when there are several, or it moves with
 /// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
 std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows, std::int64_t run) {
@@ -119,7 +109,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
   AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, {}};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
-             copied = elements_of(plan.operand);
+             copied = constant_elements(plan.operand);
   std::int64_t depth = 1;
   for (const size_t i : shape.reduce) depth *= constant_extent(block, i).value_or(0);
   if (!rows || !all_columns || !copied || depth == 0) return std::nullopt;
