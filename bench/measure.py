@@ -47,6 +47,7 @@ def adopt_policy(threads, **variables):
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": str(threads),
+        "OPENBLAS_THREAD_TIMEOUT": "22",  # its workers spin for 2^22 ticks; by default 2^26, longer than a pause
         "MKL_THREADING_LAYER": "GNU" if threads > 1 else "SEQUENTIAL",
         **variables,
     }
