@@ -11,6 +11,7 @@
 #include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
+#include "schedule/auto/share_reductions.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -32,6 +33,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
+                          {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},
                           {"vectorize_reductions", vectorize_reductions},

@@ -40,6 +40,8 @@ std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
 double expression_cost(const Expr& e);
 double body_cost(const Stmt& body);
+/// Estimated time of an instance of a block without inner blocks, in vector or in scalar code.
+double instance_nanoseconds(const Block& block, bool vector);
 
 /// The widest element in bits that the block's arithmetic and memory use, indices left out.
 int widest_bits(const Block& block);

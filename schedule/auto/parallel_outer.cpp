@@ -16,9 +16,6 @@ namespace {
 
 /// A task shorter than this spends too much of itself on being scheduled.
 constexpr double task_nanoseconds = 20'000;
-/// Time of one unit of expression_cost in vector code of 16 lanes at about 4 GHz, two instructions a cycle.
-constexpr double unit_nanoseconds = 0.02;
-constexpr double scalar_unit_nanoseconds = 0.2;
 /// Fewer iterations than this are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64;
 
@@ -38,9 +35,7 @@ double nanoseconds(const Stmt& s, bool vector) {
     case StmtKind::Block: {
       const Block* block = s.as<Block>();
       if (has_blocks(*block)) return nanoseconds(block->f.body, vector);
-      // What a reduction accumulates in stays in registers, and tiles share what they load.
-      const double cost = body_cost(block->f.body) - (block->f.reducer ? 4 : 0);
-      return std::max(cost, 1.0) * (vector ? unit_nanoseconds : scalar_unit_nanoseconds);
+      return instance_nanoseconds(*block, vector);
     }
     case StmtKind::If: {
       const If* choice = s.as<If>();

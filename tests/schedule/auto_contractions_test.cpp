@@ -53,6 +53,22 @@ TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
   EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
 }
 
+TEST(AutoSchedule, CutsALongReductionIntoParts) {
+  Device device = wide();
+  const Func func = matmul(4, 20, 200'000, false);
+  device.cores = 4;
+  EXPECT_EQ(decisions_on(matmul(4, 20, 200, false), device, "product").find("cut"), std::string::npos);
+  ScheduleLog log;
+  const Func cut = auto_schedule(func, device, &log);
+  EXPECT_EQ(verify(cut).size(), 0u);
+  EXPECT_NE(fmt::format("{}", fmt::join(log.decisions, "\n")).find("cut product into parts of "), std::string::npos);
+  EXPECT_NE(print(cut).find("parallel for"), std::string::npos);
+  // As many parts for any number of cores, so that results do not depend on it.
+  Device larger = device;
+  larger.cores = 64;
+  EXPECT_EQ(print(auto_schedule(func, larger)), print(cut));
+}
+
 /// Two fused multiply-adds a cycle, or one over the whole width of 512 bits.
 Device fused(Device device, int per_cycle) {
   device.fused_multiply_add = true;

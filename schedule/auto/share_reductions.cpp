@@ -1,0 +1,154 @@
+#include "schedule/auto/share_reductions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/commutes.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Time of a part, from which on starting it and adding its results up no longer matter; and the parts that are enough
+/// for any number of cores.
+constexpr double part_nanoseconds = 10'000;
+constexpr std::int64_t most_parts = 64, least_parts = 4;
+/// Tasks that results make by themselves are enough from here on.
+constexpr std::int64_t enough_tasks = 8;
+/// Rows and vectors of a task over a product's results.
+constexpr std::int64_t tile_rows = 8, tile_vectors = 2;
+/// Parts of a row end where whole vectors do, several chains of them.
+constexpr std::int64_t part_multiple = 256;
+/// Results of a part, as a share of the elements that it reduces, for which adding the parts up costs little.
+constexpr double most_results = 1.0 / 32;
+
+/// Pieces of the results that tasks can have apart from each other.
+double tasks_of(const Block& block, const Device& device) {
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  double tasks = 1;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind != IterKind::space) continue;
+    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
+    std::int64_t together = 1;
+    if (shape && (shape->vector_space == i || shape->columns == i))
+      together = tile_vectors * vector_lanes(block, device);
+    if (shape && shape->loads > 1 && shape->rows == i) together = tile_rows;
+    tasks *= std::ceil(static_cast<double>(extent) / static_cast<double>(together));
+  }
+  return tasks;
+}
+
+/// The loop to cut, and how long its parts are.
+struct Cut {
+  LoopRef loop;
+  std::int64_t length;
+};
+
+/// The length of about `parts` equal parts; where nothing is tiled later, the last may be shorter, under a mask.
+std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts, bool masked) {
+  for (std::int64_t count = parts; count >= least_parts; --count) {
+    if (extent % count == 0) return extent / count;
+  }
+  const std::int64_t length = (extent + parts - 1) / parts;
+  if (!masked || length < part_multiple) return std::nullopt;
+  return (length + part_multiple - 1) / part_multiple * part_multiple;
+}
+
+/// The outermost loop along the reduction that has enough iterations, or the longest.
+std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, double time) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const auto parts = static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
+  if (parts < least_parts) return std::nullopt;
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  std::optional<Cut> best;
+  std::int64_t longest = 0;
+  for (const LoopRef& loop : own_loops(schedule, ref)) {
+    const For& node = schedule.node(loop);
+    const std::int64_t* extent = as_int(node.extent);
+    if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
+    if (*extent < std::max(parts, longest + 1)) continue;
+    const auto length = part_length(*extent, parts, !shape || !shape->vector_space);
+    if (!length) continue;
+    best = {loop, *length};
+    if (*extent >= 2 * parts) return best;
+    longest = *extent;
+  }
+  return best;
+}
+
+/// Lays out the loops that add the parts up: a vector of results, all its parts, the next. Later rules leave them
+/// alone, and what makes the parts in a nest of its own.
+void add_up(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  context.scheduled.insert(ref.name);
+  std::vector<LoopRef> order = own_loops(schedule, ref);
+  if (order.size() < 2 || block.f.writes.size() != 1) return;
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const LoopRef& loop) { return !drives(block, IterKind::reduce, schedule.node(loop)); });
+  const LoopRef parts = order.back(), column = order[order.size() - 2];
+  const std::int64_t* extent = as_int(schedule.node(column).extent);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  order.erase(order.end() - 2, order.end());
+  if (!extent || *extent < 2) return;
+  if (*extent > lanes) {
+    const auto [vectors, within] = split(schedule, column, lanes);
+    order.insert(order.end(), {vectors, parts, within});
+  } else {
+    order.insert(order.end(), {parts, column});
+  }
+  reorder(schedule, order);
+  decompose_reduction(schedule, ref, parts);
+  vectorize(schedule, order.back());
+}
+
+void cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
+  Schedule& schedule = context.schedule;
+  const LoopRef part = split(schedule, plan.loop, plan.length).first;
+  std::vector<LoopRef> order = own_loops(schedule, ref);
+  std::erase(order, part);
+  order.insert(order.begin(), part);
+  reorder(schedule, order);
+  const BlockRef partial = rfactor(schedule, ref, part);
+  // A part's results side by side: rfactor counts parts by the last index.
+  for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
+    LayoutMap map;
+    for (size_t d = 0; d < written.buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+    map.to.emplace_back(map.from.back());
+    map.to.insert(map.to.end(), map.from.begin(), map.from.end() - 1);
+    transform_layout(schedule, partial, written.buffer->name, map);
+  }
+  add_up(context, ref);
+}
+
+}  // namespace
+
+void share_reductions(RuleContext& context) {
+  if (context.device.cores < 2) return;
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
+    const Block& block = schedule.node(ref);
+    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate) continue;
+    if (!(simple_op(*block.f.reducer) || commutes(*block.f.reducer)) || tasks_of(block, context.device) >= enough_tasks)
+      continue;
+    double results = 0;
+    for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
+    const auto plan = plan_cut(context, ref, instance_count(block) * instance_nanoseconds(block, true));
+    if (!plan || results * static_cast<double>(most_parts) > most_results * instance_count(block)) continue;
+    attempt(context, fmt::format("cut {} into parts of {}", ref.name, plan->length), [&] { cut(context, ref, *plan); });
+  }
+}
+
+}  // namespace lathe

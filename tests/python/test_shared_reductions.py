@@ -1,0 +1,72 @@
+"""Long reductions with few results, which are cut into parts for threads: the same results, whatever the extents."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def is_cut(f, *arrays):
+    """Is what makes the parts' results a loop over threads?"""
+    text = f.lower(*arrays).text("scheduled")
+    return "_rf" in text and "parallel for" in text
+
+
+@pytest.mark.parametrize("count", [1, 1000, 262_144, 4_000_003])
+@pytest.mark.parametrize("name", ["sum", "max", "prod"])
+def test_a_vector(name, count, rng):
+    x = rng.uniform(0.999, 1.001, count).astype(np.float32)
+    f = lathe.jit(lambda t: getattr(lathe, name)(t))
+    # A product's roundings add up.
+    rtol = 1e-5 if name != "prod" else 1e-6 + 3e-7 * count**0.5
+    np.testing.assert_allclose(f(x), getattr(np, name)(x.astype(np.float64)), rtol=rtol)
+    if count > 4_000_000:
+        assert is_cut(f, x)
+
+
+@pytest.mark.parametrize("shape", [(4096, 1024), (3, 1_000_003), (200_000, 17), (1_000_003, 3)])
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_rows_and_columns(shape, axis, rng):
+    x = rng.standard_normal(shape, np.float32)
+    f = lathe.jit(lambda t: lathe.sum(t, axis=axis))
+    np.testing.assert_allclose(f(x), x.astype(np.float64).sum(axis), rtol=1e-4, atol=2e-2)
+    if axis is None:
+        mean_square = lathe.jit(lambda t: lathe.sum(t * t) / t.size)
+        np.testing.assert_allclose(mean_square(x), (x.astype(np.float64) ** 2).mean(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("m, n, k", [(8, 24, 200_000), (1, 1, 3_000_000), (5, 40, 131_101), (16, 16, 65_536)])
+def test_products_of_long_rows(m, n, k, rng):
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    f = lathe.jit(lathe.matmul)
+    np.testing.assert_allclose(f(a, b), a.astype(np.float64) @ b, rtol=1e-4, atol=2e-2)
+    if (m, n) == (8, 24):
+        assert is_cut(f, a, b)
+
+
+@pytest.mark.parametrize("count", [999_983, 4_194_304])
+def test_places_of_extremes(count, rng):
+    """The first of several greatest elements, wherever parts end."""
+    x = rng.standard_normal(count).astype(np.float32)
+    x[[count // 2 - 1, count // 2, count - 1]] = 9
+    assert lathe.jit(lambda t: lathe.argmax(t))(x) == count // 2 - 1
+    x[count // 3] = np.nan
+    assert lathe.jit(lambda t: lathe.argmax(t))(x) == count // 3
+
+
+def test_results_do_not_depend_on_the_number_of_threads(rng):
+    x = rng.standard_normal(1_234_567).astype(np.float32)
+    f = lathe.jit(lambda t: lathe.sum(t))
+    results = set()
+    try:
+        for threads in (1, 2, 4):
+            lathe.set_thread_count(threads)
+            results.add(float(f(x)))
+    finally:
+        lathe.set_thread_count(0)
+    assert len(results) == 1
