@@ -76,7 +76,7 @@ std::vector<std::int64_t> annotated(const Func& func, const Device& device, cons
 TEST(PrefetchRows, ACostlyPassAsksForTheNextRow) {
   const Func func = softmax(6, 1100, true);
   const Device device = with_caches(16 << 10, large);
-  EXPECT_TRUE(says(decisions_on(func, device, "power"), "have power ask for the next row of x"));
+  EXPECT_TRUE(says(decisions_on(func, device, "power"), "have power ask for x 1100 elements ahead"));
   EXPECT_EQ(annotated(func, device, "prefetch_offset"), std::vector<std::int64_t>{1100});
   EXPECT_EQ(annotated(func, device, "prefetch_cache"), std::vector<std::int64_t>{2});
 }
@@ -91,6 +91,18 @@ TEST(PrefetchRows, OnlyForLongRowsOfWhatDoesNotStayNear) {
   EXPECT_FALSE(asks(func, wide())) << "nothing is known of its caches";
   EXPECT_FALSE(asks(softmax(12, 1024, true), with_caches(16 << 10, large))) << "a row is no longer than a page";
   EXPECT_TRUE(asks(softmax(12, 1025, true), with_caches(16 << 10, large)));
+}
+
+TEST(PrefetchRows, ReductionsOfRowsThatStreamByAskForTheNextOnes) {
+  // A reduction takes up eight rows at a time; the pass behind both reads row after row, with their results anew.
+  const std::vector<std::int64_t> rows = {8 * 1100, 8 * 1100, 1100};
+  EXPECT_EQ(annotated(softmax(64, 1100, false), with_caches(160 << 10, large), "prefetch_offset"), rows);
+  EXPECT_TRUE(annotated(softmax(64, 1100, false), with_caches(64 * 1100 * 4, large), "prefetch_offset").empty())
+      << "all of it fits a core's own cache";
+  EXPECT_TRUE(annotated(softmax(64, 1024, false), with_caches(15 << 10, large), "prefetch_offset").empty())
+      << "a row takes more than a quarter of that cache";
+  EXPECT_TRUE(annotated(softmax(640, 120, false), with_caches(64 << 10, large), "prefetch_offset").empty())
+      << "rows of less than a page, and steps that hardware follows";
 }
 
 TEST(InlineElementwise, ComputesAgainWhatWouldPassOverMemory) {
