@@ -20,9 +20,9 @@ struct RegisterTile {
 struct TiledExtents {
   std::optional<std::int64_t> rows, columns, depth;
   std::int64_t row_run = 0;  ///< where not 0, aligned runs of so many rows share their columns, and a tile stays in one
-  std::int64_t row_multiple = 1;  ///< where not 1, a tile has a multiple of so many rows, and whole tiles make up all
-  bool whole_columns = false;     ///< whole tiles make up the columns
-  bool shared_columns = true;     ///< rows share what is loaded for the columns; else each has operands of its own
+  bool whole_columns = false;   ///< whole tiles make up the columns
+  bool shared_columns = true;   ///< rows share what is loaded for the columns; else each has operands of its own
+  bool packed_columns = false;  ///< what is loaded for the columns of a tile is compact, each vector in one line
 };
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the

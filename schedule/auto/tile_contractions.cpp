@@ -142,8 +142,9 @@ class Tiler {
       inner_column = inner;
     }
     order.insert(order.end(), below_columns.begin(), below_columns.end());
+    const bool strips = row && across_ && across_->strip > 0;
     if (row) {
-      const auto [outer, inner] = split(schedule_, *row, rows);
+      const auto [outer, inner] = split(schedule_, *row, strips ? across_->strip : rows);
       order.push_back(outer);
       inner_row = inner;
     }
@@ -156,6 +157,7 @@ class Tiler {
     reader_row_ = inner_row;
     reader_column_ = inner_column;
     if (copy_) compute_at(schedule_, *copy_, tile_loop_);
+    if (strips && copy_) tile_loop_ = split(schedule_, own_loops(schedule_, *copy_).front(), rows).first;
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
     std::vector<LoopRef> around = schedule_.loops(block_);
@@ -235,7 +237,7 @@ class Tiler {
     const RegisterTile tile = across_ ? across_->tile
                                       : choose_tile(context_.device, lanes_, widest_bits(reduction),
                                                     {rows, in_runs ? shape_.column_run : columns, depth_of(reduction),
-                                                     shape_.row_run, 1, in_runs, shared});
+                                                     shape_.row_run, in_runs, shared});
     if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
     if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;
@@ -247,7 +249,8 @@ class Tiler {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
-    const std::vector<size_t> inside = operand && !packed ? sharing_iters(shape_, *operand) : std::vector<size_t>();
+    const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
+    const std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     packed =
         packed && panel_loop_ && pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/buffer.h"
 #include "ir/error.h"
@@ -32,6 +33,10 @@ constexpr double worth_turning = 0.95;
 constexpr double costly_reader = 8;
 /// Panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_panels = 4;
+/// The part of the first cache that a strip's results may take.
+constexpr std::int64_t strip_part = 4;
+/// The part of the second cache that an operand may fill to be found there again.
+constexpr double near_part = 2;
 /// Lanes of a square: shuffles of 256 bits run at full rate everywhere.
 constexpr std::int64_t square_bits = 256, sides[] = {8, 4};
 
@@ -94,6 +99,32 @@ LayoutMap by_panels(const Buffer& buffer, std::int64_t width) {
   return map;
 }
 
+/// Rows of a strip, whole tiles and squares unless it takes all rows: as many as leave most of the first cache to what
+/// the tiles read.
+std::int64_t strip_rows(const Device& device, std::int64_t rows, std::int64_t tile, std::int64_t side,
+                        std::int64_t row_bytes) {
+  const std::int64_t room = device.caches.empty() ? 0 : device.caches.front().bytes / strip_part / row_bytes,
+                     step = std::lcm(tile, side);
+  return rows <= std::max(room, step) ? rows : std::max(room / step, std::int64_t{1}) * step;
+}
+
+/// Rows that lie in whole squares; the others are stored one by one.
+std::int64_t rows_in_squares(std::int64_t rows, std::int64_t strip, std::int64_t side) {
+  return rows / strip * (strip / side * side) + rows % strip / side * side;
+}
+
+/// Does the second cache hold the operand that vectors walk, and not what else is read?
+bool others_are_larger(const Block& block, const Buffer& operand, const Device& device) {
+  if (device.caches.size() < 2) return false;
+  const double room = static_cast<double>(device.caches[1].bytes) / near_part;
+  double others = 0;
+  for (const Region& read : block.f.reads) {
+    if (read.buffer != operand && read.buffer != block.f.writes[0].buffer)
+      others += estimated_elements(read.buffer) * read.buffer->dtype.bytes();
+  }
+  return estimated_elements(operand) * operand->dtype.bytes() <= room && others > room;
+}
+
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
@@ -107,7 +138,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
-  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, {}};
+  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, 0, {}};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = constant_elements(plan.operand);
   std::int64_t depth = 1;
@@ -135,18 +166,26 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   bool found = false;
   for (const std::int64_t side : {sides[0], sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;
-    const RegisterTile tile = choose_tile(context.device, lanes, bits, {rows, columns, depth, 0, side, true});
-    if (tile.cycles == 0) continue;
-    const double result = times * static_cast<double>(*rows * *all_columns),
-                 each = side > 1 ? square_cycles : single_cycles,
+    TiledExtents extents{rows, columns, depth};
+    extents.whole_columns = extents.packed_columns = true;
+    const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
+    const std::int64_t width = tile.vectors * tile.lanes;
+    if (tile.cycles == 0 || *rows < side || width % side != 0) continue;
+    const std::int64_t strip = side > 1 ? strip_rows(context.device, *rows, tile.rows, side, width * bits / 8) : 0,
+                       in_squares = side > 1 ? rows_in_squares(*rows, strip, side) : 0;
+    const auto turned = static_cast<double>(in_squares), others = static_cast<double>(*rows - in_squares);
+    const double storing = turned * (square_cycles + reading / static_cast<double>(side)) +
+                           others * (single_cycles + reading),
                  cycles = times * static_cast<double>(groups) * tile.cycles +
                           square_cycles * static_cast<double>(*copied) +
-                          result * (each + reading / static_cast<double>(side));
+                          times * static_cast<double>(*all_columns) * storing;
     if (cycles >= best) continue;
     best = cycles;
     plan.cycles = cycles;
     plan.side = side;
     plan.tile = tile;
+    plan.strip = strip > tile.rows ? strip : 0;
+    plan.panels_inside = width < columns && others_are_larger(block, plan.operand, context.device);
     found = true;
   }
   return found ? std::optional(plan) : std::nullopt;
@@ -172,7 +211,7 @@ void pack_across(RuleContext& context, const BlockRef& ref, const AcrossPlan& pl
   Schedule& schedule = context.schedule;
   const std::int64_t width = plan.tile.vectors * plan.tile.lanes, count = *as_int(schedule.node(panels).extent),
                      cores = context.device.cores, side = widest_square(schedule.node(ref), context.device);
-  const bool below = count >= enough_panels * cores;
+  const bool below = count >= enough_panels * cores && !plan.panels_inside;
   if (below) compute_at(schedule, plan.copy, panels);
   const Buffer packed = schedule.node(plan.copy).f.writes[0].buffer;
   transform_layout(schedule, ref, packed->name, by_panels(packed, width));

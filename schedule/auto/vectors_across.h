@@ -15,6 +15,12 @@ struct AcrossPlan {
   size_t dimension;       ///< its dimension that they walk
   std::int64_t side = 1;  ///< of the squares that turn results around; 1 where they are stored one by one
   RegisterTile tile;
+  /// Rows whose results are kept until all their tiles are done, and then turned around together, in whole squares
+  /// whatever the rows of a tile; 0 where each tile stores its own.
+  std::int64_t strip = 0;
+  /// All panels of the operand for each step of the loops that share them: where these walk more of the other operands
+  /// than stays near, and the panels together stay.
+  bool panels_inside = false;
   double cycles = 0;  ///< estimated, copies included
   BlockRef copy;      ///< once staged: of the operand, the vectors' dimension last
 };

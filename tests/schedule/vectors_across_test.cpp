@@ -96,8 +96,22 @@ TEST(VectorsAcross, StayInAGroup) {
 TEST(VectorsAcross, HavePanelsPackedWhereTheyAreNeeded) {
   Device single = fused(wide());
   single.cores = 1;
-  EXPECT_TRUE(lies_across({6, 128, 12, 40}, single));
-  expect_golden(print(auto_schedule(sliding_sums({6, 128, 12, 40}), single)), "auto_across_panels.tir");
+  EXPECT_TRUE(lies_across({6, 256, 12, 40}, single));
+  expect_golden(print(auto_schedule(sliding_sums({6, 256, 12, 40}), single)), "auto_across_panels.tir");
+}
+
+TEST(VectorsAcross, AreTurnedBackByStrips) {
+  // AVX2: tiles of six rows, which are no multiple of a square's side.
+  Device device = fused(wide());
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.mask_registers = 0;
+  device.fma_per_cycle = 2;
+  EXPECT_TRUE(lies_across({3, 32, 20, 40}, device)) << "a strip of all rows";
+  EXPECT_TRUE(lies_across({5, 32, 10, 40}, device)) << "rows beside whole squares";
+  device.caches = {{16384, 8, 64, false}};
+  EXPECT_TRUE(lies_across({1, 32, 100, 40}, device)) << "two strips, the second shorter";
+  expect_golden(print(auto_schedule(sliding_sums({1, 32, 100, 40}), device)), "auto_across_strips.tir");
 }
 
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
