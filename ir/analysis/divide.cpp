@@ -134,13 +134,16 @@ Affine divide(const Bounds& bounds, const Affine& x, std::int64_t c, int effort)
   Affine rest = std::move(parts.rest);
   Affine quotient;
   const std::int64_t* inner = nullptr;
-  bool single = rest.terms.size() == 1 && rest.terms[0].coefficient == 1 && rest.constant == 0;
-  std::int64_t whole;
+  const bool unit = rest.terms.size() == 1 && rest.terms[0].coefficient == 1, single = unit && rest.constant == 0;
+  std::int64_t whole, shift;
   if (auto grouping = group(bounds, rest, c, effort)) {
     quotient = divide(bounds, grouping->large, c / grouping->g, effort);
-  } else if (auto* d = single ? division_atom(rest.terms[0].atom, BinaryOp::floor_div, &inner) : nullptr;
-             d && !__builtin_mul_overflow(*inner, c, &whole)) {
-    quotient = divide(bounds, to_affine(d->a), whole, effort);  // (x // a) // b = x // (a b)
+  } else if (auto* d = unit ? division_atom(rest.terms[0].atom, BinaryOp::floor_div, &inner) : nullptr;
+             d && !__builtin_mul_overflow(*inner, c, &whole) &&
+             !__builtin_mul_overflow(*inner, rest.constant, &shift)) {
+    Affine dividend = to_affine(d->a);
+    if (!add_constant(dividend, shift)) return quotient_atom(x, BinaryOp::floor_div, c);
+    quotient = divide(bounds, dividend, whole, effort);  // (x // a + m) // b = (x + a m) // (a b)
   } else if (auto* m = single ? division_atom(rest.terms[0].atom, BinaryOp::floor_mod, &inner) : nullptr;
              m && *inner % c == 0) {
     quotient = remainder(bounds, divide(bounds, to_affine(m->a), c, effort), *inner / c, effort);
@@ -255,40 +258,48 @@ bool congruent(const Affine& x, const Affine& y, std::int64_t c) {
                      [c](const AffineTerm& term) { return term.coefficient % c == 0; });
 }
 
-/// A term `coefficient` * (y // c) of a sum, where y is x and a multiple of c: x % c is y % c then. The remainder's
-/// coefficients were taken modulo c, the quotient's were not. Puts y into `x` and the quotient's atom into `quotient`.
+/// The number z of which `number` is z // c, found by a part of it: y // c + m is (y + c*m) // c. Among such parts, the
+/// first for which z and x differ by a multiple of c.
+std::optional<Affine> undivided(const Affine& number, std::int64_t c, const Affine& x) {
+  for (const AffineTerm& part : number.terms) {
+    const std::int64_t* divisor = nullptr;
+    auto* d = part.coefficient == 1 ? division_atom(part.atom, BinaryOp::floor_div, &divisor) : nullptr;
+    if (!d || *divisor != c) continue;
+    Affine shift = number, y = to_affine(d->a);
+    if (add_term(shift, part.atom, -1) && add_scaled(y, shift, c) && congruent(x, y, c)) return y;
+  }
+  return std::nullopt;
+}
+
+/// A term `coefficient` * (z // c) of a sum, where z is x and a multiple of c: x % c is z % c then. The remainder's
+/// coefficients were taken modulo c, the quotient's were not; and it may have been divided in two steps. Puts z into
+/// `x` and the quotient's atom into `quotient`.
 bool congruent_quotient(const Affine& sum, std::int64_t c, std::int64_t coefficient, Affine* x, Affine* quotient) {
   for (const AffineTerm& t : sum.terms) {
     const std::int64_t* divisor = nullptr;
     auto* d = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_div, &divisor) : nullptr;
-    if (!d || *divisor != c) continue;
-    Affine y = to_affine(d->a);
-    if (!congruent(*x, y, c)) continue;
-    *x = std::move(y);
+    if (!d || c % *divisor != 0) continue;
+    const Affine number = to_affine(d->a);
+    std::optional<Affine> z = *divisor == c ? std::optional(number) : undivided(number, c / *divisor, *x);
+    if (!z || !congruent(*x, *z, c)) continue;
+    *x = std::move(*z);
     *quotient = Affine::atom(t.atom);
     return true;
   }
   return false;
 }
 
-/// The same of a term `coefficient` * ((y // c + m) % n), where with x % c it makes (y + m*c) % (c * n). Puts that into
-/// `x`.
+/// The same of a term `coefficient` * (z // c % n), where with x % c it makes z % (c * n). Puts that into `x`.
 bool congruent_digit(const Bounds& bounds, const Affine& sum, std::int64_t c, std::int64_t coefficient, int effort,
                      Affine* x, Affine* digit) {
   for (const AffineTerm& t : sum.terms) {
-    const std::int64_t *n = nullptr, *divisor = nullptr;
+    const std::int64_t* n = nullptr;
     auto* m = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_mod, &n) : nullptr;
-    if (!m) continue;
-    const Affine number = to_affine(m->a);
-    const bool single = number.terms.size() == 1 && number.terms[0].coefficient == 1;
-    auto* d = single ? division_atom(number.terms[0].atom, BinaryOp::floor_div, &divisor) : nullptr;
-    std::int64_t both, shift;
-    if (!d || *divisor != c || __builtin_mul_overflow(c, *n, &both) ||
-        __builtin_mul_overflow(c, number.constant, &shift))
-      continue;
-    Affine y = to_affine(d->a);
-    if (!add_constant(y, shift) || !congruent(*x, y, c)) continue;
-    *x = remainder(bounds, y, both, effort);
+    std::int64_t both;
+    if (!m || __builtin_mul_overflow(c, *n, &both)) continue;
+    const auto z = undivided(to_affine(m->a), c, *x);
+    if (!z) continue;
+    *x = remainder(bounds, *z, both, effort);
     *digit = Affine::atom(t.atom);
     return true;
   }

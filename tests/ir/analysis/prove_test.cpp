@@ -223,6 +223,27 @@ TEST_F(Simplify, FusedDigitsOfStepsPastTheirDivisorsComeBack) {
   expect_simplified(floor_mod(floor_div(io, 6), 3) * 6 + floor_mod(ii, 6), "io // 6 % 3 * 6 + ii % 6");
 }
 
+TEST_F(Simplify, FusedDigitsOfStepsThatSomeDivideComeBack) {
+  bounds.bind(io, Range{index(0), index(25)});
+  bounds.bind(ii, Range{index(0), index(16)});
+  // Of 32 * io + 16 + ii the last digit to base 4 is ii % 4, and the one before it counts ii // 4 beside the step.
+  for (int second = 2; second < 14; ++second) {
+    for (int last = 2; last < 14; ++last) {
+      for (const int start : {0, 16}) {
+        const Expr x = io * 32 + ii + start;
+        Expr sum = index(0), number = x;
+        int scale = 1;
+        for (const int radix : {last, second, 2, 3}) {
+          sum = sum + floor_mod(number, radix) * scale;
+          number = floor_div(number, radix);
+          scale *= radix;
+        }
+        expect_simplified(sum + number * scale, print(simplify(x, bounds)));
+      }
+    }
+  }
+}
+
 TEST_F(Simplify, SymbolicDivisors) {
   bounds.bind(i, Range{index(0), m});
   bounds.bind(j, Range{index(0), n});
