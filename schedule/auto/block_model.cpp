@@ -226,20 +226,54 @@ std::vector<Access> block_accesses(const Block& block) {
   return std::move(collector.found);
 }
 
-std::int64_t extent_estimate(const Expr& extent) {
-  const std::int64_t* value = as_int(extent);
-  return value ? *value : assumed_extent;
+std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts) {
+  if (const std::int64_t* value = as_int(extent)) return *value;
+  if (const Var* variable = extent.as<Var>()) {
+    std::int64_t value = assumed_extent;
+    for (const Fact& fact : facts) {
+      if (fact.variable.get() != variable) continue;
+      if (fact.max) value = std::min(value, *fact.max);
+      if (fact.min) value = std::max(value, *fact.min);
+    }
+    return value;
+  }
+  const Binary* node = extent.as<Binary>();
+  if (!node) return assumed_extent;
+  const std::int64_t a = extent_estimate(node->a, facts), b = extent_estimate(node->b, facts);
+  switch (node->op) {
+    case BinaryOp::add:
+      return a + b;
+    case BinaryOp::sub:
+      return std::max<std::int64_t>(a - b, 0);
+    case BinaryOp::mul:
+      return a * b;
+    case BinaryOp::floor_div:
+      return a / std::max<std::int64_t>(b, 1);
+    case BinaryOp::floor_mod:
+      return a % std::max<std::int64_t>(b, 1);
+    case BinaryOp::min:
+      return std::min(a, b);
+    case BinaryOp::max:
+      return std::max(a, b);
+    default:
+      return assumed_extent;
+  }
 }
 
-double instance_count(const Block& block) {
+std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func) {
+  if (const std::int64_t* value = as_int(extent)) return *value;
+  return Bounds(func).interval(extent).max;
+}
+
+double instance_count(const Block& block, const std::vector<Fact>& facts) {
   double count = 1;
-  for (const Iter& iter : block.f.iters) count *= static_cast<double>(extent_estimate(iter.domain.extent));
+  for (const Iter& iter : block.f.iters) count *= static_cast<double>(extent_estimate(iter.domain.extent, facts));
   return count;
 }
 
-double estimated_elements(const Buffer& buffer) {
+double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts) {
   double elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent));
+  for (const Expr& extent : buffer->shape) elements *= static_cast<double>(extent_estimate(extent, facts));
   return elements;
 }
 

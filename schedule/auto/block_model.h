@@ -27,13 +27,15 @@ struct Access {
 /// Every distinct access of the block's body.
 std::vector<Access> block_accesses(const Block& block);
 
-/// What an extent that is no constant is taken for.
+/// What a variable extent is taken for, or as near to it as the facts allow.
 inline constexpr std::int64_t assumed_extent = 64;
-std::int64_t extent_estimate(const Expr& extent);
+std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts = {});
+/// The most that an extent can be; nothing where no fact bounds it.
+std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func);
 /// The number of instances, estimated.
-double instance_count(const Block& block);
+double instance_count(const Block& block, const std::vector<Fact>& facts = {});
 /// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.
-double estimated_elements(const Buffer& buffer);
+double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts = {});
 std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 
 /// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included.

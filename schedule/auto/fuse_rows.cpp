@@ -41,10 +41,11 @@ bool can_move(const Schedule& schedule, const BlockRef& ref) {
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
   const Path path = path_to(schedule, loop);
   const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  const std::vector<Fact>& facts = schedule.func()->facts;
   double bytes = static_cast<double>(region.buffer->dtype.bytes());
   for (size_t d = 0; d < region.ranges.size(); ++d) {
     bytes *= static_cast<double>(
-        std::min(extent_estimate(region.buffer->shape[d]), extent_estimate(region.ranges[d].extent)));
+        std::min(extent_estimate(region.buffer->shape[d], facts), extent_estimate(region.ranges[d].extent, facts)));
   }
   return bytes;
 }
@@ -52,13 +53,15 @@ double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& l
 }  // namespace
 
 double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth) {
+  const std::vector<Fact>& facts = schedule.func()->facts;
   double computed = 1, needed = 1;
-  for (size_t i = 0; i <= depth; ++i) computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent));
+  for (size_t i = 0; i <= depth; ++i)
+    computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
   const Path path = path_to(schedule, loops[depth]);
   const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
   for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const std::int64_t whole = extent_estimate(region.buffer->shape[d]);
-    computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent)));
+    const std::int64_t whole = extent_estimate(region.buffer->shape[d], facts);
+    computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent, facts)));
     needed *= static_cast<double>(whole);
   }
   return computed / std::max(needed, 1.0);

@@ -54,9 +54,10 @@ Reads reads_of(const Block& block, const Buffer& buffer) {
   return {static_cast<int>(distinct.size()), loads};
 }
 
-double bytes_from(const Buffer& buffer, size_t first) {
+double bytes_from(const Buffer& buffer, size_t first, const std::vector<Fact>& facts) {
   double bytes = static_cast<double>(buffer->dtype.bytes());
-  for (size_t d = first; d < buffer->rank(); ++d) bytes *= static_cast<double>(extent_estimate(buffer->shape[d]));
+  for (size_t d = first; d < buffer->rank(); ++d)
+    bytes *= static_cast<double>(extent_estimate(buffer->shape[d], facts));
   return bytes;
 }
 
@@ -132,12 +133,15 @@ bool passes_over_memory(const RuleContext& context, const std::vector<Known>& bl
   if (!room || known.readers.size() < 2) return false;
   size_t first = buffer->rank();
   for (const size_t reader : known.readers) first = std::min(first, first_reduced(blocks[reader].block(), buffer));
-  return bytes_from(buffer, first == buffer->rank() ? 0 : first) > static_cast<double>(*room);
+  return bytes_from(buffer, first == buffer->rank() ? 0 : first, context.schedule.func()->facts) >
+         static_cast<double>(*room);
 }
 
 /// How many of the buffers that the block reads are as large as what it writes.
-double whole_inputs(const Block& block, const Buffer& written) {
-  const auto whole = [&](const Region& read) { return bytes_from(read.buffer, 0) >= bytes_from(written, 0); };
+double whole_inputs(const Block& block, const Buffer& written, const std::vector<Fact>& facts) {
+  const auto whole = [&](const Region& read) {
+    return bytes_from(read.buffer, 0, facts) >= bytes_from(written, 0, facts);
+  };
   return static_cast<double>(std::count_if(block.f.reads.begin(), block.f.reads.end(), whole));
 }
 
@@ -145,6 +149,7 @@ double whole_inputs(const Block& block, const Buffer& written) {
 
 void inline_elementwise(RuleContext& context) {
   Schedule& schedule = context.schedule;
+  const std::vector<Fact> facts = schedule.func()->facts;
   std::vector<Known> blocks = known_blocks(schedule);
   std::optional<InlineBatch> batch(std::in_place, schedule);
   for (Known& known : blocks) {
@@ -163,16 +168,16 @@ void inline_elementwise(RuleContext& context) {
       continue;
     }
     const Buffer buffer = known.block().f.writes[0].buffer;
-    const double instances = instance_count(known.block());
+    const double instances = instance_count(known.block(), facts);
     const double cost = known.cost() - 1;
     double inlined = 0, stored = instances * (cost + round_trip_cost);
     const bool far = passes_over_memory(context, blocks, known, buffer);
-    const double inputs = far ? far_pass_cost * whole_inputs(known.block(), buffer) : 0;
+    const double inputs = far ? far_pass_cost * whole_inputs(known.block(), buffer, facts) : 0;
     if (far) stored += instances * (inputs + 2 * far_pass_cost);
     std::vector<Reads> reads;
     for (const size_t reader : known.readers) {
       reads.push_back(reads_of(blocks[reader].block(), buffer));
-      const double evaluations = instance_count(blocks[reader].block()) * reads.back().distinct;
+      const double evaluations = instance_count(blocks[reader].block(), facts) * reads.back().distinct;
       inlined += evaluations * (cost + inputs);
       stored += evaluations * (far ? far_pass_cost : 1);
     }

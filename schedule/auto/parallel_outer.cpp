@@ -20,27 +20,27 @@ constexpr double task_nanoseconds = 20'000;
 constexpr std::int64_t enough_iterations = 64;
 
 /// Estimated time of a statement, loops multiplied out.
-double nanoseconds(const Stmt& s, bool vector) {
+double nanoseconds(const Stmt& s, bool vector, const std::vector<Fact>& facts) {
   switch (s->kind) {
     case StmtKind::For: {
       const For* loop = s.as<For>();
-      return static_cast<double>(extent_estimate(loop->extent)) *
-             nanoseconds(loop->body, vector || loop->for_kind == ForKind::vectorized);
+      return static_cast<double>(extent_estimate(loop->extent, facts)) *
+             nanoseconds(loop->body, vector || loop->for_kind == ForKind::vectorized, facts);
     }
     case StmtKind::Seq: {
       double total = 0;
-      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, vector);
+      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, vector, facts);
       return total;
     }
     case StmtKind::Block: {
       const Block* block = s.as<Block>();
-      if (has_blocks(*block)) return nanoseconds(block->f.body, vector);
+      if (has_blocks(*block)) return nanoseconds(block->f.body, vector, facts);
       return instance_nanoseconds(*block, vector);
     }
     case StmtKind::If: {
       const If* choice = s.as<If>();
-      return std::max(nanoseconds(choice->then_case, vector),
-                      choice->else_case ? nanoseconds(choice->else_case, vector) : 0.0);
+      return std::max(nanoseconds(choice->then_case, vector, facts),
+                      choice->else_case ? nanoseconds(choice->else_case, vector, facts) : 0.0);
     }
     default:
       return 1;
@@ -77,27 +77,28 @@ bool in_a_predicate(const Stmt& nest, const VarRef& variable) {
 
 void parallel_outer(RuleContext& context) {
   Schedule& schedule = context.schedule;
+  const std::vector<Fact> facts = schedule.func()->facts;
   const Block* root = root_block(schedule.func());
   const Stmt& body = root ? root->f.body : schedule.func()->body;
   const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
   for (const Stmt& nest : nests) {
     // The outermost loop that can be shared out: one above it may drive only some of the blocks.
     Stmt candidate = nest;
-    double time = nanoseconds(nest, false);
+    double time = nanoseconds(nest, false, facts);
     while (candidate.as<For>() && candidate.as<For>()->for_kind == ForKind::serial && !shares_out(candidate)) {
-      time /= static_cast<double>(std::max<std::int64_t>(1, extent_estimate(candidate.as<For>()->extent)));
+      time /= static_cast<double>(std::max<std::int64_t>(1, extent_estimate(candidate.as<For>()->extent, facts)));
       candidate = candidate.as<For>()->body;
     }
     const For* loop = candidate.as<For>();
     if (!loop || time < 2 * task_nanoseconds || !shares_out(candidate)) continue;
     attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
       LoopRef outer{loop->variable};
-      std::int64_t iterations = extent_estimate(loop->extent);
+      std::int64_t iterations = extent_estimate(loop->extent, facts);
       while (iterations < enough_iterations) {
         const Stmt inner = schedule.node(outer).body;
         if (!inner.as<For>() || !shares_out(inner)) break;
         if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, inner.as<For>()->variable)) break;
-        iterations *= extent_estimate(inner.as<For>()->extent);
+        iterations *= extent_estimate(inner.as<For>()->extent, facts);
         outer = fuse(schedule, outer, {inner.as<For>()->variable});
       }
       const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));

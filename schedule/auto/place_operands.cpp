@@ -32,7 +32,7 @@ void fill_first(RuleContext& context, const BlockRef& maker) {
   std::int64_t bytes = schedule.node(maker).f.writes[0].buffer->dtype.bytes();
   size_t first = loops.size();
   while (first > 0) {
-    bytes *= extent_estimate(schedule.node(loops[first - 1]).extent);
+    bytes *= extent_estimate(schedule.node(loops[first - 1]).extent, schedule.func()->facts);
     if (bytes > room && first < loops.size()) break;
     --first;
   }

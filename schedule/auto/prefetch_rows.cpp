@@ -130,7 +130,8 @@ void prefetch_rows(RuleContext& context) {
     for (const Access& access : accesses) {
       const std::int64_t bytes = access.buffer->dtype.bytes();
       if (access.store || access.masked ||
-          static_cast<double>(bytes) * estimated_elements(access.buffer) <= static_cast<double>(near))
+          static_cast<double>(bytes) * estimated_elements(access.buffer, schedule.func()->facts) <=
+              static_cast<double>(near))
         continue;
       const auto row = advance(block, access, pass->rows), step = advance(block, access, pass->steps);
       if (!row || !step || *step <= 0) continue;

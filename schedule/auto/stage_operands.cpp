@@ -31,8 +31,9 @@ constexpr std::int64_t filled_window = 8;
 /// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
 
-bool worth_copying(const Block& reader, const Buffer& buffer, double reuse) {
-  return instance_count(reader) >= reuse * estimated_elements(buffer);
+bool worth_copying(const RuleContext& context, const Block& reader, const Buffer& buffer, double reuse) {
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  return instance_count(reader, facts) >= reuse * estimated_elements(buffer, facts);
 }
 
 /// The part of the vectors along the result's contiguous axis that touch the operands' ends.
@@ -57,7 +58,7 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
     const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (load && worth_copying(block, load->buffer, reuse)) padded.push_back(load->buffer->name);
+    if (load && worth_copying(context, block, load->buffer, reuse)) padded.push_back(load->buffer->name);
   });
   for (const std::string& buffer : padded) {
     attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
@@ -201,7 +202,8 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const auto operand = strided_operand(block);
   if (!operand || stage_windows(context, ref, *operand)) return;
-  if (operand->step <= most_interleaved && worth_copying(block, operand->buffer, worthy_reuse(block, *operand)))
+  if (operand->step <= most_interleaved &&
+      worth_copying(context, block, operand->buffer, worthy_reuse(block, *operand)))
     stage_steps(context, ref, *operand);
 }
 
@@ -209,7 +211,7 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
 void stage_scattered(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   // Terms must be added up for the copies to pay.
-  if (!worth_copying(block, block.f.writes[0].buffer, strided_reuse)) return;
+  if (!worth_copying(context, block, block.f.writes[0].buffer, strided_reuse)) return;
   std::vector<std::string> scattered;
   for (const Access& access : block_accesses(block)) {
     const Buffer& buffer = access.buffer;
@@ -217,7 +219,7 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
       continue;
     const bool contiguous = std::any_of(buffer->strides.begin(), buffer->strides.end(),
                                         [](const Expr& stride) { return is_int(stride, 1) || is_int(stride, 0); });
-    if (!contiguous && worth_copying(block, buffer, strided_reuse)) scattered.push_back(buffer->name);
+    if (!contiguous && worth_copying(context, block, buffer, strided_reuse)) scattered.push_back(buffer->name);
   }
   std::sort(scattered.begin(), scattered.end());
   scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());

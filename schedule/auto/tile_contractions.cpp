@@ -411,10 +411,12 @@ bool tile_across(RuleContext& context, const BlockRef& ref) {
 /// again? Then it is worth more that the rows stay near.
 bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
   const Block& reduction = context.schedule.node(ref);
-  const double written = estimated_elements(reduction.f.writes[0].buffer);
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  const double written = estimated_elements(reduction.f.writes[0].buffer, facts);
   const std::vector<BlockRef> readers = context.schedule.consumers(ref);
-  return std::any_of(readers.begin(), readers.end(),
-                     [&](const BlockRef& reader) { return instance_count(context.schedule.node(reader)) > written; });
+  return std::any_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
+    return instance_count(context.schedule.node(reader), facts) > written;
+  });
 }
 
 bool worth_tiling(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {

@@ -104,7 +104,8 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
     tile.operands.push_back({access.buffer, *by_column, *by_row});
   }
   const std::vector<CacheLevel>& caches = context.device.caches;
-  conflicts &= instance_count(block) * static_cast<double>(bytes + block.f.writes[0].buffer->dtype.bytes()) >
+  conflicts &= instance_count(block, context.schedule.func()->facts) *
+                   static_cast<double>(bytes + block.f.writes[0].buffer->dtype.bytes()) >
                static_cast<double>(caches[std::min<size_t>(1, caches.size() - 1)].bytes);
   const bool streams = whole_lines && may_stream(block.f.writes[0].buffer, context.device);
   if (tile.operands.empty() || (!conflicts && !streams)) return std::nullopt;

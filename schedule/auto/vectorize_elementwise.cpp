@@ -125,6 +125,7 @@ std::optional<size_t> turned_loop(const Schedule& schedule, const std::vector<Ac
 
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
   const double cost = body_cost(schedule.node(ref).f.body);
   const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
@@ -139,7 +140,7 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
 
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
-    const std::int64_t extent = extent_estimate(schedule.node(loops[i]).extent);
+    const std::int64_t extent = extent_estimate(schedule.node(loops[i]).extent, facts);
     if (extent > 1 &&
         vector_score(accesses, iters[i], context.device) > vector_score(accesses, iters[best], context.device))
       best = i;
@@ -183,19 +184,20 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
     }
     const Expr extent = schedule.node(vector).extent;
     const std::int64_t* constant_extent = as_int(extent);
-    if (constant_extent && *constant_extent < 2) return;
+    const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
+    if (most && *most < 2) return;
     const std::vector<CacheLevel>& caches = context.device.caches;
-    const bool far = !caches.empty() && footprint(accesses, iters[best], extent_estimate(extent)) > caches[0].bytes;
+    const bool far =
+        !caches.empty() && footprint(accesses, iters[best], extent_estimate(extent, facts)) > caches[0].bytes;
     const std::int64_t cheap_copies = std::clamp<std::int64_t>(
         (far ? 2 : 1) * bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
     const bool windows = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return is_window(access, iters[best], context.device);
     });
     std::int64_t width = lanes, copies = cost > costly_body || windows ? 1 : cheap_copies;
-    if (constant_extent) {
-      while (copies > 1 && width * copies * least_iterations > *constant_extent) copies /= 2;
-      if (*constant_extent < width)
-        width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*constant_extent)));
+    if (most) {
+      while (copies > 1 && width * copies * least_iterations > *most) copies /= 2;
+      if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
     }
     if (width < 2) return;
     const auto [blocks_of, rest] = split(schedule, vector, width * copies);

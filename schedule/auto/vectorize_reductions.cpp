@@ -83,7 +83,7 @@ void vectorize_copies(Schedule& schedule, LoopRef loop, std::int64_t vectors, st
 
 std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleContext& context) {
   std::int64_t lanes = vector_lanes(block, context.device);
-  if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
+  if (const auto extent = greatest_extent(context.schedule.node(loop).extent, context.schedule.func())) {
     while (lanes > 1 && lanes / 2 >= *extent) lanes /= 2;
   }
   return lanes;
@@ -92,9 +92,10 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
-  const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent) / lanes;
+  const Func& func = context.schedule.func();
+  const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent, func->facts) / lanes;
   std::int64_t vectors = ordered && steps < long_row ? ordered_chains : chains;
-  if (const std::int64_t* extent = as_int(context.schedule.node(loop).extent)) {
+  if (const auto extent = greatest_extent(context.schedule.node(loop).extent, func)) {
     while (vectors > 1 && lanes * vectors * least_iterations > *extent) vectors /= 2;
   }
   return vectors;
@@ -153,7 +154,7 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   const std::optional<size_t> column = tuple_column(schedule.node(ref), strided);
   const std::optional<OwnLoop> found = column ? own_loop_of(schedule, ref, *column) : std::nullopt;
   if (!found) return false;
-  const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent);
+  const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent, schedule.func()->facts);
   while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
   if (2 * extent <= lanes) return false;
   const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
@@ -183,7 +184,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
   const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
   if (!found) return;
-  const std::int64_t* extent = as_int(schedule.node(found->loop).extent);
+  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
   if (lanes < 2) return;
   if (extent && *extent < lanes * least_iterations) {
     // Of short rows many at once: elements are gathered one by one, but compared together.

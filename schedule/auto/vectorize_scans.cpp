@@ -51,14 +51,17 @@ void vectorize_along(RuleContext& context, const BlockRef& ref, const LoopRef& l
 void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns, std::int64_t lanes,
                       std::int64_t element_bytes) {
   Schedule& schedule = context.schedule;
-  const std::int64_t* extent = as_int(schedule.node(columns).extent);
+  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(columns).extent, schedule.func());
   std::vector<LoopRef> loops = own_loops(schedule, ref);
   const LoopRef outermost = loops.front();
   std::erase(loops, columns);
   // What one row reads and writes, beside what the row before it wrote, leaves half of the cache to itself.
   const std::int64_t near = context.device.caches.empty() ? 1 << 15 : context.device.caches[0].bytes;
-  const std::int64_t width =
-      std::max(near / (8 * element_bytes) / (lanes * vectors_in_flight), std::int64_t{1}) * lanes * vectors_in_flight;
+  const std::int64_t step = lanes * vectors_in_flight;
+  // A block of columns of an unknown number is no wider than that is taken for: its vectors run without lanes, too.
+  const std::int64_t room = near / (8 * element_bytes),
+                     wanted = extent ? room : std::min(room, extent_estimate(schedule.node(columns).extent));
+  const std::int64_t width = std::max(wanted / step, std::int64_t{1}) * step;
   if (!extent || *extent > width) {
     const auto [block, within] = split(schedule, columns, width);
     loops.insert(loops.begin(), block);
@@ -89,7 +92,7 @@ void vectorize_scans(RuleContext& context) {
       if (store.strides[i] != 1) continue;
       const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
       if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-      const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+      const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
       std::int64_t width = lanes;
       while (extent && width > 1 && width > *extent) width /= 2;
       if (width < 2) break;
