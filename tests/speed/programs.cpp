@@ -5,9 +5,11 @@
 ///
 /// With a stage (traced, scheduled, .., asm) the text of each program is printed too.
 ///
-/// CPU time of one thread. The two kernels run by turns on the same arrays, in batches of 20 µs at least; the quickest
-/// batch of each counts, so that other work on the machine does not. A program that comes out slower is timed anew with
-/// more rounds before it is called so.
+/// CPU time of one thread. The two kernels run by turns on the same arrays, in batches of 20 µs at least, and a round
+/// of both gives a ratio. A program is slower when the 95% interval of the median of these ratios lies wholly beyond
+/// what kernels of the same loops differ by, and the median difference beyond what the clock resolves. A suspect is
+/// compiled anew and timed anew several times, with other addresses of code and arrays, and slower only when it is each
+/// time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <time.h>
@@ -19,7 +21,6 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "ir/error.h"
@@ -34,16 +35,24 @@ namespace {
 /// no array of a real program lies there.
 constexpr std::ptrdiff_t around = 4096;
 constexpr double batch_seconds = 20e-6;
-/// What a pair of kernels of the same loops differs by, for where their code and its constants happen to lie.
-constexpr double noise = 1.1;
-/// Below this, a call of a kernel is measured more than its loops are.
-constexpr double least_nanoseconds = 100;
+/// What a pair of kernels of the same loops differs by, for where their code and its constants happen to lie: a share,
+/// and so many seconds of a call.
+constexpr double noise = 1.05, noise_seconds = 10e-9;
+/// Rounds of a first look, and of each time that a suspect is looked at again.
+constexpr int rounds_first = 7, rounds_again = 101, times_again = 3;
 
 double thread_seconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
+
+/// Medians over rounds: seconds of a call with and without a schedule, their ratio, and the lower end of its interval.
+struct Timing {
+  double with, without, ratio, least_ratio;
+
+  bool is_slower() const { return least_ratio > noise && with - without > noise_seconds; }
+};
 
 class Run {
  public:
@@ -63,9 +72,8 @@ class Run {
   /// Stops the kernel with an index out of range, or so: nothing to time.
   bool fails() { return call(0, 1) != LATHE_OK; }
 
-  /// Seconds of a call of each, the better of `rounds`.
-  std::pair<double, double> time(int rounds) {
-    double best[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  /// Interleaved batches of both kernels, after one of each that warms the caches.
+  Timing time(int rounds) {
     int calls[2];
     for (const int which : {0, 1}) {
       calls[which] = 1;
@@ -77,14 +85,22 @@ class Run {
         calls[which] *= seconds > 0 ? std::clamp(static_cast<int>(1.2 * batch_seconds / seconds), 2, 100) : 100;
       }
     }
+    std::vector<double> with, without, ratios;
     for (int round = 0; round < rounds; ++round) {
+      double seconds[2];
       for (const int which : {round & 1, 1 - (round & 1)}) {
         const double start = thread_seconds();
         call(which, calls[which]);
-        best[which] = std::min(best[which], (thread_seconds() - start) / calls[which]);
+        seconds[which] = (thread_seconds() - start) / calls[which];
       }
+      with.push_back(seconds[0]);
+      without.push_back(seconds[1]);
+      ratios.push_back(seconds[0] / seconds[1]);
     }
-    return {best[0], best[1]};
+    for (std::vector<double>* values : {&with, &without, &ratios}) std::sort(values->begin(), values->end());
+    // The order statistics that hold the median in 95 of 100 samples (normal approximation of the binomial).
+    const double below = std::max(0.0, rounds / 2.0 - 0.98 * std::sqrt(rounds));
+    return {with[rounds / 2], without[rounds / 2], ratios[rounds / 2], ratios[static_cast<size_t>(below)]};
   }
 
  private:
@@ -105,7 +121,7 @@ class Run {
 struct Slower {
   std::uint64_t seed;
   size_t run;
-  double seconds, ratio;
+  double with, without;  ///< seconds of a call
   std::string operators;
 };
 
@@ -136,27 +152,37 @@ int time_programs(std::uint64_t count, std::uint64_t first, const char* stage) {
       const GeneratedProgram one = with_run(program, k);
       Run run(one, *scheduled, *plain);
       if (run.fails()) continue;
-      auto [with, without] = run.time(5);
-      if (with > noise * without) std::tie(with, without) = run.time(101);
-      ratios.push_back(without / with);
-      if (with > noise * without && 1e9 * with > least_nanoseconds)
-        slower.push_back({seed, k, with, without / with, fmt::format("{}", fmt::join(one.operators, ", "))});
+      Timing timing = run.time(rounds_first);
+      // A first look only decides who is looked at again: its interval is wide, so the median does.
+      const bool suspect = timing.ratio > noise;
+      bool is_slower = suspect;
+      for (int again = 0; is_slower && again < times_again; ++again) {
+        timing =
+            Run(one, *compile(program.func, compile_device(), true), *compile(program.func, compile_device(), false))
+                .time(rounds_again);
+        is_slower = timing.is_slower();
+      }
+      ratios.push_back(1 / timing.ratio);
+      if (is_slower)
+        slower.push_back({seed, k, timing.with, timing.without, fmt::format("{}", fmt::join(one.operators, ", "))});
     }
   }
   std::sort(schedule_ms.begin(), schedule_ms.end());
   double logarithms = 0;
   for (const double ratio : ratios) logarithms += std::log(ratio);
   std::sort(ratios.begin(), ratios.end());
-  std::sort(slower.begin(), slower.end(), [](const Slower& a, const Slower& b) { return a.ratio < b.ratio; });
+  std::sort(slower.begin(), slower.end(),
+            [](const Slower& a, const Slower& b) { return a.with - a.without > b.with - b.without; });
   fmt::print("{} random programs scheduled, {} refused: p50 {:.2f}, p99 {:.2f}, most {:.1f} ms\n", schedule_ms.size(),
              refused, quantile(schedule_ms, 0.5), quantile(schedule_ms, 0.99), schedule_ms.back());
   fmt::print("{} runs, how much faster than without a schedule: geometric mean {:.2f}, p1 {:.2f}, least {:.2f}\n",
              ratios.size(), std::exp(logarithms / static_cast<double>(ratios.size())), quantile(ratios, 0.01),
              ratios[0]);
-  fmt::print("slower by more than a tenth, of over {:.0f} ns: {}\n", least_nanoseconds, slower.size());
-  for (size_t k = 0; k < std::min<size_t>(slower.size(), 20); ++k) {
-    const Slower& s = slower[k];
-    fmt::print("  {:.2f}  seed {} run {}: {:.0f} ns  {}\n", s.ratio, s.seed, s.run, 1e9 * s.seconds, s.operators);
+  fmt::print("slower by more than {:.0f} % and {:.0f} ns, each of {} times: {}\n", 100 * (noise - 1),
+             1e9 * noise_seconds, times_again, slower.size());
+  for (const Slower& s : slower) {
+    fmt::print("  {:.2f}  seed {} run {}: {:.0f} ns, {:.0f} without  {}\n", s.without / s.with, s.seed, s.run,
+               1e9 * s.with, 1e9 * s.without, s.operators);
   }
   return 0;
 }
