@@ -189,6 +189,20 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
                   buffer, true);
 }
 
+llvm::Value* FunctionEmitter::emit_step(const Expr& stride) {
+  llvm::Value* step = emit_index(stride);
+  return stride->dtype == i64 ? step : b.CreateIntCast(step, b.getInt64Ty(), stride->dtype.is_signed());
+}
+
+FunctionEmitter::Offset FunctionEmitter::stepped(Offset offset, llvm::Value* step) {
+  if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(step)) {
+    offset.constant += constant->getSExtValue();
+  } else {
+    offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
+  }
+  return offset;
+}
+
 /// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element,
 /// shuffled. They read what lies between elements, and throw it away; to the address sanitizer that may be poisoned.
 /// Other strides: element by element, which on today's CPUs is no slower than a gather.
@@ -231,17 +245,10 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
     }
     return result;
   }
-  llvm::Value* step = constant ? nullptr : emit_index(stride);
-  if (step && !(stride->dtype == i64)) step = b.CreateIntCast(step, b.getInt64Ty(), stride->dtype.is_signed());
+  llvm::Value* step = emit_step(stride);
   llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
-  Offset offset = base;
-  for (int i = 0; i < lanes; ++i) {
-    result = b.CreateInsertElement(result, emit_load_run(buffer, offset, 1, align, nullptr), b.getInt64(i));
-    if (constant)
-      offset.constant += *constant;
-    else
-      offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
-  }
+  for (int i = 0; i < lanes; ++i, base = stepped(base, step))
+    result = b.CreateInsertElement(result, emit_load_run(buffer, base, 1, align, nullptr), b.getInt64(i));
   return result;
 }
 
@@ -446,9 +453,10 @@ void FunctionEmitter::emit_store(const Store* node) {
     }
     return;
   }
-  if (stride && !mask) {
+  if (ramp && !mask) {
     Offset offset = split_offset(ramp->base);
-    for (int i = 0; i < lanes; ++i, offset.constant += *stride)
+    llvm::Value* step = emit_step(ramp->stride);
+    for (int i = 0; i < lanes; ++i, offset = stepped(offset, step))
       store_run(offset, b.CreateExtractElement(value, std::uint64_t(i)), element_align, nullptr);
     return;
   }

@@ -130,6 +130,9 @@ class FunctionEmitter {
   llvm::Value* emit_load(const Load* node);
   void emit_prefetch(const BufferNode* buffer, const Expr& first);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
+  /// The distance of a ramp's elements as an i64.
+  llvm::Value* emit_step(const Expr& stride);
+  Offset stepped(Offset offset, llvm::Value* step);
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
   void emit_store(const Store* node);

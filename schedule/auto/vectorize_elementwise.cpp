@@ -86,6 +86,28 @@ int vector_score(const std::vector<Access>& accesses, size_t iter, const Device&
   return score;
 }
 
+/// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
+/// instructions, which wait for each other's ports.
+constexpr double scattered_cost = 4;
+
+/// The cost of the body for an element, in vectors along the iter.
+double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_t extent, std::int64_t lanes,
+                   double body, const Device& device) {
+  // A vector costs the same whether its last lanes are on or not.
+  const std::int64_t vectors = (extent + lanes - 1) / lanes;
+  const double filled = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(vectors, 1));
+  double scattered = 0, whole = body;
+  for (const Access& access : accesses) {
+    const auto stride = access.strides[iter];
+    const bool near = stride == 1 || (!access.store && (stride == 0 || is_window(access, iter, device) ||
+                                                        (stride && *stride > 0 && *stride <= most_shuffled_stride)));
+    if (near) continue;
+    scattered += scattered_cost;
+    whole -= 1;
+  }
+  return scattered + whole / std::max(filled, 1.0);
+}
+
 bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inner, std::int64_t inner_extent) {
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto a = access.strides[outer], b = access.strides[inner];
@@ -138,16 +160,24 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
   }
   if (loops.empty()) return;
 
+  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
+  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
+  const auto cost_of = [&](size_t i) {
+    return vector_cost(accesses, iters[i], extent_of(i), lanes, cost, context.device);
+  };
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
-    const std::int64_t extent = extent_estimate(schedule.node(loops[i]).extent, facts);
-    if (extent > 1 &&
-        vector_score(accesses, iters[i], context.device) > vector_score(accesses, iters[best], context.device))
-      best = i;
+    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
   }
-  if (vector_score(accesses, iters[best], context.device) < 0) {
-    context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
-    return;
+  if (score_of(best) < 0) {
+    // What is computed may still be worth it, wherever operands lie.
+    for (size_t i = 0; i < loops.size(); ++i) {
+      if (cost_of(i) < cost_of(best)) best = i;
+    }
+    if (cost_of(best) >= cost) {
+      context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
+      return;
+    }
   }
   const std::int64_t side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
   if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, side, cost)) {

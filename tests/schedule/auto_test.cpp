@@ -92,6 +92,36 @@ TEST(AutoSchedule, MovesTheLastVectorOfAFunctionBack) {
   EXPECT_FALSE(shifts("x[vi, vj] * 2.0f32", 267));
 }
 
+TEST(AutoSchedule, VectorizesWhatIsLongToComputeWhereverItLies) {
+  const auto vectors = [](const char* value, int columns) {
+    const Func func = parse_func(
+        fmt::format(R"(func map(x: f32[9, {0}] strides [s0, s1], out: f32[9, {0}] strides [s2, s3], s0: i64, s1: i64,
+    s2: i64, s3: i64) stage begin {{
+  for i in [0, 9) {{ for j in [0, {0}) {{
+    block map(space vi in [0, 9) = i, space vj in [0, {0}) = j) reads x[vi, vj] writes out[vi, vj] {{
+      out[vi, vj] = {1} }} }} }} }})",
+                    columns, value));
+    return print(auto_schedule(func, wide())).find("vectorized for j") != std::string::npos;
+  };
+  EXPECT_TRUE(vectors("exp(x[vi, vj])", 16));
+  EXPECT_FALSE(vectors("x[vi, vj] + 1.0f32", 16));
+  // Over rows of two elements vectors along the other dimension hold more.
+  EXPECT_FALSE(vectors("exp(x[vi, vj])", 2));
+}
+
+TEST(AutoSchedule, TakesExtentsForNoMoreThanFactsAllow) {
+  // Has it copies of vectors, and vectors of 16 lanes?
+  const auto counts = [](const std::string& most) {
+    const Func func = rows("m", "n", ", m: i64, n: i64", " facts {m in [2, " + most + "], n in [2, " + most + "]}");
+    const std::string text = print(auto_schedule(func, wide()));
+    const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
+    return std::tuple(has("unrolled"), has("in [0, 16)"));
+  };
+  EXPECT_EQ(counts("1000"), std::tuple(true, true));
+  EXPECT_EQ(counts("9"), std::tuple(false, true));
+  EXPECT_EQ(counts("3"), std::tuple(false, false));
+}
+
 TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
   for (const char* name : {"scan", "gather", "pad", "chain"}) {
     SCOPED_TRACE(name);
