@@ -37,6 +37,16 @@ bool is_whole(const Piece& piece, int slot_lanes, int access_lanes) {
   return true;
 }
 
+/// Do no two lanes meet in one place of the slot?
+bool has_places_of_its_own(const Piece& piece, int slot_lanes) {
+  std::vector<bool> taken(static_cast<size_t>(slot_lanes));
+  for (auto [lane, place] : piece.lanes) {
+    if (taken[static_cast<size_t>(place)]) return false;
+    taken[static_cast<size_t>(place)] = true;
+  }
+  return true;
+}
+
 }  // namespace
 
 llvm::Value* FunctionEmitter::emit_register_load(const Load* node) {
@@ -79,6 +89,19 @@ void FunctionEmitter::emit_register_store(const Store* node, llvm::Value* value,
                         " is stored outside its allocation, or by a parallel loop inside it");
     if (is_whole(piece, slot_lanes, lanes)) {
       slot = mask ? b.CreateSelect(loaded_mask(mask), value, slot) : value;
+      continue;
+    }
+    if (slot_lanes > 1 && lanes > 1 && has_places_of_its_own(piece, slot_lanes)) {
+      std::vector<int> spread(slot_lanes, -1), merged(slot_lanes), on(slot_lanes, lanes);
+      for (int place = 0; place < slot_lanes; ++place) merged[place] = place;
+      for (auto [lane, place] : piece.lanes) {
+        on[place] = spread[place] = lane;
+        merged[place] = slot_lanes + place;
+      }
+      llvm::Value* placed = b.CreateShuffleVector(value, spread);
+      slot = mask ? b.CreateSelect(b.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), on),
+                                   placed, slot)
+                  : b.CreateShuffleVector(slot, placed, merged);
       continue;
     }
     for (auto [lane, place] : piece.lanes) {

@@ -148,6 +148,38 @@ func mixed(x: f32[64], out: f32[64]) stage end {
   expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))});
 }
 
+TEST(Registers, TakeVectorsOfFewerLanesThanTheyHave) {
+  const Func func = parse_func(R"(
+func parts(x: f32[64], out: f32[64]) stage end {
+  block() {
+    alloc r: f32[8] @register
+    r[ramp(0, 1, 8)] = x[ramp(0, 1, 8)]
+    r[ramp(0, 1, 7)] = r[ramp(0, 1, 7)] + x[ramp(8, 1, 7)]
+    r[ramp(6, -2, 3)] = x[ramp(16, 1, 3)]
+    r[ramp(1, 2, 4) if x[ramp(24, 1, 4)] > 0.0f32x4] = x[ramp(32, 1, 4)]
+    out[ramp(0, 1, 8)] = r[ramp(0, 1, 8)]
+    r[broadcast(2, 4) if x[ramp(28, 1, 4)] > 0.0f32x4] = x[ramp(40, 1, 4)]
+    out[ramp(8, 1, 8)] = r[ramp(0, 1, 8)]
+  }
+}
+)");
+  expect_same(func, {bytes_of(floats(64)), bytes_of(floats(64))});
+}
+
+TEST(Registers, TakeAPartInOneShuffleAndNotElementByElement) {
+  const Func func = parse_func(R"(
+func part(x: f32[8], out: f32[8]) stage end {
+  block() {
+    alloc r: f32[8] @register
+    r[ramp(0, 1, 8)] = x[ramp(0, 1, 8)]
+    r[ramp(0, 1, 7)] = r[ramp(0, 1, 7)] + x[ramp(0, 1, 7)]
+    out[ramp(0, 1, 8)] = r[ramp(0, 1, 8)]
+  }
+}
+)");
+  EXPECT_EQ(llvm_ir_text(func, host_device("native")).find("insertelement"), std::string::npos);
+}
+
 TEST(Registers, NeverTouchTheStack) {
   std::string text = R"(
 func tile(a: f32[n * 8], b: f32[n * 64], c: f32[384], n: i64) stage end facts {n in [0, ]} {
