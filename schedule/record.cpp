@@ -44,6 +44,7 @@
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_domain.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
@@ -168,6 +169,7 @@ const std::map<std::string, Apply>& primitives() {
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
+      {"split_domain", [](Schedule& s, const Line& l) { split_domain(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"decompose_padding", [](Schedule& s, const Line& l) { decompose_padding(s, l.block(0), l.loop(1)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
       {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},

@@ -12,6 +12,7 @@
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
+#include "schedule/primitives/split_domain.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/transform_layout.h"
 
@@ -133,7 +134,16 @@ void bind_layout(nb::class_<S>& type) {
           [](S& s, nb::handle block, const Loop& loop) {
             return s.give(decompose_padding(s.schedule, s.take_block(block), s.take(loop)));
           },
-          "block"_a, "loop"_a, "Fills a padded border in a nest of its own before a loop; gives the block that fills.");
+          "block"_a, "loop"_a, "Fills a padded border in a nest of its own before a loop; gives the block that fills.")
+      .def(
+          "split_domain",
+          [](S& s, nb::handle block, const Loop& loop, std::int64_t point) {
+            return s.give(split_domain(s.schedule, s.take_block(block), s.take(loop), point));
+          },
+          "block"_a, "loop"_a, "point"_a,
+          "Makes two blocks of one: of the first `point` iterations of a loop, and of the rest, each without what its "
+          "part "
+          "decides; gives the block of the rest.");
 }
 
 }  // namespace lathe::python

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "schedule/auto/chain_reductions.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/merge_duplicates.h"
@@ -38,6 +39,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"fuse_rows", fuse_rows},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
+                          {"cut_choices", cut_choices},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},

@@ -41,6 +41,7 @@
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_domain.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
@@ -286,6 +287,13 @@ std::vector<Move> loop_moves() {
            partition(s, split(s, *loop, random.between(2, 7)).first);
          }
          return true;
+       }},
+      {"split_domain",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto loop = block ? any_loop(s, random, block) : std::nullopt;
+         if (loop) split_domain(s, *block, *loop, random.between(1, 4));
+         return loop.has_value();
        }},
       {"blockize",
        [](Schedule& s, Random& random) {
@@ -641,6 +649,7 @@ const std::vector<Move>& moves() {
                                                          {"join_rows", 3},
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 4},
+                                                         {"split_domain", 2},
                                                          {"split_residues", 14},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},

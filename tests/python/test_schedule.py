@@ -246,6 +246,16 @@ def test_padding_is_filled_apart_and_its_loop_partitioned():
     replays(s, padded(17), 17)
 
 
+def test_a_block_becomes_two():
+    s = lathe.Schedule(padded(9))
+    rest = s.split_domain("twice", s.loops("twice")[0], 1)
+    assert rest in s.blocks and s.extent(s.loops("twice")[0]) == 1
+    with pytest.raises(lathe.Refusal, match="split_domain.*condition 3"):
+        s.split_domain("twice", s.loops("twice")[0], 1)
+    check_padded(s.func, 9)
+    replays(s, padded(12), 12)
+
+
 def test_layouts_of_intermediates_change():
     s = lathe.Schedule(padded(9))
     s.storage_align("pad", "p", 0, 8, 1)

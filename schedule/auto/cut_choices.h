@@ -1,0 +1,18 @@
+#pragma once
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Cuts an element-wise block that chooses by its place along an axis, as joining, stacking and rolling tensors do,
+/// into a block for each choice. What is left are whole copies, whose loops can be one.
+///
+///   for i in 0..350: for j:                      for i in 0..200: for j: y[i, j] = a[i, j]
+///     y[i, j] = select(i < 200,            ->    for i in 0..150: for j: y[i + 200, j] = b[i, j]
+///                      a[i, j], b[i - 200, j])
+///
+///   1. blocks that write outputs which are not streamed past the caches, where the choice hides behind memory
+///   2. where every block that comes of it has vectors enough, and there are few
+///   3. where the choice weighs something beside what is computed
+void cut_choices(RuleContext& context);
+
+}  // namespace lathe

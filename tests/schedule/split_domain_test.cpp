@@ -1,0 +1,128 @@
+/// split_domain, and the rule that applies it: blocks that choose by their place.
+#include "schedule/primitives/split_domain.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/split.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Rows of three tensors, one below the other.
+Func join(int first, int second, int third, int columns) {
+  return parse_func(
+      fmt::format(R"(func join(a: f32[{0}, {3}], b: f32[{1}, {3}], c: f32[{2}, {3}], out: f32[{4}, {3}]) {{
+  for i in [0, {4}) {{
+    for j in [0, {3}) {{
+      block join(space vi in [0, {4}) = i, space vj in [0, {3}) = j) reads a[..], b[..], c[..] writes out[vi, vj] {{
+        out[vi, vj] = select(vi < {0}, a[vi, vj if vi < {0}],
+                           select({5} <= vi, c[vi - {5}, vj if {5} <= vi], b[vi - {0}, vj if {0} <= vi && vi < {5}]))
+      }}
+    }}
+  }}
+}}
+)",
+                  first, second, third, columns, first + second + third, first + second));
+}
+
+TEST(SplitDomain, LeavesOutWhatEachPartDecides) {
+  const Func before = join(3, 2, 4, 5);
+  Schedule s(before);
+  const BlockRef rest = split_domain(s, {"join"}, s.loop("join", 0), 3);
+  EXPECT_EQ(rest.name, "join_1");
+  expect_scheduled(s, before, "split_domain");
+}
+
+TEST(SplitDomain, CutsAnInnerLoopAndABlockAgain) {
+  const Func before = join(3, 2, 4, 5);
+  Schedule s(before);
+  const BlockRef rest = split_domain(s, {"join"}, s.loop("join", 1), 2);
+  split_domain(s, rest, s.loop(rest.name, 0), 5);
+  expect_scheduled(s, before, "split_domain_again");
+}
+
+TEST(SplitDomain, RefusesReductionsAndBlocksWhoseLoopsWereSplit) {
+  Schedule sums(matmul(4, 4, 4, false));
+  const std::string name = sums.blocks().front().name;
+  expect_refused(
+      sums, [&] { split_domain(sums, {name}, sums.loop(name, 0), 2); }, "split_domain", 1, "split_domain_refused_1");
+  Schedule s(join(3, 2, 4, 5));
+  const LoopRef outer = split(s, s.loop("join", 0), 3).first;
+  EXPECT_THROW(split_domain(s, {"join"}, outer, 2), Refusal);
+}
+
+TEST(SplitDomain, RefusesABlockThatBeginsWithAnInit) {
+  Schedule s(parse_func(R"(func once(x: f32[8], y: f32[8]) {
+  for i in [0, 8) {
+    block a(space vi in [0, 8) = i) reads y[vi], x[vi] writes y[vi] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { y[vi] = 0.0f32 }
+      let l: f32 = y[vi]
+      let r: f32 = x[vi]
+      y[vi] = l + r
+    }
+  }
+}
+)"));
+  EXPECT_THROW(split_domain(s, {"a"}, s.loop("a", 0), 3), Refusal) << "the init would stay behind with the first part";
+}
+
+TEST(SplitDomain, RefusesALoopThatIsNotTheBlocks) {
+  Schedule s(parse_func(R"(func two(x: f32[8], y: f32[8], z: f32[8]) {
+  for i in [0, 8) { block a(space vi in [0, 8) = i) reads x[vi] writes y[vi] { y[vi] = x[vi] } }
+  for j in [0, 8) { block b(space vj in [0, 8) = j) reads x[vj] writes z[vj] { z[vj] = x[vj] } }
+}
+)"));
+  expect_refused(s, [&] { split_domain(s, {"a"}, s.loop("b", 0), 2); }, "split_domain", 2, "split_domain_refused_2");
+}
+
+TEST(SplitDomain, RefusesAPointThatLeavesAPartEmpty) {
+  Schedule s(join(3, 2, 4, 5));
+  EXPECT_THROW(split_domain(s, {"join"}, s.loop("join", 0), 0), Refusal);
+  expect_refused(
+      s, [&] { split_domain(s, {"join"}, s.loop("join", 0), 9); }, "split_domain", 3, "split_domain_refused_3");
+}
+
+bool cuts(const Func& func) {
+  return decisions_on(func, wide(), "join").find("cut join where it chooses") != std::string::npos;
+}
+
+TEST(CutChoices, MakesWholeCopiesOfWhatIsJoined) {
+  expect_golden(print(auto_schedule(join(20, 4, 9, 33), wide())), "auto_cut_choices.tir");
+  expect_scheduled_well(join(20, 4, 9, 33));
+}
+
+TEST(CutChoices, LeavesWhatWouldBeTooSmall) {
+  EXPECT_TRUE(cuts(join(20, 4, 9, 33)));
+  EXPECT_TRUE(cuts(join(20, 4, 9, 32)));
+  EXPECT_FALSE(cuts(join(20, 4, 9, 31))) << "four rows of 31 elements are less than eight vectors of sixteen";
+}
+
+TEST(CutChoices, CutsRowsOnlyIntoPartsOfSeveralVectors) {
+  const auto sides = [](int left, int right) {
+    return parse_func(fmt::format(R"(func sides(a: f32[8, {0}], b: f32[8, {1}], out: f32[8, {2}]) {{
+  for i in [0, 8) {{
+    for j in [0, {2}) {{
+      block join(space vi in [0, 8) = i, space vj in [0, {2}) = j) reads a[..], b[..] writes out[vi, vj] {{
+        out[vi, vj] = select(vj < {0}, a[vi, vj if vj < {0}], b[vi, vj - {0} if {0} <= vj])
+      }}
+    }}
+  }}
+}}
+)",
+                                  left, right, left + right));
+  };
+  EXPECT_TRUE(cuts(sides(80, 64)));
+  EXPECT_FALSE(cuts(sides(80, 63)));
+  expect_scheduled_well(sides(80, 64));
+}
+
+}  // namespace
+}  // namespace lathe::testing
