@@ -49,6 +49,18 @@ TEST(TurnTiles, RowsThatLieApartStayInSquares) {
   EXPECT_EQ(decisions_on(transpose(64, 96, 512, "f32"), roomy, "turn").find("turn tiles"), std::string::npos);
 }
 
+TEST(TurnTiles, SquaresOfFarRowsAskForTheLinesBehindThem) {
+  const auto asks = [](int pitch, std::int64_t own) {
+    Device device = small_caches();
+    device.caches[0].bytes = own;
+    const std::string text = print(auto_schedule(transpose(64, 96, pitch, "f32"), device));
+    return text.find("prefetch_cache: 2, prefetch_offset: 64") != std::string::npos;
+  };
+  EXPECT_TRUE(asks(500, 8192));
+  EXPECT_FALSE(asks(500, 96 * 500 * 4 / 4)) << "x is four times a core's own caches, no more";
+  EXPECT_FALSE(asks(240, 8192)) << "rows lie less than a KiB apart";
+}
+
 TEST(TurnTiles, WholeRowsGoPastTheCaches) {
   const auto tiled = [](int m, int n, std::int64_t last) {
     const Func func = transpose(m, n, m, "f32", " align 64");
