@@ -28,7 +28,11 @@ bool spells_variable(const std::vector<BufferUse>& accesses, size_t depth, const
   const VarRef& variable = accesses[0].loops[depth].variable;
   Expr spelled = index(0), weight = index(1);
   for (size_t d = accesses[0].indices.size(); d-- > 0;) {
-    const Expr digit = to_expr(accesses[0].indices[d]);
+    const Affine& place = accesses[0].indices[d];
+    const bool scalar = place.lanes == 1 && std::all_of(place.terms.begin(), place.terms.end(),
+                                                        [](const AffineTerm& t) { return t.atom->dtype.lanes == 1; });
+    if (!scalar) continue;
+    const Expr digit = to_expr(place);
     bool shared = uses_var(digit, variable.get());
     for (const BufferUse& access : accesses) {
       shared = shared && equal(access.indices[d], accesses[0].indices[d]);

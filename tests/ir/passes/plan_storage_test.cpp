@@ -105,6 +105,22 @@ TEST(PlanStorage, ReportsWhatRunsInPlace) {
   EXPECT_EQ(report[0].bytes, 64);
 }
 
+TEST(PlanStorage, ReadsIndicesOfWhichSomePartIsAVector) {
+  const Func func = parse_func(R"(func f(x: f32[7, 5], out: f32[7, 5]) stage before_flatten {
+  block root() {
+    alloc a: f32[7, 5]
+    alloc b: f32[7, 5]
+    for i in [0, 7) { for j in [0, 5) { a[i, j] = x[i, j] } }
+    for o in [0, 2) {
+      b[ramp(o * 16, 1, 16) // 5i64x16, ramp(o, 1, 16) % 5i64x16] =
+          sqrt(a[ramp(o * 16, 1, 16) // 5i64x16, ramp(o, 1, 16) % 5i64x16])
+    }
+    for i1 in [0, 7) { for j1 in [0, 5) { out[i1, j1] = b[i1, j1] } }
+  } })");
+  // Side by side: what such vectors touch is not told apart.
+  EXPECT_EQ(attribute(plan_storage(func, two_cores()), "shared_bytes"), 2 * 192);
+}
+
 TEST(PlanStorage, AnOverflowNamesTheSpaceItsSizeAndWhatIsAlive) {
   EXPECT_EQ(
       refusal([] { plan_storage(parse_func(chain("vmem", 3, 600)), two_cores()); }),
