@@ -215,11 +215,16 @@ class Tiler {
     if (column) vectorize_columns(schedule_, *column, lanes_);
   }
 
+  /// The extent of an iter, or the most that it can be; nothing where no fact bounds it.
+  std::optional<std::int64_t> most_of(const Block& block, size_t iter) const {
+    return greatest_extent(block.f.iters[iter].domain.extent, schedule_.func());
+  }
+
   /// Steps of the whole reduction, where that is known.
   std::optional<std::int64_t> depth_of(const Block& reduction) const {
     std::int64_t depth = 1;
     for (const size_t i : shape_.reduce) {
-      const auto extent = constant_extent(reduction, i);
+      const auto extent = most_of(reduction, i);
       if (!extent) return std::nullopt;
       depth *= *extent;
     }
@@ -231,8 +236,8 @@ class Tiler {
     const Block& reduction = schedule_.node(block_);
     const bool shared = shape_.rows || across_ || dot_;
     if (!shared) shape_.rows = independent_rows(reduction, shape_, vectors);
-    const auto rows = shape_.rows ? constant_extent(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
-    const auto columns = constant_extent(reduction, vectors);
+    const auto rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
+    const auto columns = most_of(reduction, vectors);
     const bool in_runs = shape_.column_run > 0;
     const RegisterTile tile = across_ ? across_->tile
                                       : choose_tile(context_.device, lanes_, widest_bits(reduction),
@@ -332,7 +337,7 @@ class Tiler {
     const Block& reduction = schedule_.node(block_);
     const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
     const auto extent = [&](const std::optional<size_t>& iter) {
-      return iter ? constant_extent(reduction, *iter) : std::optional<std::int64_t>(1);
+      return iter ? most_of(reduction, *iter) : std::optional<std::int64_t>(1);
     };
     const auto [row_tile, column_tile] =
         choose_dot_tile(context_.device, {extent(rows), extent(columns), extent(vectors)});
@@ -348,7 +353,7 @@ class Tiler {
       panel = even;
       break;
     }
-    const auto reduce_extent = constant_extent(reduction, vectors);
+    const auto reduce_extent = most_of(reduction, vectors);
     while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
     tile_reader(row_tile, panel, rows, columns);
 
