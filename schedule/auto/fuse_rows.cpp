@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "schedule/auto/block_model.h"
 #include "schedule/carried.h"
@@ -14,6 +15,10 @@
 
 namespace lathe {
 namespace {
+
+/// Of rows below this length, stages one after another wait for each other's results, while in loops of their own rows
+/// overlap, and what is computed once a row fills vectors.
+constexpr double short_row = 12;
 
 /// The loops around all the blocks, outermost first.
 std::vector<LoopRef> common_loops(const Schedule& schedule, const std::vector<BlockRef>& blocks) {
@@ -48,6 +53,42 @@ double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& l
         std::min(extent_estimate(region.buffer->shape[d], facts), extent_estimate(region.ranges[d].extent, facts)));
   }
   return bytes;
+}
+
+/// Are the iterations of the loops down to `depth` short, and enough to fill a vector?
+bool has_short_rows(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
+                    const std::vector<LoopRef>& loops, size_t depth) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  double most = instance_count(schedule.node(ref), facts), rows = 1;
+  for (const BlockRef& reader : readers) most = std::max(most, instance_count(schedule.node(reader), facts));
+  for (size_t i = 0; i <= depth; ++i)
+    rows *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
+  return most < short_row * rows && rows >= vector_lanes(schedule.node(ref), context.device);
+}
+
+/// Do all buffers of the block and its readers stay in half of the first cache? Then nothing is gained by a row's
+/// staying near.
+bool stays_near(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  if (caches.empty()) return false;
+  double bytes = 0;
+  std::unordered_set<const BufferNode*> counted;
+  const auto count = [&](const std::vector<Region>& regions) {
+    for (const Region& region : regions) {
+      if (!counted.insert(region.buffer.get()).second) continue;
+      bytes +=
+          estimated_elements(region.buffer, schedule.func()->facts) * static_cast<double>(region.buffer->dtype.bytes());
+    }
+  };
+  count(schedule.node(ref).f.reads);
+  count(schedule.node(ref).f.writes);
+  for (const BlockRef& reader : readers) {
+    count(schedule.node(reader).f.reads);
+    count(schedule.node(reader).f.writes);
+  }
+  return 2 * bytes <= static_cast<double>(caches[0].bytes);
 }
 
 }  // namespace
@@ -93,6 +134,12 @@ void fuse_rows(RuleContext& context) {
     for (size_t depth = loops.size(); depth-- > 0;) {
       if (repetition(schedule, schedule.node(ref), loops, depth) > 1) continue;
       const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
+      if (wish != FusionWish::together && has_short_rows(context, ref, readers, loops, depth) &&
+          stays_near(context, ref, readers)) {
+        context.note(
+            fmt::format("keep {}: its rows are short, and all that they touch stays in the first cache", ref.name));
+        break;
+      }
       double& around = held[loops[depth].variable.get()];
       if (room && around + bytes > static_cast<double>(*room) && wish != FusionWish::together) {
         context.note(fmt::format("keep {}: an iteration of {} would hold {:.0f} bytes, the nearest memory {}", ref.name,
