@@ -101,12 +101,26 @@ class PairProof {
     return indices;
   }
 
-  /// The x of indices x // c and x % c, which both are equal only where x is; null when `rest` is no x % c, or `whole`
-  /// not the quotient that belongs to it.
-  Expr rejoined(const Expr& whole, const Expr& rest) const {
+  /// What indices x // c and x % c, or n - x // c and m - x % c, stand for: x, as both are equal only where it is.
+  struct Rejoined {
+    Expr joined;  ///< null when `rest` is no x % c, or `whole` not the quotient that belongs to it
+    Expr divisor;
+    std::optional<std::int64_t> turned_whole, turned_rest;  ///< n and m
+  };
+
+  Rejoined rejoined(const Expr& whole, const Expr& rest) const {
     const Binary* mod = rest.as<Binary>();
-    if (!mod || mod->op != BinaryOp::floor_mod || !as_int(mod->b)) return nullptr;
-    return proves_equal(bounds_, whole, floor_div(mod->a, mod->b)) ? mod->a : nullptr;
+    std::optional<std::int64_t> turned_rest;
+    if (mod && mod->op == BinaryOp::sub && as_int(mod->a)) {
+      turned_rest = *as_int(mod->a);
+      mod = mod->b.as<Binary>();
+    }
+    if (!mod || mod->op != BinaryOp::floor_mod || !as_int(mod->b)) return {};
+    const Expr quotient = floor_div(mod->a, mod->b);
+    if (proves_equal(bounds_, whole, quotient)) return {mod->a, mod->b, std::nullopt, turned_rest};
+    const Expr sum = simplify(whole + quotient, bounds_);
+    if (!as_int(sum)) return {};
+    return {mod->a, mod->b, *as_int(sum), turned_rest};
   }
 
   /// Turns a pair of dimensions (x // c, x % c), as packing writes them, into the one dimension x.
@@ -114,11 +128,13 @@ class PairProof {
     for (size_t rest = 0; rest < indices_.size() && indices_.size() == second_.size(); ++rest) {
       for (size_t whole = 0; whole < indices_.size(); ++whole) {
         if (whole == rest) continue;
-        const Expr first = rejoined(indices_[whole], indices_[rest]);
-        const Expr second = first ? rejoined(second_[whole], second_[rest]) : nullptr;
-        if (!second || !equal(indices_[rest].as<Binary>()->b, second_[rest].as<Binary>()->b)) continue;
-        indices_[whole] = first;
-        second_[whole] = second;
+        const Rejoined first = rejoined(indices_[whole], indices_[rest]);
+        const Rejoined second = first.joined ? rejoined(second_[whole], second_[rest]) : Rejoined();
+        if (!second.joined || !equal(first.divisor, second.divisor) || first.turned_whole != second.turned_whole ||
+            first.turned_rest != second.turned_rest)
+          continue;
+        indices_[whole] = first.joined;
+        second_[whole] = second.joined;
         indices_.erase(indices_.begin() + static_cast<std::ptrdiff_t>(rest));
         second_.erase(second_.begin() + static_cast<std::ptrdiff_t>(rest));
         return true;

@@ -255,7 +255,13 @@ class Tiler {
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     }
     const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
-    const std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
+    std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
+    if (panels_outside && across_) {
+      // A panel is packed once for all of these; where it stays near as a whole, what they share besides does, too.
+      const std::vector<size_t> sliding = sliding_iters(schedule_.node(block_), shape_, *operand);
+      const bool near = across_->panel_stays_near;
+      inside.insert(near ? inside.end() : inside.begin(), sliding.begin(), sliding.end());
+    }
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     packed =
         packed && panel_loop_ && pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_);

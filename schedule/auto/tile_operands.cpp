@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ir/buffer.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
@@ -52,6 +54,24 @@ std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& ope
   std::vector<size_t> found;
   for (const size_t i : shape.space) {
     if (i != shape.rows && i != shape.vector_space && operand.strides[i] == 0) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& shape, const Access& operand) {
+  std::vector<size_t> found;
+  const Load* load = load_of(reduction, operand.buffer);
+  if (!load) return found;
+  const auto walks = [&](const Expr& index, size_t iter) {
+    return uses_var(index, reduction.f.iters[iter].variable.get());
+  };
+  for (const size_t i : shape.space) {
+    if (i == shape.rows || i == shape.vector_space) continue;
+    const bool slides = std::any_of(load->indices.begin(), load->indices.end(), [&](const Expr& index) {
+      return walks(index, i) &&
+             std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t reduce) { return walks(index, reduce); });
+    });
+    if (slides) found.push_back(i);
   }
   return found;
 }

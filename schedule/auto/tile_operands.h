@@ -22,6 +22,10 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
 /// panel in a near cache; outside, it would walk the whole operand again each time.
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);
 
+/// Space iters that slide the operand along a dimension that the reduction walks too, as residues of a transposed
+/// convolution do: what their iterations read overlaps.
+std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& shape, const Access& operand);
+
 /// Does a panel of the operand lie so far apart that pages and cache sets run short?
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
 

@@ -8,6 +8,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/auto/turn_squares.h"
@@ -89,12 +90,40 @@ LayoutMap moved_last(const Buffer& buffer, size_t dimension) {
   return map;
 }
 
-/// Splits the last dimension into panels, which come first.
-LayoutMap by_panels(const Buffer& buffer, std::int64_t width) {
+/// For each dimension of a compact operand the widest step by which a reduce iter walks it, negative where that goes
+/// back; 1 where none does.
+std::vector<std::int64_t> reduction_steps(const Block& block, const Buffer& operand) {
+  std::vector<std::int64_t> steps(operand->rank(), 1);
+  const Load* load = load_of(block, operand);
+  for (const Access& access : block_accesses(block)) {
+    if (!load || access.buffer != operand || access.store) continue;
+    std::int64_t elements = 1;
+    for (size_t d = operand->rank(); d-- > 0; elements *= as_int(operand->shape[d]) ? *as_int(operand->shape[d]) : 1) {
+      for (size_t i = 0; i < block.f.iters.size(); ++i) {
+        const std::int64_t moved = access.strides[i].value_or(0);
+        if (block.f.iters[i].kind == IterKind::reduce && uses_var(load->indices[d], block.f.iters[i].variable.get()) &&
+            moved % elements == 0 && std::abs(moved / elements) > std::abs(steps[d]))
+          steps[d] = moved / elements;
+      }
+    }
+  }
+  return steps;
+}
+
+/// Splits the last dimension into panels, which come first; behind these the remainders of dimensions to the steps by
+/// which the reduction walks them, so that what it reads one after another is compact.
+LayoutMap by_panels(const Buffer& buffer, std::int64_t width, const std::vector<std::int64_t>& steps) {
   LayoutMap map;
   for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
   map.to.push_back(floor_div(map.from.back(), width));
-  for (size_t d = 0; d + 1 < buffer->rank(); ++d) map.to.emplace_back(map.from[d]);
+  std::vector<Expr> quotients;
+  for (size_t d = 0; d + 1 < buffer->rank(); ++d) {
+    const std::int64_t step = std::abs(steps[d]);
+    if (step > 1) map.to.push_back(floor_mod(map.from[d], step));
+    const Expr quotient = step > 1 ? floor_div(map.from[d], step) : Expr(map.from[d]);
+    quotients.push_back(quotient);
+  }
+  map.to.insert(map.to.end(), quotients.begin(), quotients.end());
   map.to.push_back(floor_mod(map.from.back(), width));
   return map;
 }
@@ -113,16 +142,40 @@ std::int64_t rows_in_squares(std::int64_t rows, std::int64_t strip, std::int64_t
   return rows / strip * (strip / side * side) + rows % strip / side * side;
 }
 
-/// Does the second cache hold the operand that vectors walk, and not what else is read?
+/// Turns around the dimensions of panels that the reduction walks from the last to the first, as prefetchers do not.
+LayoutMap turned_around(const Buffer& panels, const std::vector<std::int64_t>& steps) {
+  LayoutMap map;
+  for (size_t d = 0; d < panels->rank(); ++d) {
+    map.from.push_back(Var::make(fmt::format("i{}", d)));
+    map.to.emplace_back(map.from[d]);
+  }
+  const auto turn = [&](size_t d) { map.to[d] = panels->shape[d] - 1 - Expr(map.from[d]); };
+  // Behind the panels' dimension come those of remainders, then the operand's.
+  size_t remainder = 1;
+  for (size_t d = 0; d < steps.size(); ++d) {
+    if (steps[d] < 0) turn(panels->rank() - steps.size() + d);
+    if (steps[d] < -1) turn(remainder);
+    if (std::abs(steps[d]) > 1) ++remainder;
+  }
+  return map;
+}
+
+/// Does the second cache hold so many bytes beside as many others?
+bool stays_near(double bytes, const Device& device) {
+  return device.caches.size() > 1 && bytes * near_part <= static_cast<double>(device.caches[1].bytes);
+}
+
+double estimated_bytes(const Buffer& buffer) {
+  return estimated_elements(buffer) * buffer->dtype.bytes();
+}
+
+/// Does the operand that vectors walk stay near, and not what else is read?
 bool others_are_larger(const Block& block, const Buffer& operand, const Device& device) {
-  if (device.caches.size() < 2) return false;
-  const double room = static_cast<double>(device.caches[1].bytes) / near_part;
   double others = 0;
   for (const Region& read : block.f.reads) {
-    if (read.buffer != operand && read.buffer != block.f.writes[0].buffer)
-      others += estimated_elements(read.buffer) * read.buffer->dtype.bytes();
+    if (read.buffer != operand && read.buffer != block.f.writes[0].buffer) others += estimated_bytes(read.buffer);
   }
-  return estimated_elements(operand) * operand->dtype.bytes() <= room && others > room;
+  return stays_near(estimated_bytes(operand), device) && !stays_near(others, device);
 }
 
 }  // namespace
@@ -138,7 +191,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
-  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, 0, {}};
+  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, false, 0, {}};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = constant_elements(plan.operand);
   std::int64_t depth = 1;
@@ -185,6 +238,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     plan.side = side;
     plan.tile = tile;
     plan.strip = strip > tile.rows ? strip : 0;
+    plan.panel_stays_near = stays_near(
+        estimated_bytes(plan.operand) * static_cast<double>(width) / static_cast<double>(columns), context.device);
     plan.panels_inside = width < columns && others_are_larger(block, plan.operand, context.device);
     found = true;
   }
@@ -214,7 +269,10 @@ void pack_across(RuleContext& context, const BlockRef& ref, const AcrossPlan& pl
   const bool below = count >= enough_panels * cores && !plan.panels_inside;
   if (below) compute_at(schedule, plan.copy, panels);
   const Buffer packed = schedule.node(plan.copy).f.writes[0].buffer;
-  transform_layout(schedule, ref, packed->name, by_panels(packed, width));
+  const std::vector<std::int64_t> steps = reduction_steps(schedule.node(ref), packed);
+  transform_layout(schedule, ref, packed->name, by_panels(packed, width, steps));
+  if (std::any_of(steps.begin(), steps.end(), [](std::int64_t step) { return step < 0; }))
+    transform_layout(schedule, ref, packed->name, turned_around(schedule.node(plan.copy).f.writes[0].buffer, steps));
   // Dimensions behind the vectors' are walked as one: of the source they are contiguous together.
   std::vector<LoopRef> others;
   std::optional<LoopRef> across, along;

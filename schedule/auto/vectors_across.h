@@ -21,8 +21,9 @@ struct AcrossPlan {
   /// All panels of the operand for each step of the loops that share them: where these walk more of the other operands
   /// than stays near, and the panels together stay.
   bool panels_inside = false;
-  double cycles = 0;  ///< estimated, copies included
-  BlockRef copy;      ///< once staged: of the operand, the vectors' dimension last
+  bool panel_stays_near = false;  ///< a panel, in the second cache
+  double cycles = 0;              ///< estimated, copies included
+  BlockRef copy;                  ///< once staged: of the operand, the vectors' dimension last
 };
 
 /// Vectors along what would be the rows of a tile, and rows along what its vectors would walk, where that is estimated

@@ -114,6 +114,44 @@ TEST(VectorsAcross, AreTurnedBackByStrips) {
   expect_golden(print(auto_schedule(sliding_sums({1, 32, 100, 40}), device)), "auto_across_strips.tir");
 }
 
+TEST(VectorsAcross, PackWhatResiduesShareOnce) {
+  // A transposed convolution by two: taps of either parity, from the last to the first.
+  const Func before =
+      parse_func(R"(func residues(x: f32[8, 40, 14], w: f32[64, 40, 4], out: f32[8, 64, 24]) stage begin {
+  block root() reads x[..], w[..] writes out[..] {
+    alloc sums: f32[2, 8, 64, 12]
+    for s in [0, 2) { for b in [0, 8) { for f in [0, 64) { for i in [0, 12) { for k in [0, 40) { for t in [0, 2) {
+      block product(space vs in [0, 2) = s, space vb in [0, 8) = b, space vf in [0, 64) = f, space vi in [0, 12) = i,
+                    reduce vk in [0, 40) = k, reduce vt in [0, 2) = t)
+          reads sums[vs, vb, vf, vi], w[vf, vk, 3 - vt * 2 - vs], x[vb, vk, vi + vs + vt] writes sums[vs, vb, vf, vi]
+      {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { sums[vs, vb, vf, vi] = 0.0f32 }
+        let l: f32 = sums[vs, vb, vf, vi]
+        let r: f32 = w[vf, vk, 3 - vt * 2 - vs] * x[vb, vk, vi + vs + vt]
+        sums[vs, vb, vf, vi] = l + r
+      } } } } } } }
+    for s1 in [0, 2) { for b1 in [0, 8) { for f1 in [0, 64) { for i1 in [0, 12) {
+      block store(space us in [0, 2) = s1, space ub in [0, 8) = b1, space uf in [0, 64) = f1, space ui in [0, 12) = i1)
+          reads sums[us, ub, uf, ui] writes out[ub, uf, ui * 2 + us]
+      { out[ub, uf, ui * 2 + us] = sums[us, ub, uf, ui] } } } } }
+  }
+}
+)");
+  Device single = fused(wide());
+  single.cores = 1;
+  const std::string decisions = decisions_on(before, single, "product");
+  EXPECT_NE(("\n" + decisions).find("\nlay the vectors of product"), std::string::npos) << decisions;
+  expect_golden(print(auto_schedule(before, single)), "auto_across_residues.tir");
+}
+
+TEST(VectorsAcross, WalkAllPanelsForARowOfWhatIsLarger) {
+  Device device = fused(wide());
+  device.caches = {{4096, 8, 64, false}, {73728, 8, 64, false}};
+  EXPECT_TRUE(lies_across({34, 128, 12, 20}, device));
+  expect_golden(print(auto_schedule(sliding_sums({34, 128, 12, 20}), device)), "auto_across_panels_inside.tir");
+}
+
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
   EXPECT_FALSE(lies_across({12, 32, 32, 40}, fused(wide()))) << "rows fill vectors";
   EXPECT_FALSE(lies_across({1, 32, 3, 40}, fused(wide()))) << "few read the copy of the weights";

@@ -299,6 +299,25 @@ TEST(Verify, InstancesAreToldApartByAllDimensionsTogether) {
             "");
 }
 
+TEST(Verify, QuotientsAndRemaindersMayBeTurnedAround) {
+  const auto verified = [](const char* remainder, const char* quotient) {
+    return describe(verify(parse_func(fmt::format(R"(func f(y: f32[2, 70, 500]) {{
+    for i in [0, 1000) {{
+      for j in [0, 70) {{
+        block b(space v in [0, 1000) = i, space w in [0, 70) = j) writes y[{0}, w, {1}] {{
+          y[{0}, w, {1}] = 1.0f32
+        }}
+      }}
+    }}
+  }})",
+                                                  remainder, quotient))));
+  };
+  EXPECT_EQ(verified("v % 2", "499 - v // 2"), "");
+  EXPECT_EQ(verified("1 - v % 2", "499 - v // 2"), "");
+  EXPECT_NE(verified("v % 2", "499 - v // 4"), "");
+  EXPECT_NE(verified("1 - v % 2", "v // 4"), "");
+}
+
 TEST(Verify, AFlatIndexOfTwoItersIsInjectiveOnlyWithinItsRow) {
   constexpr const char* text = R"(func f(y: f32[800]) {
     for i in [0, 40) {
