@@ -49,6 +49,33 @@ double end_vectors(const Block& block, const Device& device) {
   return least;
 }
 
+/// Reads of an element of a strided operand for which it is copied.
+double worthy_reuse(const Block& block, const Buffer& operand) {
+  for (const Access& access : block_accesses(block)) {
+    for (size_t i = 0; access.buffer == operand && i < block.f.iters.size(); ++i) {
+      const Iter& iter = block.f.iters[i];
+      if (iter.kind == IterKind::reduce && access.strides[i] == 1 &&
+          extent_estimate(iter.domain.extent) >= filled_window)
+        return window_reuse;
+    }
+  }
+  return strided_reuse;
+}
+
+/// Does the buffer move by several elements along the result's contiguous axis, so that vectors cannot walk it?
+bool is_strided(const Block& block, const Buffer& buffer) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const bool contiguous = std::all_of(accesses.begin(), accesses.end(),
+                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
+    if (contiguous && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+          return access.buffer == buffer && access.strides[i].value_or(0) > 1;
+        }))
+      return true;
+  }
+  return false;
+}
+
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
 /// every read costs more.
 void stage_padding(RuleContext& context, const BlockRef& ref) {
@@ -58,7 +85,10 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
     const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (load && worth_copying(context, block, load->buffer, reuse)) padded.push_back(load->buffer->name);
+    if (!load) return;
+    // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
+    const double least = is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer)) : reuse;
+    if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer->name);
   });
   for (const std::string& buffer : padded) {
     attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
@@ -109,19 +139,6 @@ bool lies_along_reduction(const Block& block, const Buffer& operand) {
                       [&](const Expr& e) { return uses(e, IterKind::reduce) && uses(e, IterKind::space); });
 }
 
-/// Reads of an element of a strided operand for which it is copied.
-double worthy_reuse(const Block& block, const Strided& operand) {
-  for (const Access& access : block_accesses(block)) {
-    for (size_t i = 0; access.buffer == operand.buffer && i < block.f.iters.size(); ++i) {
-      const Iter& iter = block.f.iters[i];
-      if (iter.kind == IterKind::reduce && access.strides[i] == 1 &&
-          extent_estimate(iter.domain.extent) >= filled_window)
-        return window_reuse;
-    }
-  }
-  return strided_reuse;
-}
-
 /// Copies each element that the reduction reads of a strided operand to where its own iters want it, where windows do
 /// not overlap, so that the copy is no larger than the operand, or, of steps too wide to be set apart, overlap little:
 /// `x[2 * j]` becomes `copy[j]`, patches become `copy[c, r, s, i, j]`. Iters that the operand walks by larger steps
@@ -147,7 +164,8 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
     }
   }
   const std::int64_t most = elements ? *elements * (operand.step > most_interleaved ? 2 : 1) : 0;
-  if (read > most || instance_count(block) < worthy_reuse(block, operand) * static_cast<double>(read)) return false;
+  if (read > most || instance_count(block) < worthy_reuse(block, operand.buffer) * static_cast<double>(read))
+    return false;
   const auto place = [&](const std::pair<size_t, std::int64_t>& walk) {
     if (walk.first == operand.iter) return 3;
     if (block.f.iters[walk.first].kind == IterKind::reduce) return 1;
@@ -203,7 +221,7 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
   const auto operand = strided_operand(block);
   if (!operand || stage_windows(context, ref, *operand)) return;
   if (operand->step <= most_interleaved &&
-      worth_copying(context, block, operand->buffer, worthy_reuse(block, *operand)))
+      worth_copying(context, block, operand->buffer, worthy_reuse(block, operand->buffer)))
     stage_steps(context, ref, *operand);
 }
 

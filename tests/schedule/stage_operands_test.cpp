@@ -54,6 +54,34 @@ TEST(StageOperands, CopiesWindowsThatDoNotOverlap) {
   expect_golden(print(auto_schedule(windows({33, 9, 3, 2, 2}), wide())), "auto_windows.tir");
 }
 
+TEST(StageOperands, PadsWhatVectorsCannotWalkBeforeItsStepsAreSetApart) {
+  // Each element is read nine times: too few for a padded copy of what vectors can walk.
+  const auto padded = [](int step) {
+    return decisions_on(
+        parse_func(fmt::format(R"(func padded(x: f32[{1}, {1}], w: f32[{2}, 3, 3], out: f32[{2}, 60, 60]) stage begin {{
+  for f in [0, {2}) {{ for i in [0, 60) {{ for j in [0, 60) {{ for r in [0, 3) {{ for s in [0, 3) {{
+    block product(space vf in [0, {2}) = f, space vi in [0, 60) = i, space vj in [0, 60) = j,
+                  reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+        reads out[vf, vi, vj], w[vf, vr, vs], x[vi * {0} + vr - 1, vj * {0} + vs - 1] writes out[vf, vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vf, vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vf, vi, vj]
+      let term: f32 = w[vf, vr, vs] * select(0 < vi * {0} + vr && 0 < vj * {0} + vs && vi * {0} + vr < {1} && vj * {0} + vs < {1},
+          x[vi * {0} + vr - 1, vj * {0} + vs - 1 if 0 < vi * {0} + vr && 0 < vj * {0} + vs && vi * {0} + vr < {1} && vj * {0} + vs < {1}], 0.0f32)
+      out[vf, vi, vj] = sum + term
+    }} }} }} }} }} }}
+}}
+)",
+                               step, 60 * step, step * step)),
+        wide(), "product");
+  };
+  EXPECT_EQ(padded(1).find("pad x once"), std::string::npos);
+  const std::string apart = padded(2);
+  EXPECT_NE(apart.find("pad x once"), std::string::npos) << apart;
+  EXPECT_NE(apart.find("set every 2 elements"), std::string::npos) << apart;
+}
+
 TEST(StageOperands, SetsTheStepsOfOverlappingWindowsApart) {
   for (const Device& device : {wide(), narrow()}) {
     for (const Windows& shape : {Windows{33, 9, 3, 3, 2}, Windows{34, 17, 2, 4, 3}, Windows{34, 6, 1, 2, 1}}) {
