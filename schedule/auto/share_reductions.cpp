@@ -80,7 +80,8 @@ std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, dou
     if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
     if (*extent < std::max(parts, longest + 1)) continue;
     const auto length = part_length(*extent, parts, !shape || !shape->vector_space);
-    if (!length) continue;
+    const bool row = shape && shape->vector_reduce && loop_of_iter(schedule, ref, *shape->vector_reduce) == loop;
+    if (!length || (row && *length < part_multiple)) continue;
     best = {loop, *length};
     if (*extent >= 2 * parts) return best;
     longest = *extent;

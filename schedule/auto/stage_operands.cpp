@@ -225,7 +225,8 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
     stage_steps(context, ref, *operand);
 }
 
-/// Compact copies of operands of which no dimension is contiguous, or known to be, where each element is read often.
+}  // namespace
+
 void stage_scattered(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   // Terms must be added up for the copies to pay.
@@ -235,8 +236,11 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
     const Buffer& buffer = access.buffer;
     if (access.store || access.masked || writes(block, buffer) || buffer->strides.empty() || !constant_elements(buffer))
       continue;
-    const bool contiguous = std::any_of(buffer->strides.begin(), buffer->strides.end(),
-                                        [](const Expr& stride) { return is_int(stride, 1) || is_int(stride, 0); });
+    bool contiguous = false;
+    for (size_t d = 0; d < buffer->rank(); ++d) {
+      const Expr& stride = buffer->strides[d];
+      contiguous |= !is_int(buffer->shape[d], 1) && (is_int(stride, 1) || is_int(stride, 0));
+    }
     if (!contiguous && worth_copying(context, block, buffer, strided_reuse)) scattered.push_back(buffer->name);
   }
   std::sort(scattered.begin(), scattered.end());
@@ -247,11 +251,8 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   }
 }
 
-}  // namespace
-
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
   stage_padding(context, reduction);
-  stage_scattered(context, reduction);
   stage_strided(context, reduction);
 }
 

@@ -220,6 +220,9 @@ class Streamer {
       else if (used && !is_int(schedule_.node(loop).extent, 1))
         tile.push_back(loop);
     }
+    std::stable_partition(tile.begin(), tile.end(), [&](const LoopRef& loop) {
+      return !uses_var(node.f.bindings[streams_.vectors], loop.variable.get());
+    });
     std::vector<LoopRef> order;
     if (steps) order.push_back(*steps);
     order.insert(order.end(), tile.begin(), tile.end());

@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/dot_products.h"
+#include "schedule/auto/group_axes.h"
 #include "schedule/auto/joined_rows.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
@@ -474,6 +475,8 @@ void tile_contractions(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
+    stage_scattered(context, ref);
+    group_axes(context, ref);
     stage_operands(context, ref);
     if (tile_dot(context, ref)) continue;
     join_short_rows(context, ref);

@@ -29,6 +29,8 @@ constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 constexpr std::int64_t least_iterations = 4;
 /// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
 constexpr double costly_body = 8;
+/// The cost of a body that loads and stores, and no more.
+constexpr double copy_body = 2;
 /// Beyond this cost, that of an exponential, a body does not feel that its place is computed; and the vectors of a row
 /// from which on a whole one at its end costs no more than one under a mask.
 constexpr double function_body = 16;
@@ -36,8 +38,10 @@ constexpr std::int64_t least_shifted = 16;
 /// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
 /// everywhere, and few enough that rows and columns fit the register file together.
 constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4;
-/// Side by side, so that whole lines are written.
-constexpr SquareGroup lines_of_squares{2, 8};
+/// Side by side, so that whole lines are written, where there are enough columns.
+constexpr SquareGroup lines_of_squares{2, 8}, few_squares{1, 8};
+/// Cycles of an element by squares of the wider and the narrower side, and of one that no square covers.
+constexpr double wide_square = 0.75, narrow_square = 0.9, uncovered = 1.5;
 /// Bytes ahead in the rows that squares are turned out of: a few lines, which the second cache has room for.
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
@@ -112,6 +116,15 @@ double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_
   return scattered + whole / std::max(filled, 1.0);
 }
 
+/// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
+/// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
+bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const auto stride = access.strides[iter];
+    return !access.store && !is_window(access, iter, device) && (!stride || std::abs(*stride) > most_shuffled_stride);
+  });
+}
+
 bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inner, std::int64_t inner_extent) {
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto a = access.strides[outer], b = access.strides[inner];
@@ -128,25 +141,47 @@ std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::in
   return bytes;
 }
 
-/// The loop along which a load is contiguous that lies across the vectors of `vector`: a transpose. Nothing when no
-/// square fits, or the body is too long for copies of it.
-std::optional<size_t> turned_loop(const Schedule& schedule, const std::vector<Access>& accesses,
+/// The loop along which a load is contiguous that lies across the vectors of another: a transpose, by squares.
+struct Turned {
+  size_t along;
+  std::int64_t side;
+  SquareGroup group;
+};
+
+/// That of fewest cycles; nothing when no square fits, or the body is too long for copies of it.
+std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Access>& accesses,
                                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector,
-                                  std::int64_t side, double cost) {
-  const auto fits = [&](size_t i) {
+                                  std::int64_t widest_side, double cost) {
+  const auto extent_of = [&](size_t i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    return extent && *extent >= 2 * side;
+    return extent ? *extent : 0;
   };
-  if (cost > costly_body || side < fewest_lanes_turned || !fits(vector)) return std::nullopt;
+  if (cost > costly_body) return std::nullopt;
+  std::optional<Turned> best;
+  double least = 0;
   for (size_t i = loops.size(); i-- > 0;) {
-    if (i == vector || !fits(i)) continue;
-    const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
-      return !access.store && !access.masked && along == 1 && across && *across >= side;
-    });
-    if (turned) return i;
+    if (i == vector) continue;
+    for (std::int64_t side = widest_side; side >= fewest_lanes_turned; side /= 2) {
+      const std::int64_t rows = extent_of(i), columns = extent_of(vector);
+      if (rows < side || columns < side) continue;
+      const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+        const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
+        return !access.store && !access.masked && along == 1 && across && *across >= side;
+      });
+      if (!turned) continue;
+      const bool lines = columns >= lines_of_squares.fewest * side;
+      const std::int64_t step = lines ? lines_of_squares.fewest * side : side;
+      const std::int64_t whole_rows = rows / side * side, whole_columns = columns / step * step;
+      const double covered =
+          static_cast<double>(whole_rows * whole_columns) / (static_cast<double>(rows) * static_cast<double>(columns));
+      const double each = side == most_lanes_turned ? wide_square : narrow_square,
+                   cycles = covered * each + (1 - covered) * uncovered;
+      if (best && cycles >= least) continue;
+      best = {i, side, lines ? lines_of_squares : few_squares};
+      least = cycles;
+    }
   }
-  return std::nullopt;
+  return best;
 }
 
 /// Squares that walk across rows far apart read more streams at once than hardware follows: of arrays that are much
@@ -170,7 +205,7 @@ void prefetch_turned(RuleContext& context, const BlockRef& ref, const std::vecto
   }
 }
 
-void vectorize_block(RuleContext& context, const BlockRef& ref) {
+void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Fact>& facts = schedule.func()->facts;
   const std::vector<Access> accesses = block_accesses(schedule.node(ref));
@@ -204,21 +239,27 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
       return;
     }
   }
-  const std::int64_t side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
-  if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, side, cost)) {
-    const auto tile = plan_tile(context, ref, accesses, iters[best], iters[*turned], side, lines_of_squares);
+  const std::int64_t widest_side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
+  if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, widest_side, cost)) {
+    const LoopRef& along = loops[turned->along];
+    const std::int64_t side = turned->side;
+    const auto tile = plan_tile(context, ref, accesses, iters[best], iters[turned->along], side, turned->group);
     if (tile && attempt(context,
                         fmt::format("turn tiles of {}x{} of {} over {} and {}", tile->rows, tile->columns, ref.name,
-                                    loops[*turned].variable->name, loops[best].variable->name),
-                        [&] { turn_tiles(context, ref, loops, loops[best], loops[*turned], *tile, side); }))
+                                    along.variable->name, loops[best].variable->name),
+                        [&] { turn_tiles(context, ref, loops, loops[best], along, *tile, side); }))
       return;
-    attempt(context,
-            fmt::format("turn squares of {} over {} and {}", ref.name, loops[*turned].variable->name,
-                        loops[best].variable->name),
-            [&] {
-              turn_squares(schedule, loops, loops[best], loops[*turned], side, lines_of_squares);
-              prefetch_turned(context, ref, accesses, iters[*turned], iters[best]);
-            });
+    attempt(
+        context,
+        fmt::format("turn squares of {} over {} and {}", ref.name, along.variable->name, loops[best].variable->name),
+        [&] {
+          turn_squares(schedule, loops, loops[best], along, side, turned->group);
+          prefetch_turned(context, ref, accesses, iters[turned->along], iters[best]);
+        });
+    return;
+  }
+  if (cost <= copy_body && gathers(accesses, iters[best], context.device)) {
+    context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
     return;
   }
   attempt(context, fmt::format("vectorize {} over {}", ref.name, loops[best].variable->name), [&] {
@@ -277,12 +318,16 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
 
 }  // namespace
 
+void vectorize_block(RuleContext& context, const BlockRef& ref) {
+  lay_vectors(context, ref);
+  context.scheduled.insert(ref.name);
+}
+
 void vectorize_elementwise(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block)) continue;
     vectorize_block(context, ref);
-    context.scheduled.insert(ref.name);
   }
 }
 

@@ -7,5 +7,7 @@ namespace lathe {
 /// stride become one; the loop along which most accesses are contiguous becomes the innermost, and a few vectors of it
 /// are unrolled.
 void vectorize_elementwise(RuleContext& context);
+/// The same for one block, which later rules leave alone then.
+void vectorize_block(RuleContext& context, const BlockRef& block);
 
 }  // namespace lathe

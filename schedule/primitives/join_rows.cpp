@@ -24,11 +24,17 @@ class Joiner {
     outer_ = iter_of(outer);
     inner_ = iter_of(inner);
     if (outer_ == inner_) refuse_loops("drives no two iters");
+    if (node().f.iters[outer_].kind != node().f.iters[inner_].kind) refuse_loops("has iters of two kinds");
     rows_ = extent_of(outer_);
     row_ = extent_of(inner_);
     if (pitch_ < row_) {
       refuse(schedule_, application, 3, "pitch is no less than inner's extent", path_.back(),
              fmt::format("has rows of {} elements", row_));
+    }
+    if (node().f.iters[outer_].kind != IterKind::space) {
+      if (gaps()) refuse_loops("would reduce what is in the gaps");
+      if (path_to(schedule_, outer).back().as<For>()->body != path_to(schedule_, inner).back())
+        refuse_loops("would be reduced in another order");
     }
     joined = {Var::make(outer.variable->name + "_" + inner.variable->name)};
   }
@@ -38,7 +44,7 @@ class Joiner {
 
   Stmt run() {
     const Stmt block = joined_block();
-    if (rows_ > 1 && pitch_ > row_) check_gaps(*block.as<Block>());
+    if (gaps()) check_gaps(*block.as<Block>());
     // The joined loop stands where the outer one was.
     Stmt nest = block;
     for (size_t level = path_.size() - 1; level-- > own_;) {
@@ -52,7 +58,7 @@ class Joiner {
       }
     }
     const Stmt body = replace_last(Path(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(own_) + 1), nest);
-    if (rows_ > 1 && pitch_ > row_) {
+    if (gaps()) {
       for (const Region& region : block.as<Block>()->f.reads) {
         if (!writes(node(), region.buffer)) require_written(schedule_, application, 6, path_, region.buffer, body);
       }
@@ -62,6 +68,7 @@ class Joiner {
 
  private:
   const Block& node() const { return *path_.back().as<Block>(); }
+  bool gaps() const { return rows_ > 1 && pitch_ > row_; }
   std::int64_t length() const { return (rows_ - 1) * pitch_ + row_; }
 
   void find_block(const LoopRef& outer, const LoopRef& inner) {
@@ -83,7 +90,9 @@ class Joiner {
   }
 
   [[noreturn]] void refuse_loops(const std::string& note) const {
-    refuse(schedule_, application, 2, "the loops drive space iters that begin at 0 and have constant extents",
+    refuse(schedule_, application, 2,
+           "the loops drive two space iters, or without gaps two reduce iters of neighbouring loops, that begin at 0 and "
+           "have constant extents",
            path_.back(), note);
   }
 
@@ -97,7 +106,8 @@ class Joiner {
   std::int64_t extent_of(size_t i) const {
     const Iter& iter = node().f.iters[i];
     const std::int64_t* extent = as_int(iter.domain.extent);
-    if (iter.kind != IterKind::space || !is_int(iter.domain.min, 0) || !extent || *extent < 1)
+    if ((iter.kind != IterKind::space && iter.kind != IterKind::reduce) || !is_int(iter.domain.min, 0) || !extent ||
+        *extent < 1)
       refuse_loops(fmt::format("has iter {}", iter.variable->name));
     return *extent;
   }
@@ -109,7 +119,7 @@ class Joiner {
                                  {node().f.iters[inner_].variable.get(), floor_mod(Expr(position), pitch_)}};
     Bounds bounds(schedule_.func());
     const Stmt changed = with_fields(node(), [&](Block::Fields& f) {
-      f.iters[outer_] = {position, {index(0), index(length())}, IterKind::space};
+      f.iters[outer_] = {position, {index(0), index(length())}, f.iters[outer_].kind};
       f.bindings[outer_] = joined.variable;
       f.iters.erase(f.iters.begin() + static_cast<std::ptrdiff_t>(inner_));
       f.bindings.erase(f.bindings.begin() + static_cast<std::ptrdiff_t>(inner_));

@@ -15,7 +15,8 @@ namespace lathe {
 /// Requires:
 ///   1. one block lies below the loops; it runs over its whole domain, each iter by a serial loop of its own that holds
 ///   nothing else
-///   2. the loops drive space iters that begin at 0 and have constant extents
+///   2. the loops drive two space iters, or without gaps two reduce iters of neighbouring loops,
+///   that begin at 0 and have constant extents
 ///   3. pitch is no less than inner's extent
 ///   4. with gaps, block writes an allocation at its space iters, one index being outer * pitch + inner, over whole
 ///   dimensions, and nothing else writes there

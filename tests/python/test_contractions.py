@@ -1,5 +1,8 @@
 """Contractions of shapes that the scheduler treats differently, against float64 NumPy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -202,3 +205,37 @@ def test_strided_operands_are_copied_once(subscripts):
     text = f.lower(x, y).text("scheduled")
     assert "x0_global" in text and "x1_global" in text
     assert "vectorized" in text
+
+
+GROUPED = [
+    # subscripts, extents, which operands are strided, what the scheduler is to decide
+    ("abe,cde->cabd", dict(a=6, b=9, c=10, d=12, e=40), "", "group the axes"),
+    ("cabe,de->dbca", dict(a=1, b=32, c=24, d=13, e=50), "", "group the axes"),
+    ("cabe,de->dbca", dict(a=1, b=32, c=24, d=13, e=50), "x", "copy x0, which is scattered"),
+    ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "", "group the axes"),
+    ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "xy", "group the axes"),
+    ("edba,daec->cba", dict(a=64, b=9, c=4, d=6, e=20), "", "vectors along the batch"),
+    ("ceda,cdbe->ab", dict(a=12, b=31, c=8, d=5, e=17), "", "group the axes"),
+    ("dba,dc->acb", dict(a=64, b=128, c=5, d=50), "", "group the axes"),
+]
+
+
+@pytest.mark.parametrize("subscripts, extents, strided, decision", GROUPED)
+def test_axes_in_any_order_are_grouped(subscripts, extents, strided, decision, tmp_path):
+    inputs, _ = subscripts.split("->")
+    rng = np.random.default_rng(1)
+    arrays = []
+    for name, letters in zip("xy", inputs.split(",")):
+        step = 2 if name in strided else 1
+        shape = [extents[letter] for letter in letters]
+        shape[-1] *= step
+        arrays.append(rng.standard_normal(shape, np.float32)[..., ::step])
+    f = lathe.jit(lambda x, y: lathe.einsum(subscripts, x, y))
+    expected = np.einsum(subscripts, *(a.astype(np.float64) for a in arrays))
+    np.testing.assert_allclose(f(*arrays), expected, rtol=1e-4, atol=1e-4)
+    g = lathe.jit(lambda x, y: lathe.relu(lathe.einsum(subscripts, x, y) * 2 + 1))
+    np.testing.assert_allclose(g(*arrays), np.maximum(expected * 2 + 1, 0), rtol=1e-4, atol=2e-4)
+    program = tmp_path / "einsum.tir"
+    program.write_text(f.lower(*arrays).text("traced"))
+    explained = subprocess.run([sys.executable, "-m", "lathe", "explain", program], capture_output=True, text=True)
+    assert decision in explained.stdout

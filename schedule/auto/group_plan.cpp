@@ -1,0 +1,314 @@
+#include "schedule/auto/group_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "ir/reduction.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/auto/vectors_across.h"
+
+namespace lathe {
+namespace {
+
+/// What is estimated to take longer than this part is left as it is.
+constexpr double worth_grouping = 0.85;
+/// Cycles of a term in scalar code, loads included: of each operand that goes a line further with every step, as many
+/// again where lines come from a core's own caches, and from beyond.
+constexpr double scalar_cycles = 1.5, near_line = 1, far_line = 6;
+/// Cycles of an element that is copied: as it lies, besides what each run takes; through squares that are turned around
+/// in registers; one by one.
+constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, single_cycles = 3;
+/// The same besides, where the array leaves a core's own caches.
+constexpr double far_copy_cycles = 1;
+/// What lanes of a batch take of the estimate, measured: no operand is used again from a register.
+constexpr double far_vectors = 2;
+/// The side of the smallest square.
+constexpr std::int64_t least_side = 4;
+
+/// Is every index of each load an iter of its own, or no function of any?
+bool indexed_by_iters(const Block& block) {
+  bool plain = true;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load || !plain) return;
+    Axes seen;
+    for (const Expr& index : load->indices) {
+      if (as_int(index)) continue;
+      const auto iter = iter_at(block, index);
+      plain &= iter && std::find(seen.begin(), seen.end(), *iter) == seen.end();
+      if (plain) seen.push_back(*iter);
+    }
+  });
+  return plain;
+}
+
+/// The axes, those along which the access goes furthest first.
+Axes by_stride(Axes axes, const Walked& access) {
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](size_t a, size_t b) { return std::abs(access.strides[a]) > std::abs(access.strides[b]); });
+  return axes;
+}
+
+bool is_contiguous(const Walked& access, const Axes& axes) {
+  return axes.empty() || access.strides[axes.back()] == 1;
+}
+
+/// Cycles of an element that is copied so that `order` are the axes of the copy, the last one contiguous, in the
+/// caches.
+double copy_cycles(const Walked& access, const Axes& order, const Product& product) {
+  if (order.empty()) return single_cycles;
+  if (access.strides[order.back()] == 1) {
+    std::int64_t run = 1;
+    for (size_t i = order.size(); i-- > 0 && access.strides[order[i]] == run;) run *= product.extents[order[i]];
+    return run_cycles + each_run / static_cast<double>(run);
+  }
+  for (const size_t i : order) {
+    if (access.strides[i] == 1 && product.extents[i] >= least_side && product.extents[order.back()] >= least_side)
+      return square_cycles;
+  }
+  return single_cycles;
+}
+
+/// What vectors, or the scalars beside them, want of an array besides groups that lie as one.
+enum class Walk {
+  vectors,  ///< that it is contiguous along the last group
+  scalars,  ///< that it is contiguous along one of the groups, where it does not fit the first cache
+};
+
+/// Adds to the plan's cycles what it takes to have the array lie so.
+Layout lay_out(const RuleContext& context, Grouping& plan, const Walked& access, std::vector<Axes> groups, Walk walk,
+               const Product& product) {
+  Layout layout;
+  for (const size_t i : plan.apart) {
+    if (access.strides[i] != 0) layout.apart.push_back(i);
+  }
+  layout.groups = std::move(groups);
+  Axes order = layout.apart;
+  bool near_steps = false;
+  for (const Axes& group : layout.groups) {
+    layout.copied |= !lies_as_one(access, group, product);
+    near_steps |= !group.empty() && is_contiguous(access, group);
+    order.insert(order.end(), group.begin(), group.end());
+  }
+  const std::int64_t elements = product.count(order), bytes = elements * access.buffer->dtype.bytes();
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  if (walk == Walk::vectors) {
+    layout.copied |= !is_contiguous(access, layout.groups.back());
+  } else {
+    layout.copied |= !near_steps && !caches.empty() && bytes > caches.front().bytes;
+  }
+  if (!layout.copied) return layout;
+  const double far = bytes > own_cache_bytes(context.device) ? far_copy_cycles : 0;
+  plan.cycles += static_cast<double>(elements) * (copy_cycles(access, order, product) + far);
+  return layout;
+}
+
+/// For scalars, the one of fewer cycles of two ways to lie.
+Layout lay_out_either(const RuleContext& context, Grouping& plan, const Walked& access, const std::vector<Axes>& one,
+                      const std::vector<Axes>& other, const Product& product) {
+  Grouping first = plan, second = plan;
+  Layout in_first = lay_out(context, first, access, one, Walk::scalars, product),
+         in_second = lay_out(context, second, access, other, Walk::scalars, product);
+  const bool better = first.cycles <= second.cycles;
+  plan.cycles = better ? first.cycles : second.cycles;
+  return better ? in_first : in_second;
+}
+
+/// What anything is better than.
+Grouping worst() {
+  Grouping plan;
+  plan.cycles = std::numeric_limits<double>::infinity();
+  return plan;
+}
+
+void keep_better(Grouping& best, Grouping plan) {
+  if (plan.cycles < best.cycles) best = std::move(plan);
+}
+
+/// Moves axes to those that stay apart but for the last ones that lie as one in the array.
+void keep_run(Axes& axes, Axes& apart, const Walked& access, const Product& product) {
+  size_t begin = axes.empty() ? 0 : axes.size() - 1;
+  while (begin > 0 && lies_as_one(access, {axes[begin - 1], axes[begin]}, product)) --begin;
+  apart.insert(apart.end(), axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(begin));
+  axes.erase(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+/// A product of matrices for each place of the batch: vectors walk the columns, or with `swapped` sides the rows. Those
+/// axes of the sides that do not lie as one in the result become one, or stay apart. The axes of a group lie as in one
+/// or the other of the two arrays that have them.
+Grouping plan_matrices(const RuleContext& context, const Block& block, const Product& product, bool swapped,
+                       bool apart_rows, bool apart_columns) {
+  const Walked &across = swapped ? product.right : product.left, &along = swapped ? product.left : product.right;
+  Grouping best = worst();
+  for (int choice = 0; choice < 8; ++choice) {
+    Axes rows = by_stride(swapped ? product.columns : product.rows, (choice & 1) != 0 ? across : product.result),
+         columns = by_stride(swapped ? product.rows : product.columns, (choice & 2) != 0 ? along : product.result);
+    const Axes summed = by_stride(product.summed, (choice & 4) != 0 ? across : along);
+    Grouping plan;
+    plan.apart = by_stride(product.batch, product.result);
+    if (apart_rows) keep_run(rows, plan.apart, product.result, product);
+    if (apart_columns) keep_run(columns, plan.apart, product.result, product);
+    plan.joined = {rows, columns, summed};
+    const Layout vectors = lay_out(context, plan, along, {summed, columns}, Walk::vectors, product);
+    const Layout steps = lay_out_either(context, plan, across, {rows, summed}, {summed, rows}, product);
+    plan.result = lay_out(context, plan, product.result, {rows, columns}, Walk::vectors, product);
+    plan.left = swapped ? vectors : steps;
+    plan.right = swapped ? steps : vectors;
+    keep_better(best, std::move(plan));
+  }
+  best.times = product.count(best.apart);
+  best.rows = product.count(best.joined[0]);
+  best.columns = product.count(best.joined[1]);
+  best.depth = product.count(product.summed);
+  best.cycles +=
+      static_cast<double>(best.times) * choose_tile(context.device, vector_lanes(block, context.device),
+                                                    widest_bits(block), {best.rows, best.columns, best.depth})
+                                            .cycles;
+  return best;
+}
+
+/// Vectors along the batch: a lane for each of so many small products.
+Grouping plan_batch(const RuleContext& context, const Block& block, const Product& product) {
+  Grouping best = worst();
+  for (int choice = 0; choice < 12; ++choice) {
+    const Walked* batch_as[] = {&product.result, &product.left, &product.right};
+    const Axes batch = by_stride(product.batch, *batch_as[choice / 4]),
+               rows = by_stride(product.rows, (choice & 1) != 0 ? product.left : product.result),
+               columns = by_stride(product.columns, (choice & 1) != 0 ? product.right : product.result),
+               summed = by_stride(product.summed, (choice & 2) != 0 ? product.left : product.right);
+    Grouping plan;
+    plan.joined = {rows, columns, summed, batch};
+    plan.left = lay_out(context, plan, product.left, {rows, summed, batch}, Walk::vectors, product);
+    plan.right = lay_out(context, plan, product.right, {columns, summed, batch}, Walk::vectors, product);
+    plan.result = lay_out(context, plan, product.result, {rows, columns, batch}, Walk::vectors, product);
+    keep_better(best, std::move(plan));
+  }
+  const std::int64_t left = product.count(product.rows), right = product.count(product.columns);
+  best.times = std::min(left, right);
+  best.rows = std::max(left, right);
+  best.columns = product.count(product.batch);
+  best.depth = product.count(product.summed);
+  TiledExtents extents{best.rows, best.columns, best.depth};
+  extents.shared_columns = false;
+  const double cycles =
+      choose_tile(context.device, vector_lanes(block, context.device), widest_bits(block), extents).cycles;
+  best.cycles += far_vectors * static_cast<double>(best.times) * cycles;
+  return best;
+}
+
+double scalar_term(const RuleContext& context, const Product& product) {
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  double cycles = scalar_cycles;
+  for (const Walked* access : {&product.left, &product.right}) {
+    std::int64_t elements = 1, step = 0;
+    for (size_t i = 0; i < product.extents.size(); ++i) {
+      if (access->strides[i] != 0) elements *= product.extents[i];
+    }
+    for (const size_t i : product.summed) step = std::abs(access->strides[i]);
+    const std::int64_t bytes = access->buffer->dtype.bytes();
+    if (caches.empty() || step * bytes < caches.front().line_bytes || elements * bytes < caches.front().bytes) continue;
+    cycles += elements * bytes < own_cache_bytes(context.device) ? near_line : far_line;
+  }
+  return cycles;
+}
+
+/// Cycles of the reduction as it lies.
+double present_cycles(const RuleContext& context, const BlockRef& ref, const Product& product) {
+  const Block& block = context.schedule.node(ref);
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  const double terms = instance_count(block);
+  const double scalar = terms * scalar_term(context, product);
+  if (!shape) return scalar;
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  const int bits = widest_bits(block);
+  const auto extent = [&](const std::optional<size_t>& i) { return i ? product.extents[*i] : std::int64_t{1}; };
+  const std::int64_t depth = product.count(product.summed);
+  double cycles = scalar;
+  if (shape->vector_space) {
+    const TiledExtents extents{extent(shape->rows), extent(shape->vector_space), depth, shape->row_run};
+    const double times = terms / static_cast<double>(*extents.rows * *extents.columns * depth);
+    cycles = std::min(cycles, times * choose_tile(context.device, lanes, bits, extents).cycles);
+  } else if (shape->vector_reduce && (shape->rows || shape->columns)) {
+    const std::int64_t run = product.extents[*shape->vector_reduce];
+    const TiledExtents extents{extent(shape->rows), extent(shape->columns),
+                               depth / run * ((run + lanes - 1) / lanes * lanes)};
+    const double times = terms / static_cast<double>(*extents.rows * *extents.columns * depth);
+    cycles = std::min(cycles, times * dot_product_cycles(context.device, lanes, bits, extents));
+  }
+  if (const auto across = plan_across(context, ref, *shape)) cycles = std::min(cycles, across->cycles);
+  return cycles;
+}
+
+}  // namespace
+
+std::optional<Product> find_product(const Block& block) {
+  const std::optional<ReductionParts> parts = match_update(block);
+  if (!parts || parts->outputs.size() != 1 || !block.f.init || block.f.predicate || !indexed_by_iters(block))
+    return std::nullopt;
+  Product product;
+  std::vector<Walked> loads;
+  for (const Access& access : block_accesses(block)) {
+    Walked walked{access.buffer, {}};
+    for (const auto& stride : access.strides) {
+      if (stride) walked.strides.push_back(*stride);
+    }
+    if (access.masked || walked.strides.size() < access.strides.size()) return std::nullopt;
+    if (access.buffer != parts->outputs[0].buffer) {
+      loads.push_back(std::move(walked));
+    } else if (access.store) {
+      product.result = std::move(walked);
+    }
+  }
+  if (loads.size() != 2 || loads[0].buffer == loads[1].buffer) return std::nullopt;
+  product.left = std::move(loads[0]);
+  product.right = std::move(loads[1]);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const auto extent = constant_extent(block, i);
+    if (!extent || *extent < 1 || !is_int(block.f.iters[i].domain.min, 0)) return std::nullopt;
+    product.extents.push_back(*extent);
+    if (*extent == 1) continue;
+    const bool in_left = product.left.strides[i] != 0, in_right = product.right.strides[i] != 0,
+               space = block.f.iters[i].kind == IterKind::space;
+    if (space != (product.result.strides[i] != 0) || (!in_left && !in_right)) return std::nullopt;
+    if (space) {
+      (in_left && in_right ? product.batch : in_left ? product.rows : product.columns).push_back(i);
+    } else {
+      if (!in_left || !in_right) return std::nullopt;
+      product.summed.push_back(i);
+    }
+  }
+  return product.summed.empty() ? std::nullopt : std::optional(std::move(product));
+}
+
+bool lies_as_one(const Walked& access, const Axes& axes, const Product& product) {
+  for (size_t i = 0; i + 1 < axes.size(); ++i) {
+    if (access.strides[axes[i]] != access.strides[axes[i + 1]] * product.extents[axes[i + 1]]) return false;
+  }
+  return true;
+}
+
+std::optional<Grouping> plan_grouping(const RuleContext& context, const BlockRef& ref, const Product& product) {
+  const Block& block = context.schedule.node(ref);
+  // A product of two matrices is what the other rules are for, unless vectors can walk nothing of it.
+  const bool plain =
+      product.batch.size() < 2 && product.rows.size() < 2 && product.columns.size() < 2 && product.summed.size() < 2;
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (plain && shape && (shape->vector_space || (shape->vector_reduce && shape->rows && shape->columns)))
+    return std::nullopt;
+  Grouping best = worst();
+  for (int choice = 0; choice < 8; ++choice)
+    keep_better(best, plan_matrices(context, block, product, (choice & 1) != 0, (choice & 2) != 0, (choice & 4) != 0));
+  if (!product.batch.empty()) keep_better(best, plan_batch(context, block, product));
+  const bool lies_so = plain && !best.left.copied && !best.right.copied && !best.result.copied;
+  if (lies_so || best.cycles > worth_grouping * present_cycles(context, ref, product)) return std::nullopt;
+  return best;
+}
+
+}  // namespace lathe
