@@ -48,8 +48,32 @@ std::optional<Threshold> threshold_of(const Block& block, const Expr& condition)
   return std::nullopt;
 }
 
+/// The iter along which all stores are contiguous; nothing when there is none.
+std::optional<size_t> row_of(const Block& block) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const bool contiguous = std::all_of(accesses.begin(), accesses.end(),
+                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
+    if (contiguous) return i;
+  }
+  return std::nullopt;
+}
+
+/// Adds where a remainder begins anew along the row: x[j % 100] reads x again and again.
+void add_repeats(const Block& block, const Expr& e, size_t row, std::set<std::int64_t>& points) {
+  const Binary* remainder = e.as<Binary>();
+  const std::int64_t* divisor = remainder && remainder->op == BinaryOp::floor_mod ? as_int(remainder->b) : nullptr;
+  const std::int64_t* extent = as_int(block.f.iters[row].domain.extent);
+  if (!divisor || !extent || *divisor < 1 || *extent > most_parts * *divisor) return;
+  const auto place = split_linear(remainder->a, block.f.iters[row].variable);
+  const std::int64_t* offset = place && place->first == 1 ? as_int(place->second) : nullptr;
+  if (!offset || !is_int(block.f.iters[row].domain.min, 0)) return;
+  const std::int64_t into = (*offset % *divisor + *divisor) % *divisor;
+  for (std::int64_t point = *divisor - into; point < *extent; point += *divisor) points.insert(point);
+}
+
 /// Where choices change within the domains, by iters.
-std::vector<std::set<std::int64_t>> points_of(const Block& block) {
+std::vector<std::set<std::int64_t>> points_of(const Block& block, size_t row) {
   std::vector<std::set<std::int64_t>> points(block.f.iters.size());
   const auto look = [&](const Expr& condition) {
     if (!condition) return;
@@ -65,19 +89,9 @@ std::vector<std::set<std::int64_t>> points_of(const Block& block) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     if (const Select* choice = e.as<Select>()) look(choice->condition);
     if (const Load* load = e.as<Load>()) look(load->mask);
+    add_repeats(block, e, row, points[row]);
   });
   return points;
-}
-
-/// The iter along which all stores are contiguous; nothing when there is none.
-std::optional<size_t> row_of(const Block& block) {
-  const std::vector<Access> accesses = block_accesses(block);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const bool contiguous = std::all_of(accesses.begin(), accesses.end(),
-                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
-    if (contiguous) return i;
-  }
-  return std::nullopt;
 }
 
 std::int64_t shortest_part(const std::set<std::int64_t>& points, std::int64_t extent) {
@@ -91,9 +105,9 @@ std::int64_t shortest_part(const std::set<std::int64_t>& points, std::int64_t ex
 
 /// The points that are worth cutting at: none at all where the blocks would be too small, or too many.
 std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int64_t lanes) {
-  std::vector<std::set<std::int64_t>> points = points_of(block);
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};
+  std::vector<std::set<std::int64_t>> points = points_of(block, *row);
   std::int64_t parts = 1;
   double smallest = instance_count(block);
   for (size_t i = 0; i < points.size(); ++i) {

@@ -10,6 +10,8 @@ namespace lathe {
 ///     y[i, j] = select(i < 200,            ->    for i in 0..150: for j: y[i + 200, j] = b[i, j]
 ///                      a[i, j], b[i - 200, j])
 ///
+/// Rows that repeat others, as x[i, j % 100] does, are cut where they begin again.
+///
 ///   1. blocks that write outputs which are not streamed past the caches, where the choice hides behind memory
 ///   2. where every block that comes of it has vectors enough, and there are few
 ///   3. where the choice weighs something beside what is computed

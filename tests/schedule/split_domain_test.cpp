@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "schedule/primitives/split.h"
 #include "tests/golden.h"
@@ -122,6 +123,34 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsOfSeveralVectors) {
   EXPECT_TRUE(cuts(sides(80, 64)));
   EXPECT_FALSE(cuts(sides(80, 63)));
   expect_scheduled_well(sides(80, 64));
+}
+
+TEST(CutChoices, CutsRowsWhereTheyRepeatOthers) {
+  const auto repeats = [](int columns, int period, int offset) {
+    return parse_func(fmt::format(R"(func repeats(x: f32[20, {1}], out: f32[20, {0}]) {{
+  for i in [0, 20) {{
+    for j in [0, {0}) {{
+      block join(space vi in [0, 20) = i, space vj in [0, {0}) = j) reads x[..] writes out[vi, vj] {{
+        out[vi, vj] = x[vi % 7, (vj + {2}) % {1}]
+      }}
+    }}
+  }}
+}}
+)",
+                                  columns, period, offset));
+  };
+  const auto parts = [](const Func& func) {
+    int count = 0;
+    for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) { count += s.as<Block>() ? 1 : 0; });
+    return count;
+  };
+  EXPECT_EQ(parts(repeats(300, 100, 0)), 3);
+  EXPECT_EQ(parts(repeats(350, 100, 70)), 1) << "the first part would have thirty elements";
+  EXPECT_EQ(parts(repeats(350, 100, -130)), 1) << "the first part would have thirty elements";
+  EXPECT_EQ(parts(repeats(364, 100, 36)), 4);
+  EXPECT_EQ(parts(repeats(801, 100, 0)), 1) << "more than eight parts";
+  expect_scheduled_well(repeats(300, 100, 0));
+  expect_scheduled_well(repeats(364, 100, 36));
 }
 
 }  // namespace
