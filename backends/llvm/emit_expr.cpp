@@ -344,7 +344,8 @@ llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value
   }
   if (is_half(to)) {
     if (from.is_float() && from.bits == 64) return floats.narrow_double(to, value);
-    // A float holds every integer of 16 bits; wider ones go through double.
+    if (!from.is_float() && from.bits == 32) return floats.narrow_int(to, value, from.is_signed());
+    // A float holds every integer of 16 bits; those of 64 go through double.
     if (!from.is_float() && from.bits > 16) return floats.narrow_double(to, emit_cast(f64, from, value));
     return floats.narrow(to, emit_cast(f32, from, value));
   }

@@ -113,14 +113,16 @@ llvm::Value* FloatEmitter::narrow_f16(llvm::Value* value) {
   return b.CreateTrunc(b.CreateOr(result, sign), with_lanes_of(b.getInt16Ty(), value->getType()));
 }
 
-llvm::Value* FloatEmitter::narrow_bf16(llvm::Value* value) {
+llvm::Value* FloatEmitter::narrow_bf16(llvm::Value* value, bool may_be_nan) {
   llvm::Type* ints = with_lanes_of(b.getInt32Ty(), value->getType());
   llvm::Value* bits = b.CreateBitCast(value, ints);
   llvm::Value* odd = b.CreateAnd(b.CreateLShr(bits, 16), int_constant(ints, 1));
   llvm::Value* rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, int_constant(ints, 0x7fff)), odd), 16);
-  llvm::Value* quiet = b.CreateOr(b.CreateLShr(bits, 16), int_constant(ints, 0x40));
-  llvm::Value* result = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet, rounded);
-  return b.CreateTrunc(result, with_lanes_of(b.getInt16Ty(), value->getType()));
+  if (may_be_nan) {
+    llvm::Value* quiet = b.CreateOr(b.CreateLShr(bits, 16), int_constant(ints, 0x40));
+    rounded = b.CreateSelect(b.CreateFCmpUNO(value, value), quiet, rounded);
+  }
+  return b.CreateTrunc(rounded, with_lanes_of(b.getInt16Ty(), value->getType()));
 }
 
 // Rounding to odd in between makes the second rounding the only one that counts (Boldo and Melquiond, 2008).
@@ -135,6 +137,23 @@ llvm::Value* FloatEmitter::narrow_double(DType dtype, llvm::Value* value) {
   llvm::Value* truncated = b.CreateSub(bits, b.CreateZExt(away, ints));
   llvm::Value* odd = b.CreateSelect(inexact, b.CreateOr(truncated, int_constant(ints, 1)), bits);
   return narrow(dtype, b.CreateBitCast(odd, floats));
+}
+
+// Integers of more bits than float has lose their last eight ones, to odd again, where that leaves more than the
+// result.
+llvm::Value* FloatEmitter::narrow_int(DType dtype, llvm::Value* value, bool is_signed) {
+  constexpr std::int64_t exact = std::int64_t{1} << 24, last = 255;
+  llvm::Type* ints = value->getType();
+  const auto constant = [&](std::int64_t v) { return int_constant(ints, v); };
+  llvm::Value* long_one = is_signed ? b.CreateICmpUGT(b.CreateAdd(value, constant(exact)), constant(2 * exact))
+                                    : b.CreateICmpUGT(value, constant(exact));
+  llvm::Value* cut = b.CreateAnd(value, constant(~last));
+  llvm::Value* odd = b.CreateOr(cut, constant(last + 1));
+  llvm::Value* inexact = b.CreateAnd(long_one, b.CreateICmpNE(cut, value));
+  llvm::Value* kept = b.CreateSelect(inexact, odd, value);
+  llvm::Type* floats = with_lanes_of(b.getFloatTy(), ints);
+  llvm::Value* real = is_signed ? b.CreateSIToFP(kept, floats) : b.CreateUIToFP(kept, floats);
+  return dtype.element() == bf16 ? narrow_bf16(real, false) : narrow(dtype, real);
 }
 
 // ---- min and max ----

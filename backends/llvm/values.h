@@ -55,6 +55,8 @@ class FloatEmitter {
   llvm::Value* narrow(DType dtype, llvm::Value* value);
   /// double to the i16 bits of `dtype` with one rounding.
   llvm::Value* narrow_double(DType dtype, llvm::Value* value);
+  /// An integer of 32 bits, the same.
+  llvm::Value* narrow_int(DType dtype, llvm::Value* value, bool is_signed);
 
   /// NaN if either is NaN, and -0 below +0.
   llvm::Value* minimum(llvm::Value* x, llvm::Value* y);
@@ -81,7 +83,7 @@ class FloatEmitter {
   llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
-  llvm::Value* narrow_bf16(llvm::Value* value);
+  llvm::Value* narrow_bf16(llvm::Value* value, bool may_be_nan = true);
   llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
   llvm::Value* power_of_two(llvm::Value* n, llvm::Type* type);
   llvm::Value* to_odd(llvm::Value* sum, llvm::Value* error);

@@ -342,6 +342,30 @@ TEST(Operators, ScalebRoundsOnceWhateverTheDeviceHas) {
   }
 }
 
+TEST(Operators, LongIntegersRoundOnceToSixteenBits) {
+  // Halfway between two results, one more and one less: float would lose that, and round to the wrong side of it.
+  std::vector<std::uint64_t> bits;
+  for (int length = 9; length <= 32; ++length) {
+    for (const int kept : {8, 11}) {
+      if (length <= kept) continue;
+      const std::int64_t unit = std::int64_t{1} << (length - kept);
+      for (const std::int64_t odd : {0, 1, (1 << (kept - 1)) - 1}) {
+        const std::int64_t half = ((std::int64_t{1} << (kept - 1)) + odd) * unit + unit / 2;
+        for (const std::int64_t value : {half - 1, half, half + 1, half + 128, half - 255})
+          bits.insert(bits.end(), {static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(-value)});
+      }
+    }
+  }
+  for (const DType from : {i32, u32}) {
+    std::vector<Case> cases;
+    for (const DType to : {bf16, f16}) {
+      cases.push_back({to_string(from) + " to " + to_string(to), to,
+                       [=](const std::vector<Expr>& x) { return cast(to.with_lanes(x[0]->dtype.lanes), x[0]); }});
+    }
+    expect_same_values({from}, {pack(from, bits)}, lane_counts, cases);
+  }
+}
+
 TEST(Operators, ReinterpretAndPopulationCount) {
   for (auto [from, to] : std::vector<std::pair<DType, DType>>{
            {f32, i32}, {i32, f32}, {f64, u64}, {u64, f64}, {f16, u16}, {i16, bf16}, {u8, i8}})
