@@ -112,15 +112,15 @@ llvm::Value* FunctionEmitter::emit_integer_binary(BinaryOp op, DType dtype, llvm
   const bool is_signed = dtype.is_signed();
   switch (op) {
     case BinaryOp::add:
-      return b.CreateAdd(x, y);
+      return add(x, y);
     case BinaryOp::sub:
-      return b.CreateSub(x, y);
+      return subtract(x, y);
     case BinaryOp::mul:
       return b.CreateMul(x, y);
     case BinaryOp::min:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
+      return extreme(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, y);
     case BinaryOp::max:
-      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
+      return extreme(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x, y);
     case BinaryOp::bit_and:
       return b.CreateAnd(x, y);
     case BinaryOp::bit_or:

@@ -24,6 +24,7 @@ void FunctionEmitter::remember(const Expr& e, llvm::Value* value) {
 void FunctionEmitter::close_scope(Scope scope) {
   for (; value_log_.size() > scope.values; value_log_.pop_back()) values_.erase(value_log_.back());
   for (; offset_log_.size() > scope.offsets; offset_log_.pop_back()) offsets_.erase(offset_log_.back());
+  for (; known_log_.size() > scope.known; known_log_.pop_back()) known_.erase(known_log_.back());
   transient_.clear();
 }
 
@@ -77,7 +78,7 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
     case ExprKind::Ramp:
       return emit_ramp(static_cast<const Ramp*>(e.get()));
     case ExprKind::Broadcast:
-      return splat(b, emit(static_cast<const Broadcast*>(e.get())->value), e->dtype.lanes);
+      return repeated(emit(static_cast<const Broadcast*>(e.get())->value), e->dtype.lanes);
     case ExprKind::Shuffle:
       return emit_shuffle(static_cast<const Shuffle*>(e.get()));
     case ExprKind::Call:
@@ -147,7 +148,7 @@ llvm::Value* FunctionEmitter::emit_counter_product(const Expr& e) {
   auto stride = variable && factor ? strides_.find(variable) : strides_.end();
   if (stride == strides_.end() || factor->value % stride->second != 0) return nullptr;
   const std::int64_t times = factor->value / stride->second;
-  return times == 1 ? vars_.at(variable) : b.CreateNSWMul(vars_.at(variable), b.getInt64(times));
+  return times == 1 ? vars_.at(variable) : multiply(vars_.at(variable), times, false);
 }
 
 bool FunctionEmitter::is_pure_index(const Expr& e) {
@@ -286,6 +287,7 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
         std::any_of(node->args.begin(), node->args.end(), [](const Expr& arg) { return arg.as<AddressOf>(); });
     if (!addressed && node != evaluated_) call->setDoesNotAccessMemory();
     masked_store_ = {};
+    ++memory_version_;
     return call;
   }
   const DType dtype = node->args[0]->dtype;

@@ -67,19 +67,19 @@ FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {
     result.variable = product;
   } else if (node && (node->op == BinaryOp::add || node->op == BinaryOp::sub)) {
     const Offset a = split_offset(node->a), c = split_offset(node->b);
-    const bool add = node->op == BinaryOp::add;
-    result.constant = add ? a.constant + c.constant : a.constant - c.constant;
+    const bool is_sum = node->op == BinaryOp::add;
+    result.constant = is_sum ? a.constant + c.constant : a.constant - c.constant;
     if (!c.variable)
       result.variable = a.variable;
     else if (!a.variable)
-      result.variable = add ? c.variable : b.CreateNeg(c.variable);
+      result.variable = is_sum ? c.variable : subtract(b.getInt64(0), c.variable);
     else
-      result.variable = add ? b.CreateAdd(a.variable, c.variable) : b.CreateSub(a.variable, c.variable);
+      result.variable = is_sum ? add(a.variable, c.variable) : subtract(a.variable, c.variable);
   } else if (node && node->op == BinaryOp::mul && node->b.as<IntImm>()) {
     const std::int64_t factor = node->b.as<IntImm>()->value;
     const Offset a = split_offset(node->a);
     result.constant = a.constant * factor;
-    if (a.variable) result.variable = b.CreateMul(a.variable, b.getInt64(factor));
+    if (a.variable) result.variable = multiply(a.variable, factor, true);
   } else {
     result.variable = emit_index(index);
     if (!(index->dtype == i64))
@@ -95,18 +95,11 @@ FunctionEmitter::Offset FunctionEmitter::split_offset(const Expr& index) {
 llvm::Value* FunctionEmitter::element_address(const BufferNode* buffer, Offset offset, bool inbounds) {
   llvm::Value* pointer = base_pointer(buffer);
   const std::int64_t bytes = buffer->dtype.bytes();
-  const auto flags = inbounds ? llvm::GEPNoWrapFlags::inBounds() : llvm::GEPNoWrapFlags::none();
   if (offset.variable) {
     // Neighbours differ in the constant alone: what they share is made once.
-    llvm::Value*& known =
-        addresses_[{{pointer, offset.variable}, {element_memory_type(context, buffer->dtype), unsigned{inbounds}}}];
-    auto* made = llvm::dyn_cast_or_null<llvm::Instruction>(known);
-    if (!made || made->getParent() != b.GetInsertBlock())
-      known = b.CreateGEP(element_memory_type(context, buffer->dtype), pointer, offset.variable, "", flags);
-    pointer = known;
+    pointer = offset_by(element_memory_type(context, buffer->dtype), pointer, offset.variable, inbounds);
   }
-  if (offset.constant != 0)
-    pointer = b.CreateGEP(b.getInt8Ty(), pointer, b.getInt64(offset.constant * bytes), "", flags);
+  if (offset.constant != 0) pointer = offset_by(b.getInt8Ty(), pointer, b.getInt64(offset.constant * bytes), inbounds);
   return pointer;
 }
 
@@ -129,13 +122,18 @@ llvm::Align FunctionEmitter::access_alignment(const BufferNode* buffer, const Ex
   return llvm::Align(std::uint64_t(bytes) & -std::uint64_t(bytes));
 }
 
+/// A parameter that nothing writes while the kernel runs.
+bool FunctionEmitter::is_constant_memory(const BufferNode* buffer) const {
+  const BufferNode* storage = storage_of(buffer);
+  return kernel.alias_scopes(buffer).scope && kernel.param_index.count(storage) && !kernel.info.is_written(storage);
+}
+
 template <class Instruction>
 Instruction* FunctionEmitter::annotate(Instruction* access, const BufferNode* buffer, bool is_load) {
   const auto scopes = kernel.alias_scopes(buffer);
   if (scopes.scope) access->setMetadata(llvm::LLVMContext::MD_alias_scope, scopes.scope);
   if (scopes.noalias) access->setMetadata(llvm::LLVMContext::MD_noalias, scopes.noalias);
-  const BufferNode* storage = storage_of(buffer);
-  if (is_load && scopes.scope && kernel.param_index.count(storage) && !kernel.info.is_written(storage))
+  if (is_load && is_constant_memory(buffer))
     access->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
   return access;
 }
@@ -180,13 +178,20 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
                                             llvm::Value* mask) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   llvm::Value* address = element_address(buffer, first, mask == nullptr);
-  if (!mask) {
-    llvm::Type* type = lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
-    return annotate(b.CreateAlignedLoad(type, address, align), buffer, true);
+  llvm::Type* type = lanes == 1 && !mask ? element : llvm::FixedVectorType::get(element, lanes);
+  if (mask) mask = loaded_mask(mask);
+  const auto load = [&]() -> llvm::Value* {
+    if (!mask) return annotate(b.CreateAlignedLoad(type, address, align), buffer, true);
+    return annotate(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer, true);
+  };
+  // Memory that is written is read anew behind each write, and in each block: whatever jumps there may have written.
+  if (is_constant_memory(buffer)) return known({llvm::Instruction::Load, address, mask, type, -1}, load);
+  const Key key = {llvm::Instruction::Load, address, mask, type, memory_version_};
+  if (auto found = known_.find(key); found != known_.end()) {
+    if (llvm::cast<llvm::Instruction>(found->second)->getParent() != b.GetInsertBlock()) found->second = load();
+    return found->second;
   }
-  llvm::Type* type = llvm::FixedVectorType::get(element, lanes);
-  return annotate(b.CreateMaskedLoad(type, address, align, loaded_mask(mask), llvm::Constant::getNullValue(type)),
-                  buffer, true);
+  return known(key, load);
 }
 
 llvm::Value* FunctionEmitter::emit_step(const Expr& stride) {
@@ -198,7 +203,7 @@ FunctionEmitter::Offset FunctionEmitter::stepped(Offset offset, llvm::Value* ste
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(step)) {
     offset.constant += constant->getSExtValue();
   } else {
-    offset.variable = offset.variable ? b.CreateAdd(offset.variable, step) : step;
+    offset.variable = offset.variable ? add(offset.variable, step) : step;
   }
   return offset;
 }
@@ -299,7 +304,7 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     const Expr& scalar = broadcast ? broadcast->value : ramp ? ramp->base : index;
     if (!mask) {
       llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), nullptr);
-      return from_memory(dtype, splat(b, loaded, lanes));
+      return from_memory(dtype, repeated(loaded, lanes));
     }
     llvm::Value* any = b.CreateVectorSplat(1, b.CreateOrReduce(mask));
     llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), any);

@@ -42,15 +42,18 @@ void FunctionEmitter::emit(const Stmt& s) {
     case StmtKind::Block:
       return emit_block(static_cast<const Block*>(s.get()));
     case StmtKind::Store:
-      return emit_store(static_cast<const Store*>(s.get()));
+      emit_store(static_cast<const Store*>(s.get()));
+      if (static_cast<const Store*>(s.get())->buffer->space != space::registers) ++memory_version_;
+      return;
     case StmtKind::Let: {
       auto* node = static_cast<const Let*>(s.get());
       llvm::Value* value = emit(node->value);
-      const Scope scope = open_scope();
+      Scope scope = open_scope();
       vars_[node->variable.get()] = value;
       if (is_pure_index(node->value)) index_vars_.insert(node->variable.get());
       if (is_non_negative(node->value)) non_negative_vars_.insert(node->variable.get());
       emit(node->body);
+      scope.known = known_log_.size();  // a binding is no branch: its instructions lie ahead of what follows
       close_scope(scope);
       return;
     }
@@ -95,7 +98,11 @@ void FunctionEmitter::emit_for(const For* loop) {
                   "loop " + loop->variable->name + " is bound to thread axis '" + loop->thread_axis +
                       "', which this device has not");
   // A parallel loop inside another runs on the worker that reached it.
-  if (loop->for_kind == ForKind::parallel && !outlined) return emit_parallel(loop);
+  if (loop->for_kind == ForKind::parallel && !outlined) {
+    emit_parallel(loop);
+    ++memory_version_;
+    return;
+  }
   llvm::Value* begin = emit_index(loop->min);
   llvm::Value* end = b.CreateNSWAdd(begin, emit_index(loop->extent));
   emit_serial_loop(loop, begin, end);

@@ -1,5 +1,6 @@
 #pragma once
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseMapInfo.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -140,6 +141,7 @@ class FunctionEmitter {
   void fence_streamed_stores();
   llvm::Value* emit_register_load(const Load* node);
   void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
+  bool is_constant_memory(const BufferNode* buffer) const;
   llvm::Value* from_memory(DType dtype, llvm::Value* value);
   llvm::Value* to_memory(DType dtype, llvm::Value* value);
   llvm::Value* emit_mask(const Expr& mask);
@@ -148,11 +150,25 @@ class FunctionEmitter {
   template <class Instruction>
   Instruction* annotate(Instruction* access, const BufferNode* buffer, bool is_load);
 
+  // ---- known instructions (known.cpp): unrolled copies ask for the same ones again and again ----
+  /// Names an instruction without side effects by what it is made of.
+  using Key = std::tuple<unsigned, llvm::Value*, llvm::Value*, llvm::Type*, std::int64_t>;
+  /// The value that `make` gives, or the one that it gave for the same key where that one is still in scope.
+  template <class Make>
+  llvm::Value* known(const Key& key, Make make);
+  llvm::Value* add(llvm::Value* x, llvm::Value* y);
+  llvm::Value* subtract(llvm::Value* x, llvm::Value* y);
+  llvm::Value* multiply(llvm::Value* x, std::int64_t factor, bool wraps);
+  llvm::Value* offset_by(llvm::Type* type, llvm::Value* pointer, llvm::Value* index, bool inbounds);
+  /// Of llvm.smin, llvm.umax and their like.
+  llvm::Value* extreme(llvm::Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y);
+  llvm::Value* repeated(llvm::Value* scalar, int lanes);
+
   // ---- scopes: what was computed inside a branch or a loop is forgotten behind it ----
   struct Scope {
-    size_t values, offsets;
+    size_t values, offsets, known;
   };
-  Scope open_scope() const { return {value_log_.size(), offset_log_.size()}; }
+  Scope open_scope() const { return {value_log_.size(), offset_log_.size(), known_log_.size()}; }
   void close_scope(Scope scope);
   void remember(const Expr& e, llvm::Value* value);
 
@@ -182,9 +198,9 @@ class FunctionEmitter {
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
-  /// The address of the element that a pointer and a variable index give, of a type, in bounds or not.
-  llvm::DenseMap<std::pair<std::pair<llvm::Value*, llvm::Value*>, std::pair<llvm::Type*, unsigned>>, llvm::Value*>
-      addresses_;
+  llvm::DenseMap<Key, llvm::Value*> known_;
+  std::vector<Key> known_log_;
+  std::int64_t memory_version_ = 0;  ///< another one behind whatever may have written to memory
   std::unordered_map<llvm::Constant*, llvm::Value*> loaded_constants_;
   /// The last store under a mask, as long as no other access to memory may have come in between. LLVM does not carry
   /// the value over to a load under the same mask, and a machine's stores wait until all their lanes are in the cache.
@@ -216,5 +232,13 @@ class FunctionEmitter {
   bool streamed_ = false;            ///< some store went past the caches
   std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated
 };
+
+template <class Make>
+llvm::Value* FunctionEmitter::known(const Key& key, Make make) {
+  const auto [at, is_new] = known_.try_emplace(key, nullptr);
+  if (!is_new) return at->second;
+  known_log_.push_back(key);
+  return at->second = make();
+}
 
 }  // namespace lathe::codegen

@@ -176,6 +176,10 @@ const std::unordered_set<std::string_view>& idle_passes() {
       "Machine Loop Invariant Code Motion",
       "X86 FP Stackifier",
       "Shrink Wrapping analysis",
+      "Machine Copy Propagation Pass",
+      "PostRA Machine Sink",
+      "Machine Late Instructions Cleanup Pass",
+      "Stack Slot Coloring",
       "Tail Duplication",
       "Post RA top-down list latency scheduler",
       "X86 Byte/Word Instruction Fixup"};

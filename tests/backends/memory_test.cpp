@@ -250,6 +250,65 @@ func scalars(out: f64[8], a: f32, b: f64, c: i8, d: u8, e: bool, f: f16, g: bf16
   expect_same(func, {Bytes(64)}, {bits(1.5f), bits(-2.5), -3, 250, 1, 0x3e00, 0x4040, -1});
 }
 
+TEST(Loads, SeeEveryStoreThatCameBeforeThem) {
+  const Func func = parse_func(R"(
+func again(x: f32[64], i: i64[8], out: f32[64], n: i64) stage end {
+  out[ramp(0, 1, 4)] = x[ramp(0, 1, 4)]
+  out[ramp(8, 1, 4)] = out[ramp(0, 1, 4)] + x[ramp(0, 1, 4)]
+  out[ramp(0, 1, 4)] = out[ramp(0, 1, 4)] * 2.0f32x4 + out[ramp(8, 1, 4)]
+  out[ramp(12, 1, 4)] = out[ramp(0, 1, 4)]
+  i[ramp(0, 1, 4)] = i[ramp(i[0], 1, 4)] + 1i64x4
+  i[i[0]] = i[0] + 1
+  i[i[0]] = i[0] + 2
+  if n > 1 {
+    out[16] = out[0] + x[5]
+  } else {
+    out[17] = out[0] + x[5]
+  }
+  out[18] = out[16] + x[5]
+  for k in [0, n) {
+    out[0] = out[0] + x[k]
+    out[19 + k] = out[0] + x[5]
+    for j in [0, 2) {
+      out[0] = out[0] * 0.5f32
+    }
+    out[30 + k] = out[0]
+  }
+  out[40] = out[0]
+}
+)");
+  for (int n : {0, 1, 2, 5})
+    expect_same(
+        func, {bytes_of(floats(64)), bytes_of(std::vector<std::int64_t>{1, 0, 1, 2, 1, 0, 2, 1}), bytes_of(floats(64))},
+        {n});
+}
+
+TEST(Loads, OfOneAddressAndWhatTheyAreAddedToAreMadeOnceForAllCopies) {
+  const Func func = parse_func(R"(
+func copies(x: f32[4096], y: f32[4096], out: f32[4096]) stage end {
+  for k in [0, 7) {
+    for j in [0, 9) {
+      let a: f32x4 = broadcast(x[k * 100 + j * 3], 4) {
+        out[ramp(k * 40 + j * 8, 1, 4)] = a * y[ramp(k * 10 + j, 1, 4)]
+      }
+      let c: f32x4 = broadcast(x[k * 100 + j * 3], 4)
+      out[ramp(k * 40 + j * 8 + 4, 1, 4)] = c * y[ramp(k * 10 + j + 4, 1, 4)]
+    }
+  }
+}
+)");
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  const auto count = [&](const std::string& what) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("load float,"), 1u) << text;
+  EXPECT_EQ(count("insertelement"), 1u) << text;
+  EXPECT_EQ(count("getelementptr inbounds float,"), 3u) << text;
+  expect_same(func, {bytes_of(floats(4096)), bytes_of(floats(4096)), bytes_of(floats(4096))});
+}
+
 TEST(Prefetch, AsksOnceForEachLineAndPastTheEndToo) {
   const Func func = parse_func(R"(
 func columns(x: f32[4096], y: f32[67], out: f32[64]) stage end {

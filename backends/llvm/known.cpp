@@ -1,0 +1,44 @@
+#include "backends/llvm/emitter.h"
+
+/// Instructions that are emitted once for all that ask for them: the copies of an unrolled body differ in constants,
+/// and twice as many instructions as are needed would be made only for LLVM to find the equal ones.
+namespace lathe::codegen {
+
+namespace {
+
+constexpr unsigned no_wrap = 1U << 16;  // beside an opcode
+constexpr unsigned in_bounds = 1U << 17;
+
+}  // namespace
+
+llvm::Value* FunctionEmitter::add(llvm::Value* x, llvm::Value* y) {
+  return known({llvm::Instruction::Add, x, y, nullptr, 0}, [&] { return b.CreateAdd(x, y); });
+}
+
+llvm::Value* FunctionEmitter::subtract(llvm::Value* x, llvm::Value* y) {
+  return known({llvm::Instruction::Sub, x, y, nullptr, 0}, [&] { return b.CreateSub(x, y); });
+}
+
+llvm::Value* FunctionEmitter::multiply(llvm::Value* x, std::int64_t factor, bool wraps) {
+  return known({llvm::Instruction::Mul | (wraps ? 0 : no_wrap), x, nullptr, nullptr, factor},
+               [&] { return b.CreateMul(x, int_constant(x->getType(), factor), "", false, !wraps); });
+}
+
+llvm::Value* FunctionEmitter::offset_by(llvm::Type* type, llvm::Value* pointer, llvm::Value* index, bool inbounds) {
+  const auto flags = inbounds ? llvm::GEPNoWrapFlags::inBounds() : llvm::GEPNoWrapFlags::none();
+  return known({llvm::Instruction::GetElementPtr | (inbounds ? in_bounds : 0), pointer, index, type, 0},
+               [&] { return b.CreateGEP(type, pointer, index, "", flags); });
+}
+
+llvm::Value* FunctionEmitter::extreme(llvm::Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y) {
+  return known({llvm::Instruction::Call, x, y, nullptr, intrinsic},
+               [&] { return b.CreateBinaryIntrinsic(intrinsic, x, y); });
+}
+
+llvm::Value* FunctionEmitter::repeated(llvm::Value* scalar, int lanes) {
+  if (lanes == 1) return scalar;
+  return known({llvm::Instruction::ShuffleVector, scalar, nullptr, nullptr, lanes},
+               [&] { return splat(b, scalar, lanes); });
+}
+
+}  // namespace lathe::codegen
