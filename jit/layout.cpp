@@ -94,6 +94,12 @@ StrideClasses classify_strides(const TensorView& view) {
   if (!view.strides) return 0;
   StrideClasses classes = 0;
   std::int64_t dense = 1;
+  int last = view.rank - 1;
+  while (last > 0 && view.shape[last] <= 1) --last;
+  if (last >= 0 && view.shape[last] > 1 && view.strides[last] > 1 && view.strides[last] <= widest_step) {
+    dense = view.strides[last];
+    classes = static_cast<StrideClasses>(dense - 1) << (2 * max_rank);
+  }
   for (int d = view.rank; d-- > 0;) {
     const std::int64_t extent = view.shape[d], stride = view.strides[d];
     if (extent > 1 && stride != dense) {

@@ -8,19 +8,26 @@ namespace lathe {
 
 /// What a kernel may assume of one stride; two bits of a signature.
 enum class StrideClass : std::uint8_t {
-  dense = 0,   ///< what a compact row-major array would have here, or an extent of at most 1
+  dense = 0,   ///< what a compact row-major array would have here, times the step; or an extent of at most 1
   zero = 1,    ///< a broadcast dimension
   unit = 2,    ///< neighbours in memory, but not where compact order has them
   runtime = 3  ///< any other: handed to the kernel as a scalar
 };
 
-/// Two bits a dimension, dimension 0 lowest. Ranks are at most `max_rank`.
+/// Two bits a dimension, dimension 0 lowest, and behind those of `max_rank` dimensions the step between neighbours of
+/// the last one, less one.
 using StrideClasses = std::uint64_t;
 inline constexpr int max_rank = 24;
+/// Steps that kernels are compiled for: so wide, vectors are picked out of whole ones (x[:, ::2], channels of an
+/// image).
+inline constexpr std::int64_t widest_step = 4;
 
 StrideClasses classify_strides(const TensorView& view);
 inline StrideClass stride_class(StrideClasses classes, int dimension) {
   return static_cast<StrideClass>((classes >> (2 * dimension)) & 3);
+}
+inline std::int64_t stride_step(StrideClasses classes) {
+  return static_cast<std::int64_t>(classes >> (2 * max_rank)) + 1;
 }
 
 /// What a kernel may assume of an array's address.

@@ -20,9 +20,11 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
     if (layout.strides != 0 || layout.alignment != AlignmentClass::element) {
       std::vector<Expr> strides;
       if (layout.strides != 0) strides = strides_of(buffer);
+      const std::int64_t step = stride_step(layout.strides);
       for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
         switch (stride_class(layout.strides, d)) {
           case StrideClass::dense:
+            if (step > 1) strides[d] = strides[d] * step;
             break;
           case StrideClass::zero:
             strides[d] = index(0);

@@ -14,7 +14,8 @@ std::string describe_strides(const TensorSignature& tensor) {
   for (size_t d = 0; d < tensor.dims.size(); ++d) {
     text += (d ? ", " : "") + std::string(names[static_cast<int>(stride_class(tensor.strides, static_cast<int>(d)))]);
   }
-  return text + ")";
+  const std::int64_t step = stride_step(tensor.strides);
+  return step > 1 ? fmt::format("{}) by {}", text, step) : text + ")";
 }
 
 const char* describe(AlignmentClass alignment) {

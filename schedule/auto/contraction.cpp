@@ -88,6 +88,12 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
       if (!shape.vector_reduce || extent(i) > extent(*shape.vector_reduce)) shape.vector_reduce = i;
     }
   }
+  // Rows of which every second element or so is reduced: vectors are picked out of whole ones.
+  if (!shape.vector_space && !shape.vector_reduce && loads.size() == 1) {
+    for (const size_t i : shape.reduce) {
+      if (extent(i) >= filled_steps && walks_by(loads, i, widest_step)) shape.vector_reduce = i;
+    }
+  }
   // A window that is moved by a few elements, as pooling does: its steps along memory would fill no vector.
   const bool picks =
       std::all_of(loads.begin(), loads.end(), [](const Access& a) { return a.buffer->dtype.bytes() >= picked_bytes; });

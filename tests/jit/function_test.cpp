@@ -211,7 +211,7 @@ TEST(Signature, PrintsItsFields) {
   const TensorView input{x.data.data(), f32, 2, shape, strides};
   const EpochGuard guard;
   const std::string text = f.specialize({}, {&input, 1}).signature.to_string();
-  EXPECT_NE(text.find("input     f32[4, 6] strides (unit, runtime) aligned\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("input     f32[4, 6] strides (unit, dense) by 4 aligned\n"), std::string::npos) << text;
   EXPECT_NE(text.find("output    f32[4, 6] strides dense aligned\n"), std::string::npos) << text;
 }
 

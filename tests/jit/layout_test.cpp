@@ -36,13 +36,29 @@ TEST(Layout, ClassifiesStrides) {
   EXPECT_EQ(classes({{3, 4}, {4, 1}}), 0u);
   EXPECT_EQ(classes({{1, 4}, {99, 1}}), 0u) << "an extent of 1 has any stride";
   EXPECT_EQ(classes({{0, 4}, {7, 3}}), 0u) << "an empty array has any layout";
-  const StrideClasses transposed = classes({{3, 4}, {1, 3}});
+  const StrideClasses transposed = classes({{3, 9}, {1, 9}});
   EXPECT_EQ(stride_class(transposed, 0), StrideClass::unit);
   EXPECT_EQ(stride_class(transposed, 1), StrideClass::runtime);
   const StrideClasses broadcast = classes({{3, 4}, {0, 1}});
   EXPECT_EQ(stride_class(broadcast, 0), StrideClass::zero);
   EXPECT_EQ(stride_class(broadcast, 1), StrideClass::dense);
   EXPECT_EQ(stride_class(classes({{4}, {-1}}), 0), StrideClass::runtime);
+}
+
+TEST(Layout, KnowsShortSteps) {
+  float data[64];
+  const auto classes = [&](const Layout& layout) { return classify_strides(layout.view(data)); };
+  EXPECT_EQ(stride_step(classes({{3, 4}, {4, 1}})), 1);
+  const StrideClasses every_second = classes({{3, 4}, {8, 2}});
+  EXPECT_EQ(stride_step(every_second), 2);
+  EXPECT_EQ(stride_class(every_second, 0), StrideClass::dense);
+  EXPECT_EQ(stride_class(every_second, 1), StrideClass::dense);
+  const StrideClasses rows_too = classes({{3, 4, 1}, {16, 2, 77}});
+  EXPECT_EQ(stride_step(rows_too), 2) << "an extent of 1 has any stride";
+  EXPECT_EQ(stride_class(rows_too, 0), StrideClass::runtime);
+  EXPECT_EQ(stride_step(classes({{3, 4}, {20, 5}})), 1);
+  EXPECT_EQ(stride_class(classes({{3, 4}, {20, 5}}), 1), StrideClass::runtime);
+  EXPECT_EQ(classes({{0, 4}, {8, 2}}), 0u) << "an empty array has any layout";
 }
 
 TEST(Layout, KnowsWhatOverlapsItselfByEnumeration) {

@@ -319,3 +319,22 @@ def test_compute_with_a_reducer_of_tuples():
     low, high = extremes(x)
     np.testing.assert_array_equal(low, x.min(1))
     np.testing.assert_array_equal(high, x.max(1))
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_kernels_know_short_steps_between_neighbours(step):
+    x = np.random.default_rng(4).standard_normal((37, 64 * step), np.float32)
+    view = x[:, ::step]
+    total = lathe.jit(lambda t: lathe.sum(t, axis=1))
+    np.testing.assert_allclose(total(view), view.sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(lathe.jit(lambda t: lathe.sum(t, axis=0))(view), view.sum(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(lathe.jit(lambda t: lathe.max(t, axis=1))(view), view.max(1))
+    scalars = "_stride" in total.lower(view).text("scheduled").split("\n")[0]
+    assert scalars == (step > 4)
+    target = np.zeros_like(x)
+    lathe.jit(lambda t: t + 1)(view, out=target[:, ::step])
+    np.testing.assert_array_equal(target[:, ::step], view + 1)
+    assert not target[:, 1::step].any()
+    # Rows apart, too, and a step that is another one the next time.
+    np.testing.assert_allclose(total(x[::3, ::step]), x[::3, ::step].sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(total(x), x.sum(1), rtol=1e-4, atol=1e-4)
