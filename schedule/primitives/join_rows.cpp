@@ -90,10 +90,11 @@ class Joiner {
   }
 
   [[noreturn]] void refuse_loops(const std::string& note) const {
-    refuse(schedule_, application, 2,
-           "the loops drive two space iters, or without gaps two reduce iters of neighbouring loops, that begin at 0 and "
-           "have constant extents",
-           path_.back(), note);
+    refuse(
+        schedule_, application, 2,
+        "the loops drive two space iters, or without gaps two reduce iters of neighbouring loops, that begin at 0 and "
+        "have constant extents",
+        path_.back(), note);
   }
 
   size_t iter_of(const LoopRef& loop) const {
