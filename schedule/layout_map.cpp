@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
@@ -27,6 +29,27 @@ std::vector<std::string> listed(std::string_view text) {
 }
 
 }  // namespace
+
+LayoutMap same_layout(size_t rank) {
+  LayoutMap map;
+  for (size_t d = 0; d < rank; ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  map.to.assign(map.from.begin(), map.from.end());
+  return map;
+}
+
+LayoutMap moved_first(size_t rank, size_t dimension) {
+  LayoutMap map = same_layout(rank);
+  const auto moved = map.to.begin() + static_cast<std::ptrdiff_t>(dimension);
+  std::rotate(map.to.begin(), moved, moved + 1);
+  return map;
+}
+
+LayoutMap moved_last(size_t rank, size_t dimension) {
+  LayoutMap map = same_layout(rank);
+  const auto moved = map.to.begin() + static_cast<std::ptrdiff_t>(dimension);
+  std::rotate(moved, moved + 1, map.to.end());
+  return map;
+}
 
 LayoutMap parse_layout_map(std::string_view text) {
   const size_t arrow = text.find("->");

@@ -144,17 +144,11 @@ class Chainer {
       const BlockRef copy = reindex(schedule_, ref, access.buffer->name);
       const Buffer buffer = schedule_.node(copy).f.writes[0].buffer;
       const Load* load = load_of(schedule_.node(ref), buffer);
-      LayoutMap map;
-      std::optional<size_t> last;
-      for (size_t d = 0; d < buffer->rank(); ++d) {
-        map.from.push_back(Var::make(fmt::format("i{}", d)));
-        if (load->indices[d] == Expr(schedule_.node(ref).f.iters[iter].variable)) {
-          last = d;
-        } else {
-          map.to.emplace_back(map.from.back());
-        }
-      }
-      if (last) map.to.emplace_back(map.from[*last]);
+      const Expr along = schedule_.node(ref).f.iters[iter].variable;
+      const auto last = std::find(load->indices.begin(), load->indices.end(), along);
+      const LayoutMap map = last == load->indices.end()
+                                ? same_layout(buffer->rank())
+                                : moved_last(buffer->rank(), static_cast<size_t>(last - load->indices.begin()));
       transform_layout(schedule_, ref, buffer->name, map);
       context_.note(fmt::format("lay {} out along {}", access.buffer->name, variable));
       return;

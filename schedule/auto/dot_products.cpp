@@ -128,9 +128,7 @@ std::optional<BlockRef> maker_of(const Schedule& schedule, const BlockRef& reade
 
 /// Swaps two dimensions of a copy, and the loops that write it.
 void turn(RuleContext& context, const BlockRef& copy, const Buffer& buffer, size_t d) {
-  LayoutMap map;
-  for (size_t k = 0; k < buffer->rank(); ++k) map.from.push_back(Var::make(fmt::format("i{}", k)));
-  map.to.assign(map.from.begin(), map.from.end());
+  LayoutMap map = same_layout(buffer->rank());
   std::swap(map.to[d], map.to.back());
   transform_layout(context.schedule, copy, buffer->name, map);
 }
@@ -299,9 +297,7 @@ void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan&
   });
   const bool down = source && column && uses_var(source->indices.back(), store.indices[columns].as<Var>());
 
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-  map.to.assign(map.from.begin(), map.from.end());
+  LayoutMap map = same_layout(buffer->rank());
   map.to[steps] = floor_div(map.from[steps], plan.group);
   map.to.push_back(floor_mod(map.from[steps], plan.group));
   transform_layout(schedule, plan.copy, buffer->name, map);

@@ -24,8 +24,7 @@ namespace {
 /// One dimension a group, behind those that stay apart, of a buffer whose dimension d is walked by dimensions[d].
 LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, const Axes& apart,
                          const std::vector<Axes>& groups, const Product& product) {
-  LayoutMap map;
-  for (size_t d = 0; d < dimensions.size(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  LayoutMap map{same_layout(dimensions.size()).from, {}};
   const auto variable = [&](size_t iter) {
     const auto found = std::find(dimensions.begin(), dimensions.end(), iter);
     if (found == dimensions.end()) throw Refusal("tile_contractions", 0, "an axis is no dimension of its own");
@@ -165,9 +164,9 @@ class Grouper {
 
 void group_axes(RuleContext& context, const BlockRef& ref) {
   const std::optional<Product> product = find_product(context.schedule.node(ref));
-  if (!product || plan_dot(context, ref)) return;
-  const std::optional<Grouping> plan = plan_grouping(context, ref, *product);
-  if (!plan) return;
+  const std::optional<Grouping> plan = product ? plan_grouping(context, ref, *product) : std::nullopt;
+  // Tiles of dot products want groups of steps, and lay their operands out for these.
+  if (!plan || plan_dot(context, ref)) return;
   attempt(context,
           fmt::format("group the axes of {}: {} x {} x {}, {} times{}", ref.name, plan->rows, plan->columns,
                       plan->depth, plan->times, plan->joined.size() > 3 ? ", vectors along the batch" : ""),

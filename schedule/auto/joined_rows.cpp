@@ -94,8 +94,7 @@ bool is_faster(const RuleContext& context, const BlockRef& ref, const ReductionS
 
 /// Of neighbouring dimensions one, rows `pitch` apart.
 LayoutMap joined_layout(const Buffer& buffer, size_t row_dimension, size_t dimension, std::int64_t pitch) {
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  LayoutMap map{same_layout(buffer->rank()).from, {}};
   for (size_t d = 0; d < buffer->rank(); ++d) {
     if (d == row_dimension) continue;
     map.to.emplace_back(d == dimension ? Expr(map.from[row_dimension]) * pitch + Expr(map.from[d]) : Expr(map.from[d]));

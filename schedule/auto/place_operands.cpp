@@ -59,17 +59,10 @@ BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const std::st
   const Buffer copied = schedule.node(copy).f.writes[0].buffer;
   const Block& reader = schedule.node(reduction);
   const Load* load = load_of(reader, copied);
-  LayoutMap map;
-  std::optional<size_t> last;
-  for (size_t d = 0; d < copied->rank(); ++d) {
-    map.from.push_back(Var::make(fmt::format("i{}", d)));
-    if (load->indices[d] == Expr(reader.f.iters[vectors].variable)) {
-      last = d;
-    } else {
-      map.to.emplace_back(map.from[d]);
-    }
-  }
-  if (last) map.to.emplace_back(map.from[*last]);
+  const auto last = std::find(load->indices.begin(), load->indices.end(), Expr(reader.f.iters[vectors].variable));
+  const LayoutMap map = last == load->indices.end()
+                            ? same_layout(copied->rank())
+                            : moved_last(copied->rank(), static_cast<size_t>(last - load->indices.begin()));
   transform_layout(schedule, reduction, copied->name, map);
   return copy;
 }

@@ -34,8 +34,7 @@ constexpr std::int64_t part_multiple = 256;
 constexpr double most_results = 1.0 / 32;
 
 /// Pieces of the results that tasks can have apart from each other.
-double tasks_of(const Block& block, const Device& device) {
-  const std::optional<ReductionShape> shape = reduction_shape(block);
+double tasks_of(const Block& block, const std::optional<ReductionShape>& shape, const Device& device) {
   double tasks = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (block.f.iters[i].kind != IterKind::space) continue;
@@ -66,12 +65,10 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
 }
 
 /// The outermost loop along the reduction that has enough iterations, or the longest.
-std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, double time) {
+std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, const std::optional<ReductionShape>& shape,
+                            std::int64_t parts) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  const auto parts = static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
-  if (parts < least_parts) return std::nullopt;
-  const std::optional<ReductionShape> shape = reduction_shape(block);
   std::optional<Cut> best;
   std::int64_t longest = 0;
   for (const LoopRef& loop : own_loops(schedule, ref)) {
@@ -125,11 +122,8 @@ void cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
   const BlockRef partial = rfactor(schedule, ref, part);
   // A part's results side by side: rfactor counts parts by the last index.
   for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
-    LayoutMap map;
-    for (size_t d = 0; d < written.buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-    map.to.emplace_back(map.from.back());
-    map.to.insert(map.to.end(), map.from.begin(), map.from.end() - 1);
-    transform_layout(schedule, partial, written.buffer->name, map);
+    const size_t rank = written.buffer->rank();
+    transform_layout(schedule, partial, written.buffer->name, moved_first(rank, rank - 1));
   }
   add_up(context, ref);
 }
@@ -142,12 +136,16 @@ void share_reductions(RuleContext& context) {
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate) continue;
-    if (!(simple_op(*block.f.reducer) || commutes(*block.f.reducer)) || tasks_of(block, context.device) >= enough_tasks)
-      continue;
+    const double terms = instance_count(block), time = terms * instance_nanoseconds(block, true);
+    const auto parts = static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
     double results = 0;
     for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
-    const auto plan = plan_cut(context, ref, instance_count(block) * instance_nanoseconds(block, true));
-    if (!plan || results * static_cast<double>(most_parts) > most_results * instance_count(block)) continue;
+    if (parts < least_parts || results * static_cast<double>(most_parts) > most_results * terms) continue;
+    if (!simple_op(*block.f.reducer) && !commutes(*block.f.reducer)) continue;
+    const std::optional<ReductionShape> shape = reduction_shape(block);
+    if (tasks_of(block, shape, context.device) >= enough_tasks) continue;
+    const auto plan = plan_cut(context, ref, shape, parts);
+    if (!plan) continue;
     attempt(context, fmt::format("cut {} into parts of {}", ref.name, plan->length), [&] { cut(context, ref, *plan); });
   }
 }

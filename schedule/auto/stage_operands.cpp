@@ -179,8 +179,7 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
     const Buffer made = schedule.node(copy).f.writes[0].buffer;
     const Block& reader = schedule.node(ref);
     const Load* load = load_of(reader, made);
-    LayoutMap map;
-    for (size_t d = 0; d < made->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+    LayoutMap map{same_layout(made->rank()).from, {}};
     for (const auto& walk : walked) {
       for (size_t d = 0; d < made->rank(); ++d) {
         if (iter_at(reader, load->indices[d]) == walk.first) map.to.emplace_back(map.from[d]);
@@ -198,9 +197,7 @@ void stage_steps(RuleContext& context, const BlockRef& ref, const Strided& opera
   attempt(context, fmt::format("set every {} elements of {} apart for {}", step, operand.buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
     const Buffer apart = schedule.node(copy).f.writes[0].buffer;
-    LayoutMap map;
-    for (size_t d = 0; d < apart->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-    for (const VarRef& variable : map.from) map.to.emplace_back(variable);
+    LayoutMap map = same_layout(apart->rank());
     const Expr last = map.to.back();
     map.to.back() = floor_mod(last, step);
     map.to.push_back(floor_div(last, step));

@@ -186,12 +186,8 @@ class Tiler {
     partial_ = rfactor(schedule_, block_, chain);
     set_space(schedule_, partial_, space::registers);
     // Vectors want their lanes side by side, and rfactor counts chains by the last index.
-    LayoutMap map;
     const Buffer sums = schedule_.node(partial_).f.writes[0].buffer;
-    for (size_t d = 0; d < sums->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-    map.to.emplace_back(map.from.back());
-    map.to.insert(map.to.end(), map.from.begin(), map.from.end() - 1);
-    transform_layout(schedule_, partial_, sums->name, map);
+    transform_layout(schedule_, partial_, sums->name, moved_first(sums->rank(), sums->rank() - 1));
     unroll_tile(chain, row, column);
     std::vector<LoopRef> folding = own_loops(schedule_, block_);
     std::rotate(folding.begin(), folding.end() - 1, folding.end());

@@ -76,13 +76,6 @@ std::optional<std::int64_t> constant_extent(const Block& block, const std::optio
   return value ? std::optional(*value) : std::nullopt;
 }
 
-LayoutMap same_layout(const Buffer& buffer) {
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-  map.to.assign(map.from.begin(), map.from.end());
-  return map;
-}
-
 /// The loop of a copy that walks a dimension.
 LoopRef loop_of(const Schedule& schedule, const BlockRef& copy, size_t dimension) {
   const auto loop = loop_of_iter(schedule, copy, dimension);
@@ -103,7 +96,7 @@ void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std
   const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
   if (operand.across + 1 != turned->rank()) {
-    LayoutMap map = same_layout(turned);
+    LayoutMap map = same_layout(turned->rank());
     std::swap(map.to[operand.across], map.to.back());
     transform_layout(schedule, ref, turned->name, map);
   }
@@ -209,7 +202,7 @@ void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& 
   attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global);
     const Buffer packed = schedule.node(copy).f.writes[0].buffer;
-    LayoutMap map = same_layout(packed);
+    LayoutMap map = same_layout(packed->rank());
     const Expr row = map.from[operand->along];
     map.to.erase(map.to.begin() + static_cast<std::ptrdiff_t>(operand->along));
     map.to.insert(map.to.begin(), floor_div(row, rows));

@@ -55,17 +55,6 @@ std::int64_t even_tile(std::int64_t extent, std::int64_t most, std::int64_t side
   return ((extent + tiles - 1) / tiles + side - 1) / side * side;
 }
 
-/// Moves a dimension to the end.
-LayoutMap moved_last(const Buffer& buffer, size_t dimension) {
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make("i" + std::to_string(d)));
-  for (size_t d = 0; d < buffer->rank(); ++d) {
-    if (d != dimension) map.to.emplace_back(map.from[d]);
-  }
-  map.to.emplace_back(map.from[dimension]);
-  return map;
-}
-
 /// The loop of a copy that walks a dimension.
 LoopRef loop_of_dimension(const Schedule& schedule, const BlockRef& copy, size_t dimension) {
   const Expr& binding = schedule.node(copy).f.bindings[dimension];
@@ -126,7 +115,7 @@ void turn_tiles(RuleContext& context, const BlockRef& ref, std::vector<LoopRef> 
     copies.push_back(cache_read(schedule, ref, operand.buffer->name, space::global));
     const Buffer copied = schedule.node(copies.back()).f.writes[0].buffer;
     if (operand.across + 1 != copied->rank())
-      transform_layout(schedule, copies.back(), copied->name, moved_last(copied, operand.across));
+      transform_layout(schedule, copies.back(), copied->name, moved_last(copied->rank(), operand.across));
   }
 
   const auto tiled = [&](const LoopRef& loop, std::int64_t step) {

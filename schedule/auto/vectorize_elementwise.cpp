@@ -75,14 +75,19 @@ bool is_window(const Access& access, size_t iter, const Device& device) {
 /// Shuffles take the elements out of as many whole vectors.
 constexpr std::int64_t most_shuffled_stride = 4;
 
+/// Are vectors of the access along the iter picked out of few whole ones?
+bool is_picked(const Access& access, size_t iter, const Device& device) {
+  const auto stride = access.strides[iter];
+  return (!access.store && stride && *stride > 1 && *stride <= most_shuffled_stride) || is_window(access, iter, device);
+}
+
 /// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
 int vector_score(const std::vector<Access>& accesses, size_t iter, const Device& device) {
   int score = 0;
   for (const Access& access : accesses) {
     const int weight = access.store ? 3 : 2;
     const auto stride = access.strides[iter];
-    const bool shuffled = !access.store && stride && *stride > 1 && *stride <= most_shuffled_stride;
-    if (shuffled || is_window(access, iter, device)) continue;
+    if (is_picked(access, iter, device)) continue;
     if (stride == 1) {
       score += weight;
     } else if (!stride || *stride != 0) {
@@ -107,9 +112,7 @@ double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_
   double scattered = 0, whole = body;
   for (const Access& access : accesses) {
     const auto stride = access.strides[iter];
-    const bool near = stride == 1 || (!access.store && (stride == 0 || is_window(access, iter, device) ||
-                                                        (stride && *stride > 0 && *stride <= most_shuffled_stride)));
-    if (near) continue;
+    if (stride == 1 || (!access.store && stride == 0) || is_picked(access, iter, device)) continue;
     scattered += scattered_cost;
     whole -= 1;
   }

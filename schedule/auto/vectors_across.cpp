@@ -79,17 +79,6 @@ std::optional<size_t> operand_dimension(const Block& block, const Buffer& operan
   return std::nullopt;
 }
 
-/// Moves a dimension to the end.
-LayoutMap moved_last(const Buffer& buffer, size_t dimension) {
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
-  for (size_t d = 0; d < buffer->rank(); ++d) {
-    if (d != dimension) map.to.emplace_back(map.from[d]);
-  }
-  map.to.emplace_back(map.from[dimension]);
-  return map;
-}
-
 /// For each dimension of a compact operand the widest step by which a reduce iter walks it, negative where that goes
 /// back; 1 where none does.
 std::vector<std::int64_t> reduction_steps(const Block& block, const Buffer& operand) {
@@ -113,8 +102,7 @@ std::vector<std::int64_t> reduction_steps(const Block& block, const Buffer& oper
 /// Splits the last dimension into panels, which come first; behind these the remainders of dimensions to the steps by
 /// which the reduction walks them, so that what it reads one after another is compact.
 LayoutMap by_panels(const Buffer& buffer, std::int64_t width, const std::vector<std::int64_t>& steps) {
-  LayoutMap map;
-  for (size_t d = 0; d < buffer->rank(); ++d) map.from.push_back(Var::make(fmt::format("i{}", d)));
+  LayoutMap map{same_layout(buffer->rank()).from, {}};
   map.to.push_back(floor_div(map.from.back(), width));
   std::vector<Expr> quotients;
   for (size_t d = 0; d + 1 < buffer->rank(); ++d) {
@@ -144,11 +132,7 @@ std::int64_t rows_in_squares(std::int64_t rows, std::int64_t strip, std::int64_t
 
 /// Turns around the dimensions of panels that the reduction walks from the last to the first, as prefetchers do not.
 LayoutMap turned_around(const Buffer& panels, const std::vector<std::int64_t>& steps) {
-  LayoutMap map;
-  for (size_t d = 0; d < panels->rank(); ++d) {
-    map.from.push_back(Var::make(fmt::format("i{}", d)));
-    map.to.emplace_back(map.from[d]);
-  }
+  LayoutMap map = same_layout(panels->rank());
   const auto turn = [&](size_t d) { map.to[d] = panels->shape[d] - 1 - Expr(map.from[d]); };
   // Behind the panels' dimension come those of remainders, then the operand's.
   size_t remainder = 1;
@@ -251,7 +235,7 @@ void stage_across(RuleContext& context, const BlockRef& ref, AcrossPlan& plan) {
   plan.copy = cache_read(schedule, ref, plan.operand->name, space::global);
   const Buffer turned = schedule.node(plan.copy).f.writes[0].buffer;
   if (plan.dimension + 1 != turned->rank())
-    transform_layout(schedule, ref, turned->name, moved_last(turned, plan.dimension));
+    transform_layout(schedule, ref, turned->name, moved_last(turned->rank(), plan.dimension));
 }
 
 void turn_result(Schedule& schedule, const BlockRef& ref, const AcrossPlan& plan) {
@@ -259,7 +243,7 @@ void turn_result(Schedule& schedule, const BlockRef& ref, const AcrossPlan& plan
   const auto dimension = dimension_of(block.f.writes[0], block, plan.vectors);
   LATHE_CHECK(dimension, "the vectors of a plan walk a dimension of the result");
   const Buffer written = block.f.writes[0].buffer;
-  transform_layout(schedule, ref, written->name, moved_last(written, *dimension));
+  transform_layout(schedule, ref, written->name, moved_last(written->rank(), *dimension));
 }
 
 void pack_across(RuleContext& context, const BlockRef& ref, const AcrossPlan& plan, const LoopRef& panels) {

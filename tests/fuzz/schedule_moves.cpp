@@ -200,6 +200,15 @@ std::optional<Func> instruction_of(const Schedule& s, const BlockRef& ref) {
   return FuncNode::make("instruction", std::move(params), replace_buffers(body, map));
 }
 
+/// A loop around a block, and the next one below it.
+std::optional<std::pair<LoopRef, LoopRef>> neighbouring_loops(const Schedule& s, Random& random) {
+  const auto block = any_block(s, random);
+  if (!block || s.loops(*block).size() < 2) return std::nullopt;
+  const std::vector<LoopRef> loops = s.loops(*block);
+  const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
+  return std::pair(loops[at], loops[at + 1]);
+}
+
 std::vector<Move> loop_moves() {
   return {
       {"split",
@@ -210,22 +219,16 @@ std::vector<Move> loop_moves() {
        }},
       {"fuse",
        [](Schedule& s, Random& random) {
-         const auto block = any_block(s, random);
-         if (!block || s.loops(*block).size() < 2) return false;
-         const std::vector<LoopRef> loops = s.loops(*block);
-         const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
-         fuse(s, loops[at], loops[at + 1]);
-         return true;
+         const auto loops = neighbouring_loops(s, random);
+         if (loops) fuse(s, loops->first, loops->second);
+         return loops.has_value();
        }},
       {"join_rows",
        [](Schedule& s, Random& random) {
-         const auto block = any_block(s, random);
-         if (!block || s.loops(*block).size() < 2) return false;
-         const std::vector<LoopRef> loops = s.loops(*block);
-         const auto at = static_cast<size_t>(random.between(0, static_cast<std::int64_t>(loops.size()) - 2));
-         const std::int64_t* row = as_int(s.node(loops[at + 1]).extent);
+         const auto loops = neighbouring_loops(s, random);
+         const std::int64_t* row = loops ? as_int(s.node(loops->second).extent) : nullptr;
          if (!row) return false;
-         join_rows(s, loops[at], loops[at + 1], *row + (random.chance(30) ? random.between(1, 3) : 0));
+         join_rows(s, loops->first, loops->second, *row + (random.chance(30) ? random.between(1, 3) : 0));
          return true;
        }},
       {"reorder",
