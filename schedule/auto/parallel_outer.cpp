@@ -14,33 +14,48 @@
 namespace lathe {
 namespace {
 
-/// A task shorter than this spends too much of itself on being scheduled.
+/// A task shorter than this spends too much of itself on being scheduled: workers sleep before a call's first loop.
 constexpr double task_nanoseconds = 20'000;
+/// The same beside a longer loop, which wakes the workers in any case: what starting and ending a loop takes.
+constexpr double awake_task_nanoseconds = 3'000;
 /// Fewer iterations than this are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64;
 
-/// Estimated time of a statement, loops multiplied out.
-double nanoseconds(const Stmt& s, bool vector, const std::vector<Fact>& facts) {
+/// Does the block read lanes that do not lie side by side, as one does that turns its operand around?
+bool gathers(const Block& block, const Var* lane) {
+  for (const Access& access : block_accesses(block)) {
+    if (access.store) continue;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (uses_var(block.f.bindings[i], lane) && access.strides[i].value_or(2) > 1) return true;
+    }
+  }
+  return false;
+}
+
+/// Estimated time of a statement, loops multiplied out; within vectors, of one of their lanes.
+double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& facts) {
   switch (s->kind) {
     case StmtKind::For: {
       const For* loop = s.as<For>();
       return static_cast<double>(extent_estimate(loop->extent, facts)) *
-             nanoseconds(loop->body, vector || loop->for_kind == ForKind::vectorized, facts);
+             nanoseconds(loop->body, loop->for_kind == ForKind::vectorized ? loop->variable.get() : lane, facts);
     }
     case StmtKind::Seq: {
       double total = 0;
-      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, vector, facts);
+      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, lane, facts);
       return total;
     }
     case StmtKind::Block: {
       const Block* block = s.as<Block>();
-      if (has_blocks(*block)) return nanoseconds(block->f.body, vector, facts);
-      return instance_nanoseconds(*block, vector);
+      if (has_blocks(*block)) return nanoseconds(block->f.body, lane, facts);
+      // Lanes that are put together by shuffles take half of what they take one by one.
+      if (lane && !block->f.reducer && gathers(*block, lane)) return 0.5 * instance_nanoseconds(*block, false);
+      return instance_nanoseconds(*block, lane != nullptr);
     }
     case StmtKind::If: {
       const If* choice = s.as<If>();
-      return std::max(nanoseconds(choice->then_case, vector, facts),
-                      choice->else_case ? nanoseconds(choice->else_case, vector, facts) : 0.0);
+      return std::max(nanoseconds(choice->then_case, lane, facts),
+                      choice->else_case ? nanoseconds(choice->else_case, lane, facts) : 0.0);
     }
     default:
       return 1;
@@ -73,6 +88,12 @@ bool in_a_predicate(const Stmt& nest, const VarRef& variable) {
   return found;
 }
 
+/// A loop that can be shared out, and what it takes.
+struct Shared {
+  Stmt loop;
+  double nanoseconds;
+};
+
 }  // namespace
 
 void parallel_outer(RuleContext& context) {
@@ -81,16 +102,25 @@ void parallel_outer(RuleContext& context) {
   const Block* root = root_block(schedule.func());
   const Stmt& body = root ? root->f.body : schedule.func()->body;
   const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+  std::vector<Shared> shared;
+  double longest = 0;
   for (const Stmt& nest : nests) {
     // The outermost loop that can be shared out: one above it may drive only some of the blocks.
     Stmt candidate = nest;
-    double time = nanoseconds(nest, false, facts);
+    double time = nanoseconds(nest, nullptr, facts);
     while (candidate.as<For>() && candidate.as<For>()->for_kind == ForKind::serial && !shares_out(candidate)) {
       time /= static_cast<double>(std::max<std::int64_t>(1, extent_estimate(candidate.as<For>()->extent, facts)));
       candidate = candidate.as<For>()->body;
     }
+    if (!shares_out(candidate)) continue;
+    shared.push_back({candidate, time});
+    longest = std::max(longest, time);
+  }
+  if (longest < 2 * task_nanoseconds) return;
+  for (const auto& [candidate, time] : shared) {
+    const double task = time < 2 * task_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
+    if (time < 2 * task) continue;
     const For* loop = candidate.as<For>();
-    if (!loop || time < 2 * task_nanoseconds || !shares_out(candidate)) continue;
     attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
       LoopRef outer{loop->variable};
       std::int64_t iterations = extent_estimate(loop->extent, facts);
@@ -102,7 +132,7 @@ void parallel_outer(RuleContext& context) {
         outer = fuse(schedule, outer, {inner.as<For>()->variable});
       }
       const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));
-      const auto grain = static_cast<std::int64_t>(std::ceil(task_nanoseconds / std::max(each, 1e-3)));
+      const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));
       parallel(schedule, outer, std::max<std::int64_t>(1, grain));
     });
   }
