@@ -60,7 +60,9 @@ struct Cut {
 /// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
 class CutFinder : public Visitor {
  public:
-  CutFinder(const VarRef& variable, const Bounds& bounds) : variable_(variable), bounds_(bounds) {}
+  /// With `whole_tile` serial loops of constant extent are taken whole, too.
+  CutFinder(const VarRef& variable, const Bounds& bounds, bool whole_tile = false)
+      : variable_(variable), bounds_(bounds), whole_tile_(whole_tile) {}
   std::vector<Cut> cuts;
   std::unordered_set<const StmtNode*> holders;  ///< statements with such a condition in them
   bool others = false;                          ///< are there conditions on the variable that are not so decided?
@@ -78,7 +80,9 @@ class CutFinder : public Visitor {
 
  protected:
   void visit_For(const For* node) override {
-    if (is_point_loop(*node)) {
+    const bool in_tile =
+        whole_tile_ && node->for_kind == ForKind::serial && is_int(node->min, 0) && as_int(node->extent);
+    if (is_point_loop(*node) || in_tile) {
       points_.push_back(loop_range(*node));
       visit(node->body);
       points_.pop_back();
@@ -160,6 +164,7 @@ class CutFinder : public Visitor {
 
   const VarRef variable_;
   const Bounds& bounds_;
+  const bool whole_tile_;
   std::vector<LoopRange> points_;
   std::unordered_set<const Var*> hidden_;  ///< bound below, by other than point loops
 };
@@ -250,10 +255,10 @@ class Partitioner : public Mutator {
   static constexpr std::int64_t least_budget = 64;
 
   Stmt partition(const For& loop) {
+    if (Stmt shifted = shift(loop)) return shifted;
     CutFinder finder(loop.variable, bounds_);
     finder.visit(loop.body);
     if (finder.cuts.empty()) return nullptr;
-    if (Stmt shifted = shift(loop, finder)) return shifted;
     Expr first = loop.min, end = loop.min + loop.extent;
     Expr low, high;  // main part: [low, high) where given
     Ends ends;
@@ -347,9 +352,12 @@ class Partitioner : public Mutator {
   }
 
   /// The loop with its last tile moved back to where it is whole; null where that is not proved to be allowed.
-  Stmt shift(const For& loop, const CutFinder& finder) {
+  Stmt shift(const For& loop) {
     const auto tile = loop.annotations.find(shiftable_key);
-    if (tile == loop.annotations.end() || loop.for_kind != ForKind::serial || finder.others) return nullptr;
+    if (tile == loop.annotations.end() || loop.for_kind != ForKind::serial) return nullptr;
+    CutFinder finder(loop.variable, bounds_, true);
+    finder.visit(loop.body);
+    if (finder.cuts.empty() || finder.others) return nullptr;
     const std::int64_t step = std::get<std::int64_t>(tile->second);
     Expr begin = Expr(loop.variable) * step, extent = loop.extent;
     for (const Cut& cut : finder.cuts) {

@@ -1,6 +1,7 @@
 #include "schedule/auto/turn_squares.h"
 
-#include "schedule/primitives/partition.h"
+#include "ir/passes/mark_shiftable_tiles.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -8,28 +9,50 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
+namespace {
 
-LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
-                     const SquareGroup& group) {
+std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
+  return (extent + step - 1) / step * step;
+}
+
+/// Splits the loop; the last tile is moved back to where it is whole.
+std::pair<LoopRef, LoopRef> split_shifted(Schedule& schedule, const LoopRef& loop, std::int64_t step) {
+  const std::int64_t extent = *as_int(schedule.node(loop).extent);
+  const auto parts = split(schedule, loop, step);
+  if (extent % step != 0) annotate(schedule, parts.first, shift_last_key, 1);
+  return parts;
+}
+
+/// As many squares as leave the fewest columns to be walked twice: neighbouring lines are written, and pages changed
+/// less often.
+std::int64_t squares_beside(std::int64_t columns, std::int64_t side, const SquareGroup& group) {
+  std::int64_t best = group.most;
+  for (std::int64_t squares = best - 1; squares >= group.fewest; --squares) {
+    if (rounded_up(columns, squares * side) < rounded_up(columns, best * side)) best = squares;
+  }
+  return best;
+}
+
+}  // namespace
+
+LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
+                     std::int64_t side, const SquareGroup& group) {
   std::erase(loops, across);
   std::erase(loops, along);
   loops.insert(loops.end(), {along, across});
   reorder(schedule, loops);
-  const auto whole = [&](const LoopRef& loop, std::int64_t step) {
-    const std::int64_t extent = *as_int(schedule.node(loop).extent);
-    return extent % step == 0 ? loop : partition(schedule, loop, extent / step * step).first;
-  };
-  along = whole(along, side);
-  reorder(schedule, {across, along});
-  across = whole(across, group.fewest * side);
-  // As many squares as divide the width: neighbouring lines are written, and pages changed less often.
-  const std::int64_t count = *as_int(schedule.node(across).extent) / side;
-  std::int64_t squares = group.most;
-  while (count % squares != 0) squares /= 2;
-  const auto [columns, in_columns] = split(schedule, across, squares * side);
-  const auto [rows, row] = split(schedule, along, side);
-  const auto [square, lane] = split(schedule, in_columns, side);
-  reorder(schedule, {columns, rows, square, row, lane});
+  const std::int64_t width = *as_int(schedule.node(across).extent);
+  const auto [rows, row] = split_shifted(schedule, along, side);
+  std::vector<LoopRef> order{rows};
+  LoopRef in_columns = across;
+  if (width > group.most * side) {
+    const auto [columns, within] = split_shifted(schedule, across, squares_beside(width, side, group) * side);
+    order.insert(order.begin(), columns);
+    in_columns = within;
+  }
+  const auto [square, lane] = split_shifted(schedule, in_columns, side);
+  order.insert(order.end(), {square, row, lane});
+  reorder(schedule, order);
   unroll(schedule, row);
   vectorize(schedule, lane);
   return rows;

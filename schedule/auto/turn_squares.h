@@ -14,10 +14,10 @@ struct SquareGroup {
 
 /// Tiles the loops `across` and `along` of an element-wise block, two of `loops`, which are its own: squares of `side`
 /// unrolled rows along, and vectors of `side` lanes across, which `transpose_loads` reads by rows where a load is
-/// contiguous along. What is left at the edges stays scalar: few elements, and no further copies to compile. Both
-/// extents are constants of at least `side`, that of `across` of at least `fewest` times that. Returns the loop over
-/// squares along.
-LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, LoopRef across, LoopRef along, std::int64_t side,
-                     const SquareGroup& group);
+/// contiguous along. The last squares are moved back over those before them where a side is no multiple
+/// (mark_shiftable_tiles), so that all are alike: one body to compile, and no element goes alone. Both extents are
+/// constants of at least `side`, that of `across` of at least `fewest` times that. Returns the loop over squares along.
+LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
+                     std::int64_t side, const SquareGroup& group);
 
 }  // namespace lathe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/access.h"
@@ -40,8 +41,8 @@ constexpr std::int64_t least_shifted = 16;
 constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4;
 /// Side by side, so that whole lines are written, where there are enough columns.
 constexpr SquareGroup lines_of_squares{2, 8}, few_squares{1, 8};
-/// Cycles of an element by squares of the wider and the narrower side, and of one that no square covers.
-constexpr double wide_square = 0.75, narrow_square = 0.9, uncovered = 1.5;
+/// Cycles of an element by squares of the wider and the narrower side.
+constexpr double wide_square = 0.75, narrow_square = 0.9;
 /// Bytes ahead in the rows that squares are turned out of: a few lines, which the second cache has room for.
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
@@ -172,15 +173,14 @@ std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Ac
         return !access.store && !access.masked && along == 1 && across && *across >= side;
       });
       if (!turned) continue;
-      const bool lines = columns >= lines_of_squares.fewest * side;
-      const std::int64_t step = lines ? lines_of_squares.fewest * side : side;
-      const std::int64_t whole_rows = rows / side * side, whole_columns = columns / step * step;
-      const double covered =
-          static_cast<double>(whole_rows * whole_columns) / (static_cast<double>(rows) * static_cast<double>(columns));
-      const double each = side == most_lanes_turned ? wide_square : narrow_square,
-                   cycles = covered * each + (1 - covered) * uncovered;
+      // The last squares lie over those before them.
+      const double squares = std::ceil(static_cast<double>(rows) / static_cast<double>(side)) *
+                             std::ceil(static_cast<double>(columns) / static_cast<double>(side)),
+                   places = squares * static_cast<double>(side * side) /
+                            (static_cast<double>(rows) * static_cast<double>(columns)),
+                   cycles = places * (side == most_lanes_turned ? wide_square : narrow_square);
       if (best && cycles >= least) continue;
-      best = {i, side, lines ? lines_of_squares : few_squares};
+      best = {i, side, columns >= lines_of_squares.fewest * side ? lines_of_squares : few_squares};
       least = cycles;
     }
   }
