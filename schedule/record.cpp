@@ -28,6 +28,8 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/join_blocks.h"
+#include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
@@ -183,6 +185,8 @@ const std::map<std::string, Apply>& primitives() {
          fuse_reductions(s, l.block(0), l.blocks(1, l.size() - 1), l.integer(l.size() - 1));
        }},
       {"hoist_factor", [](Schedule& s, const Line& l) { hoist_factor(s, l.block(0), l.string(1)); }},
+      {"join_blocks", [](Schedule& s, const Line& l) { join_blocks(s, l.block(0), l.block(1)); }},
+      {"join_loops", [](Schedule& s, const Line& l) { join_loops(s, l.loop(0), l.loop(1)); }},
       {"join_rows", [](Schedule& s, const Line& l) { join_rows(s, l.loop(0), l.loop(1), l.integer(2)); }},
       {"merge_equal", [](Schedule& s, const Line& l) { merge_equal(s, l.block(0), l.block(1)); }},
       {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},

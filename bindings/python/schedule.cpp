@@ -26,6 +26,8 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/join_blocks.h"
+#include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/parallel.h"
@@ -282,6 +284,18 @@ void bind_blocks(nb::class_<S>& type) {
           "split_residues",
           [](S& s, nb::handle block) { return s.give(split_residues(s.schedule, s.take_block(block))); }, "block"_a,
           "Splits a sum whose terms are zero but for one residue of an index into dense ones; gives their block.")
+      .def(
+          "join_blocks",
+          [](S& s, nb::handle first, nb::handle second) {
+            join_blocks(s.schedule, s.take_block(first), s.take_block(second));
+          },
+          "first"_a, "second"_a, "Makes one element-wise block of two that run one right after the other.")
+      .def(
+          "join_loops",
+          [](S& s, const Loop& first, const Loop& second) {
+            return s.give(join_loops(s.schedule, s.take(first), s.take(second)));
+          },
+          "first"_a, "second"_a, "Runs the iterations of two loops of one sequence by turns; gives the loop.")
       .def(
           "join_rows",
           [](S& s, const Loop& outer, const Loop& inner, std::int64_t pitch) {

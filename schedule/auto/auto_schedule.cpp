@@ -7,6 +7,7 @@
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
+#include "schedule/auto/join_nests.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
@@ -37,6 +38,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},
+                          {"join_nests", join_nests},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
                           {"cut_choices", cut_choices},

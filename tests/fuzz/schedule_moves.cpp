@@ -6,6 +6,7 @@
 
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/reduction.h"
+#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/annotate_buffer_access.h"
@@ -25,6 +26,8 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/join_blocks.h"
+#include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
@@ -209,6 +212,24 @@ std::optional<std::pair<LoopRef, LoopRef>> neighbouring_loops(const Schedule& s,
   return std::pair(loops[at], loops[at + 1]);
 }
 
+/// Two loops of equal length at one depth below the same loops, around different blocks; null where there are none.
+std::optional<std::pair<LoopRef, LoopRef>> sibling_loops(const Schedule& s, Random& random) {
+  const auto first = any_block(s, random);
+  if (!first) return std::nullopt;
+  const std::vector<LoopRef> loops = s.loops(*first);
+  std::vector<std::pair<LoopRef, LoopRef>> found;
+  for (const BlockRef& other : s.blocks()) {
+    const std::vector<LoopRef> others = s.loops(other);
+    size_t depth = 0;
+    while (depth < loops.size() && depth < others.size() && loops[depth] == others[depth]) ++depth;
+    if (depth < loops.size() && depth < others.size() &&
+        equal(s.node(loops[depth]).extent, s.node(others[depth]).extent))
+      found.emplace_back(loops[depth], others[depth]);
+  }
+  if (found.empty()) return std::nullopt;
+  return random.pick(found);
+}
+
 std::vector<Move> loop_moves() {
   return {
       {"split",
@@ -222,6 +243,24 @@ std::vector<Move> loop_moves() {
          const auto loops = neighbouring_loops(s, random);
          if (loops) fuse(s, loops->first, loops->second);
          return loops.has_value();
+       }},
+      {"join_loops",
+       [](Schedule& s, Random& random) {
+         const auto loops = sibling_loops(s, random);
+         if (loops) join_loops(s, loops->first, loops->second);
+         return loops.has_value();
+       }},
+      {"join_blocks",
+       [](Schedule& s, Random& random) {
+         const auto first = any_block(s, random), second = any_block(s, random);
+         if (!first || *first == *second) return false;
+         const std::vector<LoopRef> loops = s.loops(*first), others = s.loops(*second);
+         if (loops.size() != others.size()) return false;
+         for (size_t i = 0; i < loops.size(); ++i) {
+           if (!(loops[i] == others[i])) join_loops(s, loops[i], others[i]);
+         }
+         join_blocks(s, *first, *second);
+         return true;
        }},
       {"join_rows",
        [](Schedule& s, Random& random) {
@@ -650,6 +689,8 @@ const std::vector<Move>& moves() {
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
                                                          {"join_rows", 3},
+                                                         {"join_loops", 2},
+                                                         {"join_blocks", 22},
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 4},
                                                          {"split_domain", 2},

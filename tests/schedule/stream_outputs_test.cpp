@@ -70,8 +70,8 @@ TEST(StreamOutputs, NotWhatIsReadAgainOrWrittenTwice) {
   };
   const std::string iters = "space vi1 in [0, 64) = i1, space vj1 in [0, 256) = j1";
   const Device device = with_last_cache(wide(), written);
-  EXPECT_EQ(streaming_loops(twice("block second(" + iters + ") reads out[vi1, vj1] writes y[vi1, vj1] {" +
-                                  "y[vi1, vj1] = out[vi1, vj1] * 2.0f32 }"),
+  EXPECT_EQ(streaming_loops(twice("block second(" + iters + ") reads out[vi1, 255 - vj1] writes y[vi1, vj1] {" +
+                                  "y[vi1, vj1] = out[vi1, 255 - vj1] * 2.0f32 }"),
                             device),
             0);
   EXPECT_EQ(streaming_loops(twice("block second(" + iters + ") reads x[vi1, vj1] writes out[vi1, vj1] {" +
