@@ -112,9 +112,11 @@ struct Inlining::Text {
 /// is bound to the variable.
 struct Inlining::Read {
   const Load* load;
-  VarRef variable;
-  std::vector<Stmt> lets;
-  Expr value;
+  size_t position = 0;  ///< the number of the text's Lets that what it is read at needs
+  bool open = false;    ///< does the value read defined buffers still?
+  VarRef variable = {};
+  std::vector<Stmt> lets = {};
+  Expr value = {};
 };
 
 class Inlining::Replacer : public Mutator {
@@ -137,14 +139,22 @@ void Inlining::define(Definition definition) {
   definitions_.push_back(std::move(definition));
 }
 
-/// The producer's Lets and value for one read, with variables of their own.
-Inlining::Read Inlining::instantiate(const Definition& definition, const Load* load, bool bind) const {
+/// The producer's Lets and value for one read, with variables of their own. Under a mask, or where the producer has
+/// Lets, what it reads is replaced here; otherwise that is left to the text that the read stands in, where elements may
+/// be used that others use too.
+void Inlining::instantiate(const Definition& definition, Read& read) const {
+  const Load* load = read.load;
   Substitution map;
   for (size_t d = 0; d < definition.store->indices.size(); ++d) {
     if (const Var* iter = definition.store->indices[d].as<Var>()) map[iter] = load->indices[d];
   }
   // A dimension of one element is stored at 0; iters that no index uses have that one value too.
   for (const Iter& iter : definition.producer->f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
+  if (definition.lets.empty() && !load->mask) {
+    read.value = substitute(definition.store->value, map);
+    read.open = true;
+    return;
+  }
   Text text;
   for (const Let* let : definition.lets) {
     const VarRef variable = Var::make(let->variable->name, let->variable->dtype);
@@ -153,61 +163,83 @@ Inlining::Read Inlining::instantiate(const Definition& definition, const Load* l
   }
   text.values = {substitute(definition.store->value, map)};
   expand(text);
-  Read read{load, nullptr, std::move(text.lets), text.values.front()};
-  if (load->mask) {
-    MaskPusher pusher(load->mask);
-    for (Stmt& let : read.lets) let = bare_let(let.as<Let>()->variable, pusher.mutate(let.as<Let>()->value));
-    read.value = select(load->mask, pusher.mutate(read.value), constant(read.value->dtype, 0));
-  }
-  if (bind && !read.value.as<Var>()) {
-    read.variable = Var::make(definition.buffer->name, read.value->dtype);
-    read.lets.push_back(bare_let(read.variable, read.value));
-  }
-  return read;
+  read.lets = std::move(text.lets);
+  read.value = text.values.front();
+  if (!load->mask) return;
+  MaskPusher pusher(load->mask);
+  for (Stmt& let : read.lets) let = bare_let(let.as<Let>()->variable, pusher.mutate(let.as<Let>()->value));
+  read.value = select(load->mask, pusher.mutate(read.value), constant(read.value->dtype, 0));
 }
 
 void Inlining::expand(Text& text) const {
-  ReadCounter counter([&](const Buffer& buffer) { return defines(buffer); });
+  const auto defined = [&](const Buffer& buffer) { return defines(buffer); };
+  ReadCounter counter(defined);
   for (const Stmt& let : text.lets) counter.visit(let.as<Let>()->value);
   for (const Expr& value : text.values) counter.visit(value);
   if (text.rest) counter.visit(text.rest);
   if (counter.all().empty()) return;
+
+  struct Found {
+    std::uint64_t total = 0;
+    std::vector<Read> reads;
+  };
+  std::map<size_t, Found> found;  // by the order of definition
+  const auto note = [&](const ReadCounter& met) {
+    for (const auto& [buffer, reads] : met.all()) {
+      Found& known = found[order_.at(buffer)];
+      known.total = std::min(known.total + reads.total, std::uint64_t{1} << 32);
+      for (const Load* load : reads.distinct) {
+        const bool seen =
+            std::any_of(known.reads.begin(), known.reads.end(), [&](const Read& r) { return same_read(r.load, load); });
+        if (!seen) known.reads.push_back({load});
+      }
+    }
+  };
+  note(counter);
   std::unordered_map<const Var*, size_t> behind_let;
   for (size_t i = 0; i < text.lets.size(); ++i) behind_let[text.lets[i].as<Let>()->variable.get()] = i + 1;
-
-  std::map<size_t, const ReadCounter::Reads*> found;  // by the order of definition
-  for (const auto& [buffer, reads] : counter.all()) found[order_.at(buffer)] = &reads;
-  Replacer replacer;
-  // Behind each Let, or before them all, groups of Lets: one a definition, the last defined first.
-  std::vector<std::vector<std::vector<Stmt>>> groups(text.lets.size() + 1);
-  for (const auto& [number, reads] : found) {
-    const Definition& definition = definitions_[number];
-    std::vector<Read>& known = replacer.reads[definition.buffer.get()];
-    std::unordered_map<size_t, std::vector<Stmt>> own;
-    for (const Load* load : reads->distinct) {
-      size_t position = 0;
+  std::vector<Expr> alive;  // what Reads point into
+  // The last definition first: what it reads is then known before its own producers are put in.
+  for (auto last = found.rbegin(); last != found.rend(); ++last) {
+    const Definition& definition = definitions_[last->first];
+    for (Read& read : last->second.reads) {
       const auto need = [&](const Expr& e) {
         for (const VarRef& used : used_vars(e)) {
           if (const auto let = behind_let.find(used.get()); let != behind_let.end())
-            position = std::max(position, let->second);
+            read.position = std::max(read.position, let->second);
         }
       };
-      for (const Expr& index : load->indices) need(index);
-      if (load->mask) need(load->mask);
-      known.push_back(instantiate(definition, load, reads->total > 1));
-      std::vector<Stmt>& lets = own[position];
-      lets.insert(lets.end(), known.back().lets.begin(), known.back().lets.end());
+      for (const Expr& index : read.load->indices) need(index);
+      if (read.load->mask) need(read.load->mask);
+      instantiate(definition, read);
+      if (!read.open) continue;
+      ReadCounter own(defined);
+      own.visit(read.value);
+      note(own);
+      alive.push_back(read.value);
     }
-    for (auto& [position, lets] : own) groups[position].push_back(std::move(lets));
   }
-  std::vector<Stmt> merged;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (i > 0) {
-      const Let* let = text.lets[i - 1].as<Let>();
-      merged.push_back(bare_let(let->variable, replacer.mutate(let->value)));
+
+  Replacer replacer;
+  std::vector<std::vector<Stmt>> behind(text.lets.size() + 1);  // behind each Let, or before them all
+  for (auto& [number, known] : found) {
+    const Definition& definition = definitions_[number];
+    for (Read& read : known.reads) {
+      const bool bind = known.total > 1 && !read.value.as<Var>();
+      if (read.open) read.value = replacer.mutate(read.value);
+      std::vector<Stmt>& lets = behind[read.position];
+      lets.insert(lets.end(), read.lets.begin(), read.lets.end());
+      if (!bind) continue;
+      read.variable = Var::make(definition.buffer->name, read.value->dtype);
+      lets.push_back(bare_let(read.variable, read.value));
     }
-    for (size_t group = groups[i].size(); group-- > 0;)
-      merged.insert(merged.end(), groups[i][group].begin(), groups[i][group].end());
+    replacer.reads.emplace(definition.buffer.get(), std::move(known.reads));
+  }
+  std::vector<Stmt> merged = std::move(behind[0]);
+  for (size_t i = 0; i < text.lets.size(); ++i) {
+    const Let* let = text.lets[i].as<Let>();
+    merged.push_back(bare_let(let->variable, replacer.mutate(let->value)));
+    merged.insert(merged.end(), behind[i + 1].begin(), behind[i + 1].end());
   }
   text.lets = std::move(merged);
   for (Expr& value : text.values) value = replacer.mutate(value);

@@ -46,8 +46,8 @@ class ReadCounter : public Visitor {
 /// The Lets at the head of a block's body, and what is below them; the reducer's own left operands do not count.
 std::vector<Stmt> head_lets(const Block& consumer, Stmt* rest);
 
-/// Definitions to be put in the place of reads, all at once: what a definition reads is replaced where it is put, so
-/// that the time taken is linear in what comes out.
+/// Definitions to be put in the place of reads, all at once, the last first: what a definition reads is replaced where
+/// it is put, and an element that several read there at the same place is computed once.
 class Inlining {
  public:
   /// In the order of the program: a definition reads only buffers that were defined before.
@@ -63,7 +63,7 @@ class Inlining {
   struct Read;
   class Replacer;
   void expand(Text& text) const;
-  Read instantiate(const Definition& definition, const Load* load, bool bind) const;
+  void instantiate(const Definition& definition, Read& read) const;
 
   std::vector<Definition> definitions_;
   std::unordered_map<const BufferNode*, size_t> order_;

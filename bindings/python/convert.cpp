@@ -6,6 +6,8 @@
 #include "bindings/python/borrow.h"
 #include "bindings/python/trace_scope.h"
 #include "ir/error.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/promotion.h"
 
 namespace nb = nanobind;
 
@@ -69,14 +71,36 @@ Tensor to_tensor(nb::handle object, const char* op) {
   throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}", op, object_type(object)));
 }
 
+Tensor to_operand(nb::handle object, const char* op) {
+  const Expr* expr = as_instance<Expr>(object);
+  return expr ? expression(*expr) : to_tensor(object, op);
+}
+
+nb::object from_operand(const Tensor& tensor) {
+  return tensor.is_expression() ? nb::cast(tensor.at({})) : nb::cast(tensor);
+}
+
 std::optional<Tensor> to_optional_tensor(nb::handle object, const char* op) {
   if (object.is_none()) return std::nullopt;
   return to_tensor(object, op);
 }
 
+std::optional<Tensor> to_optional_operand(nb::handle object, const char* op) {
+  if (object.is_none()) return std::nullopt;
+  return to_operand(object, op);
+}
+
 Expr to_expr(nb::handle object, DType like) {
   Expr* expr = as_instance<Expr>(object);
   if (expr) return *expr;
+  const bool number = PyBool_Check(object.ptr()) || PyLong_Check(object.ptr()) || PyFloat_Check(object.ptr());
+  if (!number && (as_instance<Tensor>(object) || PyObject_HasAttrString(object.ptr(), "dtype"))) {
+    const Tensor tensor = to_tensor(object, "an expression");
+    if (tensor.rank() == 0) return tensor.is_weak() ? convert(like, tensor.at({})) : tensor.at({});
+    throw InputError(Mistake::type, fmt::format("expected an expression or a number, not the tensor {}: give an "
+                                                "element of it",
+                                                describe(tensor)));
+  }
   if (PyBool_Check(object.ptr()))
     return constant(like.is_bool() ? like : boolean, std::int64_t{object.ptr() == Py_True});
   if (PyLong_Check(object.ptr())) return constant(like, static_cast<std::int64_t>(nb::cast<long long>(object)));

@@ -20,7 +20,12 @@ T* as_instance(nanobind::handle object) {
 /// An operand as a Tensor: a Tensor, a Python or NumPy number (weak), or a captured array. TypeError for anything else,
 /// naming the operator.
 Tensor to_tensor(nanobind::handle object, const char* op);
+/// An operand of an element-wise operator: as to_tensor, or an expression of a compute's body.
+Tensor to_operand(nanobind::handle object, const char* op);
+/// A Tensor; as an Expr when that is what it stands for.
+nanobind::object from_operand(const Tensor& tensor);
 std::optional<Tensor> to_optional_tensor(nanobind::handle object, const char* op);
+std::optional<Tensor> to_optional_operand(nanobind::handle object, const char* op);
 /// An Expr, or a number beside an expression of `like`'s type.
 Expr to_expr(nanobind::handle object, DType like);
 /// "float32", "f32", lathe.float32, a NumPy or torch dtype.

@@ -61,7 +61,7 @@ void bind_from_registry(nb::module_& module) {
           [f = *call, name, scalar = scalar_op(op.name)](nb::handle x) -> nb::object {
             const Expr* expr = scalar ? as_instance<Expr>(x) : nullptr;
             if (expr) return nb::cast(unary(*scalar, *expr));
-            return nb::cast(f(to_tensor(x, name)));
+            return from_operand(f(to_operand(x, name)));
           },
           "x"_a);
     } else if (const auto* call2 = std::get_if<ops::BinaryOperator>(&op.call)) {
@@ -72,7 +72,7 @@ void bind_from_registry(nb::module_& module) {
             if (left) return nb::cast(binary(*scalar, *left, to_expr(b, (*left)->dtype)));
             const Expr* right = scalar ? as_instance<Expr>(b) : nullptr;
             if (right) return nb::cast(binary(*scalar, to_expr(a, (*right)->dtype), *right));
-            return nb::cast(f(to_tensor(a, name), to_tensor(b, name)));
+            return from_operand(f(to_operand(a, name), to_operand(b, name)));
           },
           "x1"_a, "x2"_a);
     }
@@ -83,26 +83,30 @@ void bind_elementwise(nb::module_& module) {
   module.def(
       "clip",
       [](nb::handle x, nb::handle low, nb::handle high) {
-        return ops::clip(to_tensor(x, "clip"), to_optional_tensor(low, "clip"), to_optional_tensor(high, "clip"));
+        return from_operand(
+            ops::clip(to_operand(x, "clip"), to_optional_operand(low, "clip"), to_optional_operand(high, "clip")));
       },
       "x"_a, "min"_a.none() = nb::none(), "max"_a.none() = nb::none());
   module.def(
       "where",
       [](nb::handle condition, nb::handle a, nb::handle b) {
-        return ops::where(to_tensor(condition, "where"), to_tensor(a, "where"), to_tensor(b, "where"));
+        return from_operand(ops::where(to_operand(condition, "where"), to_operand(a, "where"), to_operand(b, "where")));
       },
       "condition"_a, "x1"_a, "x2"_a);
   module.def(
-      "astype", [](nb::handle x, nb::handle dtype) { return ops::astype(to_tensor(x, "astype"), to_dtype(dtype)); },
+      "astype",
+      [](nb::handle x, nb::handle dtype) {
+        return from_operand(ops::astype(to_operand(x, "astype"), to_dtype(dtype)));
+      },
       "x"_a, "dtype"_a);
   module.def(
       "gelu",
       [](nb::handle x, const std::string& approximate) {
-        if (approximate == "tanh") return ops::gelu_tanh(to_tensor(x, "gelu"));
+        if (approximate == "tanh") return from_operand(ops::gelu_tanh(to_operand(x, "gelu")));
         const std::vector<std::string> known{"none", "tanh"};
         if (approximate != "none")
           throw InputError(Mistake::value, unknown_name("gelu approximation", approximate, known));
-        return ops::gelu(to_tensor(x, "gelu"));
+        return from_operand(ops::gelu(to_operand(x, "gelu")));
       },
       "x"_a, "approximate"_a = "none");
 }

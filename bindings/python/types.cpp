@@ -29,10 +29,13 @@ namespace {
 /// Binds a binary operator and its reflection.
 void bind_operator(nb::class_<Tensor>& type, const char* name, const char* reflected,
                    Tensor (*op)(const Tensor&, const Tensor&)) {
-  type.def(name, [op, name](const Tensor& a, nb::handle b) { return op(a, to_tensor(b, name)); }, nb::is_operator());
+  type.def(
+      name, [op, name](const Tensor& a, nb::handle b) { return from_operand(op(a, to_operand(b, name))); },
+      nb::is_operator());
   if (reflected) {
     type.def(
-        reflected, [op, name](const Tensor& a, nb::handle b) { return op(to_tensor(b, name), a); }, nb::is_operator());
+        reflected, [op, name](const Tensor& a, nb::handle b) { return from_operand(op(to_operand(b, name), a)); },
+        nb::is_operator());
   }
 }
 
@@ -169,7 +172,7 @@ void bind_types(nb::module_& module) {
     if (t.rank() == 0) throw InputError(Mistake::type, "len of a 0-d tensor");
     return t.static_shape()[0];
   });
-  type.def("__getitem__", &subscript);
+  type.def("__getitem__", &subscript, nb::arg("key").none());
   type.def(
       "astype", [](const Tensor& t, nb::handle dtype) { return ops::astype(t, to_dtype(dtype)); }, nb::arg("dtype"));
   type.def("reshape", [](const Tensor& t, const nb::args& shape) {

@@ -60,6 +60,10 @@ bool Tensor::is_weak() const {
   return node_->weak;
 }
 
+bool Tensor::is_expression() const {
+  return node_->expression;
+}
+
 std::vector<std::int64_t> Tensor::static_shape() const {
   std::vector<std::int64_t> extents;
   for (const Expr& extent : shape()) {
@@ -97,6 +101,17 @@ Expr Tensor::at(const Indices& indices, const Expr& mask) const {
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr&)>& f, std::string name) {
   return make_tensor(
       {.kind = TensorKind::view, .dtype = dtype, .shape = std::move(shape), .name = std::move(name), .element = f});
+}
+
+Tensor expression(Expr value) {
+  const DType dtype = value->dtype;
+  return make_tensor({.kind = TensorKind::view,
+                      .dtype = dtype,
+                      .name = "expression",
+                      .expression = true,
+                      .element = [value = std::move(value)](const Indices&, const Expr& mask) {
+                        return mask ? select(mask, value, constant(value->dtype, 0)) : value;
+                      }});
 }
 
 Tensor input(std::string name, DType dtype, Shape shape) {

@@ -38,6 +38,7 @@ class Tensor {
   std::vector<std::int64_t> static_shape() const;
   /// Python's numbers: their dtype gives way to an array's of the same kind.
   bool is_weak() const;
+  bool is_expression() const;
 
   /// The element at `indices`, one index a dimension, under `mask` (null: always): what compute bodies call. A false
   /// mask gives zero and touches no memory.
@@ -90,6 +91,10 @@ Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::
 /// must be under `mask` (and may narrow it further).
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr& mask)>& f,
             std::string name = "view");
+
+/// An expression of a compute's body as a 0-d tensor, so that every element-wise operator can be used in a body: of
+/// expressions, numbers and 0-d tensors they give an expression again (`at({})`), and no Block.
+Tensor expression(Expr value);
 
 /// Parameters of the operator being traced.
 Tensor input(std::string name, DType dtype, Shape shape);

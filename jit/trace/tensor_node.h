@@ -34,8 +34,9 @@ struct TensorNode {
   Shape shape = {};
   std::string name = {};
   bool weak = false;
-  Buffer buffer = {};                                                  ///< of an input or a compute
-  Expr value = {};                                                     ///< a scalar's variable, a literal's constant
+  bool expression = false;  ///< a view that stands for one expression of a compute's body
+  Buffer buffer = {};       ///< of an input or a compute
+  Expr value = {};          ///< a scalar's variable, a literal's constant
   std::function<Expr(const Indices&, const Expr& mask)> element = {};  ///< of a view
   std::shared_ptr<const ComputeNode> definition = {};                  ///< of a compute
 };

@@ -32,27 +32,19 @@ bool is_candidate(const Schedule& schedule, const Block& block) {
   return store && !store->mask;
 }
 
-struct Reads {
-  int distinct = 0;  ///< elements of the buffer that one instance reads
-  int loads = 0;     ///< Loads that body_cost counts
-};
+/// An element that a block reads: by which block's instances, once what is inlined for sure is, and where.
+struct Place {
+  size_t root;
+  std::vector<Expr> indices;
+  Expr mask = nullptr;
+  int loads = 1;
 
-Reads reads_of(const Block& block, const Buffer& buffer) {
-  std::vector<const Load*> distinct;
-  int loads = 0;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Load* load = e.as<Load>();
-    if (!load || load->buffer != buffer) return;
-    ++loads;
-    for (const Load* other : distinct) {
-      bool same = load->indices.size() == other->indices.size();
-      for (size_t d = 0; same && d < load->indices.size(); ++d) same = equal(load->indices[d], other->indices[d]);
-      if (same) return;
-    }
-    distinct.push_back(load);
-  });
-  return {static_cast<int>(distinct.size()), loads};
-}
+  bool same(const Place& other) const {
+    const auto alike = [](const Expr& a, const Expr& b) { return a == b || (a && b && equal(a, b)); };
+    return root == other.root && std::equal(indices.begin(), indices.end(), other.indices.begin(), alike) &&
+           alike(mask, other.mask);
+  }
+};
 
 double bytes_from(const Buffer& buffer, size_t first, const std::vector<Fact>& facts) {
   double bytes = static_cast<double>(buffer->dtype.bytes());
@@ -94,6 +86,8 @@ class Known {
   }
 
   std::vector<size_t> readers;
+  /// Set when every element is read once, by one instance of another block: inlined there, nothing is computed twice.
+  std::optional<Place> only_place;
 
  private:
   Stmt block_;
@@ -124,13 +118,47 @@ std::vector<Known> known_blocks(const Schedule& schedule) {
   return blocks;
 }
 
+/// Where the elements of the buffer are read, each place once; in the iters of the blocks that those readers become a
+/// part of which are read in one place themselves.
+std::vector<Place> places_of(const std::vector<Known>& blocks, const Known& known, const Buffer& buffer) {
+  std::vector<Place> places;
+  for (const size_t reader : known.readers) {
+    const Block& block = blocks[reader].block();
+    const std::optional<Place>& outer = blocks[reader].only_place;
+    Substitution map;
+    if (outer) {
+      const std::vector<Expr>& stored = block.f.body.as<Store>()->indices;
+      for (size_t d = 0; d < stored.size(); ++d) {
+        if (const Var* iter = stored[d].as<Var>()) map[iter] = outer->indices[d];
+      }
+      for (const Iter& iter : block.f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
+    }
+    for_each_expr(block.f.body, [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (!load || load->buffer != buffer) return;
+      Place place{outer ? outer->root : reader, load->indices, load->mask};
+      if (outer) {
+        for (Expr& index : place.indices) index = substitute(index, map);
+        if (place.mask) place.mask = substitute(place.mask, map);
+      }
+      const auto same = std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.same(place); });
+      if (same == places.end()) {
+        places.push_back(std::move(place));
+      } else {
+        ++same->loads;
+      }
+    });
+  }
+  return places;
+}
+
 /// What is read again once a reduction over it is done has to stay that long: all of it from the first dimension on
 /// along which a reader reduces, since loops over earlier ones can go around both (fuse_rows). Is that more than the
 /// nearest memory?
 bool passes_over_memory(const RuleContext& context, const std::vector<Known>& blocks, const Known& known,
                         const Buffer& buffer) {
   const std::optional<std::int64_t> room = nearest_memory_bytes(context.device);
-  if (!room || known.readers.size() < 2) return false;
+  if (!room || known.readers.size() < 2 || known.only_place) return false;
   size_t first = buffer->rank();
   for (const size_t reader : known.readers) first = std::min(first, first_reduced(blocks[reader].block(), buffer));
   return bytes_from(buffer, first == buffer->rank() ? 0 : first, context.schedule.func()->facts) >
@@ -145,12 +173,32 @@ double whole_inputs(const Block& block, const Buffer& written, const std::vector
   return static_cast<double>(std::count_if(block.f.reads.begin(), block.f.reads.end(), whole));
 }
 
+/// Sets `only_place` of the blocks that have one, readers before what they read.
+void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  for (size_t i = blocks.size(); i-- > 0;) {
+    Known& known = blocks[i];
+    if (!is_candidate(context.schedule, known.block()) || !known.block().f.body.as<Store>() || known.readers.empty())
+      continue;
+    const bool apart = fusion_wish(known.block()) == FusionWish::apart || known.is_sealed() ||
+                       std::any_of(known.readers.begin(), known.readers.end(),
+                                   [&](size_t reader) { return blocks[reader].is_sealed(); });
+    if (apart) continue;
+    std::vector<Place> places = places_of(blocks, known, known.block().f.writes[0].buffer);
+    if (places.size() != 1 || places[0].mask ||
+        instance_count(blocks[places[0].root].block(), facts) > instance_count(known.block(), facts))
+      continue;
+    known.only_place = std::move(places[0]);
+  }
+}
+
 }  // namespace
 
 void inline_elementwise(RuleContext& context) {
   Schedule& schedule = context.schedule;
   const std::vector<Fact> facts = schedule.func()->facts;
   std::vector<Known> blocks = known_blocks(schedule);
+  find_only_places(context, blocks);
   std::optional<InlineBatch> batch(std::in_place, schedule);
   for (Known& known : blocks) {
     const BlockRef ref{known.block().f.name};
@@ -174,14 +222,14 @@ void inline_elementwise(RuleContext& context) {
     const bool far = passes_over_memory(context, blocks, known, buffer);
     const double inputs = far ? far_pass_cost * whole_inputs(known.block(), buffer, facts) : 0;
     if (far) stored += instances * (inputs + 2 * far_pass_cost);
-    std::vector<Reads> reads;
-    for (const size_t reader : known.readers) {
-      reads.push_back(reads_of(blocks[reader].block(), buffer));
-      const double evaluations = instance_count(blocks[reader].block(), facts) * reads.back().distinct;
+    const std::vector<Place> places =
+        known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
+    for (const Place& place : places) {
+      const double evaluations = instance_count(blocks[place.root].block(), facts);
       inlined += evaluations * (cost + inputs);
       stored += evaluations * (far ? far_pass_cost : 1);
     }
-    if (inlined > stored && wish != FusionWish::together) {
+    if (inlined > stored && !known.only_place && wish != FusionWish::together) {
       context.note(fmt::format("keep {}: inlined it would cost {:.0f}, stored {:.0f}", ref.name, inlined, stored));
       continue;
     }
@@ -193,8 +241,8 @@ void inline_elementwise(RuleContext& context) {
     const bool done =
         attempt(context, "inline " + ref.name, [&] { waits ? batch->add(ref) : compute_inline(schedule, ref); });
     if (!waits) batch.emplace(schedule);
-    for (size_t i = 0; done && i < reads.size(); ++i)
-      blocks[known.readers[i]].grow(reads[i].distinct * cost - reads[i].loads);
+    if (!done) continue;
+    for (const Place& place : places) blocks[place.root].grow(cost - place.loads);
   }
   batch->apply();
 }

@@ -356,6 +356,7 @@ void InlineBatch::apply() {
     f.body = Seq::make(std::move(kept));
     std::erase_if(f.allocs, [&](const Buffer& buffer) { return inlining_.defines(buffer); });
   });
+  std::reverse(lines_.begin(), lines_.end());
   schedule_.commit(rewrite_readers(body, inlining_), std::move(lines_));
   added_.clear();
 }

@@ -30,8 +30,10 @@ namespace lathe {
 void compute_inline(Schedule& schedule, const BlockRef& block);
 
 /// Several applications of compute_inline in one rewriting. One after another they walk what they have grown each time;
-/// together they take a time that is linear in what comes out. The Func and the record are those of single
-/// applications. While a batch is open nothing else may change the schedule.
+/// together they take a time that is linear in what comes out. The record is that of single applications, the last
+/// block first, so that an element that a block and one inlined into it both read is computed once. The Func computes
+/// what they make, and tests a mask once that several of them would test. While a batch is open nothing else may change
+/// the schedule.
 class InlineBatch {
  public:
   explicit InlineBatch(Schedule& schedule);

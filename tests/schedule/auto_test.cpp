@@ -6,6 +6,7 @@
 #include "ir/text/print.h"
 #include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/rewrite.h"
 #include "tests/golden.h"
 #include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
@@ -261,6 +262,43 @@ TEST(AutoSchedule, MakesDotProductsOfATransposedOperand) {
 
 TEST(AutoSchedule, FusesRowsAndKeepsOneRowBetweenTheStages) {
   expect_golden(print(auto_schedule(rows("64", "256"), wide())), "auto_rows.tir");
+}
+
+/// Newton's steps y = (y + x / y) / 2, each in two blocks that both read y: dear enough to store, were it computed
+/// twice.
+TEST(AutoSchedule, ComputesOnceWhatSeveralStepsOfOneChainRead) {
+  std::string allocs = "    alloc y0: f32[100]\n", nests;
+  const auto nest = [&](const std::string& to, const std::string& reads, const std::string& value) {
+    nests += "    for i_" + to + " in [0, 100) {\n      block " + to + "(space v in [0, 100) = i_" + to + ") reads " +
+             reads + " writes " + to + "[v] {\n        " + to + "[v] = " + value + "\n      }\n    }\n";
+  };
+  nest("y0", "x[v]", "exp(x[v])");
+  for (int i = 0; i < 12; ++i) {
+    const std::string y = "y" + std::to_string(i), next = i == 11 ? "out" : "y" + std::to_string(i + 1),
+                      quotient = "q" + std::to_string(i);
+    allocs += "    alloc " + quotient + ": f32[100]\n" + (i == 11 ? "" : "    alloc " + next + ": f32[100]\n");
+    nest(quotient, "x[v], " + y + "[v]", "x[v] / " + y + "[v]");
+    nest(next, y + "[v], " + quotient + "[v]", "0.5f32 * (" + y + "[v] + " + quotient + "[v])");
+  }
+  const Func before = parse_func(
+      "func newton(x: f32[100], out: f32[100]) stage begin {\n  block root() reads x[..] writes out[..] {\n" + allocs +
+      nests + "  }\n}\n");
+  const Func after = auto_schedule(before, wide());
+  expect_same_results(before, after);
+  int divisions = 0, allocations = 0, blocks = 0;
+  for_each_stmt(after->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block) return;
+    ++blocks;
+    allocations += static_cast<int>(block->f.allocs.size());
+    for_each_expr(block->f.body, [&](const Expr& e) {
+      const Binary* node = e.as<Binary>();
+      divisions += block != root_block(after) && node && node->op == BinaryOp::div;
+    });
+  });
+  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(divisions % 12, 0) << print(after);
+  EXPECT_EQ(divisions / 12, blocks - 1) << "a copy of the body for each nest";
 }
 
 TEST(AutoSchedule, TakesSymbolicExtents) {

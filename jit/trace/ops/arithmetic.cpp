@@ -137,17 +137,16 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     fail_type("where", fmt::format("takes a bool condition; given {}", describe(condition)));
   }
   const DType dtype = result_type("where", std::span(operands).subspan(1));
-  return compute(
-      broadcast_shapes("where", operands),
-      [=](const Indices& i) {
-        return select(at_broadcast(condition, i), convert(dtype, at_broadcast(a, i)),
-                      convert(dtype, at_broadcast(b, i)));
-      },
-      "where");
+  const auto element = [=](const Indices& i) {
+    return select(at_broadcast(condition, i), convert(dtype, at_broadcast(a, i)), convert(dtype, at_broadcast(b, i)));
+  };
+  if (is_in_body("where", operands)) return expression(element({}));
+  return compute(broadcast_shapes("where", operands), element, "where");
 }
 
 Tensor astype(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype && !x.is_weak()) return x;
+  if (x.is_expression()) return expression(convert(dtype, x.at({})));
   return compute(x.shape(), [=](const Indices& i) { return convert(dtype, x.at(i)); }, "astype");
 }
 

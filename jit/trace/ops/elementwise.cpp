@@ -1,11 +1,24 @@
 #include "jit/trace/ops/elementwise.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "jit/trace/broadcast.h"
+#include "jit/trace/describe.h"
 #include "jit/trace/tensor_node.h"
 
 namespace lathe::ops {
+
+bool is_in_body(std::string_view name, std::span<const Tensor> operands) {
+  if (std::none_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_expression(); })) return false;
+  for (const Tensor& operand : operands) {
+    if (operand.rank() == 0) continue;
+    fail_type(name, fmt::format("an expression beside {}: in the body of a compute, give an element of the tensor",
+                                describe(operand)));
+  }
+  return true;
+}
 
 Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, unsigned accepts, Result result,
                    const ElementFn& f) {
@@ -19,6 +32,7 @@ Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, u
       elements.push_back(convert(arithmetic, convert(common, at_broadcast(tensor, i))));
     return convert(dtype, f(elements));
   };
+  if (is_in_body(name, operands)) return expression(element({}));
   if (std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_weak(); })) {
     return Tensor(std::make_shared<const TensorNode>(TensorNode{.kind = TensorKind::view,
                                                                 .dtype = dtype,

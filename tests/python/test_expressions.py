@@ -1,0 +1,77 @@
+"""What the body of a compute may hold: element-wise operators of expressions, 0-d tensors, numbers."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def body(f, *arrays):
+    """f of the elements, by a compute, beside f of the tensors."""
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    return lathe.jit(lambda *t: lathe.compute(shape, lambda i: f(*(x[i] for x in t))))(*arrays)
+
+
+x = np.linspace(-3, 3, 37, dtype=np.float32)
+y = np.linspace(2, 1, 37, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lathe.relu,
+        lathe.silu,
+        lathe.gelu,
+        lathe.softplus,
+        lathe.square,
+        lathe.sigmoid,
+        lambda a: lathe.gelu(a, approximate="tanh"),
+        lambda a: lathe.clip(a, -1, None),
+        lambda a: lathe.where(a > 0, a, 0.5),
+        lambda a: lathe.astype(a * 10.0, lathe.int32),
+        lambda a: lathe.maximum(0.0, lathe.clip(a, -1, 1)),
+        lambda a: lathe.logical_not(lathe.isnan(a)),
+    ],
+)
+def test_operators_take_expressions_as_they_take_tensors(f):
+    np.testing.assert_array_equal(body(f, x), lathe.jit(lambda a: f(a))(x))
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "divide", "logaddexp", "less", "remainder", "hypot"])
+def test_operators_take_two_expressions(name):
+    f = getattr(lathe, name)
+    np.testing.assert_array_equal(body(f, x, y), lathe.jit(lambda a, b: f(a, b))(x, y))
+
+
+def test_types_promote_between_expressions_as_between_tensors():
+    h = x.astype(np.float16)
+    assert body(lathe.add, h, y).dtype == np.float32
+    with pytest.raises(TypeError, match="add: dtypes do not mix"):
+        body(lathe.add, x, x.astype(np.int32))
+
+
+def test_an_expression_beside_a_tensor_is_refused():
+    with pytest.raises(TypeError, match="give an element of"):
+        lathe.jit(lambda a: lathe.compute((37,), lambda i: lathe.maximum(a[i], a)))(x)
+    with pytest.raises(TypeError, match="give an element of"):
+        lathe.jit(lambda a: lathe.compute((37,), lambda i: a[i] + a))(x)
+
+
+def test_bodies_take_numbers_that_the_call_gives():
+    @lathe.jit
+    def scaled(a, factor, total):
+        return lathe.compute(a.shape, lambda i: factor * a[i] + a[i] * factor - total)
+
+    for factor in (0.5, 3.0):
+        np.testing.assert_allclose(scaled(x, factor, np.float32(2)), 2 * factor * x - 2, rtol=1e-6)
+        np.testing.assert_allclose(scaled(x, factor, np.array(2, np.float32)), 2 * factor * x - 2, rtol=1e-6)
+
+
+def test_bodies_take_what_was_reduced_to_one_element():
+    centered = lathe.jit(lambda a: (lambda m: lathe.compute(a.shape, lambda i: a[i] - m))(lathe.mean(a)))
+    np.testing.assert_allclose(centered(y), y - y.mean(), atol=1e-6)
+
+
+def test_a_subscript_of_none_alone_adds_an_axis():
+    outer = lathe.jit(lambda a, b: a[:, None] * b[None])(x, y)
+    np.testing.assert_array_equal(outer, x[:, None] * y[None])
