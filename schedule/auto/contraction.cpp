@@ -14,8 +14,6 @@ constexpr std::int64_t widest_step = 4;
 /// vectors lanes are picked by one instruction, and rows so long that most vectors have all their lanes (measured on
 /// Zen 4: 14 elements of f32 took twice as long, 28 half as long as the window's own vectors).
 constexpr std::int64_t filled_steps = 8, picked_bytes = 4, long_row = 24;
-/// Shorter runs would leave most lanes of a vector idle.
-constexpr std::int64_t shortest_run = 4;
 
 /// Does some access move with the iter, and each by at most `widest` elements?
 bool walks_by(const std::vector<Access>& accesses, size_t iter, std::int64_t widest) {

@@ -9,6 +9,9 @@
 
 namespace lathe {
 
+/// Runs of columns that share an element of an operand: shorter ones would leave most lanes of a vector idle.
+inline constexpr std::int64_t shortest_run = 4;
+
 /// How a reduction uses its iters, given as positions in the block's list.
 struct ReductionShape {
   std::vector<size_t> space, reduce;

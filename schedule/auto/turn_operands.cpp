@@ -129,7 +129,8 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
     if (!operand) continue;
     const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       if (access.buffer == result) return access.strides[columns] == 1;
-      return access.buffer == operand->buffer || access.strides[columns] == 0 || access.strides[columns] == 1;
+      return access.buffer == operand->buffer || access.strides[columns] == 0 || access.strides[columns] == 1 ||
+             access.runs[columns] >= shortest_run;
     });
     if (!walks) continue;
     const std::int64_t lanes = std::min<std::int64_t>(vector_lanes(block, context.device), turned_lanes);

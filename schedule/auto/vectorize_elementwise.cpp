@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ir/analysis/affine.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -48,19 +49,36 @@ constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
 constexpr double much_larger = 4;
 
+/// Does the block store vectors already?
+bool stores_vectors(const Block& block) {
+  bool found = false;
+  for_each_stmt(block.f.body, [&](const Stmt& s) {
+    const Store* store = s.as<Store>();
+    found |= store && store->value->dtype.lanes > 1;
+  });
+  return found;
+}
+
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
   return std::all_of(block.f.iters.begin(), block.f.iters.end(),
                      [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
-/// The iter that a loop alone is bound to, as its position; nothing when the binding is not the plain loop variable.
-std::optional<size_t> bound_iter(const Block& block, const LoopRef& loop) {
+/// The iter that of `own`, the loops that hold nothing else, this one alone moves, and by one; nothing where there is
+/// none, or several.
+std::optional<size_t> bound_iter(const Block& block, const std::vector<LoopRef>& own, const LoopRef& loop) {
   std::optional<size_t> found;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
-    if (found || block.f.bindings[i] != Expr(loop.variable)) return std::nullopt;
+    if (found) return std::nullopt;
     found = i;
+  }
+  if (!found || block.f.bindings[*found] == Expr(loop.variable)) return found;
+  for (const AffineTerm& term : to_affine(block.f.bindings[*found]).terms) {
+    if (term.atom == Expr(loop.variable) && term.coefficient == 1) continue;
+    if (std::any_of(own.begin(), own.end(), [&](const LoopRef& o) { return uses_var(term.atom, o.variable.get()); }))
+      return std::nullopt;
   }
   return found;
 }
@@ -217,7 +235,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
   std::vector<size_t> iters;
   for (const LoopRef& loop : loops) {
-    const auto iter = bound_iter(schedule.node(ref), loop);
+    const auto iter = bound_iter(schedule.node(ref), loops, loop);
     if (!iter || schedule.node(loop).for_kind != ForKind::serial) return;
     iters.push_back(*iter);
   }
@@ -329,7 +347,8 @@ void vectorize_block(RuleContext& context, const BlockRef& ref) {
 void vectorize_elementwise(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block)) continue;
+    if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block) || stores_vectors(block))
+      continue;
     vectorize_block(context, ref);
   }
 }

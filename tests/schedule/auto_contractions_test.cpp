@@ -205,6 +205,37 @@ TEST(AutoSchedule, KeepsATileInARunOfColumnsThatShareAnOperand) {
   expect_golden(print(auto_schedule(grouped_columns(13, 3, 32, 9), wide())), "auto_grouped_columns.tir");
 }
 
+/// out[i, f] = sum over c of x[i, f // 16 * 8 + c] * w[f, c]: what vectors along f need lies along the reduction.
+TEST(AutoSchedule, TurnsWeightsAroundWhoseColumnsShareAnOperandInRuns) {
+  const auto groups = [](int run) {
+    return parse_func(fmt::format(
+        R"(func columns(x: f32[70, {0}, 9], w: f32[{1}, 9, 2], out: f32[70, {1}]) stage begin {{
+  for i in [0, 70) {{ for f in [0, {1}) {{ for c in [0, 9) {{ for r in [0, 2) {{
+    block product(space vi in [0, 70) = i, space vf in [0, {1}) = f, reduce vc in [0, 9) = c, reduce vr in [0, 2) = r)
+        reads out[vi, vf], x[..], w[vf, vc, vr] writes out[vi, vf]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vf] = 0.0f32 }}
+      let sum: f32 = out[vi, vf]
+      let term: f32 = x[vi, vf // {2} * 2 + vr, vc] * w[vf, vc, vr]
+      out[vi, vf] = sum + term
+    }} }} }} }} }}
+}}
+)",
+        6, 3 * run, run));
+  };
+  for (const Device& device : {wide(), narrow()}) {
+    for (const int run : {4, 16, 32}) {
+      SCOPED_TRACE(run);
+      const std::string text = decisions_on(groups(run), device, "product");
+      EXPECT_NE(text.find("turn w around for product\n"), std::string::npos) << text;
+      EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
+    }
+    // Three columns of a group would leave most lanes idle.
+    EXPECT_EQ(decisions_on(groups(3), device, "product").find("turn w"), std::string::npos);
+  }
+}
+
 /// out[c, i, j] = sum of x[c, i + r - 1, j + s - 1] * w[c, r, s], with zeros around x: each channel for itself.
 Func channel_sums(int channels, int rows, int columns) {
   return parse_func(fmt::format(

@@ -82,6 +82,30 @@ TEST(StageOperands, PadsWhatVectorsCannotWalkBeforeItsStepsAreSetApart) {
   EXPECT_NE(apart.find("set every 2 elements"), std::string::npos) << apart;
 }
 
+/// out[i, j, f] = sum of x[i + r - 1, j + s - 1, f // 8 * 3 + c] * w[r, s, c, f], with zeros around x.
+TEST(StageOperands, PadsWhatVectorsTakeOneElementOfAtATime) {
+  const std::string text =
+      decisions_on(parse_func(R"(func pixels(x: f32[4, 5, 288], w: f32[3, 3, 3, 768], out: f32[4, 5, 768]) stage begin {
+  for i in [0, 4) { for j in [0, 5) { for f in [0, 768) { for r in [0, 3) { for s in [0, 3) { for c in [0, 3) {
+    block product(space vi in [0, 4) = i, space vj in [0, 5) = j, space vf in [0, 768) = f,
+                  reduce vr in [0, 3) = r, reduce vs in [0, 3) = s, reduce vc in [0, 3) = c)
+        reads out[vi, vj, vf], w[vr, vs, vc, vf], x[..] writes out[vi, vj, vf]
+    {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vj, vf] = 0.0f32 }
+      let sum: f32 = out[vi, vj, vf]
+      let term: f32 = w[vr, vs, vc, vf] * select(0 < vi + vr && 0 < vj + vs && vi + vr < 5 && vj + vs < 6,
+          x[vi + vr - 1, vj + vs - 1, vf // 8 * 3 + vc if 0 < vi + vr && 0 < vj + vs && vi + vr < 5 && vj + vs < 6],
+          0.0f32)
+      out[vi, vj, vf] = sum + term
+    } } } } } } }
+}
+)"),
+                   wide(), "product");
+  EXPECT_NE(text.find("pad x once for product\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
+}
+
 TEST(StageOperands, SetsTheStepsOfOverlappingWindowsApart) {
   for (const Device& device : {wide(), narrow()}) {
     for (const Windows& shape : {Windows{33, 9, 3, 3, 2}, Windows{34, 17, 2, 4, 3}, Windows{34, 6, 1, 2, 1}}) {
