@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-/// Steps of a panel times the distance between them, in bytes.
+/// From the first to the last step of a panel, in bytes.
 constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 
 }  // namespace
@@ -77,14 +77,13 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 }
 
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand) {
-  std::int64_t distance = 0, steps = 1;
+  std::int64_t distance = 0;
   for (const size_t i : shape.reduce) {
     const auto& stride = operand.strides[i];
     if (!stride) return false;
-    distance = std::max(distance, *stride);
-    steps *= extent_estimate(reduction.f.iters[i].domain.extent);
+    distance += std::abs(*stride) * extent_estimate(reduction.f.iters[i].domain.extent);
   }
-  return steps * distance * operand.buffer->dtype.bytes() >= scattered_footprint;
+  return distance * operand.buffer->dtype.bytes() >= scattered_footprint;
 }
 
 }  // namespace lathe

@@ -9,7 +9,9 @@
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/register_tile.h"
+#include "schedule/auto/turn_squares.h"
 #include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
@@ -25,6 +27,8 @@ constexpr double turn_cycles = 1.5;
 constexpr double worth_turning = 0.95;
 /// Lanes of a copy whose loads lie far apart: more lines than a cache set has ways would push each other out.
 constexpr std::int64_t turned_lanes = 8;
+/// Squares side by side, so that whole lines are written, where the operand is wide enough.
+constexpr SquareGroup squares_of_line{1, 2};
 /// Steps of the reduction that one piece of a packed copy takes: lines that several tiles share stay in the first
 /// cache.
 constexpr std::int64_t packed_steps = 16;
@@ -90,23 +94,44 @@ std::vector<LoopRef> other_loops(const Schedule& schedule, const BlockRef& copy,
   return loops;
 }
 
-/// Copies the operand so that dimension `across` is its last, its vectors along that.
+/// The loop over all dimensions behind `across`, of which that along memory is one, where they lie in one piece:
+/// turned around they stay together.
+std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, const Operand& operand) {
+  if (operand.along < operand.across || !operand.buffer->strides.empty()) return std::nullopt;
+  std::optional<LoopRef> all;
+  for (const LoopRef& loop : own_loops(schedule, copy)) {
+    bool behind = false;
+    for (size_t d = operand.across + 1; d < operand.buffer->rank(); ++d) {
+      behind |= uses_var(schedule.node(copy).f.bindings[d], loop.variable.get());
+    }
+    if (behind) all = all ? fuse(schedule, *all, loop) : loop;
+  }
+  return all;
+}
+
+/// Copies the operand so that dimension `across` is its last, in squares that are turned around in registers, or in
+/// vectors along that dimension where it is too short.
 void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes) {
   Schedule& schedule = context.schedule;
   const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
-  if (operand.across + 1 != turned->rank()) {
-    LayoutMap map = same_layout(turned->rank());
-    std::swap(map.to[operand.across], map.to.back());
-    transform_layout(schedule, ref, turned->name, map);
+  if (operand.across + 1 != turned->rank())
+    transform_layout(schedule, ref, turned->name, moved_last(turned->rank(), operand.across));
+  context.scheduled.insert(copy.name);
+  const LoopRef across = loop_of(schedule, copy, operand.across);
+  const std::optional<LoopRef> behind = fused_behind(schedule, copy, operand);
+  const LoopRef along = behind ? *behind : loop_of(schedule, copy, operand.along);
+  const std::int64_t side = widest_square(schedule.node(ref), context.device),
+                     columns = *as_int(schedule.node(across).extent), rows = *as_int(schedule.node(along).extent);
+  if (side > 1 && columns >= side && rows >= side) {
+    turn_squares(schedule, own_loops(schedule, copy), across, along, side, squares_of_line);
+    return;
   }
-  const LoopRef across = loop_of(schedule, copy, operand.across), along = loop_of(schedule, copy, operand.along);
   std::vector<LoopRef> order = other_loops(schedule, copy, across, along);
   const auto [outer, inner] = split(schedule, across, lanes);
   order.insert(order.end(), {outer, along, inner});
   reorder(schedule, order);
   vectorize(schedule, inner);
-  context.scheduled.insert(copy.name);
 }
 
 /// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along

@@ -1,6 +1,9 @@
 #include "schedule/auto/turn_squares.h"
 
+#include <algorithm>
+
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "schedule/auto/block_model.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -10,6 +13,8 @@
 
 namespace lathe {
 namespace {
+
+constexpr std::int64_t square_bits = 256;
 
 std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
   return (extent + step - 1) / step * step;
@@ -34,6 +39,14 @@ std::int64_t squares_beside(std::int64_t columns, std::int64_t side, const Squar
 }
 
 }  // namespace
+
+std::int64_t widest_square(const Block& block, const Device& device) {
+  const std::int64_t most = std::min<std::int64_t>(square_bits / widest_bits(block), vector_lanes(block, device));
+  for (const std::int64_t side : square_sides) {
+    if (side <= most) return side;
+  }
+  return 1;
+}
 
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
                      std::int64_t side, const SquareGroup& group) {

@@ -2,9 +2,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "ir/device.h"
 #include "schedule/schedule.h"
 
 namespace lathe {
+
+/// Lanes of squares, the widest first.
+inline constexpr std::int64_t square_sides[] = {8, 4};
+
+/// The widest square of the block's elements; 1 when there is none. Shuffles of 256 bits run at full rate everywhere.
+std::int64_t widest_square(const Block& block, const Device& device);
 
 /// How many squares lie side by side below the loop over rows of them: a power of two from `fewest` to `most`, as the
 /// width allows.

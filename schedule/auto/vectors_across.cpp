@@ -38,17 +38,6 @@ constexpr std::int64_t enough_panels = 4;
 constexpr std::int64_t strip_part = 4;
 /// The part of the second cache that an operand may fill to be found there again.
 constexpr double near_part = 2;
-/// Lanes of a square: shuffles of 256 bits run at full rate everywhere.
-constexpr std::int64_t square_bits = 256, sides[] = {8, 4};
-
-/// The widest square of the block's elements; 1 when there is none.
-std::int64_t widest_square(const Block& block, const Device& device) {
-  const std::int64_t most = std::min<std::int64_t>(square_bits / widest_bits(block), vector_lanes(block, device));
-  for (const std::int64_t side : sides) {
-    if (side <= most) return side;
-  }
-  return 1;
-}
 
 /// The one operand that moves with `vectors` element by element; nothing when there are several, or it moves with
 /// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
@@ -201,7 +190,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
   bool found = false;
-  for (const std::int64_t side : {sides[0], sides[1], std::int64_t{1}}) {
+  for (const std::int64_t side : {square_sides[0], square_sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;
     TiledExtents extents{rows, columns, depth};
     extents.whole_columns = extents.packed_columns = true;
