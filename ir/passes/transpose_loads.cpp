@@ -15,6 +15,8 @@ namespace {
 /// Shuffles within this many bits are one instruction on today's machines; across them lanes of that size move whole.
 constexpr int lane_bits = 128;
 constexpr int fewest_lanes = 4;
+/// The widest step between neighbours of a row, whose vectors are then picked out of whole ones.
+constexpr std::int64_t widest_step = 4;
 
 /// Loads of a buffer at one stride whose starts differ by constants.
 struct Family {
@@ -139,6 +141,13 @@ bool uses_any(const Expr& e, const std::vector<StraightStatement>& run) {
   });
 }
 
+/// The step from a column to the next one, where there is one.
+std::int64_t column_step(const Family& family, std::multimap<std::int64_t, const Load*>::const_iterator from) {
+  const auto next = family.at.upper_bound(from->first);
+  const std::int64_t step = next == family.at.end() ? 1 : next->first - from->first;
+  return step <= widest_step ? step : 1;
+}
+
 /// The run with its whole squares read by rows; null when it has none.
 Stmt by_rows(const std::vector<StraightStatement>& run) {
   ColumnCollector collector;
@@ -151,14 +160,15 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
     if (static_cast<std::int64_t>(family.at.size()) < lanes || uses_any(start, run) || uses_any(family.stride, run))
       continue;
     for (auto from = family.at.begin(); from != family.at.end();) {
-      const std::int64_t low = from->first;
+      const std::int64_t low = from->first, unit = column_step(family, from);
       std::int64_t covered = 0;
       auto end = from;
-      while (end != family.at.end() && end->first - low <= covered && end->first - low < lanes) {
-        covered = end->first - low + 1;
+      while (end != family.at.end() && end->first - low <= covered && end->first - low < lanes * unit) {
+        covered = end->first - low + unit;
         ++end;
       }
-      if (covered < lanes) {
+      if (covered < lanes * unit ||
+          std::any_of(from, end, [&](const auto& at) { return (at.first - low) % unit != 0; })) {
         from = end;
         continue;
       }
@@ -175,10 +185,10 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
         const Expr place = exact ? to_expr(at) : start + index(low) + family.stride * index(k);
         rows.push_back(
             bind(bound, "row",
-                 Load::make(family.first->buffer, {Ramp::make(place, index(1), static_cast<int>(lanes))}, nullptr)));
+                 Load::make(family.first->buffer, {Ramp::make(place, index(unit), static_cast<int>(lanes))}, nullptr)));
       }
       const std::vector<Expr> turned = columns_of(std::move(rows), bound);
-      for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>(from->first - low)];
+      for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>((from->first - low) / unit)];
     }
   }
   if (columns.empty()) return nullptr;

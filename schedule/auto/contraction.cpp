@@ -125,6 +125,24 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
       if (other && (!shape.columns || extent(i) > extent(*shape.columns))) shape.columns = i;
     }
   }
+  // Sums are folded into vectors of columns where the output is contiguous along these.
+  const auto stores_along = [&](size_t iter) {
+    return std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[iter] == 1; });
+  };
+  if (shape.columns && !stores_along(*shape.rows) && !stores_along(*shape.columns)) {
+    for (const size_t i : shape.space) {
+      if (!stores_along(i) || extent(i) < 2) continue;
+      for (std::optional<size_t>* side : {&shape.rows, &shape.columns}) {
+        const bool alike = std::all_of(loads.begin(), loads.end(), [&](const Access& load) {
+          return reused(load, i) == reused(load, **side) && load.strides[i].has_value();
+        });
+        if (!alike) continue;
+        *side = i;
+        if (side == &shape.rows) shape.row_run = 0;
+        break;
+      }
+    }
+  }
   // Of the two, the one along which the output is contiguous is the columns'.
   const bool contiguous_rows =
       std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[*shape.rows] == 1; });

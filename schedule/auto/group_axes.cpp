@@ -22,7 +22,7 @@ namespace lathe {
 namespace {
 
 /// One dimension a group, behind those that stay apart, of a buffer whose dimension d is walked by dimensions[d].
-LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, const Axes& apart,
+LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, const std::vector<Axes>& apart,
                          const std::vector<Axes>& groups, const Product& product) {
   LayoutMap map{same_layout(dimensions.size()).from, {}};
   const auto variable = [&](size_t iter) {
@@ -30,11 +30,12 @@ LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, c
     if (found == dimensions.end()) throw Refusal("tile_contractions", 0, "an axis is no dimension of its own");
     return Expr(map.from[static_cast<size_t>(found - dimensions.begin())]);
   };
-  for (const size_t i : apart) map.to.push_back(variable(i));
-  for (const Axes& group : groups) {
-    Expr place = index(0);
-    for (const size_t i : group) place = place * product.extents[i] + variable(i);
-    map.to.push_back(place);
+  for (const auto* all : {&apart, &groups}) {
+    for (const Axes& group : *all) {
+      Expr place = index(0);
+      for (const size_t i : group) place = place * product.extents[i] + variable(i);
+      map.to.push_back(place);
+    }
   }
   return map;
 }
@@ -64,12 +65,16 @@ class Grouper {
     if (plan_.right.copied) copy(product_.right, plan_.right);
     lay_result();
     std::vector<LoopRef> order = own_loops(schedule_, block_);
-    for (const size_t i : plan_.joined[2]) {
-      std::erase(order, loop_of(own_, i));
-      order.push_back(loop_of(own_, i));
+    for (const Axes& group : plan_.summed) {
+      for (const size_t i : group) {
+        std::erase(order, loop_of(own_, i));
+        order.push_back(loop_of(own_, i));
+      }
     }
-    if (plan_.joined[2].size() > 1) reorder(schedule_, order);
+    if (std::any_of(plan_.summed.begin(), plan_.summed.end(), [](const Axes& group) { return group.size() > 1; }))
+      reorder(schedule_, order);
     for (const Axes& group : plan_.joined) join(own_, group);
+    for (const Axes& group : plan_.summed) join(own_, group);
   }
 
  private:
@@ -85,6 +90,7 @@ class Grouper {
     for (size_t d = 0; d < dimensions.size(); ++d) {
       if (const auto& iter = dimensions[d]) loops[*iter] = loop_of_iter(schedule_, made, d);
     }
+    for (const Axes& run : layout.apart) join(loops, run);
     for (const Axes& group : layout.groups) join_runs(loops, group, operand);
     vectorize(made, loops, operand);
   }
@@ -106,8 +112,14 @@ class Grouper {
     std::vector<Expr> indices;
     indices.reserve(written.ranges.size());
     for (const Range& range : written.ranges) indices.push_back(range.min);
+    // What is written there is told apart by iters alone.
+    std::vector<Axes> alone;
+    for (const Axes& run : plan_.result.apart) {
+      for (const size_t i : run) alone.push_back({i});
+    }
     transform_layout(schedule_, block_, written.buffer->name,
-                     grouped_layout(iters_of(block, indices), plan_.result.apart, plan_.result.groups, product_));
+                     grouped_layout(iters_of(block, indices), alone, plan_.result.groups, product_));
+    for (const Axes& run : plan_.result.apart) join(reading, run);
     for (const Axes& group : plan_.result.groups) {
       if (plan_.result.copied) {
         join_runs(reading, group, product_.result);
@@ -160,17 +172,29 @@ class Grouper {
   Loops own_;
 };
 
+const char* vectors_along(const Grouping& plan) {
+  switch (plan.vectors) {
+    case Grouping::Vectors::columns:
+      return "";
+    case Grouping::Vectors::summed:
+      return ", vectors along the reduction";
+    case Grouping::Vectors::batch:
+      return ", vectors along the batch";
+  }
+  LATHE_CHECK(false, "vectors walk something");
+}
+
 }  // namespace
 
-void group_axes(RuleContext& context, const BlockRef& ref) {
+bool group_axes(RuleContext& context, const BlockRef& ref) {
   const std::optional<Product> product = find_product(context.schedule.node(ref));
   const std::optional<Grouping> plan = product ? plan_grouping(context, ref, *product) : std::nullopt;
   // Tiles of dot products want groups of steps, and lay their operands out for these.
-  if (!plan || plan_dot(context, ref)) return;
-  attempt(context,
-          fmt::format("group the axes of {}: {} x {} x {}, {} times{}", ref.name, plan->rows, plan->columns,
-                      plan->depth, plan->times, plan->joined.size() > 3 ? ", vectors along the batch" : ""),
-          [&] { Grouper(context, ref, *product, *plan).run(); });
+  if (!plan || plan_dot(context, ref)) return false;
+  return attempt(context,
+                 fmt::format("group the axes of {}: {} x {} x {}, {} times{}", ref.name, plan->rows, plan->columns,
+                             plan->depth, plan->times, vectors_along(*plan)),
+                 [&] { Grouper(context, ref, *product, *plan).run(); });
 }
 
 }  // namespace lathe

@@ -13,6 +13,7 @@ namespace lathe {
 /// An operand or a result that lies so already stays where it is. Work grows with the product of the axes and copies
 /// with two thirds of them, so that copies matter for small products alone (Springer and Bientinesi, "Design of a
 /// High-Performance GEMM-like Tensor-Tensor Multiplication", 2018).
-void group_axes(RuleContext& context, const BlockRef& reduction);
+/// Says whether it did.
+bool group_axes(RuleContext& context, const BlockRef& reduction);
 
 }  // namespace lathe

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "ir/reduction.h"
@@ -23,14 +25,18 @@ constexpr double worth_grouping = 0.85;
 /// again where lines come from a core's own caches, and from beyond.
 constexpr double scalar_cycles = 1.5, near_line = 1, far_line = 6;
 /// Cycles of an element that is copied: as it lies, besides what each run takes; through squares that are turned around
-/// in registers; one by one.
-constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, single_cycles = 3;
+/// in registers; one by one. Of runs of every second to fourth element, whose vectors are picked out of whole ones, the
+/// part that each step takes besides.
+constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, single_cycles = 3, picked_cycles = 0.15;
+constexpr std::int64_t widest_step = 4;
+/// Cycles to begin a loop of a nest anew.
+constexpr double nested_loop = 4;
 /// The same besides, where the array leaves a core's own caches.
 constexpr double far_copy_cycles = 1;
 /// What lanes of a batch take of the estimate, measured: no operand is used again from a register.
 constexpr double far_vectors = 2;
-/// The side of the smallest square.
-constexpr std::int64_t least_side = 4;
+/// The sides of squares.
+constexpr std::int64_t least_side = 4, greatest_side = 8;
 
 /// Is every index of each load an iter of its own, or no function of any?
 bool indexed_by_iters(const Block& block) {
@@ -60,20 +66,74 @@ bool is_contiguous(const Walked& access, const Axes& axes) {
   return axes.empty() || access.strides[axes.back()] == 1;
 }
 
-/// Cycles of an element that is copied so that `order` are the axes of the copy, the last one contiguous, in the
-/// caches.
-double copy_cycles(const Walked& access, const Axes& order, const Product& product) {
-  if (order.empty()) return single_cycles;
-  if (access.strides[order.back()] == 1) {
-    std::int64_t run = 1;
-    for (size_t i = order.size(); i-- > 0 && access.strides[order[i]] == run;) run *= product.extents[order[i]];
-    return run_cycles + each_run / static_cast<double>(run);
+std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
+  return (extent + step - 1) / step * step;
+}
+
+/// Cycles of an element of so many rows and columns that are turned around by squares; the last ones lie over others.
+double turn_cycles(std::int64_t rows, std::int64_t columns) {
+  double least = single_cycles;
+  for (std::int64_t side = least_side; side <= greatest_side; side *= 2) {
+    if (rows < side || columns < side) continue;
+    const auto walked = static_cast<double>(rounded_up(rows, side) * rounded_up(columns, side));
+    least = std::min(least, square_cycles * walked / static_cast<double>(rows * columns));
   }
-  for (const size_t i : order) {
-    if (access.strides[i] == 1 && product.extents[i] >= least_side && product.extents[order.back()] >= least_side)
-      return square_cycles;
+  return least;
+}
+
+/// Axes that are walked as one: how often, and the elements from one to the next.
+struct Run {
+  std::int64_t extent, stride;
+};
+
+/// Neighbours of a group that lie as one are one.
+std::vector<Run> runs_of(const Walked& access, const std::vector<Axes>& groups, const Product& product) {
+  std::vector<Run> runs;
+  for (const Axes& group : groups) {
+    for (size_t i = 0; i < group.size(); ++i) {
+      const std::int64_t extent = product.extents[group[i]], stride = access.strides[group[i]];
+      if (i > 0 && runs.back().stride == stride * extent) {
+        runs.back() = {runs.back().extent * extent, stride};
+      } else {
+        runs.push_back({extent, stride});
+      }
+    }
   }
-  return single_cycles;
+  return runs;
+}
+
+/// Cycles of an element that is copied to or from an array that lies by `groups`, the last of which is contiguous, in
+/// the caches.
+double copy_cycles(const Walked& access, const std::vector<Axes>& groups, const Product& product, bool result) {
+  const std::vector<Run> runs = runs_of(access, groups, product);
+  if (runs.empty()) return single_cycles;
+  const Run last = runs.back();
+  const auto picked = [](std::int64_t step) { return picked_cycles * static_cast<double>(step - 1); };
+  const auto is_step = [](std::int64_t stride) { return stride >= 1 && stride <= widest_step; };
+  if (last.stride == 1 || (is_step(last.stride) && !result))
+    return run_cycles + picked(last.stride) + each_run / static_cast<double>(last.extent);
+  double least = single_cycles;
+  for (size_t i = 0; i + 1 < runs.size(); ++i) {
+    const Run& run = runs[i];
+    if (!is_step(run.stride) || (result && run.stride != 1)) continue;
+    least = std::min(least, turn_cycles(run.extent, last.extent) + picked(run.stride));
+    // Few neighbours are picked out of vectors, or woven into them.
+    const bool few = result ? last.stride == run.extent : i + 2 == runs.size() && last.extent <= widest_step;
+    const std::int64_t count = result ? run.extent : last.extent, length = result ? last.extent : run.extent;
+    if (few && count <= widest_step)
+      least = std::min(least, run_cycles + picked(count) + each_run / static_cast<double>(length));
+  }
+  return least;
+}
+
+/// The axes as runs that lie as one.
+std::vector<Axes> joined_runs(const Axes& axes, const Walked& access, const Product& product) {
+  std::vector<Axes> runs;
+  for (const size_t i : axes) {
+    if (runs.empty() || !lies_as_one(access, {runs.back().back(), i}, product)) runs.emplace_back();
+    runs.back().push_back(i);
+  }
+  return runs;
 }
 
 /// What vectors, or the scalars beside them, want of an array besides groups that lie as one.
@@ -86,27 +146,35 @@ enum class Walk {
 Layout lay_out(const RuleContext& context, Grouping& plan, const Walked& access, std::vector<Axes> groups, Walk walk,
                const Product& product) {
   Layout layout;
+  Axes apart;
   for (const size_t i : plan.apart) {
-    if (access.strides[i] != 0) layout.apart.push_back(i);
+    if (access.strides[i] != 0) apart.push_back(i);
   }
   layout.groups = std::move(groups);
-  Axes order = layout.apart;
+  std::int64_t elements = product.count(apart);
   bool near_steps = false;
   for (const Axes& group : layout.groups) {
     layout.copied |= !lies_as_one(access, group, product);
-    near_steps |= !group.empty() && is_contiguous(access, group);
-    order.insert(order.end(), group.begin(), group.end());
+    near_steps |= !group.empty() && std::abs(access.strides[group.back()]) <= widest_step;
+    elements *= product.count(group);
   }
-  const std::int64_t elements = product.count(order), bytes = elements * access.buffer->dtype.bytes();
+  const std::int64_t bytes = elements * access.buffer->dtype.bytes();
   const std::vector<CacheLevel>& caches = context.device.caches;
   if (walk == Walk::vectors) {
     layout.copied |= !is_contiguous(access, layout.groups.back());
   } else {
     layout.copied |= !near_steps && !caches.empty() && bytes > caches.front().bytes;
   }
-  if (!layout.copied) return layout;
+  if (!layout.copied) {
+    for (const size_t i : apart) layout.apart.push_back({i});
+    return layout;
+  }
+  layout.apart = joined_runs(apart, access, product);
+  std::vector<Axes> walked = layout.apart;
+  walked.insert(walked.end(), layout.groups.begin(), layout.groups.end());
   const double far = bytes > own_cache_bytes(context.device) ? far_copy_cycles : 0;
-  plan.cycles += static_cast<double>(elements) * (copy_cycles(access, order, product) + far);
+  const bool result = access.buffer == product.result.buffer;
+  plan.cycles += static_cast<double>(elements) * (copy_cycles(access, walked, product, result) + far);
   return layout;
 }
 
@@ -140,24 +208,51 @@ void keep_run(Axes& axes, Axes& apart, const Walked& access, const Product& prod
   axes.erase(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-/// A product of matrices for each place of the batch: vectors walk the columns, or with `swapped` sides the rows. Those
-/// axes of the sides that do not lie as one in the result become one, or stay apart. The axes of a group lie as in one
-/// or the other of the two arrays that have them.
-Grouping plan_matrices(const RuleContext& context, const Block& block, const Product& product, bool swapped,
-                       bool apart_rows, bool apart_columns) {
+/// How the axes of a product are put together.
+struct Choice {
+  bool swapped;       ///< vectors walk the rows
+  int rows, columns;  ///< those that do not lie as one become one, or stay apart: in the result; in their operand
+  bool nested;        ///< a loop for each axis that is summed, instead of one for all
+};
+
+std::vector<Axes> summed_groups(const Axes& summed, bool nested) {
+  if (!nested) return {summed};
+  std::vector<Axes> groups;
+  for (const size_t i : summed) groups.push_back({i});
+  return groups;
+}
+
+std::vector<Axes> concatenated(std::vector<Axes> a, const std::vector<Axes>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Where arrays lie best for the choice, with the cycles of copies alone: for products of matrices whose columns
+/// vectors walk, or for dot products along the last of the axes that are summed. The axes of a group lie as in one or
+/// the other of the two arrays that have them.
+Grouping lay_matrices(const RuleContext& context, const Product& product, const Choice& choice, bool dots) {
+  const bool swapped = choice.swapped;
   const Walked &across = swapped ? product.right : product.left, &along = swapped ? product.left : product.right;
   Grouping best = worst();
-  for (int choice = 0; choice < 8; ++choice) {
-    Axes rows = by_stride(swapped ? product.columns : product.rows, (choice & 1) != 0 ? across : product.result),
-         columns = by_stride(swapped ? product.rows : product.columns, (choice & 2) != 0 ? along : product.result);
-    const Axes summed = by_stride(product.summed, (choice & 4) != 0 ? across : along);
+  for (int order = 0; order < 8; ++order) {
+    Axes rows = by_stride(swapped ? product.columns : product.rows, (order & 1) != 0 ? across : product.result),
+         columns = by_stride(swapped ? product.rows : product.columns, (order & 2) != 0 ? along : product.result);
+    const Axes summed = by_stride(product.summed, (order & 4) != 0 ? across : along);
     Grouping plan;
     plan.apart = by_stride(product.batch, product.result);
-    if (apart_rows) keep_run(rows, plan.apart, product.result, product);
-    if (apart_columns) keep_run(columns, plan.apart, product.result, product);
-    plan.joined = {rows, columns, summed};
-    const Layout vectors = lay_out(context, plan, along, {summed, columns}, Walk::vectors, product);
-    const Layout steps = lay_out_either(context, plan, across, {rows, summed}, {summed, rows}, product);
+    if (choice.rows != 0) keep_run(rows, plan.apart, choice.rows == 1 ? product.result : across, product);
+    if (choice.columns != 0) keep_run(columns, plan.apart, choice.columns == 1 ? product.result : along, product);
+    plan.joined = {rows, columns};
+    plan.summed = summed_groups(summed, choice.nested);
+    Layout vectors, steps;
+    if (dots) {
+      vectors = lay_out(context, plan, along, concatenated({columns}, plan.summed), Walk::vectors, product);
+      steps = lay_out(context, plan, across, concatenated({rows}, plan.summed), Walk::vectors, product);
+    } else {
+      vectors = lay_out(context, plan, along, concatenated(plan.summed, {columns}), Walk::vectors, product);
+      steps = lay_out_either(context, plan, across, concatenated({rows}, plan.summed),
+                             concatenated(plan.summed, {rows}), product);
+    }
     plan.result = lay_out(context, plan, product.result, {rows, columns}, Walk::vectors, product);
     plan.left = swapped ? vectors : steps;
     plan.right = swapped ? steps : vectors;
@@ -167,10 +262,69 @@ Grouping plan_matrices(const RuleContext& context, const Block& block, const Pro
   best.rows = product.count(best.joined[0]);
   best.columns = product.count(best.joined[1]);
   best.depth = product.count(product.summed);
-  best.cycles +=
-      static_cast<double>(best.times) * choose_tile(context.device, vector_lanes(block, context.device),
-                                                    widest_bits(block), {best.rows, best.columns, best.depth})
-                                            .cycles;
+  return best;
+}
+
+/// The estimate of tiles for so many rows, columns and steps, worked out once for each.
+class TileCosts {
+ public:
+  TileCosts(const RuleContext& context, const Block& block)
+      : device_(context.device), lanes_(vector_lanes(block, context.device)), bits_(widest_bits(block)) {}
+
+  double of(const Grouping& plan, std::int64_t inner) {
+    const auto key = std::make_tuple(plan.rows, plan.columns, plan.depth);
+    auto found = tiles_.find(key);
+    if (found == tiles_.end()) {
+      const TiledExtents extents{plan.rows, plan.columns, plan.depth};
+      found = tiles_.emplace(key, choose_tile(device_, lanes_, bits_, extents)).first;
+    }
+    const RegisterTile& tile = found->second;
+    const std::int64_t width = tile.vectors * tile.lanes;
+    const std::int64_t tiles = rounded_up(plan.rows, tile.rows) / tile.rows * (rounded_up(plan.columns, width) / width);
+    const std::int64_t inner_loops = plan.summed.size() > 1 ? tiles * (plan.depth / inner) : 0;
+    return static_cast<double>(plan.times) * (tile.cycles + nested_loop * static_cast<double>(inner_loops));
+  }
+  /// Steps along the reduction in vectors, where each run of `inner` is filled up.
+  double of_dots(const Grouping& plan, std::int64_t inner) const {
+    const TiledExtents extents{plan.rows, plan.columns, plan.depth / inner * rounded_up(inner, lanes_)};
+    return static_cast<double>(plan.times) * dot_product_cycles(device_, lanes_, bits_, extents);
+  }
+  /// What no tile is faster than.
+  double least(const Product& product) const {
+    double terms = 1;
+    for (const std::int64_t extent : product.extents) terms *= static_cast<double>(extent);
+    return terms / static_cast<double>(lanes_ * device_.fma_per_cycle);
+  }
+
+ private:
+  const Device& device_;
+  const std::int64_t lanes_;
+  const int bits_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, RegisterTile> tiles_;
+};
+
+/// The best product of matrices for each place of the batch and of what else stays apart.
+Grouping plan_matrices(const RuleContext& context, const Block& block, const Product& product) {
+  TileCosts costs(context, block);
+  const double least = costs.least(product);
+  Grouping best = worst();
+  const auto modes = [](const Axes& axes) { return axes.size() > 1 ? 3 : 1; };
+  for (const bool swapped : {false, true}) {
+    const int row_modes = modes(swapped ? product.columns : product.rows),
+              column_modes = modes(swapped ? product.rows : product.columns);
+    for (int choice = 0; choice < row_modes * column_modes * 2; ++choice) {
+      const Choice chosen{swapped, choice / 2 % row_modes, choice / 2 / row_modes, choice % 2 != 0};
+      if (chosen.nested && product.summed.size() < 2) continue;
+      for (const bool dots : {false, true}) {
+        Grouping plan = lay_matrices(context, product, chosen, dots);
+        if (plan.cycles + least >= best.cycles) continue;
+        const std::int64_t inner = product.count(plan.summed.back());
+        plan.cycles += dots ? costs.of_dots(plan, inner) : costs.of(plan, inner);
+        plan.vectors = dots ? Grouping::Vectors::summed : Grouping::Vectors::columns;
+        keep_better(best, std::move(plan));
+      }
+    }
+  }
   return best;
 }
 
@@ -184,7 +338,9 @@ Grouping plan_batch(const RuleContext& context, const Block& block, const Produc
                columns = by_stride(product.columns, (choice & 1) != 0 ? product.right : product.result),
                summed = by_stride(product.summed, (choice & 2) != 0 ? product.left : product.right);
     Grouping plan;
-    plan.joined = {rows, columns, summed, batch};
+    plan.joined = {rows, columns, batch};
+    plan.summed = {summed};
+    plan.vectors = Grouping::Vectors::batch;
     plan.left = lay_out(context, plan, product.left, {rows, summed, batch}, Walk::vectors, product);
     plan.right = lay_out(context, plan, product.right, {columns, summed, batch}, Walk::vectors, product);
     plan.result = lay_out(context, plan, product.result, {rows, columns, batch}, Walk::vectors, product);
@@ -302,9 +458,7 @@ std::optional<Grouping> plan_grouping(const RuleContext& context, const BlockRef
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (plain && shape && (shape->vector_space || (shape->vector_reduce && shape->rows && shape->columns)))
     return std::nullopt;
-  Grouping best = worst();
-  for (int choice = 0; choice < 8; ++choice)
-    keep_better(best, plan_matrices(context, block, product, (choice & 1) != 0, (choice & 2) != 0, (choice & 4) != 0));
+  Grouping best = plan_matrices(context, block, product);
   if (!product.batch.empty()) keep_better(best, plan_batch(context, block, product));
   const bool lies_so = plain && !best.left.copied && !best.right.copied && !best.result.copied;
   if (lies_so || best.cycles > worth_grouping * present_cycles(context, ref, product)) return std::nullopt;

@@ -37,9 +37,10 @@ std::optional<Product> find_product(const Block& block);
 /// Does the array walk the axes, in this order, as one?
 bool lies_as_one(const Walked& access, const Axes& axes, const Product& product);
 
-/// How an array is to lie: the axes that stay apart, then a dimension for each group.
+/// How an array is to lie: the axes that stay apart, then a dimension for each group. Those that stay apart and lie as
+/// one in the array that is copied are one there.
 struct Layout {
-  Axes apart;
+  std::vector<Axes> apart;
   std::vector<Axes> groups;
   bool copied = false;  ///< it does not lie so yet
 };
@@ -47,10 +48,12 @@ struct Layout {
 /// How the product is to be computed: which axes stay apart, which become one, and where arrays lie for that.
 struct Grouping {
   Axes apart;
-  std::vector<Axes> joined;
+  std::vector<Axes> joined;  ///< rows, columns, and the batch that vectors walk, where they do
+  std::vector<Axes> summed;  ///< one group, or loops within each other
   Layout left, right, result;
   std::int64_t times = 1, rows = 1, columns = 1, depth = 1;
-  double cycles = 0;  ///< estimated, copies included
+  enum class Vectors { columns, summed, batch } vectors = Vectors::columns;  ///< what vectors walk
+  double cycles = 0;                                                         ///< estimated, copies included
 };
 
 /// The grouping of fewest cycles, where that is faster than what vectors can walk of the arrays as they lie.

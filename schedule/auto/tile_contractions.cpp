@@ -471,8 +471,11 @@ void tile_contractions(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
-    stage_scattered(context, ref);
-    group_axes(context, ref);
+    // What is laid out for groups is copied once, scattered or not.
+    if (!group_axes(context, ref)) {
+      stage_scattered(context, ref);
+      group_axes(context, ref);
+    }
     stage_operands(context, ref);
     if (tile_dot(context, ref)) continue;
     join_short_rows(context, ref);

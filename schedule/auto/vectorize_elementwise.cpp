@@ -44,6 +44,8 @@ constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_tu
 constexpr SquareGroup lines_of_squares{2, 8}, few_squares{1, 8};
 /// Cycles of an element by squares of the wider and the narrower side.
 constexpr double wide_square = 0.75, narrow_square = 0.9;
+/// Vectors of which one of neighbours is woven.
+constexpr std::int64_t most_woven = 4;
 /// Bytes ahead in the rows that squares are turned out of: a few lines, which the second cache has room for.
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
@@ -188,7 +190,8 @@ std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Ac
       if (rows < side || columns < side) continue;
       const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
         const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
-        return !access.store && !access.masked && along == 1 && across && *across >= side;
+        return !access.store && !access.masked && along && *along >= 1 && *along <= most_shuffled_stride && across &&
+               *across >= side * *along;
       });
       if (!turned) continue;
       // The last squares lie over those before them.
@@ -224,6 +227,52 @@ void prefetch_turned(RuleContext& context, const BlockRef& ref, const std::vecto
     annotate(schedule, squares, "prefetch_cache", 2);
     return;
   }
+}
+
+/// The loop of a few iterations along which all stores are contiguous, inside of that of `vector`: vectors of a store
+/// each are woven into whole ones (interleave_stores), as few channels come to stand inside of pixels.
+std::optional<size_t> woven_loop(const Schedule& schedule, const std::vector<Access>& accesses,
+                                 const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector) {
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    if (i == vector || !extent || *extent < 2 || *extent > most_woven) continue;
+    const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
+      if (access.store) return along == *extent && inside == 1 && !access.masked;
+      return along && inside && *along >= 0 && *along <= most_shuffled_stride && !access.masked;
+    });
+    if (woven) return i;
+  }
+  return std::nullopt;
+}
+
+/// Weaves the vectors of the first loop that can be; false where there is none.
+bool weave(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+           const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, std::int64_t widest) {
+  Schedule& schedule = context.schedule;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    if (!extent || *extent < fewest_lanes_turned) continue;
+    const auto inside = woven_loop(schedule, accesses, loops, iters, i);
+    if (!inside) continue;
+    const auto filled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(*extent)));
+    const std::int64_t lanes = std::min(widest, filled);
+    const std::int64_t rest = *extent % lanes;
+    return attempt(
+        context,
+        fmt::format("weave {} over {} and {}", ref.name, loops[i].variable->name, loops[*inside].variable->name), [&] {
+          std::vector<LoopRef> order = loops;
+          std::erase(order, loops[i]);
+          std::erase(order, loops[*inside]);
+          const auto [vectors, lane] = split(schedule, loops[i], lanes);
+          if (rest != 0) annotate(schedule, vectors, shift_last_key, 1);
+          order.insert(order.end(), {vectors, lane, loops[*inside]});
+          reorder(schedule, order);
+          vectorize(schedule, lane);
+          unroll(schedule, loops[*inside]);
+        });
+  }
+  return false;
 }
 
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
@@ -279,6 +328,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
         });
     return;
   }
+  if (cost <= copy_body && weave(context, ref, accesses, loops, iters, lanes)) return;
   if (cost <= copy_body && gathers(accesses, iters[best], context.device)) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
     return;

@@ -211,7 +211,12 @@ GROUPED = [
     # subscripts, extents, which operands are strided, what the scheduler is to decide
     ("abe,cde->cabd", dict(a=6, b=9, c=10, d=12, e=40), "", "group the axes"),
     ("cabe,de->dbca", dict(a=1, b=32, c=24, d=13, e=50), "", "group the axes"),
-    ("cabe,de->dbca", dict(a=1, b=32, c=24, d=13, e=50), "x", "copy x0, which is scattered"),
+    ("cabe,de->dbca", dict(a=1, b=32, c=24, d=13, e=50), "x", "group the axes"),
+    ("bace,ade->cadb", dict(a=13, b=20, c=7, d=18, e=8), "xy", "turn squares of x0_reindex"),
+    ("adc,dcb->ba", dict(a=50, b=4, c=17, d=20), "", "vectors along the reduction"),
+    ("adbe,ecd->cba", dict(a=16, b=12, c=8, d=7, e=96), "", "dot products"),
+    ("bea,ced->bcda", dict(a=2, b=16, c=63, d=16, e=31), "", "weave einsum_copy"),
+    ("ceba,ed->dacb", dict(a=24, b=3, c=4, d=64, e=24), "", "turn squares of einsum_copy"),
     ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "", "group the axes"),
     ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "xy", "group the axes"),
     ("edba,daec->cba", dict(a=64, b=9, c=4, d=6, e=20), "", "vectors along the batch"),
