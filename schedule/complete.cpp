@@ -54,6 +54,17 @@ std::string why_not_alone(const Path& path, size_t& own) {
   return "";
 }
 
+std::string why_not_space_alone(const Path& path, size_t& own) {
+  const Block& block = *path.back().as<Block>();
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind != IterKind::space)
+      return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
+  }
+  if (block.f.init) return "has an init";
+  if (has_blocks(block)) return "holds other blocks";
+  return why_not_alone(path, own);
+}
+
 std::string why_not_pointwise(const Block& block) {
   std::string found;
   for_each_stmt(block.f.body, [&](const Stmt& s) {

@@ -16,6 +16,8 @@ std::string why_incomplete_unless_left_out(const Path& path);
 
 /// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
 std::string why_not_alone(const Path& path, size_t& own);
+/// The same, and that the block has only space iters, no init, and holds no other blocks.
+std::string why_not_space_alone(const Path& path, size_t& own);
 
 /// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
 /// a dimension of one element, so that a whole run writes whole buffers; else what is not so.

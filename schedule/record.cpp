@@ -47,6 +47,7 @@
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_domain.h"
+#include "schedule/primitives/split_iter.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
@@ -206,6 +207,7 @@ const std::map<std::string, Apply>& primitives() {
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
+      {"split_iter", [](Schedule& s, const Line& l) { split_iter(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"split_residues", [](Schedule& s, const Line& l) { split_residues(s, l.block(0)); }},
       {"storage_align",
        [](Schedule& s, const Line& l) {

@@ -13,6 +13,7 @@
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/split_domain.h"
+#include "schedule/primitives/split_iter.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/transform_layout.h"
 
@@ -143,7 +144,16 @@ void bind_layout(nb::class_<S>& type) {
           "block"_a, "loop"_a, "point"_a,
           "Makes two blocks of one: of the first `point` iterations of a loop, and of the rest, each without what its "
           "part "
-          "decides; gives the block of the rest.");
+          "decides; gives the block of the rest.")
+      .def(
+          "split_iter",
+          [](S& s, nb::handle block, const Loop& loop, std::int64_t factor) {
+            const auto [outer, inner] = split_iter(s.schedule, s.take_block(block), s.take(loop), factor);
+            return nb::make_tuple(s.give(outer), s.give(inner));
+          },
+          "block"_a, "loop"_a, "factor"_a,
+          "Makes two iters of the one that a loop drives, its quotient and its remainder by `factor`, each with a loop "
+          "of its own; gives the loops.");
 }
 
 }  // namespace lathe::python

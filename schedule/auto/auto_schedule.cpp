@@ -14,6 +14,7 @@
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/share_reductions.h"
+#include "schedule/auto/split_digits.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -42,6 +43,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
                           {"cut_choices", cut_choices},
+                          {"split_digits", split_digits},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},

@@ -8,6 +8,7 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/turn_squares.h"
@@ -123,6 +124,8 @@ int vector_score(const std::vector<Access>& accesses, size_t iter, const Device&
 /// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
 /// instructions, which wait for each other's ports.
 constexpr double scattered_cost = 4;
+/// A multiplication and two shifts, in these units.
+constexpr double division_cost = 2;
 
 /// The cost of the body for an element, in vectors along the iter.
 double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_t extent, std::int64_t lanes,
@@ -275,6 +278,36 @@ bool weave(RuleContext& context, const BlockRef& ref, const std::vector<Access>&
   return false;
 }
 
+/// The loop for vectors, as a position, and what an element costs then; or that there are to be none.
+struct Choice {
+  size_t loop;
+  double cost;
+  bool vectors;
+};
+
+Choice choose_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
+  const double scalar = body_cost(schedule.node(ref).f.body);
+  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
+  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
+  const auto cost_of = [&](size_t i) {
+    return vector_cost(accesses, iters[i], extent_of(i), lanes, scalar, context.device);
+  };
+  size_t best = loops.size() - 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
+  }
+  if (score_of(best) >= 0) return {best, cost_of(best), true};
+  // What is computed may still be worth it, wherever operands lie.
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (cost_of(i) < cost_of(best)) best = i;
+  }
+  return {best, std::min(cost_of(best), scalar), cost_of(best) < scalar};
+}
+
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const std::vector<Fact>& facts = schedule.func()->facts;
@@ -290,25 +323,12 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   }
   if (loops.empty()) return;
 
-  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
-  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
-  const auto cost_of = [&](size_t i) {
-    return vector_cost(accesses, iters[i], extent_of(i), lanes, cost, context.device);
-  };
-  size_t best = loops.size() - 1;
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
+  const Choice choice = choose_loop(context, ref, accesses, loops, iters);
+  if (!choice.vectors) {
+    context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
+    return;
   }
-  if (score_of(best) < 0) {
-    // What is computed may still be worth it, wherever operands lie.
-    for (size_t i = 0; i < loops.size(); ++i) {
-      if (cost_of(i) < cost_of(best)) best = i;
-    }
-    if (cost_of(best) >= cost) {
-      context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
-      return;
-    }
-  }
+  const size_t best = choice.loop;
   const std::int64_t widest_side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
   if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, widest_side, cost)) {
     const LoopRef& along = loops[turned->along];
@@ -392,6 +412,29 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
   lay_vectors(context, ref);
   context.scheduled.insert(ref.name);
+}
+
+double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
+  std::vector<size_t> iters;
+  for (const LoopRef& loop : loops) {
+    const auto iter = bound_iter(block, loop);
+    if (!iter) break;
+    iters.push_back(*iter);
+  }
+  // Places that no step leads to are worked out, lane by lane or in scalars.
+  double divisions = 0;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    if (node && node->dtype == i64 && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod))
+      divisions += division_cost;
+  });
+  const bool plain = !loops.empty() && iters.size() == loops.size();
+  const double cost =
+      plain ? choose_loop(context, ref, block_accesses(block), loops, iters).cost : body_cost(block.f.body);
+  return cost + divisions;
 }
 
 void vectorize_elementwise(RuleContext& context) {

@@ -10,4 +10,8 @@ void vectorize_elementwise(RuleContext& context);
 /// The same for one block, which later rules leave alone then.
 void vectorize_block(RuleContext& context, const BlockRef& block);
 
+/// The cost of an element of the block, in units of body_cost: in vectors along the best of its own loops, or in
+/// scalars.
+double elementwise_cost(const RuleContext& context, const BlockRef& ref);
+
 }  // namespace lathe

@@ -13,17 +13,6 @@
 namespace lathe {
 namespace {
 
-std::string why_not_space_alone(const Path& path, size_t& own) {
-  const Block& block = *path.back().as<Block>();
-  for (const Iter& iter : block.f.iters) {
-    if (iter.kind != IterKind::space)
-      return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
-  }
-  if (block.f.init) return "has an init";
-  if (has_blocks(block)) return "holds other blocks";
-  return why_not_alone(path, own);
-}
-
 /// The block with its iter over [0, count), standing for [first, first + count), and without what that decides.
 Stmt part_of(const Block& block, size_t iter, std::int64_t first, std::int64_t count, const Bounds& around) {
   const Stmt part = with_fields(block, [&](Block::Fields& f) {

@@ -45,6 +45,7 @@
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_domain.h"
+#include "schedule/primitives/split_iter.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
@@ -335,6 +336,13 @@ std::vector<Move> loop_moves() {
          const auto block = any_block(s, random);
          const auto loop = block ? any_loop(s, random, block) : std::nullopt;
          if (loop) split_domain(s, *block, *loop, random.between(1, 4));
+         return loop.has_value();
+       }},
+      {"split_iter",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto loop = block ? any_loop(s, random, block) : std::nullopt;
+         if (loop) split_iter(s, *block, *loop, random.between(2, 4));
          return loop.has_value();
        }},
       {"blockize",
@@ -682,7 +690,7 @@ const std::vector<Move>& moves() {
                                                          {"reverse_compute_inline", 3},
                                                          {"pad_einsum", 2},
                                                          {"double_buffer", 2},
-                                                         {"fuse_reduction_epilogue", 2},
+                                                         {"fuse_reduction_epilogue", 3},
                                                          {"reverse_compute_at", 2},
                                                          {"fuse_reductions", 21},
                                                          {"hoist_factor", 7},
@@ -694,6 +702,7 @@ const std::vector<Move>& moves() {
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 4},
                                                          {"split_domain", 2},
+                                                         {"split_iter", 4},
                                                          {"split_residues", 14},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},

@@ -246,6 +246,16 @@ def test_padding_is_filled_apart_and_its_loop_partitioned():
     replays(s, padded(17), 17)
 
 
+def test_an_iter_becomes_two():
+    s = lathe.Schedule(padded(12))
+    rows = s.extent(s.loops("twice")[0])
+    outer, inner = s.split_iter("twice", s.loops("twice")[0], 3)
+    assert (s.extent(outer), s.extent(inner)) == (rows // 3, 3)
+    with pytest.raises(lathe.Refusal, match="split_iter.*condition 3"):
+        s.split_iter("twice", s.loops("twice")[0], 3)
+    check_padded(s.func, 12)
+
+
 def test_a_block_becomes_two():
     s = lathe.Schedule(padded(9))
     rest = s.split_domain("twice", s.loops("twice")[0], 1)

@@ -1,0 +1,104 @@
+#include "schedule/auto/split_digits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "schedule/access.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/vectorize_elementwise.h"
+#include "schedule/primitives/split_iter.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t largest_product = std::int64_t{1} << 40;
+
+/// What the body divides a variable by: c of v // c and v % c, and c * n of v // c % n.
+struct Divisors {
+  std::vector<std::int64_t> found;
+  bool remainders = false;
+};
+
+/// A constant divisor, and what it divides.
+const Binary* division(const Expr& e, BinaryOp op, std::int64_t* divisor) {
+  const Binary* node = e.as<Binary>();
+  const std::int64_t* value = node && node->op == op ? as_int(node->b) : nullptr;
+  if (!value || *value < 2) return nullptr;
+  *divisor = *value;
+  return node;
+}
+
+Divisors divisors_of(const Block& block, const VarRef& variable) {
+  Divisors divisors;
+  const Expr whole(variable);
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    std::int64_t c = 0, n = 0;
+    const Binary* quotient = division(e, BinaryOp::floor_div, &c);
+    if (quotient && quotient->a == whole) divisors.found.push_back(c);
+    const Binary* remainder = division(e, BinaryOp::floor_mod, &n);
+    if (!remainder) return;
+    const Binary* inner = division(remainder->a, BinaryOp::floor_div, &c);
+    if (remainder->a == whole) {
+      divisors.found.push_back(n);
+    } else if (inner && inner->a == whole && n < largest_product / c) {
+      divisors.found.push_back(c * n);
+    } else {
+      return;
+    }
+    divisors.remainders = true;
+  });
+  std::sort(divisors.found.rbegin(), divisors.found.rend());
+  divisors.found.erase(std::unique(divisors.found.begin(), divisors.found.end()), divisors.found.end());
+  return divisors;
+}
+
+/// The divisors by which a loop's iter is to be split, the greatest first; none where they do not nest.
+std::vector<std::int64_t> splits_of(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
+  const Block& block = schedule.node(ref);
+  const auto bound = std::find(block.f.bindings.begin(), block.f.bindings.end(), Expr(loop.variable));
+  if (bound == block.f.bindings.end()) return {};
+  const Iter& iter = block.f.iters[static_cast<size_t>(bound - block.f.bindings.begin())];
+  const std::int64_t* extent = as_int(iter.domain.extent);
+  if (!extent) return {};
+  Divisors divisors = divisors_of(block, iter.variable);
+  std::erase_if(divisors.found, [&](std::int64_t c) { return c >= *extent; });
+  if (!divisors.remainders) return {};
+  std::int64_t around = *extent;
+  for (const std::int64_t c : divisors.found) {
+    if (around % c != 0) return {};
+    around = c;
+  }
+  return divisors.found;
+}
+
+bool is_element_wise(const Block& block) {
+  return !block.f.reducer && !block.f.init && !has_blocks(block) &&
+         std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& iter) { return iter.kind == IterKind::space; });
+}
+
+}  // namespace
+
+void split_digits(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
+    if (context.scheduled.contains(ref.name) || !is_element_wise(schedule.node(ref))) continue;
+    for (const LoopRef& loop : own_loops(schedule, ref)) {
+      const std::vector<std::int64_t> splits = splits_of(schedule, ref, loop);
+      if (splits.empty()) continue;
+      const double before = elementwise_cost(context, ref);
+      attempt(context, fmt::format("split {} of {} by {}", loop.variable->name, ref.name, splits.front()), [&] {
+        LoopRef rest = loop;
+        for (auto left = splits; !left.empty(); left = splits_of(schedule, ref, rest))
+          rest = split_iter(schedule, ref, rest, left.front()).second;
+        if (elementwise_cost(context, ref) >= before) throw Refusal("split_digits", 3, "an element costs no less");
+      });
+    }
+  }
+}
+
+}  // namespace lathe

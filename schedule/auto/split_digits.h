@@ -1,0 +1,16 @@
+#pragma once
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Splits iters of element-wise blocks by the divisors of which accesses ask for quotients and remainders, as tiling
+/// and reshaping tensors do: what was taken apart for each element is walked in nested loops.
+///
+///   for i in 0..35: y[i] = x[i % 5]    ->    for io in 0..7: for ii in 0..5: y[io*5 + ii] = x[ii]
+///
+///   1. iters of which an access asks for a remainder, and that no access walks in windows
+///   2. where the divisors divide each other and the extent
+///   3. where an element is estimated to cost less after it
+void split_digits(RuleContext& context);
+
+}  // namespace lathe

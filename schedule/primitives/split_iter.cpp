@@ -1,0 +1,79 @@
+#include "schedule/primitives/split_iter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/analysis/simplify.h"
+#include "schedule/access.h"
+#include "schedule/complete.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The block with two iters in the place of one, bound to these loops.
+Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t count, const VarRef& outer_loop,
+              const VarRef& inner_loop, const Bounds& around) {
+  const VarRef old = block.f.iters[iter].variable;
+  const VarRef outer = Var::make(old->name + "o"), inner = Var::make(old->name + "i");
+  const Stmt made = with_fields(block, [&](Block::Fields& f) {
+    const auto at = [&](auto& list) { return list.begin() + static_cast<std::ptrdiff_t>(iter); };
+    f.iters[iter] = {outer, Range{index(0), index(count)}, IterKind::space};
+    f.iters.insert(at(f.iters) + 1, {inner, Range{index(0), index(factor)}, IterKind::space});
+    f.bindings[iter] = outer_loop;
+    f.bindings.insert(at(f.bindings) + 1, Expr(inner_loop));
+    Bounds bounds = around;
+    for (const Iter& other : f.iters) bounds.bind(other.variable, other.domain);
+    f.body = simplify(substitute(f.body, {{old.get(), Expr(outer) * factor + inner}}), bounds);
+  });
+  return with_inferred_regions(*made.as<Block>());
+}
+
+}  // namespace
+
+std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block, const LoopRef& loop,
+                                       std::int64_t factor) {
+  const Path path = path_to(schedule, block), loop_path = path_to(schedule, loop);
+  const Block& node = *path.back().as<Block>();
+  const std::string application = fmt::format("split_iter({}, {}, {})", block.name, schedule.place(loop), factor);
+  size_t own = 0;
+  if (const std::string reason = why_not_space_alone(path, own); !reason.empty()) {
+    refuse(schedule, application, 1,
+           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
+           "own, with no other block in those loops",
+           path.back(), reason);
+  }
+  const auto found = std::find(node.f.bindings.begin(), node.f.bindings.end(), Expr(loop.variable));
+  const auto iter = static_cast<size_t>(found - node.f.bindings.begin());
+  const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
+  if (found == node.f.bindings.end()) refuse(schedule, application, 2, whole, loop_path.back(), "drives none of it");
+  const std::int64_t* extent = as_int(node.f.iters[iter].domain.extent);
+  if (!extent || !is_int(node.f.iters[iter].domain.min, 0)) {
+    refuse(schedule, application, 2, whole, path.back(),
+           fmt::format("has the iter {} over another domain", node.f.iters[iter].variable->name));
+  }
+  if (factor < 2 || factor >= *extent || *extent % factor != 0) {
+    refuse(schedule, application, 3, "1 < factor < n, and factor divides n", loop_path.back(),
+           fmt::format("runs {} times", *extent));
+  }
+  const std::int64_t count = *extent / factor;
+  const VarRef outer = Var::make(loop.variable->name + "o"), inner = Var::make(loop.variable->name + "i");
+  const Path nest(path.begin() + static_cast<std::ptrdiff_t>(own), path.end());
+  Stmt made = with_two(node, iter, factor, count, outer, inner, Bounds(schedule.func()));
+  for (size_t level = nest.size() - 1; level-- > 0;) {
+    const For& around = *nest[level].as<For>();
+    if (&around != loop_path.back().as<For>()) {
+      made =
+          For::make(around.variable, around.min, around.extent, around.for_kind, std::move(made), around.annotations);
+    } else {
+      made = For::make(inner, index(0), index(factor), around.for_kind, std::move(made));
+      made = For::make(outer, index(0), index(count), around.for_kind, std::move(made), around.annotations);
+    }
+  }
+  const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(own) + 1);
+  schedule.commit(replace_last(above, made), application);
+  return {LoopRef{outer}, LoopRef{inner}};
+}
+
+}  // namespace lathe

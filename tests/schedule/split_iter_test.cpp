@@ -1,0 +1,79 @@
+/// split_iter, and the rule that applies it: blocks that take an index apart.
+#include "schedule/primitives/split_iter.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/split.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// x, of `columns` elements, so many times one behind the other, plus y.
+Func repeat(int columns, int times, const std::string& value) {
+  return parse_func(fmt::format(R"(func repeat(x: f32[{0}], y: f32[3, {1}], out: f32[3, {1}]) {{
+  for i in [0, 3) {{
+    for j in [0, {1}) {{
+      block repeat(space vi in [0, 3) = i, space vj in [0, {1}) = j) reads x[..], y[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = {2}
+      }}
+    }}
+  }}
+}}
+)",
+                                columns, columns * times, value));
+}
+
+std::string shifted(int columns) {
+  return fmt::format("y[vi, vj] + x[vj % {}]", columns);
+}
+
+TEST(SplitIter, WalksQuotientAndRemainderByLoopsOfTheirOwn) {
+  const Func before = repeat(5, 7, shifted(5));
+  Schedule s(before);
+  const auto [outer, inner] = split_iter(s, {"repeat"}, s.loop("repeat", 1), 5);
+  EXPECT_TRUE(is_int(s.node(outer).extent, 7) && is_int(s.node(inner).extent, 5));
+  expect_scheduled(s, before, "split_iter");
+}
+
+TEST(SplitIter, RefusesReductionsOtherLoopsAndWhatDoesNotDivide) {
+  Schedule sums(matmul(4, 4, 4, false));
+  const std::string name = sums.blocks().front().name;
+  expect_refused(
+      sums, [&] { split_iter(sums, {name}, sums.loop(name, 0), 2); }, "split_iter", 1, "split_iter_refused_1");
+  Schedule s(repeat(5, 7, shifted(5)));
+  for (const int factor : {0, 1, 4, 35, 70}) {
+    SCOPED_TRACE(factor);
+    EXPECT_THROW(split_iter(s, {"repeat"}, s.loop("repeat", 1), factor), Refusal);
+  }
+  expect_refused(
+      s, [&] { split_iter(s, {"repeat"}, s.loop("repeat", 1), 6); }, "split_iter", 3, "split_iter_refused_3");
+  Schedule halves(repeat(5, 7, shifted(5)));
+  const LoopRef outer = split(halves, halves.loop("repeat", 1), 7).first;
+  EXPECT_THROW(split_iter(halves, {"repeat"}, outer, 5), Refusal);
+}
+
+TEST(SplitDigits, NestsLoopsWhereAnIndexIsTakenApart) {
+  const auto splits = [](int columns, int times, const std::string& value) {
+    const Func func = repeat(columns, times, value);
+    expect_scheduled_well(func);
+    return print(auto_schedule(func, wide())).find("space vjo in") != std::string::npos;
+  };
+  EXPECT_TRUE(splits(40, 6, shifted(40)));
+  EXPECT_TRUE(splits(60, 4, "y[vi, vj] + x[vj % 60 // 4 * 4 + vj % 4]"));
+  EXPECT_TRUE(splits(40, 6, "x[vj // 2 % 20]"));
+  // Of three elements vectors would be mostly idle, and much is computed.
+  EXPECT_FALSE(splits(3, 80, "exp(tanh(y[vi, vj])) + x[vj % 3]"));
+  // 7 does not divide the extent.
+  EXPECT_FALSE(splits(40, 6, "y[vi, vj] + x[vj % 7]"));
+  EXPECT_FALSE(splits(40, 6, "y[vi, vj] + x[vj // 6]"));
+}
+
+}  // namespace
+}  // namespace lathe::testing
