@@ -420,7 +420,7 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
   std::vector<size_t> iters;
   for (const LoopRef& loop : loops) {
-    const auto iter = bound_iter(block, loop);
+    const auto iter = bound_iter(block, loops, loop);
     if (!iter) break;
     iters.push_back(*iter);
   }
