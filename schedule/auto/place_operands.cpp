@@ -115,6 +115,32 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::stri
   });
 }
 
+bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
+                   std::int64_t width) {
+  Schedule& schedule = context.schedule;
+  const Block& reader = schedule.node(reduction);
+  const Load* load = load_of(reader, operand);
+  const std::int64_t* columns = as_int(operand->shape.back());
+  if (!load || load->indices.back() != Expr(reader.f.iters[vectors].variable) || !columns || *columns <= width)
+    return false;
+  for (const BlockRef& copy : schedule.producers(reduction)) {
+    if (schedule.node(copy).f.writes[0].buffer != operand) continue;
+    const std::vector<LoopRef> loops = own_loops(schedule, copy);
+    const std::int64_t* lanes = loops.empty() ? nullptr : as_int(schedule.node(loops.back()).extent);
+    if (!context.scheduled.contains(copy.name) || schedule.consumers(copy).size() != 1 || !lanes || width % *lanes != 0)
+      return false;
+    return attempt(context, fmt::format("lay {} out by panels of {} for {}", operand->name, width, reduction.name),
+                   [&] {
+                     LayoutMap map = same_layout(operand->rank());
+                     const Expr last = map.to.back();
+                     map.to.back() = floor_mod(last, width);
+                     map.to.insert(map.to.begin(), floor_div(last, width));
+                     transform_layout(schedule, reduction, operand->name, map);
+                   });
+  }
+  return false;
+}
+
 void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes) {
   const std::int64_t* extent = as_int(schedule.node(loop).extent);
   if (extent && *extent <= lanes) return vectorize(schedule, loop);

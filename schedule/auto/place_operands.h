@@ -16,6 +16,11 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
 bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
                 std::int64_t lanes, const LoopRef& panels);
 
+/// Lays an operand that was turned around for this reduction alone out by panels of `width` columns, each in one piece,
+/// where the iter `vectors` alone walks its last dimension.
+bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
+                   std::int64_t width);
+
 /// Makes vectors of the loop, unrolled where there are several.
 void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes);
 

@@ -245,8 +245,10 @@ class Tiler {
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
+    const bool by_panels = operand && !across_ && !dot_ &&
+                           lay_by_panels(context_, block_, operand->buffer, vectors, tile.vectors * lanes_);
     // A panel that many tiles read is worth a copy.
-    bool packed = far && rows && *rows / tile.rows >= packing_reuse && !dot_;
+    bool packed = far && !by_panels && rows && *rows / tile.rows >= packing_reuse && !dot_;
     if (columns && !dot_ && !across_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
@@ -301,7 +303,7 @@ class Tiler {
     }
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (group && dot_) mark_groups(context_, *group, *dot_);
-    if (far && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
+    if (far && !by_panels && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
