@@ -36,17 +36,13 @@ bool worth_copying(const RuleContext& context, const Block& reader, const Buffer
   return instance_count(reader, facts) >= reuse * estimated_elements(buffer, facts);
 }
 
-/// The part of the vectors along the result's contiguous axis that touch the operands' ends; all, where vectors take
-/// the same element of the operand, for each of which there is a choice.
-double end_vectors(const Block& block, const Buffer& operand, const Device& device) {
+/// The part of the vectors along the result's contiguous axis for which there is a choice between the operand and its
+/// padding: those that touch its ends, or all, where the padding lies along other axes.
+double end_vectors(const Block& block, const Expr& condition, const Device& device) {
   double least = 1;
-  const std::vector<Access> accesses = block_accesses(block);
-  for (const Access& access : accesses) {
+  for (const Access& access : block_accesses(block)) {
     for (size_t i = 0; access.store && i < block.f.iters.size(); ++i) {
-      if (access.strides[i] != 1) continue;
-      if (std::none_of(accesses.begin(), accesses.end(),
-                       [&](const Access& load) { return load.buffer == operand && load.strides[i] == 1; }))
-        continue;
+      if (access.strides[i] != 1 || !uses_var(condition, block.f.iters[i].variable.get())) continue;
       const auto row = static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
       least = std::min(least, 2.0 * vector_lanes(block, device) / row);
     }
@@ -90,7 +86,7 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
     const Select* select = e.as<Select>();
     const Load* load = select ? select->when_true.as<Load>() : nullptr;
     if (!load) return;
-    const double reuse = padded_reuse / end_vectors(block, load->buffer, context.device);
+    const double reuse = padded_reuse / end_vectors(block, select->condition, context.device);
     // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
     const double least = is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer)) : reuse;
     if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer->name);
