@@ -14,6 +14,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
@@ -148,6 +149,22 @@ std::optional<size_t> tuple_column(const Block& block, bool strided) {
   return std::nullopt;
 }
 
+/// Rows whose tuples of neighbours are reduced side by side, so that their chains overlap and stay in registers. 1
+/// where several loops, or one of no constant extent, go along the reduction.
+std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& own,
+                          std::optional<LoopRef>& along) {
+  const Block& block = schedule.node(ref);
+  for (const LoopRef& loop : own) {
+    if (!drives(block, IterKind::reduce, schedule.node(loop))) continue;
+    if (along) return 1;
+    along = loop;
+  }
+  const std::int64_t* extent = along ? as_int(schedule.node(*along).extent) : nullptr;
+  if (!extent || !block.f.reducer || !commutes(*block.f.reducer)) return 1;
+  // Fewer iterations than so gain less than folding the rows together takes.
+  return *extent >= 4 * least_iterations * ordered_chains ? ordered_chains : 1;
+}
+
 /// Reduces tuples of several neighbours at once, each in a lane of its own.
 bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t lanes, bool strided) {
   Schedule& schedule = context.schedule;
@@ -158,16 +175,42 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
   if (2 * extent <= lanes) return false;
   const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
-  return attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes),
-                 [&] {
-                   const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
-                   std::vector<LoopRef> order;
-                   for (const LoopRef& loop : found->own) order.push_back(loop == found->loop ? steps : loop);
-                   order.push_back(within);
-                   reorder(schedule, order);
-                   vectorize_copies(schedule, within, vectors, lanes);
-                   context.scheduled.insert(ref.name);
-                 });
+  std::optional<LoopRef> along;
+  // Gathering short rows takes longer than comparing them.
+  const std::int64_t rows = strided ? 1 : rows_at_once(schedule, ref, found->own, along);
+  const auto lay_out = [&](std::int64_t rows) {
+    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : found->own) {
+      if (rows == 1 || !(loop == *along)) order.push_back(loop == found->loop ? steps : loop);
+    }
+    context.scheduled.insert(ref.name);
+    if (rows == 1) {
+      order.push_back(within);
+      reorder(schedule, order);
+      vectorize_copies(schedule, within, vectors, lanes);
+      return;
+    }
+    const auto [groups, row] = split(schedule, *along, rows);
+    order.insert(order.end(), {groups, row, within});
+    reorder(schedule, order);
+    const BlockRef partial = rfactor(schedule, ref, row);
+    context.scheduled.insert(partial.name);
+    for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
+      const size_t rank = written.buffer->rank();
+      transform_layout(schedule, partial, written.buffer->name, moved_first(rank, rank - 1));
+    }
+    set_space(schedule, partial, space::registers);
+    unroll(schedule, row);
+    vectorize_copies(schedule, within, vectors, lanes);
+    const std::vector<LoopRef> loops = own_loops(schedule, ref);
+    reorder(schedule, {loops[1], loops[0]});
+    unroll(schedule, loops[1]);
+    vectorize_copies(schedule, loops[0], vectors, lanes);
+  };
+  const std::string what = fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes);
+  return (rows > 1 && attempt(context, fmt::format("{}, {} rows at once", what, rows), [&] { lay_out(rows); })) ||
+         attempt(context, what, [&] { lay_out(1); });
 }
 
 /// Reduces tuples, such as a value and its index, in vectors: each lane has its own until all are folded in a loop.
