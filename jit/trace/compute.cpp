@@ -8,6 +8,7 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/guarded_loads.h"
 #include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
@@ -31,7 +32,7 @@ void make_space_iters(const Shape& shape, ComputeNode& node) {
 void simplify_indices(ComputeNode& node) {
   Bounds bounds;
   for (const Iter& iter : node.iters) bounds.bind(iter.variable, iter.domain);
-  for (Expr& value : node.values) value = simplify(value, bounds);
+  for (Expr& value : node.values) value = mask_guarded_loads(simplify(value, bounds), bounds);
   for (Requirement& requirement : node.requirements) {
     requirement.condition = simplify(requirement.condition, bounds);
     requirement.index = simplify(requirement.index, bounds);

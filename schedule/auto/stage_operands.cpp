@@ -27,6 +27,8 @@ namespace {
 constexpr double padded_reuse = 6;
 /// The same where vectors could not walk the operand otherwise, and where they could along windows of so many elements.
 constexpr double strided_reuse = 4, window_reuse = 32;
+/// The same where a border repeats elements, so that no read is a vector's.
+constexpr double repeated_reuse = 2;
 constexpr std::int64_t filled_window = 8;
 /// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
@@ -77,6 +79,19 @@ bool is_strided(const Block& block, const Buffer& buffer) {
   return false;
 }
 
+/// Is an index more than a sum: the nearest of a border, or an element of the other end?
+bool repeats_elements(const Load* load) {
+  bool found = false;
+  for (const Expr& index : load->indices) {
+    for_each_expr(index, [&](const Expr& e) {
+      const Binary* node = e.as<Binary>();
+      found |= e.as<Select>() ||
+               (node && (node->op == BinaryOp::min || node->op == BinaryOp::max || node->op == BinaryOp::floor_mod));
+    });
+  }
+  return found;
+}
+
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
 /// every read costs more.
 void stage_padding(RuleContext& context, const BlockRef& ref) {
@@ -84,8 +99,13 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
   std::vector<std::string> padded;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
-    const Load* load = select ? select->when_true.as<Load>() : nullptr;
-    if (!load) return;
+    const Load* load = select ? select->when_true.as<Load>() : e.as<Load>();
+    if (!load || std::count(padded.begin(), padded.end(), load->buffer->name) > 0) return;
+    if (repeats_elements(load)) {
+      if (worth_copying(context, block, load->buffer, repeated_reuse)) padded.push_back(load->buffer->name);
+      return;
+    }
+    if (!select) return;
     const double reuse = padded_reuse / end_vectors(block, select->condition, context.device);
     // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
     const double least = is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer)) : reuse;

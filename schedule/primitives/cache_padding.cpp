@@ -44,12 +44,16 @@ class Stager {
       stored.emplace_back(iter);
       source.push_back(simplify(Expr(iter) + ranges_[d].min));
     }
+    std::vector<Expr> place;
+    place.reserve(ranges_.size());
+    for (size_t d = 0; d < ranges_.size(); ++d)
+      place.push_back(simplify(in_terms_of(indices_[d], source[d], spelt_out(load_->indices[d]))));
     const Buffer& from = load_->buffer;
     const Buffer cache =
         BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space_);
     const Expr mask = load_->mask ? rewritten(spelt_out(load_->mask), source) : nullptr;
-    const Expr condition = rewritten(spelt_out(select_->condition), source);
-    const Expr value = Select::make(condition, Load::make(from, source, mask), select_->when_false);
+    Expr value = Load::make(from, place, mask);
+    if (select_) value = Select::make(rewritten(spelt_out(select_->condition), source), value, select_->when_false);
     f.name = schedule_.unique_name(buffer_ + "_pad");
     f.body = Store::make(cache, stored, value);
     f.writes = {point_region(cache, stored)};
@@ -58,7 +62,7 @@ class Stager {
 
     std::vector<Expr> read;
     read.reserve(ranges_.size());
-    for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(load_->indices[d] - ranges_[d].min));
+    for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(sums_[d] - ranges_[d].min));
     const Stmt reader = with_load(Load::make(cache, read));
     const Stmt body =
         copied_before(schedule_, application_, 4, path_, from, make_nest(*copy.as<Block>(), ranges), reader);
@@ -69,10 +73,14 @@ class Stager {
  private:
   void find_select() {
     const std::string text =
-        "block reads a buffer of that name in one Select between a Load of it and a constant, and nowhere else";
+        "block reads a buffer of that name once, by a Load in a Select between it and a constant, or by one whose "
+        "indices are not all sums";
     int loads = 0;
     for_each_expr(block_.f.body, [&](const Expr& e) {
-      if (const Load* load = e.as<Load>(); load && load->buffer->name == buffer_) ++loads;
+      if (const Load* load = e.as<Load>(); load && load->buffer->name == buffer_) {
+        ++loads;
+        load_ = load;
+      }
       const AddressOf* address = e.as<AddressOf>();
       if (address && address->buffer->name == buffer_)
         refuse(schedule_, application_, 1, text, path_.back(), fmt::format("takes the address of {}", buffer_));
@@ -81,10 +89,11 @@ class Stager {
       if (!load || load->buffer->name != buffer_ || e->dtype.lanes > 1) return;
       if (!select->when_false.as<FloatImm>() && !select->when_false.as<IntImm>()) return;
       select_ = select;
-      load_ = load;
     });
     if (loads == 0) refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads no {}", buffer_));
-    if (!select_ || loads > 1)
+    const bool chosen = std::any_of(load_->indices.begin(), load_->indices.end(),
+                                    [&](const Expr& e) { return !is_sum(to_affine(spelt_out(e))); });
+    if ((!select_ && (!chosen || !load_->dtype.is_scalar())) || loads > 1)
       refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads {} in another way", buffer_));
   }
 
@@ -127,6 +136,67 @@ class Stager {
     return to_expr(result);
   }
 
+  /// Does each term belong to an iter?
+  bool is_sum(const Affine& form) const {
+    return std::all_of(form.terms.begin(), form.terms.end(), [&](const AffineTerm& term) {
+      return !uses_iter(term.atom) || std::any_of(block_.f.iters.begin(), block_.f.iters.end(),
+                                                  [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
+    });
+  }
+
+  /// The sum of iters that an index is made of: the first in it, which the others must be but for a constant.
+  std::optional<Affine> inner_sum(const Expr& e) const {
+    Affine form = to_affine(e);
+    if (is_sum(form)) return uses_iter(e) ? std::optional(form) : std::nullopt;
+    const Expr atom = std::find_if(form.terms.begin(), form.terms.end(), [&](const AffineTerm& term) {
+                        return uses_iter(term.atom) && !term.atom.as<Var>();
+                      })->atom;
+    std::optional<Affine> found;
+    if (const Binary* node = atom.as<Binary>()) {
+      found = inner_sum(node->a);
+      return found ? found : inner_sum(node->b);
+    }
+    if (const Select* node = atom.as<Select>()) {
+      found = inner_sum(node->when_true);
+      return found ? found : inner_sum(node->when_false);
+    }
+    return std::nullopt;
+  }
+
+  /// An index made of `sum` with `value` in its place; null when it uses iters in another way.
+  Expr replaced_sum(const Affine& sum, const Expr& value, const Expr& e) const {
+    if (!uses_iter(e)) return e;
+    if (e->dtype == i64) {
+      for (const std::int64_t sign : {1, -1}) {
+        Affine rest = to_affine(e);
+        if (add_scaled(rest, sum, -sign) && !uses_iter(to_expr(rest)))
+          return sign > 0 ? value + to_expr(rest) : to_expr(rest) - value;
+      }
+    }
+    if (const Binary* node = e.as<Binary>()) {
+      const Expr a = replaced_sum(sum, value, node->a), b = replaced_sum(sum, value, node->b);
+      return a && b ? Binary::make(node->op, a, b) : nullptr;
+    }
+    if (const Select* node = e.as<Select>()) {
+      const Expr condition = replaced_sum(sum, value, node->condition), a = replaced_sum(sum, value, node->when_true),
+                 b = replaced_sum(sum, value, node->when_false);
+      return condition && a && b ? Select::make(condition, a, b) : nullptr;
+    }
+    return nullptr;
+  }
+
+  Expr in_terms_of(const Affine& sum, const Expr& value, const Expr& e) const {
+    if (const Expr result = replaced_sum(sum, value, e)) return result;
+    refuse_index(e);
+  }
+
+  [[noreturn]] void refuse_index(const Expr& index) const {
+    refuse(schedule_, application_, 2,
+           "each index of the Load is a sum of multiples of iters, of runs of an iter that it uses in no other way, "
+           "and a constant, of a range that is known; or is made of one such sum and of what no iter changes",
+           path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
+  }
+
   void find_ranges() {
     std::vector<Axis> axes;
     axes.reserve(block_.f.iters.size());
@@ -134,20 +204,28 @@ class Stager {
     const Bounds bounds(schedule_.func());
     for (const Expr& given : load_->indices) {
       const Expr index = spelt_out(given);
-      const Affine form = to_affine(index);
-      const Expr summed = with_run_axes(form, axes);
-      const Affine sum = to_affine(summed);
-      const bool sums = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const AffineTerm& term) {
-        return std::any_of(axes.begin(), axes.end(),
-                           [&](const Axis& axis) { return term.atom == Expr(axis.variable); });
-      });
-      const std::optional<Range> range = sums ? eliminate(Range{summed, lathe::index(1)}, axes) : std::nullopt;
-      if (!range)
-        refuse(
-            schedule_, application_, 2,
-            "each index of the Load is a sum of multiples of iters, of runs of an iter that it uses in no other way, "
-            "and a constant, of a range that is known",
-            path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
+      Affine form = to_affine(index);
+      Expr summed = with_run_axes(form, axes);
+      const auto range_of = [&](const Expr& e) {
+        const Affine sum = to_affine(e);
+        const bool sums = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const AffineTerm& term) {
+          return std::any_of(axes.begin(), axes.end(),
+                             [&](const Axis& axis) { return term.atom == Expr(axis.variable); });
+        });
+        return sums ? eliminate(Range{e, lathe::index(1)}, axes) : std::nullopt;
+      };
+      std::optional<Range> range = range_of(summed);
+      sums_.push_back(given);
+      if (const std::optional<Affine> inner = range ? std::nullopt : inner_sum(index)) {
+        // Forward, also where the border is turned around.
+        const bool backward = std::all_of(inner->terms.begin(), inner->terms.end(),
+                                          [](const AffineTerm& term) { return term.coefficient < 0; });
+        form = Affine();
+        if (!add_scaled(form, *inner, backward ? -1 : 1)) refuse_index(index);
+        sums_.back() = to_expr(form);
+        range = range_of(sums_.back());
+      }
+      if (!range) refuse_index(index);
       indices_.push_back(form);
       ranges_.push_back({simplify(range->min, bounds), simplify(range->extent, bounds)});
     }
@@ -186,15 +264,15 @@ class Stager {
   Stmt with_load(const Expr& load) const {
     class Replacer : public Mutator {
      public:
-      Replacer(const Select* from, Expr to) : from_(from), to_(std::move(to)) {}
+      Replacer(const ExprNode* from, Expr to) : from_(from), to_(std::move(to)) {}
       using Mutator::mutate;
       Expr mutate(const Expr& e) override { return e.get() == from_ ? to_ : Mutator::mutate(e); }
 
      private:
-      const Select* from_;
+      const ExprNode* from_;
       Expr to_;
     };
-    Replacer replacer(select_, load);
+    Replacer replacer(select_ ? static_cast<const ExprNode*>(select_) : load_, load);
     const Stmt changed = with_fields(block_, [&](Block::Fields& f) { f.body = replacer.mutate(f.body); });
     return infer_regions(changed, Bounds(schedule_.func()));
   }
@@ -206,7 +284,8 @@ class Stager {
   const Select* select_ = nullptr;
   const Load* load_ = nullptr;
   Substitution lets_;
-  std::vector<Affine> indices_;
+  std::vector<Affine> indices_;  ///< the sums that the indices are made of
+  std::vector<Expr> sums_;       ///< the same, as the block writes them
   std::vector<Range> ranges_;
 };
 

@@ -13,13 +13,18 @@ namespace lathe {
 ///       C[i] += select(0 < i + k && i + k < 11,    for i: for k:
 ///                      A[i + k - 1], 0) * B[k]       block C(i; k): C[i] += A_padded[i + k] * B[k]
 ///
+/// So are elements that repeat others where a sum of iters leaves the buffer: the nearest (`A[max(i + k - 1, 0)]`),
+/// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone.
+///
 /// The copy holds what the block's iters reach. Returns the copying block.
 ///
 /// Requires:
-///   1. block reads a buffer of that name in one Select between a Load of it and a constant, and nowhere else
+///   1. block reads a buffer of that name once, by a Load in a Select between it and a constant, or by one whose
+///   indices
+///      are not all sums
 ///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
-///      other way, and a constant, of a range that is known
-///   3. the Select's condition compares these indices, each by itself, with what no iter changes
+///      other way, and a constant, of a range that is known; or is made of one such sum and of what no iter changes
+///   3. the Select's condition compares these sums, each by itself, with what no iter changes
 ///   4. nothing in the nest that holds block writes the buffer
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                        const std::string& memory_space);

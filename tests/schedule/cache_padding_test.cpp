@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "ir/error.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/split.h"
 #include "tests/schedule/support.h"
@@ -62,8 +64,8 @@ TEST(CachePadding, TakesRunsOfAnIterForAnAxis) {
   Schedule later(moved);
   cache_padding(later, {"sum"}, "x", space::global);
   expect_scheduled(later, moved, "cache_padding_runs_moved");
-  // With the rest of the iter beside them, runs say nothing of the range.
-  Schedule mixed(padded_at("vi - vi // 2"));
+  // With another iter beside them, runs say nothing of the range.
+  Schedule mixed(padded_at("vi + vk - vi // 2"));
   expect_refused(
       mixed, [&] { cache_padding(mixed, {"sum"}, "x", space::global); }, "cache_padding", 2,
       "cache_padding_refused_2_mixed");
@@ -91,6 +93,24 @@ TEST(CachePadding, KeepsStridesAndOtherConditions) {
   Schedule s(before);
   cache_padding(s, {"sum"}, "x", space::global);
   expect_scheduled(s, before, "cache_padding_strided");
+}
+
+TEST(CachePadding, RepeatsElementsOfABorder) {
+  for (const char* place :
+       {"min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
+        "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {
+    const Func before = convolution(fmt::format("x[vi, {}]", place), "x[vi, 0:+10]");
+    Schedule s(before);
+    cache_padding(s, {"sum"}, "x", space::global);
+    expect_same_results(before, s.func());
+    EXPECT_NE(print(s.func()).find("x_padded[vi, vj + vk] * w[vk]"), std::string::npos) << print(s.func());
+  }
+  const Func plain = convolution("x[vi, vj]", "x[vi, vj]");
+  Schedule s(plain);
+  EXPECT_THROW(cache_padding(s, {"sum"}, "x", space::global), Refusal) << "there is nothing to pad";
+  const Func both = convolution("x[vi, min(vj, vk)]", "x[vi, 0:+10]");
+  Schedule t(both);
+  EXPECT_THROW(cache_padding(t, {"sum"}, "x", space::global), Refusal) << "two sums";
 }
 
 TEST(CachePadding, RefusesASecondRead) {
