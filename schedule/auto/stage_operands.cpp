@@ -79,10 +79,12 @@ bool is_strided(const Block& block, const Buffer& buffer) {
   return false;
 }
 
-/// Is an index more than a sum: the nearest of a border, or an element of the other end?
+/// Is an index more than a sum: the nearest of a border, or an element of the other end? Of a single iter it is none,
+/// as what quotient and remainder of joined axes read.
 bool repeats_elements(const Load* load) {
   bool found = false;
   for (const Expr& index : load->indices) {
+    if (used_vars(index).size() < 2) continue;
     for_each_expr(index, [&](const Expr& e) {
       const Binary* node = e.as<Binary>();
       found |= e.as<Select>() ||
