@@ -8,11 +8,17 @@ namespace {
 constexpr std::int64_t most_rows = 14, most_vectors = 8;
 /// What a further body costs, as a part of all cycles, for it has to be compiled: less for a kernel that runs long.
 constexpr double body_penalty = 0.02, long_body_penalty = 0.005, long_cycles = 1e6;
+/// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
+/// load, but is compiled like the others.
+constexpr double sum_penalty = 0.03, long_sum_penalty = 0.01;
 /// Cycles of a tile besides its steps and stores: addresses, and a loop whose end is predicted late.
 constexpr double tile_overhead = 12;
 /// What a load costs even where the arithmetic covers it: a slot to issue it in, and its share of the next cache's
 /// lines.
 constexpr double load_slots = 0.03;
+/// Loads that beginning another row weighs as much as, where rows share no columns: vectors of one row go on in lines
+/// that come by themselves (measured on sums over the middle axis, of products and of squares).
+constexpr double row_streams = 6;
 /// Bytes of an operand that is no longer near: a quarter of the second caches of today.
 constexpr std::int64_t far_bytes = std::int64_t{256} << 10;
 /// Bytes of one way of a first cache: 64 sets of lines of 64.
@@ -62,13 +68,15 @@ double wanted_chains(const Device& device, const Rates& rates) {
 /// whether each row has columns of its own, beside one operand that all share, or they are packed.
 struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
-  double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
+  double term_cycles = 0;  ///< of columns of their own: what a vector of terms takes besides a product
+  double streamed = 0;     ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
 /// Loads of a step, weighted: where the operands come from the second cache, vectors take a line of it each, and rows
 /// beyond the ways of the first push each other out of it where they lie a power of two apart.
 double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, const Distance& distance) {
-  if (distance.own_columns) return 1 + 1.5 * static_cast<double>(rows * vectors);
+  if (distance.own_columns)
+    return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
   const std::int64_t excess = distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways) : 0;
   return static_cast<double>(rows + 3 * excess) + (distance.far      ? 2.0
@@ -81,7 +89,7 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
                    std::int64_t chains, const Distance& distance) {
   const auto sums = static_cast<double>(rows * vectors);
   const double loads = distance.own_columns
-                           ? sums / rates.loads + 0.5
+                           ? sums * (1 / rates.loads + distance.term_cycles) + 0.5
                            : static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
   // A tile of few chains waits for the last result of each before it can add to it again.
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
@@ -111,7 +119,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                      depth = extents.depth.value_or(unknown_extent);
   while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
   Distance distance{all_columns * depth * bits / 8 >= far_bytes, depth * bits / 8 >= way_bytes, !extents.shared_columns,
-                    extents.packed_columns};
+                    extents.packed_columns, extents.term_cycles};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
@@ -138,7 +146,12 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                         static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +
                         cost(last, rest);
         const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
-        cycles *= 1 + (cycles < long_cycles ? body_penalty : long_body_penalty) * (bodies - 1);
+        const bool is_long = cycles >= long_cycles;
+        cycles *= 1 + (is_long ? long_body_penalty : body_penalty) * (bodies - 1);
+        if (!extents.shared_columns) {
+          const double spare = std::max(0.0, static_cast<double>(r * v) - wanted_chains(device, rates));
+          cycles *= 1 + (is_long ? long_sum_penalty : sum_penalty) * spare;
+        }
         if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, v, width, chains, cycles};
       }
     }

@@ -236,10 +236,11 @@ class Tiler {
     const auto rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = most_of(reduction, vectors);
     const bool in_runs = shape_.column_run > 0;
-    const RegisterTile tile = across_ ? across_->tile
-                                      : choose_tile(context_.device, lanes_, widest_bits(reduction),
-                                                    {rows, in_runs ? shape_.column_run : columns, depth_of(reduction),
-                                                     shape_.row_run, in_runs, shared});
+    const RegisterTile tile =
+        across_ ? across_->tile
+                : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                              {rows, in_runs ? shape_.column_run : columns, depth_of(reduction), shape_.row_run,
+                               in_runs, shared, false, shared ? 0 : term_cycles(reduction, vectors)});
     if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
     if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/buffer.h"
+#include "ir/reduction.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/rewrite.h"
 
@@ -11,6 +12,10 @@ namespace {
 
 /// From the first to the last step of a panel, in bytes.
 constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
+/// What the cost model gives two loads and a multiplication.
+constexpr double plain_term_cost = 3;
+/// Elements that lie further apart are loaded one by one.
+constexpr std::int64_t widest_step = 5;
 
 }  // namespace
 
@@ -48,6 +53,21 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
     least = distance;
   }
   return best;
+}
+
+double term_cycles(const Block& reduction, size_t vectors) {
+  const std::optional<ReductionParts> parts = match_update(reduction);
+  if (!parts) return 0;
+  double cycles = -plain_term_cost;
+  for (const Expr& term : parts->terms) cycles += expression_cost(term);
+  for (const Stmt& let : parts->lets) cycles += expression_cost(let.as<Let>()->value);
+  cycles = std::max(cycles, 0.0);
+  for (const Access& access : block_accesses(reduction)) {
+    const std::int64_t step = std::abs(access.strides[vectors].value_or(1));
+    // As many loads as steps, and a shuffle for each but the first.
+    if (!access.store && step > 1) cycles += 2 * static_cast<double>(std::min(step, widest_step) - 1);
+  }
+  return cycles;
 }
 
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand) {

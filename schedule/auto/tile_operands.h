@@ -18,6 +18,10 @@ std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t
 /// nearest in memory.
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
 
+/// Cycles that a vector along `vectors` of the reduction's terms takes besides two loads and a multiplication, relative
+/// to an addition: further arithmetic, and what takes lanes apart that lie a few elements from each other.
+double term_cycles(const Block& reduction, size_t vectors);
+
 /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
 /// panel in a near cache; outside, it would walk the whole operand again each time.
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "ir/analysis/verify.h"
 #include "ir/text/parse.h"
@@ -282,6 +283,52 @@ TEST(AutoSchedule, KeepsSeveralRowsOnTheirWayThatShareNothingButOneFactor) {
   expect_golden(print(auto_schedule(func, wide())), "auto_channels.tir");
   // Few of the vectors of a long row touch the padding.
   EXPECT_EQ(decisions_on(channel_sums(2, 3, 100), wide(), "product").find("pad"), std::string::npos);
+}
+
+/// out[i, j] = sum over c of what `term` makes of x.
+Func sums_of(const char* x_shape, const char* term) {
+  return parse_func(fmt::format(R"(func sums_of(x: f32{0}, out: f32[64, 250]) stage begin {{
+  for i in [0, 64) {{
+    for j in [0, 250) {{
+      for c in [0, 4) {{
+        block sums(space vi in [0, 64) = i, space vj in [0, 250) = j, reduce vc in [0, 4) = c)
+            reads x[..]
+            writes out[vi, vj]
+        {{
+          reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+          init {{
+            out[vi, vj] = 0.0f32
+          }}
+          let l: f32 = out[vi, vj]
+          let r: f32 = {1}
+          out[vi, vj] = l + r
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                x_shape, term));
+}
+
+/// Rows times vectors of the tile that is chosen for block sums; 0 where none is.
+int tiled_sums(const Func& func) {
+  const std::string text = decisions_on(func, wide(), "sums");
+  const size_t at = text.find("tile sums: ");
+  int rows = 0, vectors = 0;
+  if (at == std::string::npos) return 0;
+  return std::sscanf(text.c_str() + at, "tile sums: %d rows x %d vectors", &rows, &vectors) == 2 ? rows * vectors : 0;
+}
+
+TEST(AutoSchedule, TakesNoMoreSumsAtOnceThanHideTheLatencyWhereTheyShareNothing) {
+  const int plain = tiled_sums(sums_of("[64, 4, 250]", "x[vi, vc, vj]"));
+  const int apart = tiled_sums(sums_of("[64, 1000]", "x[vi, vj * 4 + vc]"));
+  const int costly = tiled_sums(sums_of("[64, 4, 250]", "exp(x[vi, vc, vj])"));
+  EXPECT_GE(apart, 4);
+  EXPECT_LE(apart, plain);
+  EXPECT_GE(costly, 4);
+  EXPECT_LE(costly, plain);
+  EXPECT_LE(plain, 8);
 }
 
 /// out[f, j] = sum over c of x[f // kernels * depth + c, j] * w[f, c]: each group of `kernels` rows has rows of x of
