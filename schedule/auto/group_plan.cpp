@@ -33,8 +33,6 @@ constexpr std::int64_t widest_step = 4;
 constexpr double nested_loop = 4;
 /// The same besides, where the array leaves a core's own caches.
 constexpr double far_copy_cycles = 1;
-/// What lanes of a batch take of the estimate, measured: no operand is used again from a register.
-constexpr double far_vectors = 2;
 /// The sides of squares.
 constexpr std::int64_t least_side = 4, greatest_side = 8;
 
@@ -347,15 +345,13 @@ Grouping plan_batch(const RuleContext& context, const Block& block, const Produc
     keep_better(best, std::move(plan));
   }
   const std::int64_t left = product.count(product.rows), right = product.count(product.columns);
-  best.times = std::min(left, right);
-  best.rows = std::max(left, right);
-  best.columns = product.count(product.batch);
+  best.rows = left;
+  best.columns = right;
+  best.times = product.count(product.batch);
   best.depth = product.count(product.summed);
-  TiledExtents extents{best.rows, best.columns, best.depth};
-  extents.shared_columns = false;
-  const double cycles =
-      choose_tile(context.device, vector_lanes(block, context.device), widest_bits(block), extents).cycles;
-  best.cycles += far_vectors * static_cast<double>(best.times) * cycles;
+  best.cycles += choose_paired_tile(context.device, vector_lanes(block, context.device), widest_bits(block), left,
+                                    right, best.times, best.depth)
+                     .cycles;
   return best;
 }
 

@@ -42,6 +42,8 @@ constexpr double dot_inefficiency = 1.1;
 constexpr std::int64_t whole_columns = 7, dot_columns = 4;
 /// Sums of a tile of dot products beyond which the loads are few already and folding is long to compile.
 constexpr std::int64_t most_dot_sums = 20;
+/// Bodies of tiles that a kernel may have, edges included.
+constexpr int most_paired_bodies = 4;
 
 /// Rates of vectors of a width, an instruction a cycle each.
 struct Rates {
@@ -153,6 +155,38 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
           cycles *= 1 + (is_long ? long_sum_penalty : sum_penalty) * spare;
         }
         if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, v, width, chains, cycles};
+      }
+    }
+  }
+  return best;
+}
+
+PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits, std::int64_t rows,
+                              std::int64_t others, std::int64_t columns, std::int64_t depth) {
+  const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);
+  while (lanes / 2 >= columns && lanes > 2) lanes /= 2;
+  PairedTile best;
+  for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 2) || width == lanes; width /= 2) {
+    const Rates rates = rates_of(device, width * bits);
+    for (std::int64_t r = 1; r <= std::min(most_rows, rows); ++r) {
+      for (std::int64_t o = 1; o <= std::min(most_rows, others); ++o) {
+        const int bodies = (columns % width ? 2 : 1) * (rows % r ? 2 : 1) * (others % o ? 2 : 1);
+        if (r * o + std::min(r, o) + 1 > registers || bodies > most_paired_bodies) continue;
+        const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_others) {
+          const auto sums = static_cast<double>(tile_rows * tile_others);
+          if (sums == 0) return 0.0;
+          const double loads = static_cast<double>(tile_rows + tile_others) / rates.loads;
+          const double step =
+              std::max({rates.overlap * sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) +
+              load_slots * static_cast<double>(tile_rows + tile_others) + 0.25;
+          return static_cast<double>(depth) * step + sums / rates.stores + tile_overhead;
+        };
+        const auto times = [](std::int64_t count) { return static_cast<double>(count); };
+        double cycles = times(rows / r) * (times(others / o) * cost(r, o) + cost(r, others % o)) +
+                        times(others / o) * cost(rows % r, o) + cost(rows % r, others % o);
+        cycles *= times((columns + width - 1) / width);
+        cycles *= 1 + (cycles < long_cycles ? body_penalty : long_body_penalty) * (bodies - 1);
+        if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, o, width, cycles};
       }
     }
   }

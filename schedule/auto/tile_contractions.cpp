@@ -63,6 +63,7 @@ class Tiler {
     }
     const Block& reduction = schedule_.node(block_);
     lanes_ = vector_lanes(reduction, context_.device);
+    if (!dot_) walk_far_steps_outside(context_, reduction, shape_);
     if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
     if (shape_.vector_space) {
       along_space(*shape_.vector_space);
@@ -126,14 +127,16 @@ class Tiler {
   /// inside a tile.
   void tile_reader(std::int64_t rows, std::int64_t columns, const std::optional<size_t>& row_iter,
                    const std::optional<size_t>& column_iter, const std::vector<size_t>& inside = {}) {
-    const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter);
+    const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter),
+                                 other = reader_loop(others_);
     std::vector<LoopRef> order, below_columns;
     for (const size_t i : inside) {
       if (const auto loop = reader_loop(i)) below_columns.push_back(*loop);
     }
     for (const LoopRef& loop : schedule_.loops(reader_)) {
       const bool below = std::find(below_columns.begin(), below_columns.end(), loop) != below_columns.end();
-      if (!(row && loop == *row) && !(column && loop == *column) && !below) order.push_back(loop);
+      if (!(row && loop == *row) && !(column && loop == *column) && !(other && loop == *other) && !below)
+        order.push_back(loop);
     }
     std::optional<LoopRef> inner_row, inner_column;
     if (column) {
@@ -143,6 +146,11 @@ class Tiler {
       inner_column = inner;
     }
     order.insert(order.end(), below_columns.begin(), below_columns.end());
+    if (other) {
+      const auto [outer, inner] = split(schedule_, *other, paired_.others);
+      order.push_back(outer);
+      reader_other_ = inner;
+    }
     const bool strips = row && across_ && across_->strip > 0;
     if (row) {
       const auto [outer, inner] = split(schedule_, *row, strips ? across_->strip : rows);
@@ -152,6 +160,7 @@ class Tiler {
     LATHE_CHECK(!order.empty(), "a tile has a loop around it");
     tile_loop_ = order.back();
     if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
+    if (reader_other_) order.push_back(*reader_other_);
     if (inner_row) order.push_back(*inner_row);
     if (inner_column) order.push_back(*inner_column);
     reorder(schedule_, order);
@@ -236,11 +245,19 @@ class Tiler {
     const auto rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
     const auto columns = most_of(reduction, vectors);
     const bool in_runs = shape_.column_run > 0;
-    const RegisterTile tile =
-        across_ ? across_->tile
-                : choose_tile(context_.device, lanes_, widest_bits(reduction),
-                              {rows, in_runs ? shape_.column_run : columns, depth_of(reduction), shape_.row_run,
-                               in_runs, shared, false, shared ? 0 : term_cycles(reduction, vectors)});
+    if (!dot_ && !across_) others_ = paired_rows(reduction, shape_, vectors);
+    const auto others = others_ ? most_of(reduction, *others_) : std::nullopt, depth = depth_of(reduction);
+    if (rows && others && columns && depth) {
+      paired_ = choose_paired_tile(context_.device, lanes_, widest_bits(reduction), *rows, *others, *columns, *depth);
+    } else {
+      others_.reset();
+    }
+    const RegisterTile tile = across_ ? across_->tile
+                              : others_
+                                  ? RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles}
+                                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                                {rows, in_runs ? shape_.column_run : columns, depth, shape_.row_run,
+                                                 in_runs, shared, false, shared ? 0 : term_cycles(reduction, vectors)});
     if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
     if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;
@@ -256,6 +273,7 @@ class Tiler {
     }
     const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
     std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
+    if (others_) std::erase(inside, *others_);
     if (panels_outside && across_) {
       // A panel is packed once for all of these; where it stays near as a whole, what they share besides does, too.
       const std::vector<size_t> sliding = sliding_iters(schedule_.node(block_), shape_, *operand);
@@ -292,7 +310,8 @@ class Tiler {
     }
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
-    const std::optional<LoopRef> column = own_loop(vectors);
+    const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;
+    if (other) order.push_back(*other);
     if (row) order.push_back(*row);
     if (column) order.push_back(*column);
     if (group) order.push_back(*group);
@@ -302,6 +321,7 @@ class Tiler {
     } else {
       unroll_tile(std::nullopt, row, column);
     }
+    if (other) unroll(schedule_, *other);
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (group && dot_) mark_groups(context_, *group, *dot_);
     if (far && !by_panels && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
@@ -318,12 +338,14 @@ class Tiler {
         vectorize(schedule_, narrow(*reader_column_));
       }
     } else {
+      if (reader_other_) unroll(schedule_, *reader_other_);
       if (reader_row_) unroll(schedule_, *reader_row_);
       if (reader_column_) vectorize_columns(schedule_, *reader_column_, lanes_);
     }
-    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows, tile.vectors,
-                              lanes_,
-                              dot_    ? fmt::format(" of {}", dot_->intrinsic->name)
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows,
+                              others_ ? paired_.others : tile.vectors, lanes_,
+                              others_ ? " of either operand"
+                              : dot_  ? fmt::format(" of {}", dot_->intrinsic->name)
                               : chain ? fmt::format(" in {} chains", tile.chains)
                                       : ""));
   }
@@ -406,7 +428,9 @@ class Tiler {
   LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
   std::optional<LoopRef> panel_loop_;   ///< the loop around it: the tiles below it share the operand that vectors walk
   std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
-  std::optional<LoopRef> reader_row_, reader_column_;
+  std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
+  std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
+  PairedTile paired_;
   size_t outside_ = 0;  ///< loops around the tile
 };
 

@@ -32,6 +32,48 @@ std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t
   return std::nullopt;
 }
 
+std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
+  if (!shape.rows || shape.row_run > 0 || shape.column_run > 0) return std::nullopt;
+  std::vector<Access> loads;
+  for (Access& access : block_accesses(reduction)) {
+    if (access.masked) return std::nullopt;
+    if (access.store || access.buffer == reduction.f.writes[0].buffer) continue;
+    if (access.strides[vectors] != 1) return std::nullopt;
+    loads.push_back(std::move(access));
+  }
+  if (loads.size() != 2 || !constant_extent(reduction, *shape.rows) || !constant_extent(reduction, vectors))
+    return std::nullopt;
+  if (loads[0].strides[*shape.rows] != 0) std::swap(loads[0], loads[1]);
+  const Access &shared = loads[0], &other = loads[1];
+  if (shared.strides[*shape.rows] != 0 || other.strides[*shape.rows] == 0) return std::nullopt;
+  std::optional<size_t> best;
+  std::int64_t most = 1;
+  for (const size_t i : shape.space) {
+    const std::int64_t extent = constant_extent(reduction, i).value_or(0);
+    if (i == vectors || i == shape.rows || extent <= most) continue;
+    if (other.strides[i] != 0 || shared.strides[i].value_or(0) == 0) continue;
+    best = i;
+    most = extent;
+  }
+  return best;
+}
+
+void walk_far_steps_outside(const RuleContext& context, const Block& reduction, ReductionShape& shape) {
+  std::optional<Access> largest;
+  double most = static_cast<double>(own_cache_bytes(context.device));
+  for (Access& access : block_accesses(reduction)) {
+    const double bytes = estimated_elements(access.buffer) * access.buffer->dtype.bytes();
+    if (access.store || access.buffer == reduction.f.writes[0].buffer || bytes <= most) continue;
+    most = bytes;
+    largest = std::move(access);
+  }
+  const auto distance = [&](size_t i) { return std::abs(largest->strides[i].value_or(0)); };
+  if (largest) {
+    std::stable_sort(shape.reduce.begin(), shape.reduce.end(),
+                     [&](size_t a, size_t b) { return distance(a) > distance(b); });
+  }
+}
+
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
   const std::vector<Access> accesses = block_accesses(reduction);
   std::optional<size_t> best;

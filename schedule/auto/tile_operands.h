@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/rule.h"
 
 namespace lathe {
 
@@ -12,6 +13,14 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter);
 
 /// The operand that the vectors walk while the rows of a tile stand still in it.
 std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors);
+
+/// Where two operands lie along the vectors, and one of them is shared by rows: the space iter whose iterations share
+/// the other one, so that a tile takes several of both. Of constant extent.
+std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
+
+/// Orders the iters that are reduced by the distance that the largest operand goes with them, the nearest innermost,
+/// where it is too large for the caches of a core.
+void walk_far_steps_outside(const RuleContext& context, const Block& reduction, ReductionShape& shape);
 
 /// Where no operand of the vectors is shared by rows, a space iter whose iterations beside each other still keep more
 /// sums on their way than one row has: that along which an operand that all lanes share stands still, or else the

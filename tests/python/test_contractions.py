@@ -220,6 +220,7 @@ GROUPED = [
     ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "", "group the axes"),
     ("bea,aecd->dcab", dict(a=20, b=12, c=7, d=16, e=33), "xy", "group the axes"),
     ("edba,daec->cba", dict(a=64, b=9, c=4, d=6, e=20), "", "vectors along the batch"),
+    ("bcea,deab->bcda", dict(a=17, b=17, c=12, d=6, e=12), "", "lanes of either operand"),
     ("ceda,cdbe->ab", dict(a=12, b=31, c=8, d=5, e=17), "", "group the axes"),
     ("dba,dc->acb", dict(a=64, b=128, c=5, d=50), "", "group the axes"),
 ]
@@ -244,3 +245,4 @@ def test_axes_in_any_order_are_grouped(subscripts, extents, strided, decision, t
     program.write_text(f.lower(*arrays).text("traced"))
     explained = subprocess.run([sys.executable, "-m", "lathe", "explain", program], capture_output=True, text=True)
     assert decision in explained.stdout
+    assert "# pad x" not in explained.stdout, "what joined axes read is no border"

@@ -136,6 +136,35 @@ TEST(AutoSchedule, PacksRowsThatAreNeighboursWhoseStepsLieFarApart) {
   }
 }
 
+/// out[i, j, b] = sum of x[i, k, b] * y[j, k, b]: a product of matrices for each lane.
+Func product_of_lanes(int m, int n, int k, int batch) {
+  return parse_func(fmt::format(
+      R"(func lanes(x: f32[{0}, {2}, {3}], y: f32[{1}, {2}, {3}], out: f32[{0}, {1}, {3}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for b in [0, {3}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, space vb in [0, {3}) = b, reduce vk in [0, {2}) = k)
+        reads out[vi, vj, vb], x[vi, vk, vb], y[vj, vk, vb] writes out[vi, vj, vb]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj, vb] = 0.0f32 }}
+      let sum: f32 = out[vi, vj, vb]
+      let term: f32 = x[vi, vk, vb] * y[vj, vk, vb]
+      out[vi, vj, vb] = sum + term
+    }} }} }} }} }}
+}}
+)",
+      m, n, k, batch));
+}
+
+TEST(AutoSchedule, TilesBothSidesWhereOperandsLieAlongTheVectors) {
+  for (const auto& [m, n, k, batch] : {std::tuple(8, 8, 5, 40), {7, 3, 4, 16}, {2, 5, 3, 17}, {9, 4, 1, 33}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}, {} lanes", m, n, k, batch));
+    EXPECT_NE(decisions_on(product_of_lanes(m, n, k, batch), wide(), "product").find(" of either operand"),
+              std::string::npos);
+  }
+  EXPECT_EQ(decisions_on(product_of_lanes(1, 8, 5, 40), wide(), "product").find(" of either operand"),
+            std::string::npos);
+}
+
 TEST(AutoSchedule, TurnsAnOperandAlongTheReductionThatManyRowsShare) {
   EXPECT_NE(decisions_on(matmul(400, 35, 40, true), wide(), "product").find("turn b around for product\n"),
             std::string::npos);
