@@ -20,6 +20,10 @@ constexpr double task_nanoseconds = 20'000;
 constexpr double awake_task_nanoseconds = 3'000;
 /// Fewer iterations than this are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64;
+/// But shares enough for each core are, where an iteration of a fused loop would take little longer than the division
+/// that tells its place.
+constexpr std::int64_t shares_a_core = 8;
+constexpr double cheap_nanoseconds = 10;
 
 /// Does the block read lanes that do not lie side by side, as one does that turns its operand around?
 bool gathers(const Block& block, const Var* lane) {
@@ -127,6 +131,11 @@ void parallel_outer(RuleContext& context) {
       while (iterations < enough_iterations) {
         const Stmt inner = schedule.node(outer).body;
         if (!inner.as<For>() || !shares_out(inner)) break;
+        const auto steps =
+            static_cast<double>(std::max<std::int64_t>(1, extent_estimate(inner.as<For>()->extent, facts)));
+        if (iterations >= shares_a_core * context.device.cores &&
+            time < cheap_nanoseconds * static_cast<double>(iterations) * steps)
+          break;
         if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, inner.as<For>()->variable)) break;
         iterations *= extent_estimate(inner.as<For>()->extent, facts);
         outer = fuse(schedule, outer, {inner.as<For>()->variable});

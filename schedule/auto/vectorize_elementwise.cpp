@@ -11,6 +11,7 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/pick_rows.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
 #include "schedule/primitives/annotate.h"
@@ -349,7 +350,9 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
     return;
   }
   if (cost <= copy_body && weave(context, ref, accesses, loops, iters, lanes)) return;
-  if (cost <= copy_body && gathers(accesses, iters[best], context.device)) {
+  const bool picks = gathers(accesses, iters[best], context.device);
+  if (picks && pick_rows(context, ref, accesses, loops, iters, best)) return;
+  if (cost <= copy_body && picks) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
     return;
   }
