@@ -73,18 +73,20 @@ Reducer make_reducer(const nb::callable& combine, nb::handle identity, nb::handl
   return reducer;
 }
 
+/// What a reduce's or a scan's function gives: an expression, or a tuple of them.
+std::vector<Expr> to_terms(const nb::object& result) {
+  std::vector<Expr> values;
+  if (nb::isinstance<nb::tuple>(result)) {
+    for (const nb::handle item : nb::borrow<nb::tuple>(result)) values.push_back(to_expr(item, f32));
+  } else {
+    values.push_back(to_expr(result, f32));
+  }
+  return values;
+}
+
 Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f) {
   const Shape shape = to_shape(extents);
-  const auto terms = [&](const Indices& indices) {
-    const nb::object result = f(*index_arguments(indices));
-    std::vector<Expr> values;
-    if (nb::isinstance<nb::tuple>(result)) {
-      for (const nb::handle item : nb::borrow<nb::tuple>(result)) values.push_back(to_expr(item, f32));
-    } else {
-      values.push_back(to_expr(result, f32));
-    }
-    return values;
-  };
+  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices))); };
   Reducer* given = as_instance<Reducer>(reducer);
   if (given) return reduce_tuple(*given, shape, terms);
   // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
@@ -94,17 +96,22 @@ Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callab
   return reduce_tuple(simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), shape, terms);
 }
 
-Tensor scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
-                   const std::string& name) {
+nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
+                       const std::string& name) {
   const Shape extents = to_shape(shape);
-  const auto term = [&](const Indices& indices) { return to_expr(f(*index_arguments(indices)), f32); };
+  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices))); };
   const size_t along = normalize_axis(name, axis, extents.size());
-  if (const Reducer* given = as_instance<Reducer>(reducer)) return scan(extents, along, *given, term, name);
+  if (const Reducer* given = as_instance<Reducer>(reducer)) {
+    const std::vector<Tensor> results = scan_tuple(extents, along, *given, terms, name);
+    if (results.size() == 1) return nb::cast(results[0]);
+    return nb::tuple(nb::cast(results));
+  }
   // As for reduce: the dtype of a named reducer is that of its terms.
   Indices probe;
   for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
-  const DType dtype = term(probe)->dtype;
-  return scan(extents, along, simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), term, name);
+  const DType dtype = terms(probe).at(0)->dtype;
+  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype);
+  return nb::cast(scan_tuple(extents, along, named, terms, name).at(0));
 }
 
 nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {
@@ -146,7 +153,7 @@ void bind_compute(nb::module_& module) {
              "A tensor whose element at (i, ..) is f(i, ..): an expression, or a reduce. Any operator in a line.");
   module.def("scan", &scan_python, "shape"_a, "axis"_a, "reducer"_a, "f"_a, "name"_a = "scan",
              "A tensor of running results along an axis: its element is the Reducer, or 'sum', 'prod', 'max', 'min', "
-             "'any', 'all', folded over f(i, ..) up to it.");
+             "'any', 'all', folded over f(i, ..) up to it. A Reducer of tuples gives a tuple of tensors.");
   module.def(
       "select",
       [](const Expr& condition, nb::handle a, nb::handle b) {

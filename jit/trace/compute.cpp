@@ -197,37 +197,50 @@ Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)
   return outputs.front();
 }
 
-Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::function<Expr(const Indices&)>& f,
-            std::string name) {
-  if (reducer.results.size() != 1)
-    fail_value(name, fmt::format("a scan's reducer has one value; given {}", reducer.results.size()));
+std::vector<Tensor> scan_tuple(const Shape& shape, size_t axis, const Reducer& reducer,
+                               const std::function<std::vector<Expr>(const Indices&)>& f, std::string name) {
   if (axis >= shape.size())
     fail_value(name, fmt::format("axis {} is out of range for the shape {}", axis, describe(shape)));
-  const DType dtype = reducer.results[0]->dtype;
-  check_folds_wide(name, dtype);
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
-  const Expr term = f(node.indices);
-  if (term->dtype != dtype) {
-    fail_type(name, fmt::format("the terms of the scan have type {}; its reducer folds {}", to_string(term->dtype),
+  const std::vector<Expr> terms = f(node.indices);
+  const size_t count = reducer.results.size();
+  if (terms.size() != count)
+    fail_value(name, fmt::format("the scan has {} terms; its reducer folds {}", terms.size(), count));
+  for (size_t k = 0; k < count; ++k) {
+    const DType dtype = reducer.results[k]->dtype;
+    check_folds_wide(name, dtype);
+    if (terms[k]->dtype == dtype) continue;
+    fail_type(name, fmt::format("the terms of the scan have type {}; its reducer folds {}", to_string(terms[k]->dtype),
                                 to_string(dtype)));
   }
-  Expr before = reducer.identities[0];
+  std::vector<Expr> before = reducer.identities;
   for (Iter& iter : node.iters) {
     if (node.indices[axis] != Expr(iter.variable)) continue;
     iter.kind = IterKind::ordered;
     std::string buffer_name = name;
     std::replace(buffer_name.begin(), buffer_name.end(), '.', '_');
-    node.buffers = {BufferNode::make(buffer_name, dtype, shape)};
     Indices place = node.indices;
     place[axis] = iter.variable - 1;
     const Expr behind_first = ge(iter.variable, index(1));
-    const Expr previous = Load::make(node.buffers[0], place, behind_first);
-    before = is_zero(before) ? previous : select(behind_first, previous, before);
+    for (size_t k = 0; k < count; ++k) {
+      const std::string suffix = count > 1 ? fmt::format("_{}", k) : "";
+      node.buffers.push_back(BufferNode::make(buffer_name + suffix, terms[k]->dtype, shape));
+      const Expr previous = Load::make(node.buffers[k], place, behind_first);
+      before[k] = is_zero(before[k]) ? previous : select(behind_first, previous, before[k]);
+    }
   }
-  node.values = combine(reducer, {before}, {term});
-  return finish(shape, std::move(name), std::move(node), listener).front();
+  node.values = combine(reducer, before, terms);
+  return finish(shape, std::move(name), std::move(node), listener);
+}
+
+Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::function<Expr(const Indices&)>& f,
+            const std::string& name) {
+  if (reducer.results.size() != 1)
+    fail_value(name, fmt::format("a scan's reducer has one value; given {}; use scan_tuple", reducer.results.size()));
+  const auto terms = [&](const Indices& i) { return std::vector<Expr>{f(i)}; };
+  return scan_tuple(shape, axis, reducer, terms, name).front();
 }
 
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,

@@ -84,7 +84,7 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
     init = make_init(*node.reducer, outputs);
     body.push_back(make_update(*node.reducer, outputs, values));
   } else {
-    body.push_back(Store::make(outputs[0].buffer, node.indices, values[0]));
+    for (size_t k = 0; k < values.size(); ++k) body.push_back(Store::make(outputs[k].buffer, node.indices, values[k]));
   }
 
   std::vector<VarRef> loops;

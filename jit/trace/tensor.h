@@ -85,7 +85,10 @@ std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduct
 /// on, terms in their order. The reducer has one value; as with reductions, floats are combined in any grouping.
 ///   scan({m, n}, 1, simple_reducer(BinaryOp::add, f32), [&](const Indices& i) { return a.at(i); })
 Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::function<Expr(const Indices&)>& f,
-            std::string name = "scan");
+            const std::string& name = "scan");
+/// Several values at once: one term, and one resulting tensor, for each value of the reducer.
+std::vector<Tensor> scan_tuple(const Shape& shape, size_t axis, const Reducer& reducer,
+                               const std::function<std::vector<Expr>(const Indices&)>& f, std::string name = "scan");
 
 /// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes
 /// must be under `mask` (and may narrow it further).

@@ -23,6 +23,15 @@ constexpr std::int64_t shortest_scan = 4;
 /// Vectors of a row that are worked on together.
 constexpr std::int64_t vectors_in_flight = 2;
 
+/// Is it a scan of several values, which match_scan leaves alone?
+bool is_scan_of_tuples(const Block& block) {
+  const auto ordered = [](const Iter& iter) { return iter.kind == IterKind::ordered; };
+  const auto other = [](const Iter& iter) { return iter.kind != IterKind::ordered && iter.kind != IterKind::space; };
+  return !block.f.reducer && block.f.writes.size() > 1 &&
+         std::count_if(block.f.iters.begin(), block.f.iters.end(), ordered) == 1 &&
+         std::none_of(block.f.iters.begin(), block.f.iters.end(), other);
+}
+
 const Access& stored(const std::vector<Access>& accesses) {
   return *std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
 }
@@ -75,6 +84,29 @@ void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns
   vectorize(schedule, lane);
 }
 
+/// Vectors across a scan of tuples, where all its results are contiguous along one iter.
+void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<Access> accesses = block_accesses(block);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const bool contiguous = block.f.iters[i].kind == IterKind::space &&
+                            std::all_of(accesses.begin(), accesses.end(),
+                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
+    const std::optional<LoopRef> loop = contiguous ? loop_of_iter(schedule, ref, i) : std::nullopt;
+    if (!loop) continue;
+    const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
+    std::int64_t width = lanes;
+    while (extent && width > 1 && width > *extent) width /= 2;
+    if (width < 2) continue;
+    const std::int64_t bytes = widest_bits(block) / 8 * static_cast<std::int64_t>(block.f.writes.size());
+    attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
+            [&] { vectorize_across(context, ref, *loop, width, bytes); });
+    break;
+  }
+}
+
 }  // namespace
 
 void vectorize_scans(RuleContext& context) {
@@ -83,6 +115,10 @@ void vectorize_scans(RuleContext& context) {
     const Block& block = schedule.node(ref);
     if (context.scheduled.contains(ref.name)) continue;
     const std::optional<ScanParts> scan = match_scan(block);
+    if (!scan && is_scan_of_tuples(block)) {
+      vectorize_tuples(context, ref);
+      context.scheduled.insert(ref.name);
+    }
     if (!scan) continue;
     const std::vector<LoopRef> own = own_loops(schedule, ref);
     const std::vector<Access> accesses = block_accesses(block);

@@ -53,3 +53,31 @@ def test_any_reducer_of_one_value_scans():
     )
     with pytest.raises(ValueError, match="scan: axis 2"):
         lathe.jit(lambda x: lathe.scan(x.shape, 2, "max", lambda i, j: x[i, j]))(x)
+
+
+def recurrence(decay, x):
+    """h[t] = decay[t] * h[t - 1] + x[t] along axis 1, and the product of the decays."""
+    step = lathe.Reducer(lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]), (1.0, 0.0), (lathe.float32, lathe.float32))
+    return lathe.scan(x.shape, 1, step, lambda *i: (decay[i], x[i]))
+
+
+@pytest.mark.parametrize("shape", [(2, 9, 64), (3, 20, 5), (4, 1, 17), (1, 33, 1), (5, 40), (2, 0, 8)])
+def test_a_reducer_of_tuples_scans(shape):
+    rng = np.random.default_rng(4)
+    decay, x = rng.uniform(0.5, 1, shape).astype(np.float32), rng.standard_normal(shape).astype(np.float32)
+    products, states = lathe.jit(recurrence)(decay, x)
+    np.testing.assert_allclose(products, np.cumprod(decay, 1), rtol=1e-5)
+    expected, state = np.empty_like(x), np.zeros_like(x[:, 0]) if shape[1] else None
+    for t in range(shape[1]):
+        state = decay[:, t] * state + x[:, t]
+        expected[:, t] = state
+    np.testing.assert_allclose(states, expected, rtol=1e-4, atol=1e-5)
+    doubled = lathe.jit(lambda a, x: recurrence(a, x)[1] * 2)(decay, x)
+    np.testing.assert_allclose(doubled, 2 * expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_scan_of_tuples_wants_a_term_for_each_value():
+    step = lathe.Reducer(lambda l, r: (l[0] + r[0], l[1] * r[1]), (0.0, 1.0), (lathe.float32, lathe.float32))
+    x = np.ones((3, 4), np.float32)
+    with pytest.raises(ValueError, match="the scan has 1 terms; its reducer folds 2"):
+        lathe.jit(lambda x: lathe.scan(x.shape, 1, step, lambda i, j: x[i, j]))(x)
