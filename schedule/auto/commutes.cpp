@@ -1,10 +1,13 @@
 #include "schedule/auto/commutes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <unordered_map>
 #include <vector>
+
+#include "ir/structural.h"
 
 namespace lathe {
 namespace {
@@ -71,6 +74,68 @@ std::optional<double> evaluate(const Expr& e, const Values& values, const Reduce
   }
 }
 
+bool may_swap(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add:
+    case BinaryOp::mul:
+    case BinaryOp::min:
+    case BinaryOp::max:
+    case BinaryOp::eq:
+    case BinaryOp::ne:
+    case BinaryOp::logical_and:
+    case BinaryOp::logical_or:
+    case BinaryOp::bit_and:
+    case BinaryOp::bit_or:
+    case BinaryOp::bit_xor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Compares expressions of which one has the reducer's operands exchanged.
+class Mirror {
+ public:
+  explicit Mirror(const Reducer& reducer) : reducer_(reducer) {}
+
+  bool same(const Expr& a, const Expr& b) {
+    // Both orders of every sum are tried: reducers are short, and what is long is not proved.
+    if (++compared_ > 1000 || a->kind != b->kind || a->dtype != b->dtype) return false;
+    if (a.as<Var>()) return b == exchanged(a);
+    if (const Unary* node = a.as<Unary>()) return node->op == b.as<Unary>()->op && same(node->a, b.as<Unary>()->a);
+    if (const Cast* node = a.as<Cast>()) return same(node->value, b.as<Cast>()->value);
+    if (const Select* node = a.as<Select>()) {
+      const Select* other = b.as<Select>();
+      return same(node->condition, other->condition) && same(node->when_true, other->when_true) &&
+             same(node->when_false, other->when_false);
+    }
+    if (const Binary* node = a.as<Binary>()) {
+      const Binary* other = b.as<Binary>();
+      if (node->op != other->op) return false;
+      return (same(node->a, other->a) && same(node->b, other->b)) ||
+             (may_swap(node->op) && same(node->a, other->b) && same(node->b, other->a));
+    }
+    return (a.as<IntImm>() || a.as<FloatImm>()) && equal(a, b);
+  }
+
+ private:
+  Expr exchanged(const Expr& variable) const {
+    for (size_t k = 0; k < reducer_.lhs.size(); ++k) {
+      if (variable == Expr(reducer_.lhs[k])) return reducer_.rhs[k];
+      if (variable == Expr(reducer_.rhs[k])) return reducer_.lhs[k];
+    }
+    return variable;
+  }
+
+  const Reducer& reducer_;
+  int compared_ = 0;
+};
+
+bool is_symmetric(const Reducer& reducer) {
+  return std::all_of(reducer.results.begin(), reducer.results.end(),
+                     [&](const Expr& result) { return Mirror(reducer).same(result, result); });
+}
+
 bool same(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
@@ -78,6 +143,7 @@ bool same(double a, double b) {
 }  // namespace
 
 bool commutes(const Reducer& reducer) {
+  if (is_symmetric(reducer)) return true;
   const size_t count = reducer.lhs.size();
   // Two operands take two values of an order and NaN; a third value would be in no new relation to either.
   std::vector<std::vector<double>> domains;

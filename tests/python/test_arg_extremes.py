@@ -44,3 +44,26 @@ def test_along_every_axis(shape, axis):
     x = RNG.integers(-2, 3, shape).astype(np.float32)
     x.flat[RNG.integers(0, x.size, 4)] = np.nan
     np.testing.assert_array_equal(lathe.jit(lambda t: lathe.argmax(t, axis=axis))(x), np.argmax(x, axis))
+
+
+@pytest.mark.parametrize("shape", [(5, 500), (300, 33), (2, 7), (1, 1), (64, 2000)])
+def test_a_reducer_of_tuples_finds_the_two_greatest(shape):
+    least = float("-inf")
+    two = lathe.Reducer(
+        lambda a, b: (
+            lathe.maximum(a[0], b[0]),
+            lathe.maximum(lathe.minimum(a[0], b[0]), lathe.maximum(a[1], b[1])),
+        ),
+        (least, least),
+        (lathe.float32, lathe.float32),
+    )
+
+    @lathe.jit
+    def greatest(x):
+        return lathe.compute(x.shape[:1], lambda i: lathe.reduce(two, x.shape[1], lambda j: (x[i, j], least)))
+
+    x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    first, second = greatest(x)
+    ranked = np.sort(np.concatenate([np.full((shape[0], 1), -np.inf, np.float32), x], 1), 1)
+    np.testing.assert_array_equal(first, ranked[:, -1])
+    np.testing.assert_array_equal(second, ranked[:, -2])

@@ -57,5 +57,15 @@ TEST(Commutes, NothingIsProvedOfArithmeticConstantsOrMixedComparisons) {
   EXPECT_FALSE(commutes(reducer("select(select(i < j, l, r) < select(i < j, r, l), l, r)", "select(i < j, i, j)")));
 }
 
+TEST(Commutes, ResultsThatAreTheSameWithTheirOperandsExchangedDo) {
+  EXPECT_TRUE(commutes(reducer("l + r", "max(j, i)")));
+  EXPECT_FALSE(commutes(reducer("1.0f32 + l + r", "i + j"))) << "another grouping";
+  EXPECT_TRUE(
+      commutes(reducer("max(l, r) + log(exp(l - max(r, l)) + exp(r - max(l, r)))", "select(i == j, i * j, 0)")));
+  EXPECT_FALSE(commutes(reducer("l - r", "i + j")));
+  EXPECT_FALSE(commutes(reducer("l + r", "select(i < j, i, i)")));
+  EXPECT_FALSE(commutes(reducer("l * r + l", "i + j")));
+}
+
 }  // namespace
 }  // namespace lathe::testing
