@@ -1,6 +1,6 @@
 """What the sweep runs: odd shapes, dtypes, strides and operators, far from the suite's. Needs PyTorch."""
 
-from . import contractions, elementwise, movement, reductions
+from . import contractions, elementwise, movement, reductions, written
 from .form import Form
 
 __all__ = ["Form", "forms"]
@@ -10,7 +10,7 @@ def forms(names=()):
     """Every form, or those whose name contains one of `names`; each with its topic, made one at a time."""
     from suite.case import seeded
 
-    for topic in (elementwise, reductions, movement, contractions):
+    for topic in (elementwise, reductions, movement, contractions, written):
         for make in topic.topics:
             for form in make(seeded(0)):
                 if not names or any(name in form.name for name in names):

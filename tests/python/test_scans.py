@@ -57,7 +57,7 @@ def test_any_reducer_of_one_value_scans():
 
 def recurrence(decay, x):
     """h[t] = decay[t] * h[t - 1] + x[t] along axis 1, and the product of the decays."""
-    step = lathe.Reducer(lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]), (1.0, 0.0), (lathe.float32, lathe.float32))
+    step = lathe.Reducer(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (1.0, 0.0), (lathe.float32, lathe.float32))
     return lathe.scan(x.shape, 1, step, lambda *i: (decay[i], x[i]))
 
 
@@ -77,7 +77,7 @@ def test_a_reducer_of_tuples_scans(shape):
 
 
 def test_a_scan_of_tuples_wants_a_term_for_each_value():
-    step = lathe.Reducer(lambda l, r: (l[0] + r[0], l[1] * r[1]), (0.0, 1.0), (lathe.float32, lathe.float32))
+    step = lathe.Reducer(lambda a, b: (a[0] + b[0], a[1] * b[1]), (0.0, 1.0), (lathe.float32, lathe.float32))
     x = np.ones((3, 4), np.float32)
     with pytest.raises(ValueError, match="the scan has 1 terms; its reducer folds 2"):
         lathe.jit(lambda x: lathe.scan(x.shape, 1, step, lambda i, j: x[i, j]))(x)

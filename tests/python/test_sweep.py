@@ -10,10 +10,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 import odd  # noqa: E402
 import sweep  # noqa: E402
-from odd import contractions, elementwise, movement, reductions  # noqa: E402
+from odd import contractions, elementwise, movement, reductions, written  # noqa: E402
 from suite.case import seeded  # noqa: E402
 
-TOPICS = [make for topic in (elementwise, reductions, movement, contractions) for make in topic.topics]
+TOPICS = [make for topic in (elementwise, reductions, movement, contractions, written) for make in topic.topics]
 
 
 @pytest.mark.parametrize("make", TOPICS, ids=lambda make: f"{make.__module__.split('.')[-1]}-{make.__name__}")
