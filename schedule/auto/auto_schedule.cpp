@@ -8,6 +8,7 @@
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/join_nests.h"
+#include "schedule/auto/join_reductions.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
@@ -41,6 +42,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"fuse_rows", fuse_rows},
                           {"join_nests", join_nests},
                           {"vectorize_reductions", vectorize_reductions},
+                          {"join_reductions", join_reductions},
                           {"vectorize_scans", vectorize_scans},
                           {"cut_choices", cut_choices},
                           {"split_digits", split_digits},

@@ -60,6 +60,9 @@ namespace {
 
 using Blocks = std::vector<BlockRef>;
 
+/// Elements of a padded copy that is worth interpreting.
+constexpr std::int64_t most_padded = 1 << 16;
+
 std::optional<BlockRef> any_block(const Schedule& s, Random& random,
                                   const std::function<bool(const Block&)>& fits = nullptr) {
   Blocks found;
@@ -491,8 +494,15 @@ std::vector<Move> layout_moves() {
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, chooses_padding);
          const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
-         if (region) cache_padding(s, *block, region->buffer->name, "global");
-         return region.has_value();
+         if (!region) return false;
+         const Schedule::Checkpoint before = s.checkpoint();
+         const BlockRef copy = cache_padding(s, *block, region->buffer->name, "global");
+         // Indices that are one place split over several dimensions make a box of it, which interpreting takes long.
+         std::int64_t elements = 1;
+         for (const Expr& extent : s.node(copy).f.writes[0].buffer->shape)
+           elements *= as_int(extent) ? std::min<std::int64_t>(*as_int(extent), most_padded) : 1;
+         if (elements > most_padded) s.rollback(before);
+         return elements <= most_padded;
        }},
       {"decompose_padding",
        [](Schedule& s, Random& random) {
@@ -692,7 +702,7 @@ const std::vector<Move>& moves() {
                                                          {"double_buffer", 2},
                                                          {"fuse_reduction_epilogue", 3},
                                                          {"reverse_compute_at", 2},
-                                                         {"fuse_reductions", 21},
+                                                         {"fuse_reductions", 26},
                                                          {"hoist_factor", 7},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
@@ -700,7 +710,7 @@ const std::vector<Move>& moves() {
                                                          {"join_loops", 2},
                                                          {"join_blocks", 22},
                                                          {"merge_equal", 20},
-                                                         {"shift_operand", 4},
+                                                         {"shift_operand", 9},
                                                          {"split_domain", 2},
                                                          {"split_iter", 4},
                                                          {"split_residues", 14},

@@ -1,0 +1,18 @@
+#pragma once
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Runs reductions that walk over the same elements in one pass, where they do not wait for each other: a minimum
+/// beside a maximum loads each vector once.
+///
+///   for k: vectorized for l in 0..16: low[l] = min(low[l], x[k*16 + l])         for k:
+///   for k: vectorized for l in 0..16: high[l] = max(high[l], x[k*16 + l])  ->     vectorized for l in 0..16: low[l] ..
+///                                                                                 vectorized for l in 0..16: high[l]
+///                                                                                 ..
+///
+/// Runs behind vectorize_reductions, which asks for loops that hold a block alone. Partial results of all of them stay
+/// in half of the registers.
+void join_reductions(RuleContext& context);
+
+}  // namespace lathe
