@@ -83,17 +83,7 @@ class Run {
 
   /// Interleaved batches of both kernels, after one of each that warms the caches.
   Timing time(int rounds) {
-    int calls[2];
-    for (const int which : {0, 1}) {
-      calls[which] = 1;
-      while (true) {
-        const double start = thread_seconds();
-        call(which, calls[which]);
-        const double seconds = thread_seconds() - start;
-        if (seconds >= batch_seconds) break;
-        calls[which] *= seconds > 0 ? std::clamp(static_cast<int>(1.2 * batch_seconds / seconds), 2, 100) : 100;
-      }
-    }
+    const int calls[2] = {batch_of(0), batch_of(1)};
     std::vector<double> with, without, ratios;
     for (int round = 0; round < rounds; ++round) {
       double seconds[2];
@@ -113,6 +103,23 @@ class Run {
   }
 
  private:
+  /// So many calls as take long enough to be timed: the most of several counts, since an interrupted one takes longer.
+  int batch_of(int which) {
+    int most = 1;
+    for (int count = 0; count < 3; ++count) {
+      int calls = 1;
+      while (true) {
+        const double start = thread_seconds();
+        call(which, calls);
+        const double seconds = thread_seconds() - start;
+        if (seconds >= batch_seconds) break;
+        calls *= seconds > 0 ? std::clamp(static_cast<int>(1.2 * batch_seconds / seconds), 2, 100) : 100;
+      }
+      most = std::max(most, calls);
+    }
+    return most;
+  }
+
   std::int32_t call(int which, int times) {
     const Kernel& kernel = *kernels_[which];
     CallContext context(kernel.shared_bytes, kernel.worker_bytes, 1);
