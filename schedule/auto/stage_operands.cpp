@@ -11,6 +11,7 @@
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -245,6 +246,27 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
     stage_steps(context, ref, *operand);
 }
 
+/// Is each element of each operand read often?
+bool is_product(const RuleContext& context, const Block& block) {
+  size_t operands = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (writes(block, access.buffer)) continue;
+    if (!worth_copying(context, block, access.buffer, strided_reuse)) return false;
+    ++operands;
+  }
+  return operands > 1;
+}
+
+/// Does a buffer have no dimension of neighbours, nor of those so near that vectors are woven?
+bool is_scattered_anyhow(const Buffer& buffer) {
+  if (buffer->strides.empty() || !constant_elements(buffer)) return false;
+  for (size_t d = 0; d < buffer->rank(); ++d) {
+    const std::int64_t* stride = as_int(buffer->strides[d]);
+    if (!is_int(buffer->shape[d], 1) && stride && *stride >= 0 && *stride <= most_interleaved) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void stage_scattered(RuleContext& context, const BlockRef& ref) {
@@ -265,10 +287,14 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   }
   std::sort(scattered.begin(), scattered.end());
   scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());
+  const bool collects = is_product(context, block) && is_scattered_anyhow(block.f.writes[0].buffer);
   for (const std::string& buffer : scattered) {
     attempt(context, fmt::format("copy {}, which is scattered, for {}", buffer, ref.name),
             [&] { cache_read(context.schedule, ref, buffer, space::global); });
   }
+  if (!collects) return;
+  attempt(context, fmt::format("collect the results of {}, which are scattered", ref.name),
+          [&] { cache_write(context.schedule, ref, space::global); });
 }
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {

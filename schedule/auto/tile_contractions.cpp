@@ -238,7 +238,20 @@ class Tiler {
     return dot_ ? depth / dot_->group : depth;
   }
 
+  /// Has vectors lie whole in registers where the result has another dimension last.
+  void lay_lanes_last(size_t vectors) {
+    const Block& reduction = schedule_.node(block_);
+    const Region& result = reduction.f.writes[0];
+    if (result.buffer->space != space::registers) return;
+    for (size_t d = 0; d + 1 < result.ranges.size(); ++d) {
+      if (!(result.ranges[d].min == Expr(reduction.f.iters[vectors].variable))) continue;
+      transform_layout(schedule_, block_, result.buffer->name, moved_last(result.ranges.size(), d));
+      return;
+    }
+  }
+
   void along_space(size_t vectors) {
+    lay_lanes_last(vectors);
     const Block& reduction = schedule_.node(block_);
     const bool shared = shape_.rows || across_ || dot_;
     if (!shared) shape_.rows = independent_rows(reduction, shape_, vectors);

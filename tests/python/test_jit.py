@@ -42,6 +42,23 @@ def test_several_results():
     np.testing.assert_array_equal(outs[1], high)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u2"])
+def test_a_product_into_an_array_of_any_strides(dtype):
+    product = lathe.jit(lambda x, y: lathe.matmul(x, y))
+    x, y = (np.arange(40 * 40).reshape(40, 40) % k for k in (7, 5))
+    x, y = x.astype(dtype), y.astype(dtype)
+    for out in (
+        np.zeros((40, 40), dtype).T,
+        np.zeros((40, 90), dtype)[:, :40].T,
+        np.zeros((40, 80), dtype)[:, ::2],
+        np.zeros((40, 280), dtype)[:, ::7],
+        np.zeros((40, 40, 7), dtype)[..., 3],
+        np.zeros((40, 40), dtype)[::-1, ::-1],
+    ):
+        product(x, y, out=out)
+        np.testing.assert_array_equal(out, x @ y)
+
+
 def test_operators_themselves():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.testing.assert_array_equal(lathe.jit(lathe.matmul)(x, x.T), x @ x.T)

@@ -27,6 +27,36 @@ TEST(AutoSchedule, ComputesTheSameForContractionsOfAnyShape) {
   }
 }
 
+/// A product whose result lies in memory by `strides`, with `params` after the buffers.
+Func product_into(int m, int n, int k, const std::string& strides, const std::string& params = "") {
+  return parse_func(fmt::format(
+      R"(func product(x: f32[{0}, {2}], y: f32[{2}, {1}], out: f32[{0}, {1}] strides {3}{4}) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+        reads out[vi, vj], x[vi, vk], y[vk, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = x[vi, vk] * y[vk, vj]
+      out[vi, vj] = l + r }} }} }} }} }})",
+      m, n, k, strides, params));
+}
+
+TEST(AutoSchedule, TilesAProductWhereverItsResultLies) {
+  const Func turned = product_into(40, 50, 60, "[1, s]", ", s: i64");
+  ScheduleLog log;
+  const std::string text = print(auto_schedule(turned, wide(), &log));
+  // The tile's sums lie with a vector's lanes side by side, whose dimension is not the result's last.
+  EXPECT_NE(text.find("out_register: f32[50, 40] @register"), std::string::npos);
+  const Func anyhow = product_into(40, 50, 60, "[s, t]", ", s: i64, t: i64");
+  const std::string collected = print(auto_schedule(anyhow, wide(), &log));
+  EXPECT_NE(fmt::format("{}", fmt::join(log.decisions, "\n")).find("collect the results of product"),
+            std::string::npos);
+  EXPECT_NE(collected.find("@register"), std::string::npos);
+  EXPECT_NE(collected.find("vectorized for"), std::string::npos);
+  for (const char* strides : {"[1, 40]", "[50, 1]"}) expect_scheduled_well(product_into(40, 50, 60, strides));
+}
+
 /// Caches so small that any product's operands come from beyond.
 Device far_from_memory(Device device) {
   device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
