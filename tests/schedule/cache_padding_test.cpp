@@ -96,9 +96,8 @@ TEST(CachePadding, KeepsStridesAndOtherConditions) {
 }
 
 TEST(CachePadding, RepeatsElementsOfABorder) {
-  for (const char* place :
-       {"min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
-        "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {
+  for (const char* place : {"min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
+                            "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {
     const Func before = convolution(fmt::format("x[vi, {}]", place), "x[vi, 0:+10]");
     Schedule s(before);
     cache_padding(s, {"sum"}, "x", space::global);
