@@ -232,7 +232,7 @@ def test_axes_in_any_order_are_grouped(subscripts, extents, strided, decision, t
     inputs, _ = subscripts.split("->")
     rng = np.random.default_rng(1)
     arrays = []
-    for name, letters in zip("xy", inputs.split(",")):
+    for name, letters in zip("xy", inputs.split(","), strict=True):
         step = 2 if name in strided else 1
         shape = [extents[letter] for letter in letters]
         shape[-1] *= step
