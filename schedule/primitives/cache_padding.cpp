@@ -193,8 +193,18 @@ class Stager {
   [[noreturn]] void refuse_index(const Expr& index) const {
     refuse(schedule_, application_, 2,
            "each index of the Load is a sum of multiples of iters, of runs of an iter that it uses in no other way, "
-           "and a constant, of a range that is known; or is made of one such sum and of what no iter changes",
+           "and a constant, of a range that is known; or is made of one such sum and of what no iter changes; no two "
+           "use the same iter",
            path_.back(), fmt::format("reads {} at {}", buffer_, print(index)));
+  }
+
+  /// Does an index before use an iter of this one? A copy has all combinations of its indices.
+  bool shares_iter(const Expr& e) {
+    return std::any_of(block_.f.iters.begin(), block_.f.iters.end(), [&](const Iter& iter) {
+      return uses_var(e, iter.variable.get()) &&
+             std::any_of(load_->indices.begin(), load_->indices.begin() + static_cast<std::ptrdiff_t>(indices_.size()),
+                         [&](const Expr& before) { return uses_var(spelt_out(before), iter.variable.get()); });
+    });
   }
 
   void find_ranges() {
@@ -225,7 +235,7 @@ class Stager {
         sums_.back() = to_expr(form);
         range = range_of(sums_.back());
       }
-      if (!range) refuse_index(index);
+      if (!range || shares_iter(index)) refuse_index(index);
       indices_.push_back(form);
       ranges_.push_back({simplify(range->min, bounds), simplify(range->extent, bounds)});
     }

@@ -112,6 +112,12 @@ TEST(CachePadding, RepeatsElementsOfABorder) {
   EXPECT_THROW(cache_padding(t, {"sum"}, "x", space::global), Refusal) << "two sums";
 }
 
+TEST(CachePadding, RefusesAnIterThatTwoIndicesUse) {
+  const Func turning = convolution("x[vj % 3, (vj + vk + 9) % 10]", "x[0:+3, 0:+10]");
+  Schedule s(turning);
+  EXPECT_THROW(cache_padding(s, {"sum"}, "x", space::global), Refusal) << "the copy would be 10 times as large";
+}
+
 TEST(CachePadding, RefusesASecondRead) {
   Schedule s(convolution(fmt::format("{} * x[vi, vj]", padded), "x[vi, vj + vk - 1], x[vi, vj]"));
   expect_refused(
