@@ -127,41 +127,51 @@ struct Rows {
   double bytes = 0;                 ///< of an iteration
 };
 
-/// The rows of every buffer that a nest touches; nothing where some lie across memory, or are short.
-std::optional<std::map<const BufferNode*, Rows>> rows_of(const RuleContext& context, const Nest& nest) {
+/// The iter that the outermost loop of a nest alone moves, by one; nothing where there is none, or several.
+std::optional<size_t> row_iter(const Block& block, const VarRef& loop) {
+  std::optional<size_t> outer;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (!uses_var(block.f.bindings[i], loop.get())) continue;
+    if (outer || block.f.bindings[i] != Expr(loop) || block.f.iters[i].kind != IterKind::space) return std::nullopt;
+    outer = i;
+  }
+  return outer;
+}
+
+/// How a region is touched by rows of the iter; nothing where they lie across memory, or are short.
+std::optional<Rows> rows_of(const RuleContext& context, const Region& region, const VarRef& row) {
   const std::vector<Fact>& facts = context.schedule.func()->facts;
+  const auto element = static_cast<double>(region.buffer->dtype.bytes());
+  Rows rows;
+  rows.bytes = estimated_elements(region.buffer, facts) * element;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (!uses_var(region.ranges[d].min, row.get()) && !uses_var(region.ranges[d].extent, row.get())) continue;
+    if (rows.dimension || region.ranges[d].min != Expr(row) || !is_int(region.ranges[d].extent, 1)) return std::nullopt;
+    rows.dimension = d;
+    std::int64_t within = 1;
+    for (size_t inner = d + 1; inner < region.ranges.size(); ++inner)
+      within *= extent_estimate(region.buffer->shape[inner], facts);
+    rows.bytes /= static_cast<double>(extent_estimate(region.buffer->shape[d], facts));
+    // One value a row is no row.
+    if (rows.bytes > element && within < least_vectors * context.device.lanes(region.buffer->dtype.bits))
+      return std::nullopt;
+  }
+  return rows;
+}
+
+/// The same of every buffer that a nest touches.
+std::optional<std::map<const BufferNode*, Rows>> rows_of(const RuleContext& context, const Nest& nest) {
   std::map<const BufferNode*, Rows> rows;
   for (const Stmt& s : nest.blocks) {
     const Block& block = *s.as<Block>();
-    std::optional<size_t> outer;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (!uses_var(block.f.bindings[i], nest.node().variable.get())) continue;
-      if (outer || block.f.bindings[i] != Expr(nest.node().variable) || block.f.iters[i].kind != IterKind::space)
-        return std::nullopt;
-      outer = i;
-    }
+    const std::optional<size_t> outer = row_iter(block, nest.node().variable);
     if (!outer) return std::nullopt;
-    const VarRef& row = block.f.iters[*outer].variable;
     for (const std::vector<Region>* regions : {&block.f.reads, &block.f.writes}) {
       for (const Region& region : *regions) {
-        Rows here;
-        here.bytes = estimated_elements(region.buffer, facts) * static_cast<double>(region.buffer->dtype.bytes());
-        for (size_t d = 0; d < region.ranges.size(); ++d) {
-          if (!uses_var(region.ranges[d].min, row.get()) && !uses_var(region.ranges[d].extent, row.get())) continue;
-          if (here.dimension || region.ranges[d].min != Expr(row) || !is_int(region.ranges[d].extent, 1))
-            return std::nullopt;
-          here.dimension = d;
-          std::int64_t within = 1;
-          for (size_t inner = d + 1; inner < region.ranges.size(); ++inner)
-            within *= extent_estimate(region.buffer->shape[inner], facts);
-          here.bytes /= static_cast<double>(extent_estimate(region.buffer->shape[d], facts));
-          const double elements = here.bytes / static_cast<double>(region.buffer->dtype.bytes());
-          const std::int64_t least = least_vectors * context.device.lanes(region.buffer->dtype.bits);
-          // One value a row is no row.
-          if (elements > 1 && within < least) return std::nullopt;
-        }
-        const auto [known, fresh] = rows.emplace(region.buffer.get(), here);
-        if (!fresh && known->second.dimension != here.dimension) return std::nullopt;
+        const std::optional<Rows> here = rows_of(context, region, block.f.iters[*outer].variable);
+        if (!here) return std::nullopt;
+        const auto [known, fresh] = rows.emplace(region.buffer.get(), *here);
+        if (!fresh && known->second.dimension != here->dimension) return std::nullopt;
       }
     }
   }

@@ -130,15 +130,15 @@ void parallel_outer(RuleContext& context) {
       std::int64_t iterations = extent_estimate(loop->extent, facts);
       while (iterations < enough_iterations) {
         const Stmt inner = schedule.node(outer).body;
-        if (!inner.as<For>() || !shares_out(inner)) break;
-        const auto steps =
-            static_cast<double>(std::max<std::int64_t>(1, extent_estimate(inner.as<For>()->extent, facts)));
+        if (!shares_out(inner)) break;
+        const VarRef& variable = inner.as<For>()->variable;
+        const std::int64_t fused = iterations * extent_estimate(inner.as<For>()->extent, facts);
         if (iterations >= shares_a_core * context.device.cores &&
-            time < cheap_nanoseconds * static_cast<double>(iterations) * steps)
+            time < cheap_nanoseconds * static_cast<double>(std::max(iterations, fused)))
           break;
-        if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, inner.as<For>()->variable)) break;
-        iterations *= extent_estimate(inner.as<For>()->extent, facts);
-        outer = fuse(schedule, outer, {inner.as<For>()->variable});
+        if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, variable)) break;
+        iterations = fused;
+        outer = fuse(schedule, outer, {variable});
       }
       const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));
       const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));

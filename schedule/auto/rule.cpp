@@ -4,6 +4,9 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/transform_layout.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -42,6 +45,15 @@ bool is_sealed(const Block& block) {
   if (block.f.init) look(block.f.init);
   look(block.f.body);
   return sealed;
+}
+
+BlockRef partial_results(Schedule& schedule, const BlockRef& reduction, const LoopRef& loop) {
+  const BlockRef partial = rfactor(schedule, reduction, loop);
+  for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
+    const size_t rank = written.buffer->rank();
+    transform_layout(schedule, partial, written.buffer->name, moved_first(rank, rank - 1));
+  }
+  return partial;
 }
 
 std::int64_t own_cache_bytes(const Device& device) {

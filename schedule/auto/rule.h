@@ -53,6 +53,10 @@ struct RuleContext {
 /// Applies `f` whole or not at all: when a primitive refuses, the schedule is as before, and the log says why.
 bool attempt(RuleContext& context, const std::string& decision, const std::function<void()>& f);
 
+/// rfactor, whose partial results then lie side by side for each iteration of `loop`: it counts them by the last index,
+/// where vectors want their lanes.
+BlockRef partial_results(Schedule& schedule, const BlockRef& reduction, const LoopRef& loop);
+
 /// What a person asked of a block by its annotation `fuse`: 0 keeps it apart, with loops and a buffer of its own; 1 has
 /// it inlined or fused wherever that can be done, whatever a rule makes of the cost.
 enum class FusionWish { none, apart, together };

@@ -11,9 +11,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
-#include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/split.h"
-#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
@@ -119,12 +117,7 @@ void cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
   std::erase(order, part);
   order.insert(order.begin(), part);
   reorder(schedule, order);
-  const BlockRef partial = rfactor(schedule, ref, part);
-  // A part's results side by side: rfactor counts parts by the last index.
-  for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
-    const size_t rank = written.buffer->rank();
-    transform_layout(schedule, partial, written.buffer->name, moved_first(rank, rank - 1));
-  }
+  partial_results(schedule, ref, part);
   add_up(context, ref);
 }
 

@@ -192,11 +192,8 @@ class Tiler {
   /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
   /// up when the tile is done.
   void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column) {
-    partial_ = rfactor(schedule_, block_, chain);
+    partial_ = partial_results(schedule_, block_, chain);
     set_space(schedule_, partial_, space::registers);
-    // Vectors want their lanes side by side, and rfactor counts chains by the last index.
-    const Buffer sums = schedule_.node(partial_).f.writes[0].buffer;
-    transform_layout(schedule_, partial_, sums->name, moved_first(sums->rank(), sums->rank() - 1));
     unroll_tile(chain, row, column);
     std::vector<LoopRef> folding = own_loops(schedule_, block_);
     std::rotate(folding.begin(), folding.end() - 1, folding.end());

@@ -87,6 +87,17 @@ std::optional<size_t> bound_iter(const Block& block, const std::vector<LoopRef>&
   return found;
 }
 
+/// Those of all of the loops.
+std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::vector<LoopRef>& own) {
+  std::vector<size_t> iters;
+  for (const LoopRef& loop : own) {
+    const auto iter = bound_iter(block, own, loop);
+    if (!iter) return std::nullopt;
+    iters.push_back(*iter);
+  }
+  return iters;
+}
+
 /// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
 bool is_window(const Access& access, size_t iter, const Device& device) {
   const int bits = access.buffer->dtype.bits;
@@ -316,13 +327,11 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const double cost = body_cost(schedule.node(ref).f.body);
   const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
-  std::vector<size_t> iters;
-  for (const LoopRef& loop : loops) {
-    const auto iter = bound_iter(schedule.node(ref), loops, loop);
-    if (!iter || schedule.node(loop).for_kind != ForKind::serial) return;
-    iters.push_back(*iter);
-  }
-  if (loops.empty()) return;
+  const std::optional<std::vector<size_t>> bound = bound_iters(schedule.node(ref), loops);
+  const bool serial = std::all_of(loops.begin(), loops.end(),
+                                  [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
+  if (!bound || !serial || loops.empty()) return;
+  const std::vector<size_t>& iters = *bound;
 
   const Choice choice = choose_loop(context, ref, accesses, loops, iters);
   if (!choice.vectors) {
@@ -421,12 +430,7 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
-  std::vector<size_t> iters;
-  for (const LoopRef& loop : loops) {
-    const auto iter = bound_iter(block, loops, loop);
-    if (!iter) break;
-    iters.push_back(*iter);
-  }
+  const std::optional<std::vector<size_t>> iters = bound_iters(block, loops);
   // Places that no step leads to are worked out, lane by lane or in scalars.
   double divisions = 0;
   for_each_expr(block.f.body, [&](const Expr& e) {
@@ -434,9 +438,8 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
     if (node && node->dtype == i64 && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod))
       divisions += division_cost;
   });
-  const bool plain = !loops.empty() && iters.size() == loops.size();
-  const double cost =
-      plain ? choose_loop(context, ref, block_accesses(block), loops, iters).cost : body_cost(block.f.body);
+  const double cost = iters && !loops.empty() ? choose_loop(context, ref, block_accesses(block), loops, *iters).cost
+                                              : body_cost(block.f.body);
   return cost + divisions;
 }
 

@@ -14,7 +14,6 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
-#include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
@@ -194,12 +193,8 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
     const auto [groups, row] = split(schedule, *along, rows);
     order.insert(order.end(), {groups, row, within});
     reorder(schedule, order);
-    const BlockRef partial = rfactor(schedule, ref, row);
+    const BlockRef partial = partial_results(schedule, ref, row);
     context.scheduled.insert(partial.name);
-    for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
-      const size_t rank = written.buffer->rank();
-      transform_layout(schedule, partial, written.buffer->name, moved_first(rank, rank - 1));
-    }
     set_space(schedule, partial, space::registers);
     unroll(schedule, row);
     vectorize_copies(schedule, within, vectors, lanes);
