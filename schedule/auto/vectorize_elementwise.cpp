@@ -14,6 +14,7 @@
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -31,8 +32,6 @@ namespace {
 constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 /// Iterations that copies leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
-/// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
-constexpr double costly_body = 8;
 /// The cost of a body that loads and stores, and no more.
 constexpr double copy_body = 2;
 /// Beyond this cost, that of an exponential, a body does not feel that its place is computed; and the vectors of a row
@@ -52,6 +51,8 @@ constexpr std::int64_t most_woven = 4;
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
 constexpr double much_larger = 4;
+/// A multiplication and two shifts, in units of body_cost.
+constexpr double division_cost = 2;
 
 /// Does the block store vectors already?
 bool stores_vectors(const Block& block) {
@@ -96,72 +97,6 @@ std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::ve
     iters.push_back(*iter);
   }
   return iters;
-}
-
-/// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
-bool is_window(const Access& access, size_t iter, const Device& device) {
-  const int bits = access.buffer->dtype.bits;
-  const std::optional<std::int64_t>& gain = access.gains[iter];
-  return gain && !access.store && device.mask_registers > 0 && (bits == 32 || bits == 64) &&
-         *gain < std::int64_t{2} * device.lanes(bits);
-}
-
-/// Shuffles take the elements out of as many whole vectors.
-constexpr std::int64_t most_shuffled_stride = 4;
-
-/// Are vectors of the access along the iter picked out of few whole ones?
-bool is_picked(const Access& access, size_t iter, const Device& device) {
-  const auto stride = access.strides[iter];
-  return (!access.store && stride && *stride > 1 && *stride <= most_shuffled_stride) || is_window(access, iter, device);
-}
-
-/// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
-int vector_score(const std::vector<Access>& accesses, size_t iter, const Device& device) {
-  int score = 0;
-  for (const Access& access : accesses) {
-    const int weight = access.store ? 3 : 2;
-    const auto stride = access.strides[iter];
-    if (is_picked(access, iter, device)) continue;
-    if (stride == 1) {
-      score += weight;
-    } else if (!stride || *stride != 0) {
-      score -= weight;
-    } else if (access.store) {
-      score -= weight;
-    }
-  }
-  return score;
-}
-
-/// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
-/// instructions, which wait for each other's ports.
-constexpr double scattered_cost = 4;
-/// A multiplication and two shifts, in these units.
-constexpr double division_cost = 2;
-
-/// The cost of the body for an element, in vectors along the iter.
-double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_t extent, std::int64_t lanes,
-                   double body, const Device& device) {
-  // A vector costs the same whether its last lanes are on or not.
-  const std::int64_t vectors = (extent + lanes - 1) / lanes;
-  const double filled = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(vectors, 1));
-  double scattered = 0, whole = body;
-  for (const Access& access : accesses) {
-    const auto stride = access.strides[iter];
-    if (stride == 1 || (!access.store && stride == 0) || is_picked(access, iter, device)) continue;
-    scattered += scattered_cost;
-    whole -= 1;
-  }
-  return scattered + whole / std::max(filled, 1.0);
-}
-
-/// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
-/// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
-bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device) {
-  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    const auto stride = access.strides[iter];
-    return !access.store && !is_window(access, iter, device) && (!stride || std::abs(*stride) > most_shuffled_stride);
-  });
 }
 
 bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inner, std::int64_t inner_extent) {
@@ -290,133 +225,132 @@ bool weave(RuleContext& context, const BlockRef& ref, const std::vector<Access>&
   return false;
 }
 
-/// The loop for vectors, as a position, and what an element costs then; or that there are to be none.
-struct Choice {
-  size_t loop;
+/// An element-wise block under its own loops: what each of these moves, and which is to become vectors.
+struct Nest {
+  const BlockRef& ref;
+  std::vector<Access> accesses;
+  std::vector<LoopRef> loops;
+  std::vector<size_t> iters;  ///< that the loop of the same place moves
+  size_t best;
   double cost;
-  bool vectors;
+
+  const LoopRef& loop() const { return loops[best]; }
+  size_t iter() const { return iters[best]; }
 };
 
-Choice choose_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
-                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
-  const Schedule& schedule = context.schedule;
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
-  const double scalar = body_cost(schedule.node(ref).f.body);
-  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
-  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
-  const auto cost_of = [&](size_t i) {
-    return vector_cost(accesses, iters[i], extent_of(i), lanes, scalar, context.device);
-  };
-  size_t best = loops.size() - 1;
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
+/// Turns squares of a load that lies across the vectors around in registers; false where none does.
+bool turn(RuleContext& context, const Nest& nest) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(nest.ref);
+  const std::int64_t widest_side = std::min<std::int64_t>(
+      {square_bits / widest_bits(block), vector_lanes(block, context.device), most_lanes_turned});
+  const auto turned = turned_loop(schedule, nest.accesses, nest.loops, nest.iters, nest.best, widest_side, nest.cost);
+  if (!turned) return false;
+  const LoopRef& along = nest.loops[turned->along];
+  const size_t along_iter = nest.iters[turned->along];
+  const std::int64_t side = turned->side;
+  const std::string over =
+      fmt::format("{} over {} and {}", nest.ref.name, along.variable->name, nest.loop().variable->name);
+  const auto tile = plan_tile(context, nest.ref, nest.accesses, nest.iter(), along_iter, side, turned->group);
+  if (tile && attempt(context, fmt::format("turn tiles of {}x{} of {}", tile->rows, tile->columns, over),
+                      [&] { turn_tiles(context, nest.ref, nest.loops, nest.loop(), along, *tile, side); }))
+    return true;
+  attempt(context, fmt::format("turn squares of {}", over), [&] {
+    turn_squares(schedule, nest.loops, nest.loop(), along, side, turned->group);
+    prefetch_turned(context, nest.ref, nest.accesses, along_iter, nest.iter());
+  });
+  return true;
+}
+
+/// Makes the best loop the innermost, and one with those outside of it that all accesses walk on along.
+LoopRef make_one_walk(Schedule& schedule, const Nest& nest) {
+  LoopRef walk = nest.loop();
+  if (nest.best + 1 < nest.loops.size()) {
+    std::vector<LoopRef> order = nest.loops;
+    const auto best = order.begin() + static_cast<std::ptrdiff_t>(nest.best);
+    std::rotate(best, best + 1, order.end());
+    reorder(schedule, order);
+    return walk;
   }
-  if (score_of(best) >= 0) return {best, cost_of(best), true};
-  // What is computed may still be worth it, wherever operands lie.
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (cost_of(i) < cost_of(best)) best = i;
+  const std::int64_t* extent = as_int(schedule.node(walk).extent);
+  std::int64_t run = extent ? *extent : 0;
+  for (size_t inner = nest.best; inner > 0 && run > 0; --inner) {
+    const std::int64_t* outer = as_int(schedule.node(nest.loops[inner - 1]).extent);
+    if (!outer || !walks_as_one(nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
+    run *= *outer;
+    walk = fuse(schedule, nest.loops[inner - 1], walk);
   }
-  return {best, std::min(cost_of(best), scalar), cost_of(best) < scalar};
+  return walk;
+}
+
+/// Vectors of a cheap body that an iteration has, were the loop endless.
+std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std::int64_t extent) {
+  const Device& device = context.device;
+  const bool far = !device.caches.empty() && footprint(nest.accesses, nest.iter(), extent) > device.caches[0].bytes;
+  return std::clamp<std::int64_t>((far ? 2 : 1) * bits_in_flight / device.vector_bits, 1, most_vectors_in_flight);
+}
+
+void vectorize_nest(RuleContext& context, const Nest& nest) {
+  Schedule& schedule = context.schedule;
+  const LoopRef walk = make_one_walk(schedule, nest);
+  const Expr extent = schedule.node(walk).extent;
+  const std::int64_t* constant_extent = as_int(extent);
+  const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
+  if (most && *most < 2) return;
+  const bool windows = std::any_of(nest.accesses.begin(), nest.accesses.end(), [&](const Access& access) {
+    return is_window(access, nest.iter(), context.device);
+  });
+  std::int64_t width = streaming_lanes(context, nest.ref, nest.accesses, nest.iter());
+  std::int64_t copies = nest.cost > costly_body || windows
+                            ? 1
+                            : vectors_in_flight(context, nest, extent_estimate(extent, schedule.func()->facts));
+  if (most) {
+    while (copies > 1 && width * copies * least_iterations > *most) copies /= 2;
+    if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
+  }
+  if (width < 2) return;
+  const auto [blocks_of, rest] = split(schedule, walk, width * copies);
+  // Which lanes are picked is worked out once for the rows of a column of vectors.
+  if (windows && nest.best > 0)
+    reorder(schedule, {blocks_of, nest.best + 1 < nest.loops.size() ? nest.loops.back() : nest.loops[nest.best - 1]});
+  // A function's body is long to compile a second time: the last vector moves back over the one before it.
+  if (constant_extent && nest.cost > function_body && *constant_extent % width != 0 &&
+      *constant_extent >= width * least_shifted)
+    annotate(schedule, blocks_of, shift_last_key, 1);
+  if (copies > 1) {
+    const auto [copy, lane] = split(schedule, rest, width);
+    unroll(schedule, copy);
+    vectorize(schedule, lane);
+  } else {
+    vectorize(schedule, rest);
+  }
 }
 
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  const std::vector<Access> accesses = block_accesses(schedule.node(ref));
-  const double cost = body_cost(schedule.node(ref).f.body);
-  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
+  const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
-  const std::optional<std::vector<size_t>> bound = bound_iters(schedule.node(ref), loops);
+  const std::optional<std::vector<size_t>> iters = bound_iters(block, loops);
   const bool serial = std::all_of(loops.begin(), loops.end(),
                                   [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
-  if (!bound || !serial || loops.empty()) return;
-  const std::vector<size_t>& iters = *bound;
-
-  const Choice choice = choose_loop(context, ref, accesses, loops, iters);
+  if (!iters || !serial || loops.empty()) return;
+  const std::vector<Access> accesses = block_accesses(block);
+  const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters);
   if (!choice.vectors) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
     return;
   }
-  const size_t best = choice.loop;
-  const std::int64_t widest_side = std::min({square_bits / widest_bits(schedule.node(ref)), lanes, most_lanes_turned});
-  if (const auto turned = turned_loop(schedule, accesses, loops, iters, best, widest_side, cost)) {
-    const LoopRef& along = loops[turned->along];
-    const std::int64_t side = turned->side;
-    const auto tile = plan_tile(context, ref, accesses, iters[best], iters[turned->along], side, turned->group);
-    if (tile && attempt(context,
-                        fmt::format("turn tiles of {}x{} of {} over {} and {}", tile->rows, tile->columns, ref.name,
-                                    along.variable->name, loops[best].variable->name),
-                        [&] { turn_tiles(context, ref, loops, loops[best], along, *tile, side); }))
-      return;
-    attempt(
-        context,
-        fmt::format("turn squares of {} over {} and {}", ref.name, along.variable->name, loops[best].variable->name),
-        [&] {
-          turn_squares(schedule, loops, loops[best], along, side, turned->group);
-          prefetch_turned(context, ref, accesses, iters[turned->along], iters[best]);
-        });
-    return;
-  }
-  if (cost <= copy_body && weave(context, ref, accesses, loops, iters, lanes)) return;
-  const bool picks = gathers(accesses, iters[best], context.device);
-  if (picks && pick_rows(context, ref, accesses, loops, iters, best)) return;
-  if (cost <= copy_body && picks) {
+  const Nest nest{ref, accesses, loops, *iters, choice.loop, body_cost(block.f.body)};
+  if (turn(context, nest)) return;
+  const bool copies = nest.cost <= copy_body, picks = gathers(accesses, nest.iter(), context.device);
+  if (copies && weave(context, ref, accesses, loops, *iters, vector_lanes(block, context.device))) return;
+  if (picks && pick_rows(context, ref, accesses, loops, *iters, nest.best)) return;
+  if (copies && picks) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
     return;
   }
-  attempt(context, fmt::format("vectorize {} over {}", ref.name, loops[best].variable->name), [&] {
-    LoopRef vector = loops[best];
-    if (best + 1 < loops.size()) {
-      std::vector<LoopRef> order = loops;
-      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(best),
-                  order.begin() + static_cast<std::ptrdiff_t>(best) + 1, order.end());
-      reorder(schedule, order);
-    } else {
-      size_t inner = best;
-      std::int64_t run = extent_estimate(schedule.node(vector).extent);
-      bool constant_run = as_int(schedule.node(vector).extent) != nullptr;
-      while (inner > 0 && constant_run && run > 0 && walks_as_one(accesses, iters[inner - 1], iters[best], run)) {
-        const Expr extent = schedule.node(loops[inner - 1]).extent;
-        if (!as_int(extent)) break;
-        run *= *as_int(extent);
-        vector = fuse(schedule, loops[inner - 1], vector);
-        --inner;
-      }
-    }
-    const Expr extent = schedule.node(vector).extent;
-    const std::int64_t* constant_extent = as_int(extent);
-    const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
-    if (most && *most < 2) return;
-    const std::vector<CacheLevel>& caches = context.device.caches;
-    const bool far =
-        !caches.empty() && footprint(accesses, iters[best], extent_estimate(extent, facts)) > caches[0].bytes;
-    const std::int64_t cheap_copies = std::clamp<std::int64_t>(
-        (far ? 2 : 1) * bits_in_flight / context.device.vector_bits, 1, most_vectors_in_flight);
-    const bool windows = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return is_window(access, iters[best], context.device);
-    });
-    std::int64_t width = lanes, copies = cost > costly_body || windows ? 1 : cheap_copies;
-    if (most) {
-      while (copies > 1 && width * copies * least_iterations > *most) copies /= 2;
-      if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
-    }
-    if (width < 2) return;
-    const auto [blocks_of, rest] = split(schedule, vector, width * copies);
-    // Which lanes are picked is worked out once for the rows of a column of vectors.
-    if (windows && best > 0) reorder(schedule, {blocks_of, best + 1 < loops.size() ? loops.back() : loops[best - 1]});
-    // A function's body is long to compile a second time: the last vector moves back over the one before it.
-    if (constant_extent && cost > function_body && *constant_extent % width != 0 &&
-        *constant_extent >= width * least_shifted)
-      annotate(schedule, blocks_of, shift_last_key, 1);
-    if (copies > 1) {
-      const auto [copy, lane] = split(schedule, rest, width);
-      unroll(schedule, copy);
-      vectorize(schedule, lane);
-    } else {
-      vectorize(schedule, rest);
-    }
-  });
+  attempt(context, fmt::format("vectorize {} over {}", ref.name, nest.loop().variable->name),
+          [&] { vectorize_nest(context, nest); });
 }
 
 }  // namespace
@@ -438,8 +372,9 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
     if (node && node->dtype == i64 && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod))
       divisions += division_cost;
   });
-  const double cost = iters && !loops.empty() ? choose_loop(context, ref, block_accesses(block), loops, *iters).cost
-                                              : body_cost(block.f.body);
+  const double cost = iters && !loops.empty()
+                          ? choose_vector_loop(context, ref, block_accesses(block), loops, *iters).cost
+                          : body_cost(block.f.body);
   return cost + divisions;
 }
 

@@ -1,0 +1,116 @@
+#include "schedule/auto/vector_loop.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lathe {
+namespace {
+
+/// Are vectors of the access along the iter picked out of few whole ones?
+bool is_picked(const Access& access, size_t iter, const Device& device) {
+  const auto stride = access.strides[iter];
+  return (!access.store && stride && *stride > 1 && *stride <= most_shuffled_stride) || is_window(access, iter, device);
+}
+
+/// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
+int vector_score(const std::vector<Access>& accesses, size_t iter, const Device& device) {
+  int score = 0;
+  for (const Access& access : accesses) {
+    const int weight = access.store ? 3 : 2;
+    const auto stride = access.strides[iter];
+    if (is_picked(access, iter, device)) continue;
+    if (stride == 1) {
+      score += weight;
+    } else if (!stride || *stride != 0) {
+      score -= weight;
+    } else if (access.store) {
+      score -= weight;
+    }
+  }
+  return score;
+}
+
+/// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
+/// instructions, which wait for each other's ports.
+constexpr double scattered_cost = 4;
+/// The cost of the body for an element, in vectors along the iter.
+double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_t extent, std::int64_t lanes,
+                   double body, const Device& device) {
+  // A vector costs the same whether its last lanes are on or not.
+  const std::int64_t vectors = (extent + lanes - 1) / lanes;
+  const double filled = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(vectors, 1));
+  double scattered = 0, whole = body;
+  for (const Access& access : accesses) {
+    const auto stride = access.strides[iter];
+    if (stride == 1 || (!access.store && stride == 0) || is_picked(access, iter, device)) continue;
+    scattered += scattered_cost;
+    whole -= 1;
+  }
+  return scattered + whole / std::max(filled, 1.0);
+}
+
+/// What an array takes of a core's own caches from which on it is streamed through them, with what else there is.
+constexpr double streamed_share = 2;
+
+}  // namespace
+
+bool is_window(const Access& access, size_t iter, const Device& device) {
+  const int bits = access.buffer->dtype.bits;
+  const std::optional<std::int64_t>& gain = access.gains[iter];
+  return gain && !access.store && device.mask_registers > 0 && (bits == 32 || bits == 64) &&
+         *gain < std::int64_t{2} * device.lanes(bits);
+}
+
+bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const auto stride = access.strides[iter];
+    return !access.store && !is_window(access, iter, device) && (!stride || std::abs(*stride) > most_shuffled_stride);
+  });
+}
+
+VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
+  const double scalar = body_cost(schedule.node(ref).f.body);
+  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
+  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
+  const auto cost_of = [&](size_t i) {
+    return vector_cost(accesses, iters[i], extent_of(i), lanes, scalar, context.device);
+  };
+  size_t best = loops.size() - 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
+  }
+  if (score_of(best) >= 0) return {best, cost_of(best), true};
+  // What is computed may still be worth it, wherever operands lie.
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (cost_of(i) < cost_of(best)) best = i;
+  }
+  return {best, std::min(cost_of(best), scalar), cost_of(best) < scalar};
+}
+
+std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                             size_t iter) {
+  const Block& block = context.schedule.node(ref);
+  const Device& device = context.device;
+  const std::int64_t lanes = vector_lanes(block, device);
+  if (device.loads_per_cycle > 1 || device.caches.empty() || device.vector_bits != 8 * device.caches[0].line_bytes ||
+      body_cost(block.f.body) > costly_body)
+    return lanes;
+  double bytes = 0;
+  int read = 0, written = 0;
+  std::vector<Buffer> seen;
+  for (const Access& access : accesses) {
+    if (access.masked || (access.strides[iter] != 1 && access.strides[iter] != 0)) return lanes;
+    if (access.strides[iter] == 0 || std::find(seen.begin(), seen.end(), access.buffer) != seen.end()) continue;
+    seen.push_back(access.buffer);
+    ++(access.store ? written : read);
+    bytes += estimated_elements(access.buffer, context.schedule.func()->facts) * access.buffer->dtype.bytes();
+  }
+  const auto near = static_cast<double>(own_cache_bytes(device));
+  return read > 1 && written > 0 && bytes > streamed_share * near ? lanes / 2 : lanes;
+}
+
+}  // namespace lathe

@@ -1,0 +1,40 @@
+#pragma once
+/// Which loop of an element-wise block becomes vectors, and how long these are.
+#include <vector>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Shuffles take the elements out of as many whole vectors.
+inline constexpr std::int64_t most_shuffled_stride = 4;
+/// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
+inline constexpr double costly_body = 8;
+
+/// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
+bool is_window(const Access& access, size_t iter, const Device& device);
+/// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
+/// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
+bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device);
+
+/// The loop for vectors, as a position, and what an element costs then, in units of body_cost; or that there are to be
+/// none.
+struct VectorLoop {
+  size_t loop;
+  double cost;
+  bool vectors;
+};
+
+/// The best of `loops`, each of which moves the iter of `iters` at its place.
+VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters);
+
+/// Lanes of the block's vectors along the iter. Half a register's where several arrays that a core's own caches do not
+/// hold are read for one that is written, and a register is a cache line that loads once a cycle: halves load as many
+/// bits, and what follows the streams ahead sees each line twice (measured on Zen 4, x + y from the third cache: 0.92
+/// of the time; a single stream, or none that is written, takes the same).
+std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                             size_t iter);
+
+}  // namespace lathe
