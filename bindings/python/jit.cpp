@@ -4,13 +4,16 @@
 #include <nanobind/stl/vector.h>
 #include <structmember.h>
 
+#include <algorithm>
 #include <array>
 #include <new>
 
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
 #include "bindings/python/call_lists.h"
+#include "bindings/python/convert.h"
 #include "bindings/python/errors.h"
+#include "bindings/python/trace_scope.h"
 #include "bindings/python/variant.h"
 #include "ir/error.h"
 #include "jit/cache/epoch.h"
@@ -75,6 +78,12 @@ void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssiz
       continue;
     }
     call->arrays.drop_last();
+    if (!simple && as_instance<Tensor>(nb::handle(argument))) {
+      throw InputError(Mistake::type,
+                       fmt::format("{}: argument {} is a traced tensor, which has no value outside of the "
+                                   "function that is being traced",
+                                   *self->name, i));
+    }
     if (!simple && PyObject_Hash(argument) == -1) {
       PyErr_Clear();
       throw InputError(Mistake::type,
@@ -131,18 +140,26 @@ Variant& find_variant(JitFunction* self, Call& call) {
 void add_captured(const Variant& variant, Call* call, size_t from) {
   for (size_t i = from; i < variant.captured.size(); ++i) {
     Borrowed& array = call->arrays.next();
-    array.borrow(variant.captured[i], false, {"a captured array"});
+    array.borrow(variant.captured[i].array, false, {"a captured array"});
     if (call->kind.library == ArrayKind::none) call->kind = array.kind;
     call->inputs.push(array.view);
   }
 }
+
+/// The first trace finds the captured arrays, the second has them as inputs.
+constexpr int most_traces = 3;
 
 /// Finds or compiles; compiling releases the GIL (a trace takes it back). Arrays that the function turns out to capture
 /// become inputs, and the look-up starts again.
 const Specialization& specialize(const Variant& variant, Call* call, std::span<const TensorView> outputs) {
   size_t captured = variant.captured.size();
   add_captured(variant, call, 0);
-  for (;;) {
+  for (int traces = 0;; ++traces) {
+    if (traces > most_traces) {
+      throw InputError(Mistake::value, fmt::format("{} makes an array of other values each time it is traced: give it "
+                                                   "as an argument",
+                                                   variant.function->name()));
+    }
     if (const Specialization* found = variant.function->find(outputs, call->inputs.span(), call->scalars.span()))
       return *found;
     try {
@@ -215,10 +232,19 @@ PyObject* call_new(Variant& variant, Call* call) {
   return nb::tuple(results).release().ptr();
 }
 
+/// Does a function that is being traced call this one on what it computes? Then its operators join that trace.
+bool is_traced_call(PyObject* const* arguments, Py_ssize_t count) {
+  if (!TraceScope::active()) return false;
+  return std::any_of(arguments, arguments + count,
+                     [](PyObject* argument) { return as_instance<Tensor>(nb::handle(argument)) != nullptr; });
+}
+
 PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<JitFunction*>(object);
   try {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (is_traced_call(arguments, count + (names ? PyTuple_GET_SIZE(names) : 0)))
+      return PyObject_Vectorcall(self->function, arguments, flags, names);
     PyObject* out = nullptr;
     const Py_ssize_t missing = self->positional - count;
     bool plain = self->positional >= 0 ? 0 <= missing && missing <= PyTuple_GET_SIZE(self->defaults)
@@ -308,7 +334,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->bind);
   Py_VISIT(self->defaults);
   for (const auto& variant : *self->variants) {
-    for (PyObject* captured : variant->captured) Py_VISIT(captured);
+    for (const Captured& captured : variant->captured) Py_VISIT(captured.array);
     for (const Guard& guard : variant->guards) {
       Py_VISIT(guard.container.ptr());
       Py_VISIT(guard.expected.ptr());
@@ -375,6 +401,11 @@ void create_type(nb::module_& module) {
 }
 
 }  // namespace
+
+nb::handle jitted_function(nb::handle object) {
+  if (Py_TYPE(object.ptr()) != jit_type) return {};
+  return reinterpret_cast<JitFunction*>(object.ptr())->function;
+}
 
 void bind_jit(nb::module_& module) {
   create_type(module);

@@ -2,14 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "bindings/python/borrow.h"
 
 namespace lathe::python {
 namespace {
 thread_local TraceScope* active_scope = nullptr;
+
+/// The elements' bytes in row-major order, whatever the strides.
+void append_elements(const TensorView& view, const char* at, int d, std::string* bytes) {
+  const std::int64_t size = view.dtype.bytes();
+  if (!view.strides || d == view.rank) {
+    std::int64_t count = 1;
+    for (int inner = d; inner < view.rank; ++inner) count *= view.shape[inner];
+    bytes->append(at, static_cast<size_t>(count * size));
+    return;
+  }
+  for (std::int64_t i = 0; i < view.shape[d]; ++i) append_elements(view, at + i * view.strides[d] * size, d + 1, bytes);
+}
+
+std::string elements_of(const TensorView& view) {
+  std::string bytes;
+  if (view.elements() > 0) append_elements(view, static_cast<const char*>(view.data), 0, &bytes);
+  return bytes;
+}
+
+bool same_array(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && std::equal(a.shape, a.shape + a.rank, b.shape, b.shape + b.rank) &&
+         elements_of(a) == elements_of(b);
+}
+
 }  // namespace
 
-TraceScope::TraceScope(std::vector<PyObject*>* captured, std::vector<Tensor> inputs)
+TraceScope::TraceScope(std::vector<Captured>* captured, std::vector<Tensor> inputs)
     : captured_(captured), inputs_(std::move(inputs)), inputs_at_start_(captured->size()), outer_(active_scope) {
   active_scope = this;
 }
@@ -24,16 +51,27 @@ TraceScope* TraceScope::active() {
 
 Tensor TraceScope::capture(PyObject* object) {
   for (size_t i = 0; i < captured_->size(); ++i) {
-    if ((*captured_)[i] == object) return inputs_[i];
+    if ((*captured_)[i].array == object) return inputs_[i];
   }
   Borrowed borrowed;
   borrowed.borrow(object, false, {"a captured array"});
+  for (size_t i = 0; i < inputs_at_start_; ++i) {
+    if (!(*captured_)[i].made_by_trace) continue;
+    Borrowed known;
+    known.borrow((*captured_)[i].array, false, {"a captured array"});
+    if (same_array(known.view, borrowed.view)) return inputs_[i];
+  }
   Shape shape;
   for (int d = 0; d < borrowed.view.rank; ++d) shape.push_back(index(borrowed.view.shape[d]));
   const Tensor tensor = input(fmt::format("c{}", captured_->size()), borrowed.view.dtype, std::move(shape));
-  captured_->push_back(Py_NewRef(object));
+  captured_->push_back({Py_NewRef(object)});
   inputs_.push_back(tensor);
   return tensor;
+}
+
+void TraceScope::mark_made_by_trace() {
+  for (size_t i = inputs_at_start_; i < captured_->size(); ++i)
+    (*captured_)[i].made_by_trace = Py_REFCNT((*captured_)[i].array) == 1;
 }
 
 }  // namespace lathe::python

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "bindings/python/variant.h"
 #include "jit/trace/tensor.h"
 
 namespace lathe::python {
@@ -12,7 +13,7 @@ namespace lathe::python {
 class TraceScope {
  public:
   /// `captured` is what earlier traces of the same function found, in the order of its inputs; new finds are appended.
-  TraceScope(std::vector<PyObject*>* captured, std::vector<Tensor> inputs);
+  TraceScope(std::vector<Captured>* captured, std::vector<Tensor> inputs);
   ~TraceScope();
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
@@ -21,10 +22,12 @@ class TraceScope {
   static TraceScope* active();
   /// The input that stands for the array `object`.
   Tensor capture(PyObject* object);
+  /// Once the function has returned: what nobody else holds, the function itself has made.
+  void mark_made_by_trace();
   bool found_new() const { return captured_->size() > inputs_at_start_; }
 
  private:
-  std::vector<PyObject*>* captured_;
+  std::vector<Captured>* captured_;
   std::vector<Tensor> inputs_;
   size_t inputs_at_start_;
   TraceScope* outer_;

@@ -16,6 +16,7 @@ namespace {
 
 void collect(nb::handle function, std::vector<Guard>* guards, std::set<PyObject*>* seen) {
   if (PyMethod_Check(function.ptr())) return collect(PyMethod_GET_FUNCTION(function.ptr()), guards, seen);
+  if (const nb::handle wrapped = jitted_function(function); wrapped.is_valid()) function = wrapped;
   if (!PyFunction_Check(function.ptr()) || !seen->insert(function.ptr()).second) return;
   std::vector<nb::object> reached;
   if (PyObject* closure = PyFunction_GetClosure(function.ptr())) {
@@ -62,7 +63,7 @@ std::vector<Guard> collect_guards(nb::handle function) {
 }
 
 Variant::~Variant() {
-  for (PyObject* object : captured) Py_DECREF(object);
+  for (const Captured& one : captured) Py_DECREF(one.array);
 }
 
 std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std::vector<Tensor>& inputs,
@@ -87,6 +88,7 @@ std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std
     }
   }
   const nb::object result = nb::handle(function)(*nb::tuple(arguments));
+  scope.mark_made_by_trace();
   std::vector<Tensor> outputs;
   if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result)) {
     for (const nb::handle item : nb::borrow<nb::sequence>(result))

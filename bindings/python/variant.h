@@ -18,19 +18,29 @@ struct Guard {
   bool holds() const;
 };
 
+/// The Python function behind what @lathe.jit returned; null for other objects.
+nanobind::handle jitted_function(nanobind::handle object);
+
 /// The guards of `function` and of every Python function that it can reach through closures and globals.
 std::vector<Guard> collect_guards(nanobind::handle function);
 
 /// How one positional argument goes in.
 enum class Role : std::uint8_t { array, scalar, fixed };
 
+/// An array that a traced function met and that is no argument. The reference is held.
+struct Captured {
+  PyObject* array;
+  /// Was it made by the trace itself, so that nobody else holds it? Then it is a constant, and a later trace that makes
+  /// an equal one means this.
+  bool made_by_trace = false;
+};
+
 /// One reading of the Python function: for these static arguments and captured values, an operator.
 struct Variant {
   std::vector<Role> roles;
   std::vector<nanobind::object> fixed;  ///< the values of the static arguments, in order
   std::vector<Guard> guards;
-  std::vector<PyObject*>
-      captured;  ///< arrays that the function captured: inputs behind the arguments; references are held
+  std::vector<Captured> captured;  ///< inputs behind the arguments
   std::unique_ptr<Function> function;
 
   Variant() = default;

@@ -121,6 +121,38 @@ def test_equal_static_values_of_other_types_are_other_kernels():
     np.testing.assert_array_equal(tagged(x, 1), x + 2)
 
 
+def test_arrays_made_by_the_function_are_constants():
+    ramp = lathe.jit(lambda x: x + np.arange(x.shape[0], dtype=np.float32)[::-1])
+    for n in (8, 5, 8):
+        np.testing.assert_array_equal(ramp(np.ones(n, np.float32)), 1 + np.arange(n, dtype=np.float32)[::-1])
+    twice = lathe.jit(lambda x: np.full(3, 2, np.float32) * x + np.full(3, 3, np.float32))
+    np.testing.assert_array_equal(twice(np.ones(3, np.float32)), np.full(3, 5, np.float32))
+
+
+def test_arrays_of_other_values_at_each_trace_are_refused():
+    rng = np.random.default_rng(0)
+    noisy = lathe.jit(lambda x: x + rng.standard_normal(3, dtype=np.float32))
+    with pytest.raises(ValueError, match="makes an array of other values each time it is traced"):
+        noisy(np.ones(3, np.float32))
+
+
+def test_a_traced_function_calls_another():
+    scale = 2.0
+    inner = lathe.jit(lambda x, y=1.0: x * scale + y)
+    outer = lathe.jit(lambda x: inner(x) + inner(x, y=x))
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(outer(x), 5 * x + 1)
+    scale = 3.0  # what the inner function captures is guarded too
+    np.testing.assert_array_equal(outer(x), 7 * x + 1)
+
+
+def test_a_traced_tensor_outside_of_its_trace_is_refused():
+    kept = []
+    lathe.jit(lambda x: kept.append(x) or x + 1)(np.ones(3, np.float32))
+    with pytest.raises(TypeError, match="argument 0 is a traced tensor, which has no value outside"):
+        lathe.jit(lambda x: x + 1)(kept[0])
+
+
 def test_captured_arrays_become_inputs():
     weight = f32(5)
 

@@ -129,16 +129,17 @@ def test_fake_tensors_are_refused():
 
 
 def test_meta_tensors_are_refused():
-    with pytest.raises((ValueError, RuntimeError, BufferError)):
+    with pytest.raises(TypeError, match="argument 0 is a torch.Tensor whose memory cannot be read: .*meta") as raised:
         affine(torch.empty(4, device="meta"), torch.empty(4, device="meta"))
+    assert "\n" not in str(raised.value)  # nor the stack that PyTorch's message goes on with
 
 
 def test_tensors_without_memory_of_their_own_are_refused(flags_from):
     plain = random(4)
     for x in (torch._efficientzerotensor(4), plain.to_sparse()):
-        with pytest.raises((ValueError, RuntimeError), match="no data|data pointer"):
+        with pytest.raises((ValueError, TypeError), match="no data|data pointer"):
             affine(x, plain)
-    with pytest.raises(RuntimeError, match="data pointer"):
+    with pytest.raises(TypeError, match="data pointer"):
         torch.func.vmap(affine)(random(2, 3), random(2, 3))
 
 
