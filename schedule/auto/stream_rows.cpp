@@ -62,6 +62,7 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
   if (shape.rows) found.row_count = constant(*shape.rows);
   if (found.columns == 0 || found.row_count == 0) return std::nullopt;
   const std::int64_t cached = own_cache_bytes(device);
+  if (cached == 0) return std::nullopt;
   for (const Access& access : block_accesses(block)) {
     if (access.store || access.masked || access.strides[found.vectors] != 1) continue;
     const auto stride = access.strides[*reduce];
@@ -73,7 +74,9 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
       once &= access.strides[i] != 0 || constant(i) == 1;
       bytes *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
     }
-    if (once && cached > 0 && bytes > static_cast<double>(cached)) return found;
+    // What the first cache holds is read in order by tiles as well, which keep its sums in registers.
+    const bool wide = found.columns * found.depth * access.buffer->dtype.bytes() > device.caches.front().bytes;
+    if (once && wide && bytes > static_cast<double>(cached)) return found;
   }
   return std::nullopt;
 }

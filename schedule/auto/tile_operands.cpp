@@ -1,10 +1,12 @@
 #include "schedule/auto/tile_operands.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/buffer.h"
 #include "ir/reduction.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/register_tile.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -16,6 +18,8 @@ constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 constexpr double plain_term_cost = 3;
 /// Elements that lie further apart are loaded one by one.
 constexpr std::int64_t widest_step = 5;
+/// How much longer a tile of rows that lie near may take than one of rows that do not.
+constexpr double slower_near_rows = 1.3;
 
 }  // namespace
 
@@ -93,6 +97,49 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
     if (best && distance >= least) continue;
     best = i;
     least = distance;
+  }
+  return best;
+}
+
+std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
+                                  size_t vectors) {
+  if (!shape.rows || shape.row_run > 0 || shape.column_run > 0 || context.device.caches.empty()) return std::nullopt;
+  const std::vector<Access> accesses = block_accesses(reduction);
+  const CacheLevel& near = context.device.caches.front();
+  // What the lanes share, and goes a line further with each row.
+  const auto is_far = [&](const Access& access, size_t rows) {
+    const std::int64_t bytes = access.buffer->dtype.bytes(), stride = std::abs(access.strides[rows].value_or(0));
+    return !access.store && access.strides[vectors] == 0 && stride * bytes >= near.line_bytes &&
+           estimated_elements(access.buffer) * static_cast<double>(bytes) > static_cast<double>(near.bytes);
+  };
+  const auto far = [&](size_t rows) {
+    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_far(access, rows); });
+  };
+  if (!far(*shape.rows)) return std::nullopt;
+  const auto columns = constant_extent(reduction, vectors), present = constant_extent(reduction, *shape.rows);
+  if (!columns || !present) return std::nullopt;
+  const auto tile_of = [&](std::int64_t rows) {
+    const std::int64_t lanes = vector_lanes(reduction, context.device);
+    return choose_tile(context.device, lanes, widest_bits(reduction), {rows, columns, std::nullopt});
+  };
+  const RegisterTile tile = tile_of(*present);
+  const auto is_as_fast = [&](std::int64_t rows) {
+    return 2 * rows >= tile.rows && tile_of(rows).cycles / static_cast<double>(rows) <=
+                                        slower_near_rows * tile.cycles / static_cast<double>(*present);
+  };
+  std::optional<size_t> best;
+  std::int64_t most = 0;
+  for (const size_t i : shape.space) {
+    const auto extent = constant_extent(reduction, i);
+    if (i == vectors || i == *shape.rows || !extent || *extent < 2 || far(i)) continue;
+    const bool alike = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.masked || !access.strides[i]
+                 ? false
+                 : access.store || (access.strides[i] == 0) == (access.strides[*shape.rows] == 0);
+    });
+    if (!alike || *extent <= most || !is_as_fast(*extent)) continue;
+    best = i;
+    most = *extent;
   }
   return best;
 }

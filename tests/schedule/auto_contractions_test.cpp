@@ -57,33 +57,6 @@ TEST(AutoSchedule, TilesAProductWhereverItsResultLies) {
   for (const char* strides : {"[1, 40]", "[50, 1]"}) expect_scheduled_well(product_into(40, 50, 60, strides));
 }
 
-/// Caches so small that any product's operands come from beyond.
-Device far_from_memory(Device device) {
-  device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
-  return device;
-}
-
-TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
-  for (const int m : {1, 3, 8}) {
-    for (const int n : {16, 33, 70}) {
-      for (const int k : {9, 16, 19}) {
-        SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
-        const Func func = matmul(m, n, k, false);
-        for (const Device& device : {far_from_memory(wide()), far_from_memory(narrow())}) {
-          EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
-        }
-      }
-    }
-  }
-  expect_golden(print(auto_schedule(matmul(2, 70, 20, false), far_from_memory(wide()))), "auto_streamed.tir");
-  // Several tiles of rows read the operand again, and what the caches hold may be walked in any order.
-  EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
-            std::string::npos);
-  Device roomy = far_from_memory(wide());
-  roomy.caches[1].bytes = std::int64_t{70} * 20 * 4;
-  EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
-}
-
 TEST(AutoSchedule, CutsALongReductionIntoParts) {
   Device device = wide();
   const Func func = matmul(4, 20, 200'000, false);

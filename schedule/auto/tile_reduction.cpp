@@ -1,0 +1,467 @@
+#include "schedule/auto/tile_reduction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "schedule/auto/place_operands.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/auto/tile_reader.h"
+#include "schedule/auto/turn_operands.h"
+#include "schedule/auto/walk_order.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fold_columns.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it
+/// would take longer to compile than all the rest.
+constexpr double costly_epilogue = 8;
+/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and it lies
+/// scattered.
+constexpr std::int64_t packing_reuse = 12;
+/// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
+/// cache.
+constexpr std::int64_t folded_vectors = 4;
+
+class Tiler {
+ public:
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape,
+        std::optional<DotPlan> dot = std::nullopt)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(std::move(dot)) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const AcrossPlan& across)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), across_(across) {}
+
+  void run() {
+    if (across_) {
+      lay_across(*across_);
+    } else {
+      find_reader();
+    }
+    const Block& reduction = schedule_.node(block_);
+    lanes_ = vector_lanes(reduction, context_.device);
+    if (!dot_) walk_far_steps_outside(context_, reduction, shape_);
+    if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
+    if (shape_.vector_space) {
+      along_space(*shape_.vector_space);
+    } else if (shape_.vector_reduce) {
+      along_reduction(*shape_.vector_reduce);
+    }
+    context_.scheduled.insert(block_.name);
+    context_.scheduled.insert(reader_.name);
+  }
+
+ private:
+  /// The block that stores what the tile holds: the one element-wise reader, or a new copy.
+  void find_reader() {
+    const auto reader =
+        element_wise_reader(context_, block_, shape_, shape_.vector_space ? shape_.vector_space : shape_.columns);
+    if (!reader) {
+      reader_ = cache_write(schedule_, block_, shape_.vector_space ? space::registers : space::global);
+      return;
+    }
+    reader_ = *reader;
+    if (!shape_.vector_space) return;
+    if (body_cost(schedule_.node(reader_).f.body) > costly_epilogue) {
+      loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
+      copy_ = cache_write(schedule_, block_, space::registers);
+    } else {
+      set_space(schedule_, block_, space::registers);
+    }
+  }
+
+  /// Turns the operand and the result around, so that the plan's vectors walk both; the reader turns it back.
+  void lay_across(AcrossPlan& plan) {
+    stage_across(context_, block_, plan);
+    const auto reader = element_wise_reader(context_, block_, shape_, std::nullopt);
+    reader_ = reader ? *reader : cache_write(schedule_, block_, space::global);
+    loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
+    turn_result(schedule_, block_, plan);
+    copy_ = cache_write(schedule_, block_, space::registers);
+    shape_.vector_space = plan.vectors;
+    shape_.rows = plan.rows;
+    shape_.row_run = 0;
+  }
+
+  std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
+    for (const auto& [own, loop] : loops_) {
+      if (iter && own == *iter) return loop;
+    }
+    return std::nullopt;
+  }
+
+  /// The loop of the reduction that one of its iters is bound to, alone or plus what is outside.
+  std::optional<LoopRef> own_loop(size_t iter) const {
+    const Block& reduction = schedule_.node(block_);
+    const std::vector<LoopRef> around = schedule_.loops(block_);
+    for (size_t depth = around.size(); depth-- > outside_;) {
+      if (uses_var(reduction.f.bindings[iter], around[depth].variable.get())) return around[depth];
+    }
+    return std::nullopt;
+  }
+
+  /// Splits the reader's loops into tiles: others, columns of tiles, those of `inside`, rows of tiles, then what is
+  /// inside a tile.
+  void tile_reader(std::int64_t rows, std::int64_t columns, const std::optional<size_t>& row_iter,
+                   const std::optional<size_t>& column_iter, const std::vector<size_t>& inside = {}) {
+    const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter),
+                                 other = reader_loop(others_);
+    std::vector<LoopRef> order, below_columns;
+    for (const size_t i : inside) {
+      if (const auto loop = reader_loop(i)) below_columns.push_back(*loop);
+    }
+    for (const LoopRef& loop : schedule_.loops(reader_)) {
+      const bool below = std::find(below_columns.begin(), below_columns.end(), loop) != below_columns.end();
+      if (!(row && loop == *row) && !(column && loop == *column) && !(other && loop == *other) && !below)
+        order.push_back(loop);
+    }
+    // Where plans were made for panels that stay, loops below these keep their place.
+    if (!across_ && !dot_) {
+      std::vector<LoopRef> around = order;
+      around.insert(around.end(), below_columns.begin(), below_columns.end());
+      if (auto nearer = order_around_tiles(context_, block_, reader_, loops_, around)) {
+        order = std::move(*nearer);
+        below_columns.clear();
+      }
+    }
+    std::optional<LoopRef> inner_row, inner_column;
+    if (column) {
+      const auto [outer, inner] = split(schedule_, *column, columns);
+      order.push_back(outer);
+      column_loop_ = outer;
+      inner_column = inner;
+    }
+    order.insert(order.end(), below_columns.begin(), below_columns.end());
+    if (other) {
+      const auto [outer, inner] = split(schedule_, *other, paired_.others);
+      order.push_back(outer);
+      reader_other_ = inner;
+    }
+    const bool strips = row && across_ && across_->strip > 0;
+    if (row) {
+      const auto [outer, inner] = split(schedule_, *row, strips ? across_->strip : rows);
+      order.push_back(outer);
+      inner_row = inner;
+    }
+    LATHE_CHECK(!order.empty(), "a tile has a loop around it");
+    tile_loop_ = order.back();
+    if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
+    if (reader_other_) order.push_back(*reader_other_);
+    if (inner_row) order.push_back(*inner_row);
+    if (inner_column) order.push_back(*inner_column);
+    reorder(schedule_, order);
+    reader_row_ = inner_row;
+    reader_column_ = inner_column;
+    if (copy_) compute_at(schedule_, *copy_, tile_loop_);
+    if (strips && copy_) tile_loop_ = split(schedule_, own_loops(schedule_, *copy_).front(), rows).first;
+    compute_at(schedule_, block_, tile_loop_);
+    outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
+    std::vector<LoopRef> around = schedule_.loops(block_);
+    around.resize(outside_);
+    place_makers(context_, block_, std::move(around), across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
+  }
+
+  /// A loop of one vector of the reader's lanes, split off where the loop is longer.
+  LoopRef narrow(const LoopRef& loop) {
+    const std::int64_t* extent = as_int(schedule_.node(loop).extent);
+    const std::int64_t lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
+    return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
+  }
+
+  /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
+  /// lines, not a walk down a column. A few iterations ahead would be worse: all lines would be wanted by the first
+  /// tile alone.
+  void prefetch_panel(std::int64_t columns) {
+    if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
+  }
+
+  /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
+  /// up when the tile is done.
+  void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column) {
+    partial_ = partial_results(schedule_, block_, chain);
+    set_space(schedule_, partial_, space::registers);
+    unroll_tile(chain, row, column);
+    std::vector<LoopRef> folding = own_loops(schedule_, block_);
+    std::rotate(folding.begin(), folding.end() - 1, folding.end());
+    reorder(schedule_, folding);
+    unroll_tile(folding[0], row ? std::optional(folding[1]) : std::nullopt,
+                column ? std::optional(folding.back()) : std::nullopt);
+  }
+
+  /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
+  std::optional<LoopRef> divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const {
+    for (size_t i = loops.size(); i-- > 0;) {
+      const std::int64_t* extent = as_int(schedule_.node(loops[i]).extent);
+      if (extent && (*extent % chains == 0 || *extent >= 4 * chains)) return loops[i];
+    }
+    return std::nullopt;
+  }
+
+  void unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,
+                   const std::optional<LoopRef>& column) {
+    if (chain) unroll(schedule_, *chain);
+    if (row) unroll(schedule_, *row);
+    if (column) vectorize_columns(schedule_, *column, lanes_);
+  }
+
+  /// The extent of an iter, or the most that it can be; nothing where no fact bounds it.
+  std::optional<std::int64_t> most_of(const Block& block, size_t iter) const {
+    return greatest_extent(block.f.iters[iter].domain.extent, schedule_.func());
+  }
+
+  /// Steps of the whole reduction, where that is known.
+  std::optional<std::int64_t> depth_of(const Block& reduction) const {
+    std::int64_t depth = 1;
+    for (const size_t i : shape_.reduce) {
+      const auto extent = most_of(reduction, i);
+      if (!extent) return std::nullopt;
+      depth *= *extent;
+    }
+    // A dot product takes a group of steps at a time.
+    return dot_ ? depth / dot_->group : depth;
+  }
+
+  /// Has vectors lie whole in registers where the result has another dimension last.
+  void lay_lanes_last(size_t vectors) {
+    const Block& reduction = schedule_.node(block_);
+    const Region& result = reduction.f.writes[0];
+    if (result.buffer->space != space::registers) return;
+    for (size_t d = 0; d + 1 < result.ranges.size(); ++d) {
+      if (!(result.ranges[d].min == Expr(reduction.f.iters[vectors].variable))) continue;
+      transform_layout(schedule_, block_, result.buffer->name, moved_last(result.ranges.size(), d));
+      return;
+    }
+  }
+
+  void along_space(size_t vectors) {
+    lay_lanes_last(vectors);
+    const Block& reduction = schedule_.node(block_);
+    const bool shared = shape_.rows || across_ || dot_;
+    if (!shared) shape_.rows = independent_rows(reduction, shape_, vectors);
+    if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
+      if (const auto nearer = nearer_rows(context_, reduction, shape_, vectors)) shape_.rows = nearer;
+    }
+    const auto rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
+    const auto columns = most_of(reduction, vectors);
+    const bool in_runs = shape_.column_run > 0;
+    if (!dot_ && !across_) others_ = paired_rows(reduction, shape_, vectors);
+    const auto others = others_ ? most_of(reduction, *others_) : std::nullopt, depth = depth_of(reduction);
+    if (rows && others && columns && depth) {
+      paired_ = choose_paired_tile(context_.device, lanes_, widest_bits(reduction), *rows, *others, *columns, *depth);
+    } else {
+      others_.reset();
+    }
+    const RegisterTile tile = across_ ? across_->tile
+                              : others_
+                                  ? RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles}
+                                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                                {rows, in_runs ? shape_.column_run : columns, depth, shape_.row_run,
+                                                 in_runs, shared, false, shared ? 0 : term_cycles(reduction, vectors)});
+    if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
+    if (tile.rows == 1 && !shared) shape_.rows.reset();
+    lanes_ = tile.lanes;
+    const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
+    const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
+    const bool by_panels = operand && !across_ && !dot_ &&
+                           lay_by_panels(context_, block_, operand->buffer, vectors, tile.vectors * lanes_);
+    // A panel that many tiles read is worth a copy.
+    bool packed = far && !by_panels && rows && *rows / tile.rows >= packing_reuse && !dot_;
+    if (columns && !dot_ && !across_) {
+      const std::int64_t width = tile.vectors * lanes_;
+      pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
+    }
+    const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
+    std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
+    if (others_) std::erase(inside, *others_);
+    if (panels_outside && across_) {
+      // A panel is packed once for all of these; where it stays near as a whole, what they share besides does, too.
+      const std::vector<size_t> sliding = sliding_iters(schedule_.node(block_), shape_, *operand);
+      const bool near = across_->panel_stays_near;
+      inside.insert(near ? inside.end() : inside.begin(), sliding.begin(), sliding.end());
+    }
+    tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
+    packed =
+        packed && panel_loop_ && pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_);
+    if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
+    if (dot_) {
+      if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
+      pack_groups(context_, block_, *dot_, lanes_);
+    }
+
+    std::vector<LoopRef> order;
+    std::optional<LoopRef> group;
+    for (const size_t i : shape_.reduce) {
+      const auto loop = own_loop(i);
+      if (loop && dot_ && i == dot_->step) {
+        const auto [groups, steps] = split(schedule_, *loop, dot_->group);
+        order.push_back(groups);
+        group = steps;
+      } else if (loop) {
+        order.push_back(*loop);
+      }
+    }
+    std::optional<LoopRef> chain;
+    if (const auto divided = tile.chains > 1 && !dot_ ? divisible(order, tile.chains) : std::nullopt) {
+      const auto [steps, inner] = split(schedule_, *divided, tile.chains);
+      std::replace(order.begin(), order.end(), *divided, steps);
+      order.push_back(inner);
+      chain = inner;
+    }
+    const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
+    const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
+    const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;
+    if (other) order.push_back(*other);
+    if (row) order.push_back(*row);
+    if (column) order.push_back(*column);
+    if (group) order.push_back(*group);
+    reorder(schedule_, order);
+    if (chain) {
+      add_up_chains(*chain, row, column);
+    } else {
+      unroll_tile(std::nullopt, row, column);
+    }
+    if (other) unroll(schedule_, *other);
+    if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
+    if (group && dot_) mark_groups(context_, *group, *dot_);
+    if (far && !by_panels && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
+    if (copy_) {
+      std::vector<LoopRef> copied = schedule_.loops(*copy_);
+      copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
+      if (!copied.empty() && column) {
+        for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
+        vectorize_columns(schedule_, copied.back(), lanes_);
+      }
+      if (across_ && reader_row_ && reader_column_) {
+        store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
+      } else if (reader_column_) {
+        vectorize(schedule_, narrow(*reader_column_));
+      }
+    } else {
+      if (reader_other_) unroll(schedule_, *reader_other_);
+      if (reader_row_) unroll(schedule_, *reader_row_);
+      if (reader_column_) vectorize_columns(schedule_, *reader_column_, lanes_);
+    }
+    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows,
+                              others_ ? paired_.others : tile.vectors, lanes_,
+                              others_ ? " of either operand"
+                              : dot_  ? fmt::format(" of {}", dot_->intrinsic->name)
+                              : chain ? fmt::format(" in {} chains", tile.chains)
+                                      : ""));
+  }
+
+  /// Folds the columns of a tile together where whole groups of them make up the dimension.
+  void fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
+    const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
+    if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0) {
+      const std::vector<LoopRef> loops = schedule_.loops(block_);
+      fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
+    } else {
+      fold_lanes(schedule_, block_, lanes_);
+    }
+  }
+
+  void along_reduction(size_t vectors) {
+    const Block& reduction = schedule_.node(block_);
+    const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
+    const auto extent = [&](const std::optional<size_t>& iter) {
+      return iter ? most_of(reduction, *iter) : std::optional<std::int64_t>(1);
+    };
+    const auto [row_tile, column_tile] =
+        choose_dot_tile(context_.device, {extent(rows), extent(columns), extent(vectors)});
+    const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
+      return std::max<std::int64_t>(1, std::min(wanted, extent(iter).value_or(wanted)));
+    };
+    std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
+    panel = (panel + column_tile - 1) / column_tile * column_tile;
+    // A shorter last panel is another body: rather have all a little shorter.
+    const std::int64_t all = columns ? extent(columns).value_or(0) : 0;
+    for (std::int64_t even = panel; all > 0 && even > panel / 4; even -= column_tile) {
+      if (all % even != 0) continue;
+      panel = even;
+      break;
+    }
+    const auto reduce_extent = most_of(reduction, vectors);
+    while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
+    tile_reader(row_tile, panel, rows, columns);
+
+    std::vector<LoopRef> order;
+    const std::optional<LoopRef> row = rows ? own_loop(*rows) : std::nullopt;
+    std::optional<LoopRef> column = columns ? own_loop(*columns) : std::nullopt;
+    if (column && panel > column_tile) {
+      const auto [outer, inner] = split(schedule_, *column, column_tile);
+      order.push_back(outer);
+      column = inner;
+    }
+    for (const size_t i : shape_.reduce) {
+      if (i == vectors) continue;
+      if (const auto loop = own_loop(i)) order.push_back(*loop);
+    }
+    const std::optional<LoopRef> vector_loop = own_loop(vectors);
+    LATHE_CHECK(vector_loop, "an iter that walks memory has a loop");
+    const auto [steps, lane] = split(schedule_, *vector_loop, lanes_);
+    order.push_back(steps);
+    if (row) order.push_back(*row);
+    if (column) order.push_back(*column);
+    order.push_back(lane);
+    reorder(schedule_, order);
+    if (row) unroll(schedule_, *row);
+    if (column) unroll(schedule_, *column);
+    const BlockRef partial = rfactor(schedule_, block_, lane);
+    set_space(schedule_, partial, space::registers);
+    vectorize(schedule_, schedule_.loops(partial).back());
+    fold(columns, column_tile);
+    if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
+    context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
+  }
+
+  RuleContext& context_;
+  Schedule& schedule_;
+  BlockRef block_, reader_;
+  BlockRef partial_;              ///< of the chains, where there are several
+  std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
+  ReductionShape shape_;
+  std::optional<DotPlan> dot_;
+  std::optional<AcrossPlan> across_;
+  std::int64_t lanes_ = 1;
+  std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
+  LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
+  std::optional<LoopRef> panel_loop_;   ///< the loop around it: the tiles below it share the operand that vectors walk
+  std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
+  std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
+  std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
+  PairedTile paired_;
+  size_t outside_ = 0;  ///< loops around the tile
+};
+
+}  // namespace
+
+void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {
+  Tiler(context, reduction, shape).run();
+}
+
+void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape, const DotPlan& plan) {
+  Tiler(context, reduction, shape, plan).run();
+}
+
+void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape,
+                    const AcrossPlan& plan) {
+  Tiler(context, reduction, shape, plan).run();
+}
+
+}  // namespace lathe

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Caches so small that any product's operands come from beyond.
+Device far_from_memory(Device device) {
+  device.caches = {{128, 8, 64, false}, {256, 8, 64, false}, {4096, 16, 64, true}};
+  return device;
+}
+
+TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
+  for (const int m : {1, 3, 8}) {
+    for (const int n : {16, 33, 70}) {
+      for (const int k : {9, 16, 19}) {
+        SCOPED_TRACE(fmt::format("{} x {} x {}", m, n, k));
+        const Func func = matmul(m, n, k, false);
+        for (const Device& device : {far_from_memory(wide()), far_from_memory(narrow())}) {
+          EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
+        }
+      }
+    }
+  }
+  expect_golden(print(auto_schedule(matmul(2, 70, 20, false), far_from_memory(wide()))), "auto_streamed.tir");
+  // Several tiles of rows read the operand again, and what the caches hold may be walked in any order.
+  EXPECT_EQ(decisions_on(matmul(9, 70, 20, false), far_from_memory(wide()), "product").find("stream"),
+            std::string::npos);
+  Device roomy = far_from_memory(wide());
+  roomy.caches[1].bytes = std::int64_t{70} * 20 * 4;
+  EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
+}
+
+/// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].
+Func batch_of_products(int batch, int m, int n, int k) {
+  return parse_func(fmt::format(
+      R"(func products(x: f32[{0}, {1}, {3}], y: f32[{0}, {3}, {2}], out: f32[{0}, {1}, {2}]) stage begin {{
+  for b in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {2}) {{ for k in [0, {3}) {{
+    block product(space vb in [0, {0}) = b, space vi in [0, {1}) = i, space vj in [0, {2}) = j, reduce vk in [0, {3}) = k)
+        reads out[vb, vi, vj], x[vb, vi, vk], y[vb, vk, vj] writes out[vb, vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vb, vi, vj] = 0.0f32 }}
+      let l: f32 = out[vb, vi, vj]
+      let r: f32 = x[vb, vi, vk] * y[vb, vk, vj]
+      out[vb, vi, vj] = l + r }} }} }} }} }} }})",
+      batch, m, n, k));
+}
+
+TEST(AutoSchedule, StreamsNoRowsOfProductsWhoseOperandStaysInTheFirstCache) {
+  Device device = wide();
+  device.caches = {{4096, 8, 64, false}, {16384, 8, 64, false}, {65536, 16, 64, true}};
+  const auto streams = [&](int columns) {
+    return decisions_on(batch_of_products(20, 2, columns, 12), device, "product").find("stream") != std::string::npos;
+  };
+  EXPECT_TRUE(streams(100));
+  EXPECT_FALSE(streams(31));
+}
+
+}  // namespace
+}  // namespace lathe::testing

@@ -1,0 +1,73 @@
+#include "schedule/auto/walk_order.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+
+namespace lathe::testing {
+namespace {
+
+Device with_own_cache(std::int64_t bytes) {
+  Device device = wide();
+  device.caches = {{bytes / 32, 8, 64, false}, {bytes, 8, 64, false}, {bytes * 32, 16, 64, true}};
+  return device;
+}
+
+using Order = std::vector<size_t>;
+
+/// for i in 100: for j in 100: a tile of 64 elements, side by side in x[j, i, 64].
+const LoopNest jumps{{100, 100, 64}, 2, {{{64, 6400, 1}, 4}}};
+/// The same of x[i, j, 64].
+const LoopNest follows{{100, 100, 64}, 2, {{{6400, 64, 1}, 4}}};
+
+TEST(WalkOrder, WalksALargeArrayAsItLies) {
+  const Device device = with_own_cache(std::int64_t{1} << 16);
+  EXPECT_EQ(order_of_walks(device, jumps), (Order{1, 0}));
+  EXPECT_EQ(order_of_walks(device, follows), std::nullopt);
+}
+
+TEST(WalkOrder, LeavesLoopsOverWhatStaysNearAsTheyAre) {
+  EXPECT_EQ(order_of_walks(with_own_cache(std::int64_t{1} << 24), jumps), std::nullopt);
+}
+
+TEST(WalkOrder, ReadsAnOperandOnceForAllThatShareIt) {
+  // Each of 4000 rows is read for each of 50 places of a small array.
+  LoopNest nest{{50, 4000, 64}, 2, {{{0, 64, 1}, 4}, {{64, 0, 1}, 4}}};
+  const Device device = with_own_cache(std::int64_t{1} << 17);
+  EXPECT_EQ(order_of_walks(device, nest), (Order{1, 0}));
+  std::swap(nest.extents[0], nest.extents[1]);
+  for (LoopWalk& walk : nest.walks) std::swap(walk.strides[0], walk.strides[1]);
+  EXPECT_EQ(order_of_walks(device, nest), std::nullopt);
+}
+
+TEST(WalkOrder, KeepsTheOrderWithoutCaches) {
+  Device device = wide();
+  device.caches.clear();
+  EXPECT_EQ(order_of_walks(device, jumps), std::nullopt);
+}
+
+/// out[a, e, f, c] = sum over g of x[a, g, c] * y[e, g, a, f].
+TEST(WalkOrder, ReordersLoopsAndPicksRowsThatLieNear) {
+  const Func func = parse_func(R"(func far(x: f32[6, 12, 5], y: f32[20, 12, 6, 7], out: f32[6, 20, 7, 5]) stage begin {
+  for a in [0, 6) { for e in [0, 20) { for f in [0, 7) { for c in [0, 5) { for g in [0, 12) {
+    block product(space va in [0, 6) = a, space ve in [0, 20) = e, space vf in [0, 7) = f, space vc in [0, 5) = c,
+                  reduce vg in [0, 12) = g)
+        reads out[va, ve, vf, vc], x[va, vg, vc], y[ve, vg, va, vf] writes out[va, ve, vf, vc] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[va, ve, vf, vc] = 0.0f32 }
+      let l: f32 = out[va, ve, vf, vc]
+      let r: f32 = x[va, vg, vc] * y[ve, vg, va, vf]
+      out[va, ve, vf, vc] = l + r } } } } } }
+})");
+  const Device device = with_own_cache(16384);
+  EXPECT_NE(decisions_on(func, device, "product").find("tile product: 7 rows x 1 vectors"), std::string::npos)
+      << decisions_on(func, device, "product");
+  expect_golden(print(auto_schedule(func, device)), "auto_walk_order.tir");
+}
+
+}  // namespace
+}  // namespace lathe::testing
