@@ -26,6 +26,8 @@ class Finder : public Visitor {
   }
   void visit_Let(const Let* node) override {
     values_[node->variable.get()] = node->value;
+    BoundsScope scope(bounds_);
+    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
     Visitor::visit_Let(node);
   }
   void visit_Block(const Block* node) override {
@@ -78,6 +80,8 @@ class Narrower : public Mutator {
     const Load* load = node->value.as<Load>();
     if (!load || !narrow_.contains(load->buffer.get())) {
       values_[node->variable.get()] = node->value;
+      BoundsScope scope(bounds_);
+      if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
       return Mutator::mutate_Let(s, node);
     }
     const Expr value = narrow_load(*load);

@@ -104,6 +104,19 @@ bool grows(const Expr& term, const std::vector<const For*>& loops) {
   return std::all_of(form.terms.begin(), form.terms.end(), [](const AffineTerm& t) { return t.atom.as<Var>(); });
 }
 
+/// Does the condition hold for every point that has an init: where the space bindings lie in their domains?
+bool holds_where_points_are(const Expr& condition, const Block::Fields& f, const Bounds& bounds) {
+  if (proves(bounds, condition)) return true;
+  Bounds inside = bounds;
+  for (size_t i = 0; i < f.iters.size(); ++i) {
+    if (f.iters[i].kind != IterKind::space) continue;
+    const Range& domain = f.iters[i].domain;
+    inside.assume(ge(f.bindings[i], domain.min));
+    inside.assume(lt(f.bindings[i], domain.min + domain.extent));
+  }
+  return proves(inside, condition);
+}
+
 }  // namespace
 
 std::optional<Block::Fields> settle_ties(const Block& block, const std::vector<const For*>& loops,
@@ -136,7 +149,8 @@ std::optional<Block::Fields> settle_ties(const Block& block, const std::vector<c
     if (!as_int(value)) return std::nullopt;
     first[iter.variable.get()] = value;
   }
-  if (f.predicate && !proves(bounds, substitute(substitute(f.predicate, bindings), start))) return std::nullopt;
+  if (f.predicate && !holds_where_points_are(substitute(substitute(f.predicate, bindings), start), f, bounds))
+    return std::nullopt;
 
   Substitution lets;
   for (const Stmt& s : parts->lets) lets[s.as<Let>()->variable.get()] = substitute(s.as<Let>()->value, lets);

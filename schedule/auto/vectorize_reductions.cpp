@@ -27,6 +27,8 @@ namespace {
 constexpr std::int64_t chains = 4, ordered_chains = 2;
 /// Beyond this cost of what is computed on the way, a single chain waits for nothing.
 constexpr double costly_body = 8;
+/// What the cost model gives an update besides its term: two loads, the operation and a store.
+constexpr double plain_update_cost = 4;
 /// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 constexpr std::int64_t least_iterations = 4;
 
@@ -92,6 +94,7 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
+  if (body_cost(block.f.body) >= costly_body + plain_update_cost) return 1;
   const Func& func = context.schedule.func();
   const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent, func->facts) / lanes;
   std::int64_t vectors = ordered && steps < long_row ? ordered_chains : chains;
