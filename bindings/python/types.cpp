@@ -77,7 +77,7 @@ nb::object subscript(const Tensor& tensor, nb::handle key) {
     Indices indices;
     indices.reserve(items.size());
     for (const nb::handle item : items) indices.push_back(to_expr(item, i64));
-    return nb::cast(tensor.at(indices));
+    return nb::cast(tensor.element(indices));
   }
   std::vector<ops::Subscript> subscripts;
   subscripts.reserve(items.size());

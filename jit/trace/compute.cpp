@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
+#include "jit/trace/check_places.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/guarded_loads.h"
 #include "jit/trace/promotion.h"
@@ -121,9 +122,10 @@ void check_size(const std::string& name, const Shape& shape) {
 }
 
 std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode node, Listener& listener) {
+  check_identifier(name.substr(0, name.find('.')), "operator name");
+  check_places(name, node, listener);
   node.sources = std::move(listener.sources);
   node.requirements = std::move(listener.requirements);
-  check_identifier(name.substr(0, name.find('.')), "operator name");
   check_size(name, shape);
   for (const Expr& value : node.values) {
     if (!value) fail_value(name, "the body gave no expression");

@@ -17,20 +17,6 @@ int count_bounds(const Expr& e) {
   return count;
 }
 
-/// Is it made of comparisons of i64 alone, without a Load?
-bool compares_indices(const Expr& condition) {
-  if (!condition->dtype.is_scalar()) return false;
-  if (const Unary* node = condition.as<Unary>(); node && node->op == UnaryOp::logical_not)
-    return compares_indices(node->a);
-  const Binary* node = condition.as<Binary>();
-  if (!node) return false;
-  if (node->op == BinaryOp::logical_and || node->op == BinaryOp::logical_or)
-    return compares_indices(node->a) && compares_indices(node->b);
-  bool plain = is_comparison(node->op) && node->a->dtype == i64;
-  for_each_expr(condition, [&](const Expr& part) { plain = plain && !part.as<Load>() && !part.as<Call>(); });
-  return plain;
-}
-
 class Masker : public Mutator {
  public:
   explicit Masker(Bounds bounds) : bounds_(std::move(bounds)) {}
@@ -63,11 +49,13 @@ class Masker : public Mutator {
   Expr under(const Expr& condition, const Expr& value) {
     const Bounds::Mark mark = bounds_.mark();
     const Expr outer = guard_;
+    forget();  // what is shared with values outside of the choice becomes another there
     bounds_.assume(condition);
     guard_ = logical_and(outer, condition);
     Expr result = mutate(value);
     guard_ = outer;
     bounds_.rollback(mark);
+    forget();
     return result;
   }
 
@@ -76,6 +64,19 @@ class Masker : public Mutator {
 };
 
 }  // namespace
+
+bool compares_indices(const Expr& condition) {
+  if (!condition->dtype.is_scalar()) return false;
+  if (const Unary* node = condition.as<Unary>(); node && node->op == UnaryOp::logical_not)
+    return compares_indices(node->a);
+  const Binary* node = condition.as<Binary>();
+  if (!node) return false;
+  if (node->op == BinaryOp::logical_and || node->op == BinaryOp::logical_or)
+    return compares_indices(node->a) && compares_indices(node->b);
+  bool plain = is_comparison(node->op) && node->a->dtype == i64;
+  for_each_expr(condition, [&](const Expr& part) { plain = plain && !part.as<Load>() && !part.as<Call>(); });
+  return plain;
+}
 
 Expr mask_guarded_loads(const Expr& value, const Bounds& bounds) {
   bool chooses = false;

@@ -98,6 +98,13 @@ Expr Tensor::at(const Indices& indices, const Expr& mask) const {
   LATHE_CHECK(false, "an unknown kind of tensor");
 }
 
+Expr Tensor::element(const Indices& indices) const {
+  Expr value = at(indices);
+  if (Listener* listener = Listener::active(); listener && rank() > 0)
+    listener->accesses.push_back({value, *this, indices});
+  return value;
+}
+
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr&)>& f, std::string name) {
   return make_tensor(
       {.kind = TensorKind::view, .dtype = dtype, .shape = std::move(shape), .name = std::move(name), .element = f});

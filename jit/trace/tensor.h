@@ -48,6 +48,10 @@ class Tensor {
     return at({Expr(indices)...});
   }
 
+  /// As at, for bodies whose places nobody vouches for: one outside of the tensor is refused where that is known, and
+  /// stops the kernel with an index error otherwise.
+  Expr element(const Indices& indices) const;
+
   const TensorNode* node() const { return node_.get(); }
   explicit operator bool() const { return node_ != nullptr; }
 

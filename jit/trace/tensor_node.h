@@ -41,6 +41,13 @@ struct TensorNode {
   std::shared_ptr<const ComputeNode> definition = {};                  ///< of a compute
 };
 
+/// An element that a body took by Tensor::element.
+struct ElementAccess {
+  Expr element;
+  Tensor tensor;
+  Indices indices;
+};
+
 /// Notes what the body of a compute touches while that body runs: the innermost one alive on this thread listens.
 class Listener {
  public:
@@ -55,6 +62,7 @@ class Listener {
 
   std::vector<Tensor> sources;
   std::vector<Requirement> requirements;
+  std::vector<ElementAccess> accesses;
   bool saw_view = false;  ///< indices went through index maps, so that simplifying them may pay
 
  private:

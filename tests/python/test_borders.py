@@ -57,6 +57,51 @@ def test_either_arm_of_a_choice_may_hold_the_element():
     np.testing.assert_array_equal(f(x), np.concatenate([np.full((3, 3), 7, np.float32), x[:, :-3]], 1))
 
 
+def test_an_element_that_is_also_used_without_the_choice_keeps_its_bound():
+    @lathe.jit
+    def f(x):
+        def element(i, t):
+            before = x[i, lathe.maximum(t - 1, 0)]
+            return lathe.where(t > 0, before, 0.0) + 10.0 * before
+
+        return lathe.compute(x.shape, element)
+
+    before = np.concatenate([x[:, :1], x[:, :-1]], 1)
+    np.testing.assert_allclose(f(x), np.where(np.arange(40) > 0, before, 0) + 10 * before, rtol=1e-6)
+
+
+def test_an_element_outside_is_not_read_where_the_choice_does_not_want_it():
+    @lathe.jit
+    def f(x):
+        return lathe.compute(x.shape, lambda i, t: lathe.where(t > 0, x[i, t - 1], lathe.where(i < 2, x[i + 1, t], 0.0)))
+
+    below = np.concatenate([x[1:, :1], np.zeros((1, 1), np.float32)])
+    np.testing.assert_array_equal(f(x), np.concatenate([below, x[:, :-1]], 1))
+
+
+def test_an_index_that_leaves_its_tensor_is_refused():
+    for place, reached in ((lambda t: t + 1, 40), (lambda t: t - 1, -1), (lambda t: 2 * t - 39, -39)):
+        with pytest.raises(IndexError, match=rf"compute: the index .* reaches {reached} on axis 1; expected 0 to 39"):
+            lathe.jit(lambda x, place=place: lathe.compute(x.shape, lambda i, t: x[i, place(t)]))(x)
+    with pytest.raises(IndexError, match="reaches 42 on axis 1"):
+        lathe.jit(lambda x: lathe.compute((3, 40), lambda i, t: lathe.reduce("sum", 4, lambda r: x[i, t + r])))(x)
+
+
+def test_an_index_that_is_loaded_is_checked():
+    rows = lathe.jit(lambda x, places: lathe.compute((4, 40), lambda i, t: x[places[i], t]))
+    bags = lathe.jit(lambda x, places: lathe.compute(
+        (40,), lambda t: lathe.reduce("sum", 4, lambda r: lathe.where(r > 0, x[places[r], t], 0.0))))  # fmt: skip
+    places = np.array([2, 0, 1, 2])
+    np.testing.assert_array_equal(rows(x, places), x[places])
+    np.testing.assert_allclose(bags(x, places), x[places[1:]].sum(0), rtol=1e-5, atol=1e-6)
+    for wrong in (3, -1, 1 << 40):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of range on axis 0"):
+            rows(x, np.array([2, 0, wrong, 2]))
+        with pytest.raises(IndexError, match=f"index {wrong} is out of range on axis 0"):
+            bags(x, np.array([2, 0, wrong, 2]))
+    bags(x, np.array([wrong, 0, 0, 0]))  # which is not asked for
+
+
 def test_a_bound_that_the_choice_does_not_make_needless_stays():
     @lathe.jit
     def f(x):

@@ -1,0 +1,165 @@
+#include "jit/trace/check_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/analysis/affine.h"
+#include "ir/analysis/prove.h"
+#include "ir/error.h"
+#include "ir/text/print.h"
+#include "ir/visitor.h"
+#include "jit/trace/describe.h"
+#include "jit/trace/guarded_loads.h"
+#include "jit/trace/promotion.h"
+
+namespace lathe {
+namespace {
+
+bool lies_inside(const Bounds& bounds, const Expr& place, const Expr& extent) {
+  const Interval values = bounds.interval(place);
+  const std::int64_t* constant_extent = as_int(extent);
+  if (values.min && values.max && constant_extent && *values.min >= 0 && *values.max < *constant_extent) return true;
+  const Affine form = to_affine(place);
+  return decide_less(bounds, to_affine(index(-1)), form) == Truth::yes &&
+         decide_less(bounds, form, to_affine(extent)) == Truth::yes;
+}
+
+class Checker : public Mutator {
+ public:
+  Checker(const std::string& name, const ComputeNode& node, Listener& listener)
+      : name_(name), iters_(node.iters), listener_(listener) {
+    for (const Iter& iter : iters_) {
+      plain_.bind(iter.variable, iter.domain);
+      guarded_.bind(iter.variable, iter.domain);
+    }
+    for (const ElementAccess& access : listener.accesses) accesses_[access.element.get()] = access;
+  }
+
+  Expr mutate(const Expr& e) override {
+    const auto found = e ? accesses_.find(e.get()) : accesses_.end();
+    return found == accesses_.end() ? Mutator::mutate(e) : element(e, ElementAccess(found->second));
+  }
+
+ protected:
+  Expr mutate_Select(const Expr& e, const Select* node) override {
+    if (!compares_indices(node->condition)) return Mutator::mutate_Select(e, node);
+    const Expr first = under(node->condition, node->when_true);
+    const Expr second = under(logical_not(node->condition), node->when_false);
+    if (first == node->when_true && second == node->when_false) return e;
+    return Select::make(node->condition, first, second);
+  }
+
+ private:
+  Expr under(const Expr& condition, const Expr& value) {
+    const Bounds::Mark mark = guarded_.mark();
+    const Expr outer = guard_;
+    forget();
+    guarded_.assume(condition);
+    guard_ = logical_and(outer, condition);
+    Expr result = mutate(value);
+    guard_ = outer;
+    guarded_.rollback(mark);
+    forget();
+    return result;
+  }
+
+  Expr element(const Expr& e, const ElementAccess& access) {
+    Indices places;
+    bool changed = false;
+    Expr mask;
+    for (size_t axis = 0; axis < access.indices.size(); ++axis) {
+      const Expr given = convert(i64, access.indices[axis]), place = mutate(given);
+      const Expr& extent = access.tensor.shape()[axis];
+      places.push_back(place);
+      changed |= place != given;
+      if (lies_inside(plain_, place, extent)) continue;
+      changed = true;
+      if (guard_) mask = guard_;
+      if (guard_ && lies_inside(guarded_, place, extent)) continue;
+      refuse_outside(access.tensor, axis, place);
+      places.back() = checked(place, axis, extent);
+    }
+    return changed ? access.tensor.at(places, mask) : e;
+  }
+
+  bool is_iter(const Expr& e) const {
+    return std::any_of(iters_.begin(), iters_.end(), [&](const Iter& iter) { return e == Expr(iter.variable); });
+  }
+
+  /// Every corner of the iters' domains is computed, so that the ends of an affine index are reached.
+  void refuse_outside(const Tensor& tensor, size_t axis, const Expr& place) const {
+    const Affine form = to_affine(place);
+    const Interval values = plain_.interval(place);
+    const std::int64_t* extent = as_int(tensor.shape()[axis]);
+    const bool exact = !guard_ && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+      return is_iter(term.atom) && plain_.interval(term.atom).is_bounded();
+    });
+    if (!exact || !extent || !values.min || !values.max) return;
+    const std::int64_t least = *values.min, greatest = *values.max;
+    if (0 <= least && greatest < *extent) return;
+    throw InputError(
+        Mistake::index,
+        fmt::format("{}: the index {} of {} reaches {} on axis {}; expected 0 to {}: bound it with "
+                    "lathe.clip, or choose with lathe.where",
+                    name_, print(place), describe(tensor), least < 0 ? least : greatest, axis, *extent - 1));
+  }
+
+  /// The place as a block of its own has computed and checked it, for the iters that it hangs on.
+  Expr checked(const Expr& place, size_t axis, const Expr& extent) {
+    Shape shape;
+    Indices used;
+    for (const Iter& iter : iters_) {
+      if (!uses_var(place, iter.variable.get()) && !(guard_ && uses_var(guard_, iter.variable.get()))) continue;
+      shape.push_back(iter.domain.extent);
+      used.emplace_back(iter.variable);
+    }
+    const std::vector<Tensor> sources = listener_.sources;
+    const Tensor places = compute(
+        shape,
+        [&](const Indices& indices) {
+          Substitution map;
+          for (size_t i = 0; i < used.size(); ++i) map[used[i].as<Var>()] = indices[i];
+          for (const Tensor& source : sources) {
+            if (reads(place, source)) Listener::active()->read(source);
+          }
+          Expr value = substitute(place, map);
+          const Expr inside = logical_and(ge(value, index(0)), lt(value, extent));
+          require(guard_ ? logical_or(logical_not(substitute(guard_, map)), inside) : inside,
+                  fmt::format("{}|axis {}|index", name_, axis), value);
+          return value;
+        },
+        name_ + ".index");
+    // The check has passed where this is read; the clamp says so to whoever bounds the access.
+    return min(max(places.at(used), index(0)), extent - index(1));
+  }
+
+  static bool reads(const Expr& e, const Tensor& source) {
+    bool found = source.node()->kind == TensorKind::scalar;
+    for_each_expr(e, [&](const Expr& part) {
+      const Load* load = part.as<Load>();
+      found |= load && load->buffer == source.node()->buffer;
+    });
+    return found;
+  }
+
+  const std::string& name_;
+  const std::vector<Iter>& iters_;
+  Listener& listener_;
+  std::unordered_map<const ExprNode*, ElementAccess> accesses_;
+  Bounds plain_, guarded_;  ///< what the domains say alone, and with the choices around a place
+  Expr guard_;
+};
+
+}  // namespace
+
+void check_places(const std::string& name, ComputeNode& node, Listener& listener) {
+  const bool empty =
+      std::any_of(node.iters.begin(), node.iters.end(), [](const Iter& iter) { return is_int(iter.domain.extent, 0); });
+  if (listener.accesses.empty() || empty) return;
+  Checker checker(name, node, listener);
+  for (Expr& value : node.values) value = checker.mutate(value);
+}
+
+}  // namespace lathe

@@ -1,0 +1,16 @@
+#pragma once
+#include "jit/trace/tensor_node.h"
+
+namespace lathe {
+
+/// Keeps the elements that a body takes by places of its own (Tensor::element) within their tensors. A place is one of
+///   - proved to lie inside: the element stays as it is
+///   - inside wherever the choices around it want the element: loaded under a mask
+///   - an affine index of iters that leaves the tensor: an InputError(index) that says how far
+///   - anything else, such as an index that is loaded: computed by a block of its own, over the iters it hangs on,
+///   which
+///     stops the kernel where it lies outside; the element is then read there
+/// `listener` has heard the body of `node`; what is added is heard too.
+void check_places(const std::string& name, ComputeNode& node, Listener& listener);
+
+}  // namespace lathe
