@@ -6,6 +6,8 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t most_rows = 14, most_vectors = 8;
+/// Rows of a tile of one vector, where a multiplication takes the rows' elements from memory itself.
+constexpr std::int64_t most_memory_rows = 28;
 /// What a further body costs, as a part of all cycles, for it has to be compiled: less for a kernel that runs long.
 constexpr double body_penalty = 0.02, long_body_penalty = 0.005, long_cycles = 1e6;
 /// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
@@ -64,6 +66,11 @@ Rates rates_of(const Device& device, std::int64_t vector_bits) {
           device.fma_per_cycle > 1 ? 2.5 : 1.0};
 }
 
+/// Do multiplications take one element of memory for all lanes (Intel's manual, volume 2, 2.7.5, embedded broadcast)?
+bool broadcasts_memory(const Device& device, int bits) {
+  return device.has_feature("avx512f") && bits >= 32;
+}
+
 /// Fused multiply-adds in flight that keep the units busy.
 double wanted_chains(const Device& device, const Rates& rates) {
   return device.fma_latency * rates.arithmetic;
@@ -73,8 +80,9 @@ double wanted_chains(const Device& device, const Rates& rates) {
 /// whether each row has columns of its own, beside one operand that all share, or they are packed.
 struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
-  double term_cycles = 0;  ///< of columns of their own: what a vector of terms takes besides a product
-  double streamed = 0;     ///< bytes of a step that come from the second cache, as a panel of columns fills the first
+  bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
+  double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
+  double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
 /// Loads of a step, weighted: where the operands come from the second cache, vectors take a line of it each, and rows
@@ -82,6 +90,7 @@ struct Distance {
 double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vectors, const Distance& distance) {
   if (distance.own_columns)
     return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
+  if (distance.packed && distance.rows_in_memory && vectors == 1) return 1;
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
   const std::int64_t excess = distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways) : 0;
   return static_cast<double>(rows + 3 * excess) + (distance.far      ? 2.0
@@ -123,8 +132,12 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                      all_columns = extents.columns.value_or(unknown_extent),
                      depth = extents.depth.value_or(unknown_extent);
   while (extents.columns && lanes / 2 >= all_columns && lanes > 2) lanes /= 2;
-  Distance distance{all_columns * depth * bits / 8 >= far_bytes, depth * bits / 8 >= way_bytes, !extents.shared_columns,
-                    extents.packed_columns, extents.term_cycles};
+  Distance distance{all_columns * depth * bits / 8 >= far_bytes,
+                    depth * bits / 8 >= way_bytes,
+                    !extents.shared_columns,
+                    extents.packed_columns,
+                    broadcasts_memory(device, bits),
+                    extents.term_cycles};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
@@ -135,7 +148,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
       const std::int64_t step_bytes = v * width * bits / 8;
       distance.streamed =
           extents.shared_columns && step_bytes * depth > near_bytes ? static_cast<double>(step_bytes) : 0;
-      for (std::int64_t r = 1; r <= std::min(most_rows, all_rows); ++r) {
+      const std::int64_t most = distance.packed && distance.rows_in_memory && v == 1 ? most_memory_rows : most_rows;
+      for (std::int64_t r = 1; r <= std::min(most, all_rows); ++r) {
         if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
         if ((panels == 0 && rest < v) || (extents.whole_columns && all_columns % (v * width) != 0)) continue;

@@ -1,0 +1,56 @@
+#include "schedule/auto/register_tile.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/schedule/auto_support.h"
+
+namespace lathe {
+namespace {
+
+using testing::wide;
+
+Device broadcasting() {
+  Device device = wide();
+  device.fused_multiply_add = true;
+  device.features = {"avx512f"};
+  return device;
+}
+
+TiledExtents packed(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  TiledExtents extents{rows, columns, depth};
+  extents.whole_columns = extents.packed_columns = true;
+  return extents;
+}
+
+TEST(RegisterTile, HasManyRowsOfOneVectorWhereMultiplicationsReadMemory) {
+  for (const std::int64_t rows : {28, 56, 112}) {
+    const RegisterTile tile = choose_tile(broadcasting(), 16, 32, packed(rows, 64, 576));
+    EXPECT_EQ(tile.rows, 28);
+    EXPECT_EQ(tile.vectors, 1);
+  }
+  const RegisterTile odd = choose_tile(broadcasting(), 16, 32, packed(17, 64, 576));
+  EXPECT_EQ(odd.rows, 17) << "no second body for a remainder";
+  EXPECT_EQ(odd.vectors, 1);
+}
+
+TEST(RegisterTile, SharesWhatItLoadsForARowAmongVectors) {
+  EXPECT_GT(choose_tile(wide(), 16, 32, packed(56, 64, 576)).vectors, 1) << "elements of rows are loaded apart";
+  EXPECT_GT(choose_tile(broadcasting(), 16, 32, {56, 64, 576}).vectors, 1) << "columns are not packed";
+  Device pair = broadcasting();
+  pair.fma_per_cycle = 2;
+  EXPECT_GT(choose_tile(pair, 16, 32, packed(56, 64, 576)).vectors, 1) << "a load for each multiplication is too many";
+}
+
+TEST(RegisterTile, FitsTheRegisters) {
+  for (const Device& device : {wide(), broadcasting(), testing::narrow()}) {
+    for (std::int64_t rows = 1; rows < 60; rows += 7) {
+      for (const std::int64_t columns : {16, 64, 160}) {
+        const RegisterTile tile = choose_tile(device, device.vector_bits / 32, 32, packed(rows, columns, 100));
+        EXPECT_LT(tile.rows * tile.vectors + tile.vectors, device.vector_registers);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe
