@@ -294,14 +294,15 @@ class Partitioner : public Mutator {
     bool direct = true;  // no loop of its own between this one and the part
     narrow(finder, &part, &direct);
     std::int64_t cost = weight(part) * (int(has_front) + int(has_back));
-    if (cost > budget_) return nullptr;
-    budget_ -= cost;
+    const bool dear = cost > budget_;
+    if (dear && extent == loop.extent) return nullptr;
     changed = true;
+    if (dear) return with_extent(loop, extent, loop.body);
+    budget_ -= cost;
 
     bool whole = 4 * weight(loop.body) <= 5 * weight(part);
     if (!has_front && !has_back) {
-      return For::make(loop.variable, loop.min, loop.extent, loop.for_kind,
-                       continued(loop, Decider(finder.cuts).mutate(loop.body)), loop.annotations);
+      return with_extent(loop, loop.extent, Decider(finder.cuts).mutate(loop.body));
     }
     if (serial && whole && direct) {
       std::vector<Stmt> pieces;
@@ -315,8 +316,7 @@ class Partitioner : public Mutator {
     if (has_back) inside = logical_and(inside, lt(loop.variable, high));
     const Stmt otherwise = !has_front && does_nothing(part, over) ? nullptr : fresh_copy(part);
     Stmt branch = If::make(inside, Decider(finder.cuts).mutate(part), otherwise);
-    Stmt body = replace(loop.body, part, branch);
-    return For::make(loop.variable, loop.min, extent, loop.for_kind, continued(loop, body), loop.annotations);
+    return with_extent(loop, extent, replace(loop.body, part, branch));
   }
 
   /// Conditions, and from where on they hold nowhere.
@@ -379,11 +379,11 @@ class Partitioner : public Mutator {
     return For::make(loop.variable, loop.min, simplify(extent, bounds_), loop.for_kind, mutate(body), annotations);
   }
 
-  /// The body with the loops inside partitioned too.
-  Stmt continued(const For& loop, const Stmt& body) {
+  /// The loop with another extent and body, and the loops in that body partitioned too.
+  Stmt with_extent(const For& loop, const Expr& extent, const Stmt& body) {
     BoundsScope scope(bounds_);
     bounds_.bind(loop.variable, Range{loop.min, loop.extent});
-    return mutate(body);
+    return For::make(loop.variable, loop.min, extent, loop.for_kind, mutate(body), loop.annotations);
   }
 
   Stmt piece(const For& loop, const Expr& from, const Expr& to, const Stmt& body) {

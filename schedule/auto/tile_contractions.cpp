@@ -78,26 +78,39 @@ bool tile_dot(RuleContext& context, const BlockRef& ref) {
   });
 }
 
+/// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
+bool tile(RuleContext& context, const BlockRef& ref) {
+  // What is laid out for groups is copied once, scattered or not.
+  if (!group_axes(context, ref)) {
+    stage_scattered(context, ref);
+    group_axes(context, ref);
+  }
+  stage_operands(context, ref);
+  if (tile_dot(context, ref)) return true;
+  join_short_rows(context, ref);
+  if (tile_across(context, ref)) return true;
+  if (may_turn(context.schedule.node(ref))) turn_operand(context, ref);
+  const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+  if (!shape || !worth_tiling(context, ref, *shape)) return false;
+  return stream_rows(context, ref, *shape) || attempt(context, fmt::format("tile the reduction {}", ref.name),
+                                                      [&] { tile_reduction(context, ref, *shape); });
+}
+
 }  // namespace
 
 void tile_contractions(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
-    // What is laid out for groups is copied once, scattered or not.
-    if (!group_axes(context, ref)) {
-      stage_scattered(context, ref);
-      group_axes(context, ref);
-    }
+    const Schedule::Checkpoint before = context.schedule.checkpoint();
+    const size_t scheduled = context.scheduled.size(), place = context.schedule.record().size();
+    if (tile(context, ref) || context.schedule.record().size() == place) continue;
+    context.schedule.rollback(before);
+    context.scheduled.shrink(scheduled);
+    context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
+    // What serves vectors of any rule stays.
     stage_operands(context, ref);
-    if (tile_dot(context, ref)) continue;
     join_short_rows(context, ref);
-    if (tile_across(context, ref)) continue;
-    if (may_turn(context.schedule.node(ref))) turn_operand(context, ref);
-    const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
-    if (!shape || !worth_tiling(context, ref, *shape)) continue;
-    if (stream_rows(context, ref, *shape)) continue;
-    attempt(context, fmt::format("tile the reduction {}", ref.name), [&] { tile_reduction(context, ref, *shape); });
   }
 }
 

@@ -7,14 +7,45 @@
 namespace lathe::math {
 namespace {
 
+/// 2^(field - 1023) for f64's exponent fields.
+Expr power_of_two(const Expr& field) {
+  return reinterpret(f64.with_lanes(field->dtype.lanes), binary(BinaryOp::shl, field, constant(field->dtype, 52)));
+}
+
+/// x - trunc(x/y)*y, exact, for f32: long division in f64, of whose quotient each turn takes the upper bits. With 24
+/// bits in either operand, a quotient below 2^28 rounds to no other integer, and its product with y is exact. What is
+/// left of x is a multiple of a float that x or y counts in, and below y times the power: exact too.
+Expr remainder_f32(Builder& b, const Expr& x, const Expr& y) {
+  constexpr std::int64_t quotient_bits = 28, bias = 1023;
+  const DType wide = f64.with_lanes(x->dtype.lanes);
+  const Expr infinity = constant(wide, std::numeric_limits<double>::infinity());
+  const Expr dividend = b.bind("dividend", cast(wide, unary(UnaryOp::abs, x))),
+             divisor = b.bind("divisor", cast(wide, unary(UnaryOp::abs, y)));
+  const Expr valid = b.bind("valid", logical_and(lt(dividend, infinity), gt(divisor, constant(wide, 0.0))));
+  const Expr left = b.loop({dividend}, [&](const std::vector<Expr>& state) {
+    const Expr runs = logical_and(valid, ge(state[0], divisor));
+    const Expr quotient = div(state[0], divisor);
+    const Expr exponent = binary(BinaryOp::shr, bits(quotient), constant(bits(quotient)->dtype, 52));
+    const Expr above = max(exponent - constant(exponent->dtype, quotient_bits - 1), constant(exponent->dtype, bias));
+    const Expr whole = unary(UnaryOp::trunc, quotient * power_of_two(constant(exponent->dtype, 2 * bias) - above));
+    return Builder::Iteration{runs, {select(runs, state[0] - whole * (divisor * power_of_two(above)), state[0])}};
+  })[0];
+  const Expr magnitude = select(valid, left, constant(wide, std::numeric_limits<double>::quiet_NaN()));
+  return b.bind("remainder", copysign_bits(cast(x->dtype, magnitude), x));
+}
+
 /// x - trunc(x/y)*y, exact. SLEEF's function gives up where the quotient is huge: far below that, one lane at a time
 /// takes over.
 Expr remainder(Builder& b, const Expr& x, const Expr& y) {
+  if (x->dtype.bits == 32 && b.binds()) return remainder_f32(b, x, y);
   const Expr reach = constant(x->dtype, x->dtype.bits == 32 ? 0x1p60 : 0x1p300);
   const Expr usual = b.bind("remainder", library_call(b, "fmod", {x, y}));
   // reach * y is at worst infinite, and then nothing is far.
   const Expr far = b.bind("far", ge(unary(UnaryOp::abs, x), unary(UnaryOp::abs, y) * reach));
-  return b.unless(far, usual, cast(x->dtype, exact_remainder(cast(f64, x), cast(f64, y))));
+  // 0 by 1 is done at once: a vector takes as long as those of its lanes that are far.
+  const Expr taken = cast(f64, select(far, x, constant(x->dtype, 0.0))),
+             by = cast(f64, select(far, y, constant(x->dtype, 1.0)));
+  return b.unless(far, usual, cast(x->dtype, exact_remainder(taken, by)));
 }
 
 struct Division {

@@ -220,5 +220,30 @@ TEST(ExactRemainder, IsFmod) {
   }
 }
 
+TEST(LowerMath, RemaindersOfFloatsAreExactWhateverTheQuotient) {
+  std::vector<float> x = inputs(5), y = inputs(6);
+  std::mt19937_64 random(8);
+  // Quotients of every size, and beside those whole numbers where a rounded quotient could be one too large.
+  for (size_t i = 100; i < x.size(); ++i) {
+    const double divisor = y[i],
+                 quotient = std::ldexp(static_cast<double>(random() >> 11), -static_cast<int>(random() % 54));
+    const auto whole = static_cast<float>(divisor * std::trunc(quotient));
+    const float beside[] = {whole, std::nextafterf(whole, 0.0f), std::nextafterf(whole, INFINITY), x[i]};
+    x[i] = beside[random() % 4];
+  }
+  for (const BinaryOp op : {BinaryOp::floor_mod, BinaryOp::floor_div}) {
+    const Func func = elementwise(f32, f32, 2, 16, [&](const auto& v) { return binary(op, v[0], v[1]); });
+    const std::vector<float> expected = run(func, {x, y});
+    for (const Device& d : devices()) {
+      const std::vector<float> got = run(lower_math(func, d), {x, y});
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i]))
+            << to_string(op) << "(" << x[i] << ", " << y[i] << ") = " << got[i] << ", expected " << expected[i];
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe
