@@ -55,6 +55,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_flatten, pass("compact_buffers", compact_buffers));
   p.append(Stage::before_flatten, pass("partition_loops", partition_loops));
   p.append(Stage::before_flatten, pass("vectorize_loops", vectorize_loops));
+  p.append(Stage::before_flatten, pass("narrow_places", narrow_places));
 
   p.append(Stage::flatten,
            {"plan_storage", [](const Func& func, const Device& device) { return plan_storage(func, device); }});
@@ -62,7 +63,6 @@ Pipeline cpu_pipeline() {
 
   p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
   p.append(Stage::before_emit, pass("permute_windows", permute_windows));
-  p.append(Stage::before_emit, pass("narrow_places", narrow_places));
   p.append(Stage::before_emit, pass("form_dots", form_dots));
   p.append(Stage::before_emit, pass("interleave_stores", interleave_stores));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));

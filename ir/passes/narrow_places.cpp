@@ -12,6 +12,12 @@ namespace {
 
 using Values = std::unordered_map<const Var*, Expr>;
 
+/// Is what lies in the space a value, or in memory that the kernel alone sees?
+bool is_own(const Buffer& alloc) {
+  return !alloc->view_of &&
+         (alloc->space == space::registers || alloc->space == space::worker || alloc->space == space::global);
+}
+
 /// Finds the buffers that hold nothing but places of 32 bits.
 class Finder : public Visitor {
  public:
@@ -32,11 +38,16 @@ class Finder : public Visitor {
   }
   void visit_Block(const Block* node) override {
     for (const Buffer& alloc : node->f.allocs) {
-      if (alloc->space != space::registers || !(alloc->dtype == i64)) continue;
-      narrow[alloc.get()] =
-          BufferNode::make(alloc->name, i32, alloc->shape, alloc->space, alloc->strides, alloc->offset);
+      if (const std::optional<Region>& view = alloc->view_of) narrow.erase(view->buffer.get());
+      if (!is_own(alloc) || !(alloc->dtype == i64)) continue;
+      narrow[alloc.get()] = BufferNode::make(alloc->name, i32, alloc->shape, alloc->space, alloc->strides,
+                                             alloc->offset, alloc->alignment);
     }
     Visitor::visit_Block(node);
+  }
+  void visit_AddressOf(const AddressOf* node) override {
+    narrow.erase(node->buffer.get());
+    Visitor::visit_AddressOf(node);
   }
   void visit_Store(const Store* node) override {
     if (narrow.contains(node->buffer.get()) && !is_place(node->value, *node)) narrow.erase(node->buffer.get());
@@ -96,12 +107,16 @@ class Narrower : public Mutator {
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
     const auto found = narrow_.find(node->buffer.get());
     if (found == narrow_.end()) return Mutator::mutate_Store(s, node);
-    return Store::make(found->second, node->indices, narrowed(node->value), mutate(node->mask));
+    return Store::make(found->second, mutated(node->indices), narrowed(node->value), mutate(node->mask));
   }
 
  private:
+  std::vector<Expr> mutated(const std::vector<Expr>& indices) {
+    bool changed = false;
+    return mutate_all(indices, &changed);
+  }
   Expr narrow_load(const Load& load) {
-    return Load::make(narrow_.at(load.buffer.get()), load.indices, mutate(load.mask));
+    return Load::make(narrow_.at(load.buffer.get()), mutated(load.indices), mutate(load.mask));
   }
   Expr narrowed(const Expr& e) {
     if (const Select* node = e.as<Select>())

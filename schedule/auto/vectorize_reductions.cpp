@@ -35,6 +35,8 @@ constexpr std::int64_t least_iterations = 4;
 /// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
 /// again, which take a millisecond more to compile.
 constexpr std::int64_t long_row = 128, longest_row = 1024;
+/// Rows whose tuples are reduced side by side.
+constexpr std::int64_t most_grouped_rows = 4;
 
 bool folds(const Reducer& reducer) {
   const auto op = simple_op(reducer);
@@ -211,6 +213,58 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
          attempt(context, what, [&] { lay_out(1); });
 }
 
+/// A loop over rows, so many of which are reduced side by side.
+struct RowGroups {
+  LoopRef loop;
+  std::int64_t rows;
+};
+
+/// Those that leave each core a group at the least; nothing where rows do not divide into groups, or where the terms
+/// take long enough to overlap without, and to compile.
+std::optional<RowGroups> row_groups(const RuleContext& context, const BlockRef& ref, const OwnLoop& found) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::optional<ReductionParts> parts = match_update(block);
+  if (!parts) return std::nullopt;
+  double cost = 0;
+  for (const Stmt& s : parts->lets) cost += expression_cost(s.as<Let>()->value);
+  for (const Expr& term : parts->terms) cost += expression_cost(term);
+  if (cost > costly_body) return std::nullopt;
+  for (const std::int64_t rows : {most_grouped_rows, most_grouped_rows / 2}) {
+    for (size_t i = found.own.size(); i-- > 0;) {
+      const For& loop = schedule.node(found.own[i]);
+      const std::int64_t* extent = as_int(loop.extent);
+      if (extent && *extent % rows == 0 && *extent / rows >= context.device.cores &&
+          drives(block, IterKind::space, loop) && !drives(block, IterKind::reduce, loop))
+        return RowGroups{found.own[i], rows};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Reduces the tuples of several rows in vectors along them, so that their chains overlap and places are worked out
+/// once; lanes are folded across the rows.
+void reduce_row_groups(RuleContext& context, const BlockRef& ref, const OwnLoop& found, const RowGroups& grouped,
+                       std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const auto [groups, row] = split(schedule, grouped.loop, grouped.rows);
+  const auto [steps, lane] = split(schedule, found.loop, lanes);
+  std::vector<LoopRef> order;
+  for (const LoopRef& loop : found.own) {
+    if (!(loop == found.loop)) order.push_back(loop == grouped.loop ? groups : loop);
+  }
+  order.insert(order.end(), {steps, row, lane});
+  reorder(schedule, order);
+  const BlockRef partial = rfactor(schedule, ref, lane);
+  unroll(schedule, row);
+  vectorize(schedule, schedule.loops(partial).back());
+  const std::vector<LoopRef> folds = own_loops(schedule, ref);
+  reorder(schedule, {folds[folds.size() - 1], folds[folds.size() - 2]});
+  vectorize(schedule, folds[folds.size() - 2]);
+  context.scheduled.insert(partial.name);
+  context.scheduled.insert(ref.name);
+}
+
 /// Reduces tuples, such as a value and its index, in vectors: each lane has its own until all are folded in a loop.
 void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
@@ -232,6 +286,11 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
     vectorize_columns(context, ref, lanes, true);
     return;
   }
+  const auto grouped = row_groups(context, ref, *found);
+  if (grouped &&
+      attempt(context, fmt::format("reduce tuples of {} rows of {} in {} lanes", grouped->rows, ref.name, lanes),
+              [&] { reduce_row_groups(context, ref, *found, *grouped, lanes); }))
+    return;
   const std::int64_t in_row = extent ? *extent / lanes : 0, vectors = in_row >= longest_row ? chains
                                                                       : in_row >= long_row  ? ordered_chains
                                                                                             : 1;

@@ -16,44 +16,65 @@ std::string wins(const std::string& l, const std::string& li, const std::string&
                      r, ri);
 }
 
-/// The greatest element of each column of x, and the first row that has it.
-Func argmax_of_columns(int rows, int columns) {
+/// The greatest of `count` elements x[`element`] for each j, and the first k that has it; vj and vk name both.
+Func argmax(const std::string& shape, const std::string& element, int results, int count) {
   return parse_func(fmt::format(
-      R"(func argmax(x: f32[{0}, {1}], best: f32[{1}], place: i64[{1}]) stage begin {{
+      R"(func argmax(x: f32[{0}], best: f32[{1}], place: i64[{1}]) stage begin {{
   block root() reads x[..], best[..], place[..] writes best[..], place[..] {{
-    for j in [0, {1}) {{ for k in [0, {0}) {{
-      block argmax(space vj in [0, {1}) = j, reduce vk in [0, {0}) = k)
-          reads x[vk, vj], best[vj], place[vj] writes best[vj], place[vj]
+    for j in [0, {1}) {{ for k in [0, {2}) {{
+      block argmax(space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+          reads x[{3}], best[vj], place[vj] writes best[vj], place[vj]
       {{
-        reducer (l: f32, li) (r: f32, ri) {{select({2}, r, l),
-                                           select({2}, ri, li)}}
+        reducer (l: f32, li) (r: f32, ri) {{select({4}, r, l),
+                                           select({4}, ri, li)}}
           identity {{-inf(f32), 9223372036854775807}}
         init {{ best[vj] = -inf(f32)
                place[vj] = 9223372036854775807 }}
         let l0: f32 = best[vj]
         let l1 = place[vj]
-        let r0: f32 = x[vk, vj]
+        let r0: f32 = x[{3}]
         let r1 = vk
-        best[vj] = select({3}, r0, l0)
-        place[vj] = select({3}, r1, l1)
+        best[vj] = select({5}, r0, l0)
+        place[vj] = select({5}, r1, l1)
       }} }} }} }} }})",
-      rows, columns, wins("l", "li", "r", "ri"), wins("l0", "l1", "r0", "r1")));
+      shape, results, count, element, wins("l", "li", "r", "ri"), wins("l0", "l1", "r0", "r1")));
 }
 
-std::string decision(int rows, int columns) {
-  const Func func = argmax_of_columns(rows, columns);
+Func argmax_of_columns(int rows, int columns) {
+  return argmax(fmt::format("{}, {}", rows, columns), "vk, vj", columns, rows);
+}
+
+Func argmax_of_rows(int rows, int columns) {
+  return argmax(fmt::format("{}, {}", rows, columns), "vj, vk", rows, columns);
+}
+
+std::string decision(const Func& func) {
   expect_scheduled_well(func);
   return decisions_on(func, wide(), "argmax");
 }
 
 TEST(ReduceTuples, ReducesTwoRowsOfColumnsAtOnce) {
-  EXPECT_EQ(decision(40, 3), "reduce tuples of argmax in 1 vectors of 4 neighbours, 2 rows at once\n");
-  EXPECT_EQ(decision(33, 70), "reduce tuples of argmax in 2 vectors of 16 neighbours, 2 rows at once\n");
+  EXPECT_EQ(decision(argmax_of_columns(40, 3)),
+            "reduce tuples of argmax in 1 vectors of 4 neighbours, 2 rows at once\n");
+  EXPECT_EQ(decision(argmax_of_columns(33, 70)),
+            "reduce tuples of argmax in 2 vectors of 16 neighbours, 2 rows at once\n");
   expect_golden(print(auto_schedule(argmax_of_columns(40, 3), wide())), "auto_tuples_of_columns.tir");
 }
 
 TEST(ReduceTuples, ReducesFewRowsOneByOne) {
-  EXPECT_EQ(decision(20, 16), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+  EXPECT_EQ(decision(argmax_of_columns(20, 16)), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+}
+
+TEST(ReduceTuples, ReducesRowsSideBySide) {
+  EXPECT_EQ(decision(argmax_of_rows(16, 100)), "reduce tuples of 4 rows of argmax in 16 lanes\n");
+  EXPECT_EQ(decision(argmax_of_rows(10, 70)), "reduce tuples of 2 rows of argmax in 16 lanes\n");
+  expect_golden(print(auto_schedule(argmax_of_rows(16, 100), wide())), "auto_tuples_of_rows.tir");
+}
+
+TEST(ReduceTuples, ReducesARowAloneWhereTheyMakeNoGroups) {
+  EXPECT_EQ(decision(argmax_of_rows(15, 100)), "reduce tuples of argmax in 1 vectors of 16 lanes\n");
+  EXPECT_EQ(decision(argmax_of_rows(4, 100)), "reduce tuples of argmax in 1 vectors of 16 lanes\n")
+      << "four cores share four rows";
 }
 
 }  // namespace
