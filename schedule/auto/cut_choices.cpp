@@ -21,8 +21,8 @@ namespace {
 constexpr std::int64_t most_parts = 8;
 /// Vectors that a block has at the least, and those of a row that is cut itself.
 constexpr std::int64_t least_vectors = 8, least_row_vectors = 4;
-/// What a block's choices may leave of its cost for each part, at the most.
-constexpr double costly_body = 8;
+/// What a block's choices may leave of its cost for each part, at the most: twice as much where what is read jumps.
+constexpr double costly_body = 8, costly_jumping_body = 16;
 
 /// The first value of an iter for which a comparison with a constant comes out differently; nothing for other ones.
 struct Threshold {
@@ -72,58 +72,101 @@ void add_repeats(const Block& block, const Expr& e, size_t row, std::set<std::in
   for (std::int64_t point = *divisor - into; point < *extent; point += *divisor) points.insert(point);
 }
 
-/// Where choices change within the domains, by iters.
-std::vector<std::set<std::int64_t>> points_of(const Block& block, size_t row) {
-  std::vector<std::set<std::int64_t>> points(block.f.iters.size());
-  const auto look = [&](const Expr& condition) {
+/// Where choices change within the domains, by iters; and where what the row reads goes on elsewhere.
+struct Points {
+  std::vector<std::set<std::int64_t>> of_iters;
+  std::set<std::int64_t> jumps;
+};
+
+bool loads(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& sub) { found |= sub.as<Load>() != nullptr; });
+  return found;
+}
+
+Points points_of(const Block& block, size_t row) {
+  Points points{std::vector<std::set<std::int64_t>>(block.f.iters.size()), {}};
+  const auto look = [&](const Expr& condition, bool jumps) {
     if (!condition) return;
     for_each_expr(condition, [&](const Expr& e) {
       const auto threshold = threshold_of(block, e);
       if (!threshold) return;
       const Range& domain = block.f.iters[threshold->iter].domain;
       const std::int64_t* extent = as_int(domain.extent);
-      if (extent && is_int(domain.min, 0) && 0 < threshold->point && threshold->point < *extent)
-        points[threshold->iter].insert(threshold->point);
+      if (!extent || !is_int(domain.min, 0) || threshold->point <= 0 || *extent <= threshold->point) return;
+      points.of_iters[threshold->iter].insert(threshold->point);
+      if (jumps && threshold->iter == row) points.jumps.insert(threshold->point);
     });
   };
   for_each_expr(block.f.body, [&](const Expr& e) {
-    if (const Select* choice = e.as<Select>()) look(choice->condition);
-    if (const Load* load = e.as<Load>()) look(load->mask);
-    add_repeats(block, e, row, points[row]);
+    if (const Select* choice = e.as<Select>())
+      look(choice->condition, loads(choice->when_true) && loads(choice->when_false));
+    if (const Load* load = e.as<Load>()) look(load->mask, false);
+    add_repeats(block, e, row, points.jumps);
   });
+  points.of_iters[row].insert(points.jumps.begin(), points.jumps.end());
   return points;
 }
 
-std::int64_t shortest_part(const std::set<std::int64_t>& points, std::int64_t extent) {
-  std::int64_t from = 0, shortest = extent;
+/// The lengths of the parts.
+std::vector<std::int64_t> parts_of(const std::set<std::int64_t>& points, std::int64_t extent) {
+  std::vector<std::int64_t> parts;
+  std::int64_t from = 0;
   for (const std::int64_t point : points) {
-    shortest = std::min(shortest, point - from);
+    parts.push_back(point - from);
     from = point;
   }
-  return std::min(shortest, extent - from);
+  parts.push_back(extent - from);
+  return parts;
 }
 
-/// The points that are worth cutting at: none at all where the blocks would be too small, or too many.
-std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int64_t lanes) {
-  const std::optional<size_t> row = row_of(block);
-  if (!row) return {};
-  std::vector<std::set<std::int64_t>> points = points_of(block, *row);
-  std::int64_t parts = 1;
-  double smallest = instance_count(block);
+/// Do short parts of a row begin or end it, beside one that fills vectors? Such edges are cut off where what is read
+/// jumps: worked out lane by lane, or under a mask that leads outside of an array, it takes longer than they do.
+bool are_edges(const std::vector<std::int64_t>& parts, std::int64_t least) {
+  return parts.size() <= 3 &&
+         std::count_if(parts.begin(), parts.end(), [&](std::int64_t n) { return n >= least; }) == 1 &&
+         (parts.size() == 2 || parts[1] >= least);
+}
+
+/// Where a row of `extent` elements is cut.
+std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::set<std::int64_t>& jumps,
+                                  std::int64_t extent, std::int64_t least) {
+  const std::vector<std::int64_t> parts = parts_of(all, extent);
+  if (*std::min_element(parts.begin(), parts.end()) >= least) return all;
+  return !jumps.empty() && are_edges(parts_of(jumps, extent), least) ? jumps : std::set<std::int64_t>{};
+}
+
+/// Are the blocks few, each large enough, edges of a row aside, and the choices of some weight in them?
+bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
+                       std::int64_t lanes) {
+  std::int64_t count = 1;
+  double smallest = instance_count(block), most = costly_body;
   for (size_t i = 0; i < points.size(); ++i) {
     if (points[i].empty()) continue;
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
-    const std::int64_t shortest = shortest_part(points[i], extent);
-    if (i == *row && shortest < least_row_vectors * lanes) {
-      points[i].clear();
-      continue;
-    }
-    parts *= static_cast<std::int64_t>(points[i].size()) + 1;
-    smallest *= static_cast<double>(shortest) / static_cast<double>(extent);
+    const std::vector<std::int64_t> parts = parts_of(points[i], extent);
+    const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
+    const bool edges = i == row && *shortest < least_row_vectors * lanes;
+    if (edges) most = costly_jumping_body;
+    count *= static_cast<std::int64_t>(parts.size());
+    smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
   }
-  const bool few =
-      1 < parts && parts <= most_parts && body_cost(block.f.body) <= costly_body * static_cast<double>(parts);
-  return few && smallest >= static_cast<double>(least_vectors * lanes) ? points : decltype(points){};
+  return 1 < count && count <= most_parts && body_cost(block.f.body) <= most * static_cast<double>(count) &&
+         smallest >= static_cast<double>(least_vectors * lanes);
+}
+
+/// The points that are worth cutting at; those of the row alone where all of them make too many blocks.
+std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int64_t lanes) {
+  const std::optional<size_t> row = row_of(block);
+  if (!row) return {};
+  auto [points, jumps] = points_of(block, *row);
+  const std::int64_t extent = extent_estimate(block.f.iters[*row].domain.extent);
+  points[*row] = row_points(points[*row], jumps, extent, least_row_vectors * lanes);
+  if (makes_good_blocks(block, points, *row, lanes)) return points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i != *row) points[i].clear();
+  }
+  return makes_good_blocks(block, points, *row, lanes) ? points : decltype(points){};
 }
 
 /// The loop of the iter, once the block's name and loops are those of a part.

@@ -10,10 +10,11 @@ namespace lathe {
 ///     y[i, j] = select(i < 200,            ->    for i in 0..150: for j: y[i + 200, j] = b[i, j]
 ///                      a[i, j], b[i - 200, j])
 ///
-/// Rows that repeat others, as x[i, j % 100] does, are cut where they begin again.
+/// Rows that repeat others, as x[i, j % 100] does, are cut where they begin again. So are the ends of a row where what
+/// it reads jumps, as x[i, (j + 1) % 100] does.
 ///
 ///   1. blocks that write outputs which are not streamed past the caches, where the choice hides behind memory
-///   2. where every block that comes of it has vectors enough, and there are few
+///   2. where every block that comes of it has vectors enough, but for such ends, and there are few
 ///   3. where the choice weighs something beside what is computed
 void cut_choices(RuleContext& context);
 

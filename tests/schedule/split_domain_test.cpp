@@ -121,8 +121,42 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsOfSeveralVectors) {
                                   left, right, left + right));
   };
   EXPECT_TRUE(cuts(sides(80, 64)));
-  EXPECT_FALSE(cuts(sides(80, 63)));
+  EXPECT_TRUE(cuts(sides(80, 1))) << "an edge beside a part of several vectors";
+  EXPECT_FALSE(cuts(sides(63, 63)));
   expect_scheduled_well(sides(80, 64));
+  expect_scheduled_well(sides(80, 1));
+}
+
+int parts(const Func& func) {
+  int count = 0;
+  for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) { count += s.as<Block>() ? 1 : 0; });
+  return count;
+}
+
+TEST(CutChoices, CutsOffEndsOfRowsWhereTheReadsJump) {
+  const auto rows = [](const std::string& value) {
+    return parse_func(fmt::format(R"(func rows(x: f32[20, 100], out: f32[20, 100]) {{
+  for i in [0, 20) {{
+    for j in [0, 100) {{
+      block row(space vi in [0, 20) = i, space vj in [0, 100) = j) reads x[..] writes out[vi, vj] {{
+        out[vi, vj] = {}
+      }}
+    }}
+  }}
+}}
+)",
+                                  value));
+  };
+  const Func ring = rows("x[vi, (vj + 1) % 100] + x[vi, (vj - 1) % 100]");
+  EXPECT_EQ(parts(ring), 3);
+  expect_scheduled_well(ring);
+  EXPECT_EQ(parts(rows("x[(vi + 1) % 20, vj]")), 1) << "each row is a whole one";
+  EXPECT_EQ(parts(rows("select(0 < vj, x[vi, vj - 1 if 0 < vj], 0.0f32)")), 1) << "a mask leaves out the end";
+  EXPECT_EQ(parts(rows("x[vi, (vj + 50) % 100]")), 1) << "no part fills several vectors";
+  const Func both = rows("x[vi, (vj + 1) % 100] + x[vi, (vj - 1) % 100] + select(vi < 5, 1.0f32, 0.0f32)" +
+                         std::string(" + select(vi < 12, 1.0f32, 0.0f32)"));
+  EXPECT_EQ(parts(both), 3) << "nine would be too many";
+  expect_scheduled_well(both);
 }
 
 TEST(CutChoices, CutsRowsWhereTheyRepeatOthers) {
@@ -138,11 +172,6 @@ TEST(CutChoices, CutsRowsWhereTheyRepeatOthers) {
 }}
 )",
                                   columns, period, offset));
-  };
-  const auto parts = [](const Func& func) {
-    int count = 0;
-    for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) { count += s.as<Block>() ? 1 : 0; });
-    return count;
   };
   EXPECT_EQ(parts(repeats(300, 100, 0)), 3);
   EXPECT_EQ(parts(repeats(350, 100, 70)), 1) << "the first part would have thirty elements";

@@ -27,7 +27,8 @@ std::int64_t constant_extent(std::string_view name, const Tensor& x, size_t axis
   return *extent;
 }
 
-/// One axis rolled: element i goes to i + shift modulo the extent.
+/// One axis rolled: element i goes to i + shift modulo the extent. Along the last, rows in memory are two whole pieces;
+/// of any other a row is one read elsewhere.
 Tensor roll_axis(const Tensor& x, std::int64_t shift, size_t axis) {
   const std::int64_t extent = constant_extent("roll", x, axis);
   if (extent == 0) return x;
@@ -36,8 +37,12 @@ Tensor roll_axis(const Tensor& x, std::int64_t shift, size_t axis) {
   return view(
       x.shape(), x.dtype(),
       [=](const Indices& i, const Expr& mask) {
-        const Expr wraps = lt(i[axis], index(first));
         Indices front = i, back = i;
+        if (axis + 1 < i.size()) {
+          back[axis] = floor_mod(i[axis] + (extent - first), index(extent));
+          return x.at(back, mask);
+        }
+        const Expr wraps = lt(i[axis], index(first));
         front[axis] = i[axis] + (extent - first);
         back[axis] = i[axis] - first;
         return select(wraps, x.at(front, logical_and(mask, wraps)), x.at(back, logical_and(mask, logical_not(wraps))));
