@@ -51,6 +51,8 @@ constexpr std::int64_t most_woven = 4;
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
 constexpr double much_larger = 4;
+/// Iterations that share the places that a vector gathers from: more gain little, and want what they read near.
+constexpr std::int64_t most_sharing_places = 16;
 /// A multiplication and two shifts, in units of body_cost.
 constexpr double division_cost = 2;
 
@@ -290,8 +292,58 @@ std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std
   return std::clamp<std::int64_t>((far ? 2 : 1) * bits_in_flight / device.vector_bits, 1, most_vectors_in_flight);
 }
 
+/// Is working out where the access is worth keeping?
+bool has_costly_places(const Block& block, const Access& access) {
+  double cost = 0;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load || load->buffer != access.buffer) return;
+    double places = 0;
+    for (const Expr& index : load->indices) places += expression_cost(index);
+    cost = std::max(cost, places);
+  });
+  return cost > costly_body;
+}
+
+/// The loop, as a position, that moves on by a step all that the vectors gather from costly places: channels of a map
+/// that is sampled, whose places are worked out once for several of them. Nothing where there is none.
+std::optional<size_t> loop_of_same_places(const RuleContext& context, const Nest& nest) {
+  const Block& block = context.schedule.node(nest.ref);
+  std::vector<const Access*> gathered;
+  for (const Access& access : nest.accesses) {
+    if (!access.strides[nest.iter()] && !access.store && !is_window(access, nest.iter(), context.device))
+      gathered.push_back(&access);
+  }
+  if (gathered.empty() || std::none_of(gathered.begin(), gathered.end(),
+                                       [&](const Access* access) { return has_costly_places(block, *access); }))
+    return std::nullopt;
+  for (size_t i = nest.loops.size(); i-- > 0;) {
+    const std::int64_t* extent = as_int(context.schedule.node(nest.loops[i]).extent);
+    if (i != nest.best && extent && *extent > 1 &&
+        std::all_of(gathered.begin(), gathered.end(),
+                    [&](const Access* access) { return access->strides[nest.iters[i]].has_value(); }))
+      return i;
+  }
+  return std::nullopt;
+}
+
+/// Moves iterations of the loop at `same` within `vectors`: as many as share places while what they read stays near.
+void share_places(Schedule& schedule, const Nest& nest, size_t same, const LoopRef& vectors) {
+  std::int64_t shared = most_sharing_places;
+  const std::int64_t extent = *as_int(schedule.node(nest.loops[same]).extent);
+  while (extent % shared != 0) --shared;
+  if (shared == 1) return;
+  const auto [outer, inner] = split(schedule, nest.loops[same], shared);
+  std::vector<LoopRef> order = nest.loops;
+  order[same] = outer;
+  order.erase(order.begin() + static_cast<std::ptrdiff_t>(nest.best));
+  order.insert(order.end(), {vectors, inner});
+  reorder(schedule, order);
+}
+
 void vectorize_nest(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
+  const std::optional<size_t> same = loop_of_same_places(context, nest);
   const LoopRef walk = make_one_walk(schedule, nest);
   const Expr extent = schedule.node(walk).extent;
   const std::int64_t* constant_extent = as_int(extent);
@@ -313,6 +365,8 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
   // Which lanes are picked is worked out once for the rows of a column of vectors.
   if (windows && nest.best > 0)
     reorder(schedule, {blocks_of, nest.best + 1 < nest.loops.size() ? nest.loops.back() : nest.loops[nest.best - 1]});
+  else if (same && copies == 1)
+    share_places(schedule, nest, *same, blocks_of);
   // A function's body is long to compile a second time: the last vector moves back over the one before it.
   if (constant_extent && nest.cost > function_body && *constant_extent % width != 0 &&
       *constant_extent >= width * least_shifted)

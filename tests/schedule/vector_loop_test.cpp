@@ -62,5 +62,33 @@ TEST(VectorLoop, HalvesComputeTheSame) {
   expect_same(elementwise("y[vi]"), auto_schedule(elementwise("y[vi]"), whole_lines(small)));
 }
 
+/// out[f, j] = x[f, place], of 24 rows.
+Func sampled(const std::string& place) {
+  return parse_func(fmt::format(R"(func kernel(x: f32[24, 100], g: f32[80], out: f32[24, 80]) stage begin {{
+  block root() reads x[..], g[..] writes out[..] {{
+    for f in [0, 24) {{ for j in [0, 80) {{
+      block sample(space vf in [0, 24) = f, space vj in [0, 80) = j) reads x[vf, ..], g[vj] writes out[vf, vj] {{
+        out[vf, vj] = x[vf, {}] * g[vj] }} }} }} }} }})",
+                                place));
+}
+
+/// The extent of the loop around the vectors.
+std::int64_t around_vectors(const Func& func) {
+  std::int64_t extent = 0;
+  for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) {
+    const For* loop = s.as<For>();
+    const For* inner = loop ? loop->body.as<For>() : nullptr;
+    if (inner && inner->for_kind == ForKind::vectorized) extent = *as_int(loop->extent);
+  });
+  return extent;
+}
+
+TEST(VectorLoop, WorksCostlyPlacesOutOnceForSeveralRows) {
+  const Func costly = sampled("cast<i64>(min(max(floor(sqrt(abs(g[vj])) * 32.0f32 - 0.5f32), 0.0f32), 99.0f32))");
+  EXPECT_EQ(around_vectors(costly), 12) << "the most rows up to sixteen that divide 24";
+  expect_scheduled_well(costly);
+  EXPECT_EQ(around_vectors(sampled("cast<i64>(g[vj])")), 5) << "a place that costs little is found anew";
+}
+
 }  // namespace
 }  // namespace lathe::testing
