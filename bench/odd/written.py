@@ -55,6 +55,37 @@ def iterations(rng):
                lambda a, b: torch.view_as_real(torch.view_as_complex(a) * torch.view_as_complex(b)))  # fmt: skip
 
 
+def turned_pairs(x, c, s, stack):
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return stack([even * c - odd * s, even * s + odd * c]).reshape(x.shape)
+
+
+def stacks(rng):
+    kind = "element-wise"
+    x, c, s = normal(rng, 2, 50, 8, 64), normal(rng, 50, 1, 32), normal(rng, 50, 1, 32)
+    yield Form("rotary embedding by pairs", kind, [x, c, s],
+               lambda x, c, s: turned_pairs(x, c, s, lambda parts: lathe.stack(parts, axis=-1)),
+               lambda x, c, s: turned_pairs(x, c, s, lambda parts: torch.stack(parts, -1)))  # fmt: skip
+    yield Form("sines beside cosines", kind, [normal(rng, 20000)],
+               lambda t: lathe.stack([lathe.sin(t), lathe.cos(t)], axis=-1),
+               lambda t: torch.stack([t.sin(), t.cos()], -1))  # fmt: skip
+    x, m = normal(rng, 4, 100, 256), positive(rng, 256)
+    yield Form("rows mixed with those before", kind, [x, m],
+               lambda x, m: x * m + lathe.pad(x, [(0, 0), (1, 0), (0, 0)])[:, :-1] * (1.0 - m),
+               lambda x, m: x * m + F.pad(x, (0, 0, 1, -1)) * (1.0 - m))  # fmt: skip
+
+
+def scores(rng):
+    kind = "reduction"
+    logits, before = normal(rng, 4, 8, 1000), normal(rng, 4, 8)
+    yield Form("best of beams 4x8x1000", kind, [logits, before],
+               lambda x, s: lathe.argmax((lathe.log_softmax(x) + s[..., None]).reshape((4, 8000)), axis=1),
+               lambda x, s: (x.log_softmax(-1) + s[..., None]).reshape(4, 8000).argmax(1))  # fmt: skip
+    s, t = normal(rng, 64, 30), normal(rng, 30, 30)
+    yield Form("forward step of a Markov chain", kind, [s, t], lambda s, t: lathe.logsumexp(s[:, :, None] + t[None], axis=1),
+               lambda s, t: (s[:, :, None] + t[None]).logsumexp(1))  # fmt: skip
+
+
 def near(t, count):
     return lathe.clip(t, 0, count - 1)
 
@@ -186,4 +217,4 @@ def products(rng):
                lambda x, c: torch.cdist(x, c).argmin(1))  # fmt: skip
 
 
-topics = (iterations, borders, tuples, norms, products)
+topics = (iterations, stacks, scores, borders, tuples, norms, products)

@@ -7,6 +7,7 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/analysis/prove.h"
+#include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
@@ -24,6 +25,52 @@ bool lies_inside(const Bounds& bounds, const Expr& place, const Expr& extent) {
   const Affine form = to_affine(place);
   return decide_less(bounds, to_affine(index(-1)), form) == Truth::yes &&
          decide_less(bounds, form, to_affine(extent)) == Truth::yes;
+}
+
+/// Residues that are looked at one by one.
+constexpr std::int64_t most_residues = 16;
+
+struct Digits {
+  VarRef variable;
+  std::int64_t divisor;
+};
+
+/// The first quotient or remainder of an iter and a number, by few that divide its extent.
+std::optional<Digits> digits_of(const Expr& of, const std::vector<Iter>& iters) {
+  std::optional<Digits> found;
+  for_each_expr(of, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    if (found || !node || (node->op != BinaryOp::floor_mod && node->op != BinaryOp::floor_div)) return;
+    const std::int64_t* divisor = as_int(node->b);
+    const Affine dividend = to_affine(node->a);
+    if (dividend.terms.size() != 1 || dividend.terms[0].coefficient != 1) return;
+    for (const Iter& iter : iters) {
+      const std::int64_t* extent = as_int(iter.domain.extent);
+      if (!divisor || !extent || dividend.terms[0].atom != Expr(iter.variable)) continue;
+      if (*divisor > 1 && *divisor <= most_residues && *extent % *divisor == 0) found = {iter.variable, *divisor};
+    }
+  });
+  return found;
+}
+
+/// Also where a quotient or a remainder of an iter hides it, as in x[d + 1 - 2 * (d % 2)], and the guard asks for some
+/// residues alone.
+bool lies_inside_by_residues(const Bounds& bounds, const std::vector<Iter>& iters, const Expr& place,
+                             const Expr& extent, const Expr& guard) {
+  std::optional<Digits> digits = digits_of(place, iters);
+  if (!digits && guard) digits = digits_of(guard, iters);
+  if (!digits) return false;
+  const Range* domain = bounds.domain(digits->variable.get());
+  if (!domain) return false;
+  const VarRef quotient = Var::make("quotient");
+  Bounds with(bounds);
+  with.bind(quotient, Range{index(0), floor_div(domain->extent, index(digits->divisor))});
+  for (std::int64_t residue = 0; residue < digits->divisor; ++residue) {
+    const Substitution map{{digits->variable.get(), quotient * digits->divisor + residue}};
+    if (guard && is_int(simplify(substitute(guard, map), with), 0)) continue;
+    if (!lies_inside(with, simplify(substitute(place, map), with), extent)) return false;
+  }
+  return true;
 }
 
 class Checker : public Mutator {
@@ -74,10 +121,13 @@ class Checker : public Mutator {
       const Expr& extent = access.tensor.shape()[axis];
       places.push_back(place);
       changed |= place != given;
-      if (lies_inside(plain_, place, extent)) continue;
+      if (lies_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr))
+        continue;
       changed = true;
       if (guard_) mask = guard_;
-      if (guard_ && lies_inside(guarded_, place, extent)) continue;
+      if (guard_ &&
+          (lies_inside(guarded_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard_)))
+        continue;
       refuse_outside(access.tensor, axis, place);
       places.back() = checked(place, axis, extent);
     }

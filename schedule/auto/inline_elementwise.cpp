@@ -9,6 +9,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/rewrite.h"
 
@@ -225,7 +226,9 @@ void inline_elementwise(RuleContext& context) {
     const std::vector<Place> places =
         known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
     for (const Place& place : places) {
-      const double evaluations = instance_count(blocks[place.root].block(), facts);
+      const Block& root = blocks[place.root].block();
+      const std::optional<double> share = place.mask ? woven_share(root, place.mask) : std::nullopt;
+      const double evaluations = instance_count(root, facts) * share.value_or(1);
       inlined += evaluations * (cost + inputs);
       stored += evaluations * (far ? far_pass_cost : 1);
     }

@@ -15,6 +15,7 @@
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
 #include "schedule/auto/vector_loop.h"
+#include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -45,8 +46,6 @@ constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_tu
 constexpr SquareGroup lines_of_squares{2, 8}, few_squares{1, 8};
 /// Cycles of an element by squares of the wider and the narrower side.
 constexpr double wide_square = 0.75, narrow_square = 0.9;
-/// Vectors of which one of neighbours is woven.
-constexpr std::int64_t most_woven = 4;
 /// Bytes ahead in the rows that squares are turned out of: a few lines, which the second cache has room for.
 constexpr std::int64_t turned_ahead = 256;
 constexpr std::int64_t far_apart = 1024;
@@ -179,52 +178,6 @@ void prefetch_turned(RuleContext& context, const BlockRef& ref, const std::vecto
     annotate(schedule, squares, "prefetch_cache", 2);
     return;
   }
-}
-
-/// The loop of a few iterations along which all stores are contiguous, inside of that of `vector`: vectors of a store
-/// each are woven into whole ones (interleave_stores), as few channels come to stand inside of pixels.
-std::optional<size_t> woven_loop(const Schedule& schedule, const std::vector<Access>& accesses,
-                                 const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector) {
-  for (size_t i = 0; i < loops.size(); ++i) {
-    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    if (i == vector || !extent || *extent < 2 || *extent > most_woven) continue;
-    const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
-      if (access.store) return along == *extent && inside == 1 && !access.masked;
-      return along && inside && *along >= 0 && *along <= most_shuffled_stride && !access.masked;
-    });
-    if (woven) return i;
-  }
-  return std::nullopt;
-}
-
-/// Weaves the vectors of the first loop that can be; false where there is none.
-bool weave(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
-           const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, std::int64_t widest) {
-  Schedule& schedule = context.schedule;
-  for (size_t i = 0; i < loops.size(); ++i) {
-    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    if (!extent || *extent < fewest_lanes_turned) continue;
-    const auto inside = woven_loop(schedule, accesses, loops, iters, i);
-    if (!inside) continue;
-    const auto filled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(*extent)));
-    const std::int64_t lanes = std::min(widest, filled);
-    const std::int64_t rest = *extent % lanes;
-    return attempt(
-        context,
-        fmt::format("weave {} over {} and {}", ref.name, loops[i].variable->name, loops[*inside].variable->name), [&] {
-          std::vector<LoopRef> order = loops;
-          std::erase(order, loops[i]);
-          std::erase(order, loops[*inside]);
-          const auto [vectors, lane] = split(schedule, loops[i], lanes);
-          if (rest != 0) annotate(schedule, vectors, shift_last_key, 1);
-          order.insert(order.end(), {vectors, lane, loops[*inside]});
-          reorder(schedule, order);
-          vectorize(schedule, lane);
-          unroll(schedule, loops[*inside]);
-        });
-  }
-  return false;
 }
 
 /// An element-wise block under its own loops: what each of these moves, and which is to become vectors.
@@ -389,6 +342,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
                                   [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
   if (!iters || !serial || loops.empty()) return;
   const std::vector<Access> accesses = block_accesses(block);
+  if (weave_vectors(context, ref, accesses, loops, *iters)) return;
   const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters);
   if (!choice.vectors) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
@@ -397,7 +351,6 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const Nest nest{ref, accesses, loops, *iters, choice.loop, body_cost(block.f.body)};
   if (turn(context, nest)) return;
   const bool copies = nest.cost <= copy_body, picks = gathers(accesses, nest.iter(), context.device);
-  if (copies && weave(context, ref, accesses, loops, *iters, vector_lanes(block, context.device))) return;
   if (picks && pick_rows(context, ref, accesses, loops, *iters, nest.best)) return;
   if (copies && picks) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));

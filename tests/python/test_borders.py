@@ -87,6 +87,18 @@ def test_an_index_that_leaves_its_tensor_is_refused():
         lathe.jit(lambda x: lathe.compute((3, 40), lambda i, t: lathe.reduce("sum", 4, lambda r: x[i, t + r])))(x)
 
 
+def test_residues_say_that_an_index_stays_within_its_tensor():
+    swap = lathe.jit(lambda x: lathe.compute(x.shape, lambda i, t: x[i, t + 1 - 2 * (t % 2)]))
+    ahead = lathe.jit(lambda x: lathe.compute(
+        x.shape, lambda i, t: lathe.where(t % 4 < 3, x[i, t + 1], x[i, t - 3])))  # fmt: skip
+    np.testing.assert_array_equal(swap(x), x.reshape(3, 20, 2)[:, :, ::-1].reshape(3, 40))
+    np.testing.assert_array_equal(ahead(x), np.roll(x.reshape(3, 10, 4), -1, 2).reshape(3, 40))
+    assert swap.lower(x).text("traced").count("block") == ahead.lower(x).text("traced").count("block") == 2  # one and root
+    beyond = lathe.jit(lambda x: lathe.compute(x.shape, lambda i, t: x[i, t + 3 - 2 * (t % 2)]))
+    with pytest.raises(IndexError, match="index 41 is out of range on axis 1"):
+        beyond(x)
+
+
 def test_an_index_that_is_loaded_is_checked():
     rows = lathe.jit(lambda x, places: lathe.compute((4, 40), lambda i, t: x[places[i], t]))
     bags = lathe.jit(lambda x, places: lathe.compute(

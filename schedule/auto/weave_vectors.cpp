@@ -1,0 +1,140 @@
+#include "schedule/auto/weave_vectors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "ir/analysis/simplify.h"
+#include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/visitor.h"
+#include "schedule/auto/vector_loop.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Vectors of which one of neighbours is woven.
+constexpr std::int64_t most_woven = 4;
+constexpr std::int64_t fewest_lanes = 4;
+/// The cost of a body that loads and stores, and no more.
+constexpr double copy_body = 2;
+
+/// What computes is woven in registers alone, which interleave_stores does for powers of two.
+bool weaves_values(std::int64_t count) {
+  return count >= 2 && count <= most_woven && std::has_single_bit(static_cast<std::uint64_t>(count));
+}
+
+/// Does the condition hang on the variable and nothing else?
+bool hangs_on(const Expr& condition, const VarRef& variable) {
+  bool found = false, others = false;
+  for_each_expr(condition, [&](const Expr& e) {
+    found |= e == Expr(variable);
+    others |= e.as<Load>() || e.as<Call>() || (e.as<Var>() && e != Expr(variable));
+  });
+  return found && !others;
+}
+
+/// Does the block choose by the iter, and load under no masks of others? Copies for each of its values choose nothing.
+bool chooses_by(const Block& block, const VarRef& iter) {
+  bool chooses = false, others = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    chooses |= choice && hangs_on(choice->condition, iter);
+    const Load* load = e.as<Load>();
+    others |= load && load->mask && !hangs_on(load->mask, iter);
+  });
+  return chooses && !others;
+}
+
+/// The loop of a few iterations along which all stores are contiguous, inside of that of `vector`.
+std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, const std::vector<Access>& accesses,
+                                 const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector) {
+  const bool copies = body_cost(block.f.body) <= copy_body;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    if (i == vector || !extent || *extent < 2 || *extent > most_woven) continue;
+    const bool chooses = weaves_values(*extent) && chooses_by(block, block.f.iters[iters[i]].variable);
+    const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
+      if (access.store) return along == *extent && inside == 1 && !access.masked;
+      return along && inside && *along >= 0 && *along <= most_shuffled_stride && (chooses || !access.masked);
+    });
+    if (woven && (copies || chooses)) return i;
+  }
+  return std::nullopt;
+}
+
+/// The dividend's values repeat after as many; nothing unless all places of the variable are such remainders.
+std::optional<std::int64_t> cycle_of(const Expr& condition, const VarRef& variable) {
+  std::optional<std::int64_t> cycle;
+  int remainders = 0, uses = 0;
+  bool same = true;
+  for_each_expr(condition, [&](const Expr& e) {
+    uses += e == Expr(variable);
+    const Binary* node = e.as<Binary>();
+    const std::int64_t* divisor = node && node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
+    if (!divisor || node->a != Expr(variable)) return;
+    ++remainders;
+    same &= !cycle || cycle == *divisor;
+    cycle = *divisor;
+  });
+  return same && remainders == uses ? cycle : std::nullopt;
+}
+
+}  // namespace
+
+bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  Schedule& schedule = context.schedule;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    if (!extent || *extent < fewest_lanes) continue;
+    const auto inside = woven_loop(schedule, schedule.node(ref), accesses, loops, iters, i);
+    if (!inside) continue;
+    const std::int64_t widest = vector_lanes(schedule.node(ref), context.device);
+    const auto filled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(*extent)));
+    const std::int64_t lanes = std::min(widest, filled);
+    const std::int64_t rest = *extent % lanes;
+    return attempt(
+        context,
+        fmt::format("weave {} over {} and {}", ref.name, loops[i].variable->name, loops[*inside].variable->name), [&] {
+          std::vector<LoopRef> order = loops;
+          std::erase(order, loops[i]);
+          std::erase(order, loops[*inside]);
+          const auto [vectors, lane] = split(schedule, loops[i], lanes);
+          if (rest != 0) annotate(schedule, vectors, shift_last_key, 1);
+          order.insert(order.end(), {vectors, lane, loops[*inside]});
+          reorder(schedule, order);
+          vectorize(schedule, lane);
+          unroll(schedule, loops[*inside]);
+        });
+  }
+  return false;
+}
+
+std::optional<double> woven_share(const Block& block, const Expr& mask) {
+  const Store* store = block.f.body.as<Store>();
+  if (!store || store->indices.empty()) return std::nullopt;
+  for (const Iter& iter : block.f.iters) {
+    const std::int64_t* extent = as_int(iter.domain.extent);
+    if (!extent || store->indices.back() != Expr(iter.variable) || !hangs_on(mask, iter.variable)) continue;
+    const std::int64_t cycle = cycle_of(mask, iter.variable).value_or(*extent);
+    if (!weaves_values(cycle) || *extent % cycle != 0) return std::nullopt;
+    std::int64_t held = 0;
+    for (std::int64_t value = 0; value < cycle; ++value) {
+      const Expr holds = simplify(substitute(mask, {{iter.variable.get(), index(value)}}), Bounds());
+      if (!as_int(holds)) return std::nullopt;
+      held += *as_int(holds);
+    }
+    return static_cast<double>(held) / static_cast<double>(cycle);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lathe

@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Weaves vectors of a few stores each into whole ones (interleave_stores), where a short loop lies along memory: as
+/// few channels come to stand inside of pixels, and as tensors are stacked along the last axis.
+///
+///   for i in 0..100: for c in 0..2:               for io: vectorized for ii in 0..16: unrolled for c in 0..2:
+///     out[i, c] = select(c < 1, f(i), g(i))  ->     out[io*16 + ii, c] = select(c < 1, f(..), g(..))
+///
+/// Applies to blocks that copy, and to those that choose by the short loop, of which nothing is left in its copies.
+/// `loops` are the block's own and `iters` what they drive. False where there is no such loop.
+bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters);
+
+/// Of the values that an iter of the block goes through, the share for which the mask holds; nothing unless it hangs on
+/// one iter that weave_vectors can unroll, or on a remainder of one, along which the block stores.
+std::optional<double> woven_share(const Block& block, const Expr& mask);
+
+}  // namespace lathe

@@ -1,0 +1,52 @@
+"""Tensors stacked along the last axis, which lie side by side in memory: vectors of each are woven into whole ones."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape, dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 5, 16, 37, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_computed_tensors_are_stacked(count, n, dtype):
+    x, y = normal(3, n, dtype=dtype), normal(3, n, dtype=dtype)
+    stacked = lathe.jit(lambda x, y: lathe.stack([x * k + y for k in range(count)], axis=-1))
+    tolerance = 1e-2 if dtype is np.float16 else 1e-5
+    expected = np.stack([x * dtype(k) + y for k in range(count)], -1)
+    np.testing.assert_allclose(stacked(x, y), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_what_is_stacked_in_pairs_is_computed_in_vectors():
+    polar = lathe.jit(lambda t: lathe.stack([lathe.sin(t), lathe.cos(t)], axis=-1))
+    t = normal(1000)
+    np.testing.assert_allclose(polar(t), np.stack([np.sin(t), np.cos(t)], -1), rtol=1e-5, atol=1e-6)
+    text = polar.lower(t).text("scheduled")
+    assert "alloc" not in text and "unrolled for i1 in [0, 2)" in text
+
+
+def test_pairs_of_an_axis_are_rotated():
+    def rotated(x, c, s):
+        even, odd = x[..., 0::2], x[..., 1::2]
+        return lathe.stack([even * c - odd * s, even * s + odd * c], axis=-1).reshape(x.shape)
+
+    x, c, s = normal(2, 7, 64), normal(7, 32), normal(7, 32)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    expected = np.stack([even * c - odd * s, even * s + odd * c], -1).reshape(x.shape)
+    np.testing.assert_allclose(lathe.jit(rotated)(x, c, s), expected, rtol=1e-5, atol=1e-6)
+    assert "alloc" not in lathe.jit(rotated).lower(x, c, s).text("scheduled")
+
+
+def test_pairs_are_woven_into_memory_that_is_read():
+    x = normal(33, 2)
+    z = x.copy()
+    square = lathe.jit(lambda x: lathe.stack([x[:, 0] ** 2 - x[:, 1] ** 2, 2 * x[:, 0] * x[:, 1]], axis=-1))
+    square(z, out=z)
+    expected = (x[:, 0] + 1j * x[:, 1]) ** 2
+    np.testing.assert_allclose(z, np.stack([expected.real, expected.imag], -1), rtol=1e-4, atol=1e-5)
