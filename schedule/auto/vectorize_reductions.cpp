@@ -38,6 +38,9 @@ constexpr std::int64_t long_row = 128, longest_row = 1024;
 /// Rows whose tuples are reduced side by side.
 constexpr std::int64_t most_grouped_rows = 4;
 
+/// Elements by wide steps from which on folding vectors of them at the end is worth it.
+constexpr std::int64_t least_gathered = 32;
+
 bool folds(const Reducer& reducer) {
   const auto op = simple_op(reducer);
   if (!op) return false;
@@ -132,6 +135,18 @@ std::optional<size_t> tuple_axis(const Block& block) {
       return access.strides[i] == 0 || access.strides[i] == 1;
     });
     if (walks && (!best || extent > extent_estimate(block.f.iters[*best].domain.extent))) best = i;
+  }
+  return best;
+}
+
+/// Where elements of one array alone are folded, which lie by steps too wide for vectors or not known: the longest
+/// reduce iter. Elements are fetched one by one as before, but their additions do not wait for each other.
+std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape) {
+  if (shape.vector_space || shape.loads != 1) return std::nullopt;
+  std::optional<size_t> best;
+  for (const size_t i : shape.reduce) {
+    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
+    if (extent >= least_gathered && (!best || extent > extent_estimate(block.f.iters[*best].domain.extent))) best = i;
   }
   return best;
 }
@@ -327,8 +342,10 @@ void vectorize_reductions(RuleContext& context) {
     }
     if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
-    if (!shape || !shape->vector_reduce) continue;
-    const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *shape->vector_reduce);
+    if (!shape) continue;
+    const std::optional<size_t> axis = shape->vector_reduce ? shape->vector_reduce : gathered_axis(block, *shape);
+    if (!axis) continue;
+    const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;
     const std::int64_t lanes = lanes_along(block, found->loop, context),
                        vectors = chains_along(block, lanes, found->loop, context);
