@@ -8,6 +8,8 @@
 #include "ir/error.h"
 #include "ir/reduction.h"
 #include "jit/trace/broadcast.h"
+#include "jit/trace/ops/arithmetic.h"
+#include "jit/trace/promotion.h"
 #include "jit/trace/tensor.h"
 
 namespace nb = nanobind;
@@ -15,6 +17,12 @@ using namespace nb::literals;
 
 namespace lathe::python {
 namespace {
+
+/// What reduce gives. f16 and bf16 are folded in f32 by a named reducer, and rounded once, as the operators do.
+struct Fold {
+  Reduction reduction;
+  std::optional<DType> rounded;
+};
 
 nb::tuple index_arguments(const Indices& indices) {
   nb::list list;
@@ -84,16 +92,27 @@ std::vector<Expr> to_terms(const nb::object& result) {
   return values;
 }
 
-Reduction reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f) {
+/// The terms in the type in which they are folded.
+std::vector<Expr> widened(std::vector<Expr> terms) {
+  for (Expr& term : terms) term = convert(arithmetic_type(term->dtype), term);
+  return terms;
+}
+
+std::optional<DType> rounded(DType dtype) {
+  return arithmetic_type(dtype) == dtype ? std::nullopt : std::optional(dtype);
+}
+
+Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f) {
   const Shape shape = to_shape(extents);
   const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices))); };
   Reducer* given = as_instance<Reducer>(reducer);
-  if (given) return reduce_tuple(*given, shape, terms);
+  if (given) return {reduce_tuple(*given, shape, terms), std::nullopt};
   // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
   Indices probe;
   for (size_t d = 0; d < shape.size(); ++d) probe.emplace_back(Var::make(fmt::format("r{}", d)));
   const DType dtype = terms(probe).at(0)->dtype;
-  return reduce_tuple(simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype), shape, terms);
+  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), arithmetic_type(dtype));
+  return {reduce_tuple(named, shape, [&](const Indices& indices) { return widened(terms(indices)); }), rounded(dtype)};
 }
 
 nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
@@ -110,8 +129,9 @@ nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, 
   Indices probe;
   for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
   const DType dtype = terms(probe).at(0)->dtype;
-  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), dtype);
-  return nb::cast(scan_tuple(extents, along, named, terms, name).at(0));
+  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), arithmetic_type(dtype));
+  const auto wide_terms = [&](const Indices& indices) { return widened(terms(indices)); };
+  return nb::cast(ops::astype(scan_tuple(extents, along, named, wide_terms, name).at(0), dtype));
 }
 
 nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {
@@ -120,12 +140,12 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
   Indices probe;
   for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
   const nb::object body = f(*index_arguments(probe));
-  Reduction* reduction = as_instance<Reduction>(nb::handle(body));
-  if (reduction) {
-    const size_t count = reduction->terms.size();
+  const Fold* fold = as_instance<Fold>(nb::handle(body));
+  if (fold) {
     const std::vector<Tensor> results = compute_tuple(
-        extents, [&](const Indices& indices) { return nb::cast<Reduction>(f(*index_arguments(indices))); }, name);
-    if (count == 1) return nb::cast(results[0]);
+        extents, [&](const Indices& indices) { return nb::cast<Fold>(f(*index_arguments(indices))).reduction; }, name);
+    if (fold->rounded) return nb::cast(ops::astype(results[0], *fold->rounded));
+    if (results.size() == 1) return nb::cast(results[0]);
     return nb::tuple(nb::cast(results));
   }
   return nb::cast(compute(
@@ -136,7 +156,7 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
 
 void bind_compute(nb::module_& module) {
   // NOLINTNEXTLINE(bugprone-unused-raii): making it adds the class to the module.
-  nb::class_<Reduction>(module, "Reduction", "What reduce gives: the whole body of a compute.");
+  nb::class_<Fold>(module, "Reduction", "What reduce gives: the whole body of a compute.");
   nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
       .def(
           "__init__",

@@ -75,3 +75,16 @@ def test_bodies_take_what_was_reduced_to_one_element():
 def test_a_subscript_of_none_alone_adds_an_axis():
     outer = lathe.jit(lambda a, b: a[:, None] * b[None])(x, y)
     np.testing.assert_array_equal(outer, x[:, None] * y[None])
+
+
+def test_half_floats_are_folded_in_f32_and_rounded_once():
+    x = np.full((3, 4096), 0.1, np.float16)
+    sums = lathe.jit(lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x.shape[1], lambda r: x[i, r] * x[i, r])))
+    expected = (x.astype(np.float32) ** 2).sum(1).astype(np.float16)
+    assert sums(x).dtype == np.float16
+    np.testing.assert_array_equal(sums(x), expected)
+    greatest = lathe.jit(lambda x: lathe.compute((3,), lambda i: lathe.reduce("max", x.shape[1], lambda r: x[i, r])))
+    np.testing.assert_array_equal(greatest(x), x.max(1))
+    running = lathe.jit(lambda x: lathe.scan(x.shape, 1, "sum", lambda i, r: x[i, r]))
+    assert running(x).dtype == np.float16
+    np.testing.assert_allclose(running(x), np.cumsum(x.astype(np.float32), 1), rtol=2e-3)
