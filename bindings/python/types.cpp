@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/python/bind.h"
+#include "bindings/python/borrow.h"
 #include "bindings/python/convert.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
@@ -50,17 +51,31 @@ ops::Subscript to_subscript(nb::handle item) {
     };
     return ops::Slice{part("start"), part("stop"), part("step").value_or(1)};
   }
-  if (!PyIndex_Check(item.ptr())) {
+  if (!PyIndex_Check(item.ptr()) || as_instance<Tensor>(item)) {
     throw InputError(Mistake::type,
-                     fmt::format("a subscript is an int, a slice, None or ..., not {}; gather by a tensor "
-                                 "with lathe.take",
+                     fmt::format("a subscript is an int, a slice, None or ..., not {}; a tensor of integers may stand "
+                                 "alone, and lathe.take gathers along any axis",
                                  Py_TYPE(item.ptr())->tp_name));
   }
   return to_ints(item).at(0);
 }
 
-/// x[i, j] with expressions is an element, for compute; with ints and slices a view.
+/// x[places]: the rows that a tensor of integers names, in its shape.
+Tensor gather(const Tensor& x, const Tensor& places) {
+  if (places.dtype().is_bool()) {
+    throw InputError(Mistake::type,
+                     fmt::format("a mask {} picks as many elements as its values say, which shapes cannot "
+                                 "hang on: choose with lathe.where, or reduce what it keeps",
+                                 describe(places)));
+  }
+  return ops::take(x, places, 0);
+}
+
+/// x[i, j] with expressions is an element, for compute; with ints and slices a view; with a tensor of integers alone
+/// the rows that it names.
 nb::object subscript(const Tensor& tensor, nb::handle key) {
+  if (as_instance<Tensor>(key) || is_array_type(Py_TYPE(key.ptr())))
+    return nb::cast(gather(tensor, to_tensor(key, "a subscript")));
   std::vector<nb::handle> items;
   if (nb::isinstance<nb::tuple>(key)) {
     for (const nb::handle item : nb::borrow<nb::tuple>(key)) items.push_back(item);

@@ -88,3 +88,27 @@ def test_half_floats_are_folded_in_f32_and_rounded_once():
     running = lathe.jit(lambda x: lathe.scan(x.shape, 1, "sum", lambda i, r: x[i, r]))
     assert running(x).dtype == np.float16
     np.testing.assert_allclose(running(x), np.cumsum(x.astype(np.float32), 1), rtol=2e-3)
+
+
+def test_operators_are_methods_of_their_first_operand():
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    standardized = lathe.jit(lambda x: (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))
+    expected = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    np.testing.assert_allclose(standardized(x), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(AttributeError, match="no attribute 'expp'"):
+        lathe.jit(lambda x: x.expp())(x)
+
+
+def test_a_tensor_of_integers_picks_rows():
+    x = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
+    rows = lathe.jit(lambda x, places: x[places])
+    for places in (np.array([3, 0, 6]), np.array([[1, -1], [2, 2]], np.int32), np.array(4)):
+        np.testing.assert_array_equal(rows(x, places), x[places])
+    places = np.array([5, 1])
+    np.testing.assert_array_equal(lathe.jit(lambda x: x[places])(x), x[places])
+    with pytest.raises(IndexError, match="index 7 is out of range on axis 0"):
+        rows(x, np.array([7]))
+    with pytest.raises(TypeError, match="a mask .* picks as many elements as its values say"):
+        lathe.jit(lambda x: x[x > 0])(x)
+    with pytest.raises(TypeError, match="a subscript is an int, a slice, None or ..., not .*Tensor"):
+        lathe.jit(lambda x, places: x[places, 1])(x, places)

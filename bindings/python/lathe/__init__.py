@@ -25,6 +25,15 @@ operator_names = _lathe.operator_names
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
 
 
+def _method(tensor, name):
+    if name not in operator_names:
+        raise AttributeError(f"a lathe.Tensor has no attribute {name!r}; its methods are lathe.operator_names")
+    return functools.partial(getattr(_lathe, name), tensor)
+
+
+_lathe.Tensor.__getattr__ = _method  # every operator is a method of its first operand too
+
+
 class CacheInfo(NamedTuple):
     """Exact counts since the process started."""
 
