@@ -17,17 +17,22 @@
 namespace lathe {
 namespace {
 
+/// What a row takes of a cache whose every line is in use, set conflicts included.
+constexpr std::int64_t row_bytes = 1024;
 /// Fewer elements are combined in less time one by one.
 constexpr std::int64_t shortest_scan = 4;
 
 /// Vectors of a row that are worked on together.
 constexpr std::int64_t vectors_in_flight = 2;
 
-/// Is it a scan of several values, which match_scan leaves alone?
-bool is_scan_of_tuples(const Block& block) {
+/// A body of this cost, that of a function, takes longer in scalars than gathering and scattering its vectors.
+constexpr double function_body = 16;
+
+/// Is it a scan of several values, or by another combination than those that match_scan knows?
+bool is_other_scan(const Block& block) {
   const auto ordered = [](const Iter& iter) { return iter.kind == IterKind::ordered; };
   const auto other = [](const Iter& iter) { return iter.kind != IterKind::ordered && iter.kind != IterKind::space; };
-  return !block.f.reducer && block.f.writes.size() > 1 &&
+  return !block.f.reducer && !block.f.writes.empty() &&
          std::count_if(block.f.iters.begin(), block.f.iters.end(), ordered) == 1 &&
          std::none_of(block.f.iters.begin(), block.f.iters.end(), other);
 }
@@ -58,7 +63,7 @@ void vectorize_along(RuleContext& context, const BlockRef& ref, const LoopRef& l
 
 /// Vectors across the scan, of blocks of columns outside of it.
 void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns, std::int64_t lanes,
-                      std::int64_t element_bytes) {
+                      std::int64_t element_bytes, std::int64_t vectors = vectors_in_flight) {
   Schedule& schedule = context.schedule;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(columns).extent, schedule.func());
   std::vector<LoopRef> loops = own_loops(schedule, ref);
@@ -66,7 +71,7 @@ void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns
   std::erase(loops, columns);
   // What one row reads and writes, beside what the row before it wrote, leaves half of the cache to itself.
   const std::int64_t near = context.device.caches.empty() ? 1 << 15 : context.device.caches[0].bytes;
-  const std::int64_t step = lanes * vectors_in_flight;
+  const std::int64_t step = lanes * vectors;
   // A block of columns of an unknown number is no wider than that is taken for: its vectors run without lanes, too.
   const std::int64_t room = near / (8 * element_bytes),
                      wanted = extent ? room : std::min(room, extent_estimate(schedule.node(columns).extent));
@@ -78,32 +83,46 @@ void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns
   }
   loops.push_back(columns);
   reorder(schedule, loops);
-  const auto [blocks, rest] = split(schedule, columns, lanes * vectors_in_flight);
+  const auto [blocks, rest] = split(schedule, columns, step);
   const auto [copy, lane] = split(schedule, rest, lanes);
   unroll(schedule, copy);
   vectorize(schedule, lane);
 }
 
-/// Vectors across a scan of tuples, where all its results are contiguous along one iter.
-void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+/// Do all accesses walk memory along the iter, a store in steps of one where `contiguous`?
+bool walks(const std::vector<Access>& accesses, size_t iter, bool contiguous) {
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const std::optional<std::int64_t>& stride = access.strides[iter];
+    return contiguous ? !access.store || stride == 1 : stride && (!access.store || *stride != 0);
+  });
+}
+
+/// Vectors across a scan that is combined in a way of its own, where all its results are contiguous along one iter;
+/// else, of a single result that takes long to compute, across rows side by side.
+void vectorize_other(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::vector<Access> accesses = block_accesses(block);
-  const std::int64_t lanes = vector_lanes(block, context.device);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const bool contiguous = block.f.iters[i].kind == IterKind::space &&
-                            std::all_of(accesses.begin(), accesses.end(),
-                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
-    const std::optional<LoopRef> loop = contiguous ? loop_of_iter(schedule, ref, i) : std::nullopt;
-    if (!loop) continue;
-    const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
-    std::int64_t width = lanes;
-    while (extent && width > 1 && width > *extent) width /= 2;
-    if (width < 2) continue;
-    const std::int64_t bytes = widest_bits(block) / 8 * static_cast<std::int64_t>(block.f.writes.size());
-    attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
-            [&] { vectorize_across(context, ref, *loop, width, bytes); });
-    break;
+  const std::int64_t lanes = vector_lanes(block, context.device), bytes = widest_bits(block) / 8;
+  const auto results = static_cast<std::int64_t>(block.f.writes.size());
+  const std::vector<LoopRef> own = own_loops(schedule, ref);
+  for (const bool contiguous : {true, false}) {
+    if (!contiguous && (results > 1 || body_cost(block.f.body) < function_body)) continue;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (block.f.iters[i].kind != IterKind::space || !walks(accesses, i, contiguous)) continue;
+      const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
+      if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
+      const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
+      std::int64_t width = lanes;
+      while (extent && width > 1 && width > *extent) width /= 2;
+      if (width < 2) continue;
+      // Rows each come back to a line of their own: no more of them than a vector has.
+      const std::int64_t element = contiguous ? bytes * results : row_bytes,
+                         vectors = contiguous ? vectors_in_flight : 1;
+      attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
+              [&] { vectorize_across(context, ref, *loop, width, element, vectors); });
+      return;
+    }
   }
 }
 
@@ -115,8 +134,8 @@ void vectorize_scans(RuleContext& context) {
     const Block& block = schedule.node(ref);
     if (context.scheduled.contains(ref.name)) continue;
     const std::optional<ScanParts> scan = match_scan(block);
-    if (!scan && is_scan_of_tuples(block)) {
-      vectorize_tuples(context, ref);
+    if (!scan && is_other_scan(block)) {
+      vectorize_other(context, ref);
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;

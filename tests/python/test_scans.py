@@ -55,6 +55,16 @@ def test_any_reducer_of_one_value_scans():
         lathe.jit(lambda x: lathe.scan(x.shape, 2, "max", lambda i, j: x[i, j]))(x)
 
 
+@pytest.mark.parametrize("shape", [(33, 50), (40, 7), (3, 100), (16, 1), (2, 18, 35)])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_costly_reducer_of_one_value_scans(shape, axis):
+    axis %= len(shape)
+    x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    add = lathe.Reducer(lambda a, b: lathe.logaddexp(a, b), float("-inf"), lathe.float32)
+    run = lathe.jit(lambda x: lathe.scan(x.shape, axis, add, lambda *i: x[i]))
+    np.testing.assert_allclose(run(x), np.logaddexp.accumulate(x, axis), rtol=1e-5, atol=1e-5)
+
+
 def recurrence(decay, x):
     """h[t] = decay[t] * h[t - 1] + x[t] along axis 1, and the product of the decays."""
     step = lathe.Reducer(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (1.0, 0.0), (lathe.float32, lathe.float32))

@@ -168,5 +168,33 @@ TEST(VectorizeScans, TakesVectorsAcrossWhatLiesAcross) {
   for (const Finding& finding : verify(symbolic)) ADD_FAILURE() << finding.rule << ": " << finding.message;
 }
 
+/// Runs along a row or, `down`, down the columns by a combination that no pass knows; `combined` is of l and r.
+Func unknown_scan(bool down, const std::string& combined) {
+  return parse_func(fmt::format(R"(func scan(x: f32[40, 36], out: f32[40, 36]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+    for i in [0, 40) {{ for j in [0, 36) {{
+      block run({0}) reads x[vi, vj], out[{1}] writes out[vi, vj] {{
+        let l: f32 = select({2} >= 1, out[{1} if {2} >= 1], 0.0f32)
+        let r: f32 = x[vi, vj]
+        out[vi, vj] = {3}
+      }} }} }} }} }})",
+                                down ? "ordered vi in [0, 40) = i, space vj in [0, 36) = j"
+                                     : "space vi in [0, 40) = i, ordered vj in [0, 36) = j",
+                                down ? "vi - 1, vj" : "vi, vj - 1", down ? "vi" : "vj", combined));
+}
+
+TEST(VectorizeScans, TakesVectorsAcrossAnyCombination) {
+  const Func columns = unknown_scan(true, "abs(l - r)");
+  EXPECT_EQ(decisions_on(columns, wide(), "run"), "vectorize run across its scan, over j\n");
+  expect_scheduled_well(columns);
+}
+
+TEST(VectorizeScans, TakesRowsSideBySideWhereTheyTakeLongToCompute) {
+  const Func costly = unknown_scan(false, "sqrt(sqrt(abs(l - r)))");
+  EXPECT_EQ(decisions_on(costly, wide(), "run"), "vectorize run across its scan, over i\n");
+  expect_scheduled_well(costly);
+  EXPECT_EQ(decisions_on(unknown_scan(false, "abs(l - r)"), wide(), "run"), "") << "scattering takes longer";
+}
+
 }  // namespace
 }  // namespace lathe::testing
