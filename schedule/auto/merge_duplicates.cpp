@@ -36,15 +36,16 @@ void merge_duplicates(RuleContext& context) {
   std::map<std::vector<const BufferNode*>, std::vector<BlockRef>> known;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (has_blocks(block) || block.f.writes.size() != 1 || is_sealed(block) ||
-        fusion_wish(block) == FusionWish::apart || !is_allocated(schedule.func(), block.f.writes[0].buffer))
+    if (has_blocks(block) || block.f.writes.size() != 1 || is_sealed(block) || fusion_wish(block) == FusionWish::apart)
       continue;
     std::vector<const BufferNode*> inputs;
     for (const Region& read : block.f.reads)
       if (read.buffer != block.f.writes[0].buffer) inputs.push_back(read.buffer.get());
     std::vector<BlockRef>& others = known[inputs];
     bool merged = false;
-    for (size_t i = 0; i < others.size() && !merged; ++i) {
+    // What callers see stays: others may read it.
+    const bool kept = !is_allocated(schedule.func(), block.f.writes[0].buffer);
+    for (size_t i = 0; i < others.size() && !merged && !kept; ++i) {
       merged = alike(schedule.node(others[i]), block) &&
                attempt(context, fmt::format("merge {} with {}, which computes the same", ref.name, others[i].name),
                        [&] { merge_equal(schedule, ref, others[i]); });

@@ -14,10 +14,10 @@ namespace {
 
 constexpr const char* place_text =
     "each of the two runs over its whole domain, each iter by a serial loop of its own, in loops that stand in no "
-    "other "
-    "loop and hold nothing else, and writes one allocation, which no other block writes";
+    "other loop and hold nothing else, and writes one buffer, which no other block writes: an allocation, or original "
+    "a parameter that no other may alias";
 constexpr const char* equal_text =
-    "original stands before block, and but for names and the allocations, of one type, shape and space, they are equal";
+    "original stands before block, and but for names and the buffers, of one type, shape and space, they are equal";
 constexpr const char* between_text = "from original on until block, no block writes what they read";
 
 bool same_shape(const BufferNode& a, const BufferNode& b) {
@@ -25,13 +25,13 @@ bool same_shape(const BufferNode& a, const BufferNode& b) {
                     [](const Expr& x, const Expr& y) { return equal(x, y); });
 }
 
-/// A block with the loops that are its own, and the allocation that it writes.
+/// A block with the loops that are its own, and the buffer that it writes.
 struct Computed {
   Path path;  ///< down to the outermost of the loops, or the block
   Buffer result;
 };
 
-Computed computed(const Schedule& schedule, const std::string& application, const BlockRef& ref) {
+Computed computed(const Schedule& schedule, const std::string& application, const BlockRef& ref, bool may_be_output) {
   Path path = path_to(schedule, ref);
   const Stmt at = path.back();
   const Block& block = *at.as<Block>();
@@ -44,7 +44,9 @@ Computed computed(const Schedule& schedule, const std::string& application, cons
     fail("stands in a loop of others");
   if (block.f.writes.size() != 1) fail("writes several buffers");
   const Buffer& result = block.f.writes[0].buffer;
-  if (!is_allocated(schedule.func(), result) || result->view_of) fail(fmt::format("writes {}", result->name));
+  may_be_output &= !schedule.func()->attrs.contains("may_alias");
+  if (!(may_be_output || is_allocated(schedule.func(), result)) || result->view_of)
+    fail(fmt::format("writes {}", result->name));
   int writers = 0;
   for (const Stmt& s :
        outer_blocks(root_block(schedule.func()) ? root_block(schedule.func())->f.body : schedule.func()->body))
@@ -59,7 +61,8 @@ Computed computed(const Schedule& schedule, const std::string& application, cons
 void merge_equal(Schedule& schedule, const BlockRef& block, const BlockRef& original) {
   const std::string application = fmt::format("merge_equal({}, {})", block.name, original.name);
   const Stmt second_block = path_to(schedule, block).back();
-  const Computed first = computed(schedule, application, original), second = computed(schedule, application, block);
+  const Computed first = computed(schedule, application, original, true),
+                 second = computed(schedule, application, block, false);
   const auto fail = [&](int condition, const char* text, const std::string& note) {
     refuse(schedule, application, condition, text, second_block, note);
   };

@@ -11,9 +11,9 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. each of the two runs over its whole domain, each iter by a serial loop of its own, in loops that stand in no
-///      other loop and hold nothing else, and writes one allocation, which no other block writes
-///   2. original stands before block, and but for names and the allocations, of one type, shape and space, they are
-///   equal
+///      other loop and hold nothing else, and writes one buffer, which no other block writes: an allocation, or
+///      original a parameter that no other may alias
+///   2. original stands before block, and but for names and the buffers, of one type, shape and space, they are equal
 ///   3. from original on until block, no block writes what they read
 void merge_equal(Schedule& schedule, const BlockRef& block, const BlockRef& original);
 

@@ -13,6 +13,20 @@
 namespace lathe::testing {
 namespace {
 
+/// x + 1 in `first`, which callers see, and again in a temporary; `attributes` are the Func's.
+Func shown(const std::string& attributes = "") {
+  return parse_func(fmt::format(R"(func shown(x: f32[4], first: f32[4], out: f32[4]) stage begin {} {{
+  block root() reads x[..], first[..], out[..] writes first[..], out[..] {{
+    alloc b: f32[4]
+    for i in [0, 4) {{ block one(space vi in [0, 4) = i) reads x[vi] writes first[vi] {{ first[vi] = x[vi] + 1.0f32 }} }}
+    for j in [0, 4) {{ block two(space vj in [0, 4) = j) reads x[vj] writes b[vj] {{ b[vj] = x[vj] + 1.0f32 }} }}
+    for k in [0, 4) {{ block both(space vk in [0, 4) = k) reads x[vk], b[vk] writes out[vk] {{ out[vk] = x[vk] * b[vk] }} }}
+  }}
+}}
+)",
+                                attributes));
+}
+
 /// Row sums of x in `a`, and again in `b` with the term given; `between` stands between the two.
 Func sums(const std::string& term = "x[ui, uk]", const std::string& between = "", const std::string& shape = "4") {
   return parse_func(fmt::format(R"(func sums(x: f32[4, 6], out: f32[4]) stage begin {{
@@ -62,6 +76,18 @@ TEST(MergeEqual, ReadersInATileToo) {
   expect_scheduled(s, before, "merge_equal_tile");
 }
 
+TEST(MergeEqual, ReadersReadAnOutput) {
+  const Func before = shown();
+  Schedule s(before);
+  merge_equal(s, {"two"}, {"one"});
+  expect_scheduled(s, before, "merge_equal_output");
+}
+
+TEST(MergeEqual, RefusesAnOutputThatOthersMayAlias) {
+  Schedule s(shown("attrs {may_alias: \"first,x\"}"));
+  expect_refused(s, [&] { merge_equal(s, {"two"}, {"one"}); }, "merge_equal", 1, "merge_equal_refused_1_alias");
+}
+
 TEST(MergeEqual, RefusesABlockWhoseLoopsAreNotAsTraced) {
   Schedule s(sums());
   split(s, s.loop("again", 1), 2);
@@ -95,6 +121,23 @@ TEST(MergeDuplicates, TheSchedulerComputesEachSumOnce) {
   const Func after = auto_schedule(before, wide());
   expect_same(before, after);
   EXPECT_EQ(print(after).find("again"), std::string::npos);
+}
+
+TEST(MergeDuplicates, TheSchedulerReadsWhatCallersSeeToo) {
+  const Func before = shown();
+  const Func after = auto_schedule(before, wide());
+  expect_same(before, after);
+  EXPECT_EQ(decisions_on(before, wide(), "two"), "merge two with one, which computes the same\n");
+}
+
+TEST(MergeDuplicates, CallersSeeBothOfTwoEqualOutputs) {
+  const Func before = parse_func(R"(func twice(x: f32[4], a: f32[4], b: f32[4]) stage begin {
+  block root() reads x[..] writes a[..], b[..] {
+    for i in [0, 4) { block one(space vi in [0, 4) = i) reads x[vi] writes a[vi] { a[vi] = x[vi] + 1.0f32 } }
+    for j in [0, 4) { block two(space vj in [0, 4) = j) reads x[vj] writes b[vj] { b[vj] = x[vj] + 1.0f32 } }
+  }
+})");
+  expect_same(before, auto_schedule(before, wide()));
 }
 
 }  // namespace
