@@ -8,7 +8,7 @@
 namespace lathe::codegen {
 
 llvm::Value* FunctionEmitter::emit_unary(UnaryOp op, DType dtype, llvm::Value* a) {
-  if (op == UnaryOp::bit_not || op == UnaryOp::logical_not) return b.CreateNot(a);
+  if (op == UnaryOp::bit_not || op == UnaryOp::logical_not) return opposite(a);
   if (!dtype.is_float()) {
     if (dtype.is_bool() || (op == UnaryOp::abs && dtype.is_unsigned())) return a;
     if (op == UnaryOp::neg) return b.CreateNeg(a);
@@ -42,7 +42,7 @@ llvm::Value* FunctionEmitter::emit_unary(UnaryOp op, DType dtype, llvm::Value* a
     case UnaryOp::round:
       return floats.round_even(a);
     case UnaryOp::is_nan:
-      return b.CreateFCmpUNO(a, a);
+      return compare(llvm::CmpInst::FCMP_UNO, a, a);
     case UnaryOp::is_inf:
       return b.CreateFCmpOEQ(floats.abs(a), infinity);
     case UnaryOp::is_finite:
@@ -95,14 +95,14 @@ llvm::Value* FunctionEmitter::emit_bool_binary(BinaryOp op, llvm::Value* x, llvm
     case BinaryOp::bit_and:
     case BinaryOp::mul:
     case BinaryOp::min:
-      return b.CreateAnd(x, y);
+      return combine(llvm::Instruction::And, x, y);
     case BinaryOp::logical_or:
     case BinaryOp::bit_or:
     case BinaryOp::add:
     case BinaryOp::max:
-      return b.CreateOr(x, y);
+      return combine(llvm::Instruction::Or, x, y);
     case BinaryOp::bit_xor:
-      return b.CreateXor(x, y);
+      return combine(llvm::Instruction::Xor, x, y);
     default:
       throw Bug("emission got " + std::string(to_string(op)) + " of bools");
   }
@@ -222,39 +222,48 @@ llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Valu
   return by_zero ? b.CreateSelect(by_zero, zero, result) : result;
 }
 
-llvm::Value* FunctionEmitter::emit_comparison(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
-  if (dtype.is_float()) {
-    if (is_half(dtype)) x = floats.widen(dtype, x), y = floats.widen(dtype, y);
-    switch (op) {
-      case BinaryOp::eq:
-        return b.CreateFCmpOEQ(x, y);
-      case BinaryOp::ne:
-        return b.CreateFCmpUNE(x, y);
-      case BinaryOp::lt:
-        return b.CreateFCmpOLT(x, y);
-      case BinaryOp::le:
-        return b.CreateFCmpOLE(x, y);
-      case BinaryOp::gt:
-        return b.CreateFCmpOGT(x, y);
-      default:
-        return b.CreateFCmpOGE(x, y);
-    }
-  }
-  const bool is_signed = dtype.is_signed();
+namespace {
+
+llvm::CmpInst::Predicate float_predicate(BinaryOp op) {
   switch (op) {
     case BinaryOp::eq:
-      return b.CreateICmpEQ(x, y);
+      return llvm::CmpInst::FCMP_OEQ;
     case BinaryOp::ne:
-      return b.CreateICmpNE(x, y);
+      return llvm::CmpInst::FCMP_UNE;
     case BinaryOp::lt:
-      return is_signed ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);
+      return llvm::CmpInst::FCMP_OLT;
     case BinaryOp::le:
-      return is_signed ? b.CreateICmpSLE(x, y) : b.CreateICmpULE(x, y);
+      return llvm::CmpInst::FCMP_OLE;
     case BinaryOp::gt:
-      return is_signed ? b.CreateICmpSGT(x, y) : b.CreateICmpUGT(x, y);
+      return llvm::CmpInst::FCMP_OGT;
     default:
-      return is_signed ? b.CreateICmpSGE(x, y) : b.CreateICmpUGE(x, y);
+      return llvm::CmpInst::FCMP_OGE;
   }
+}
+
+llvm::CmpInst::Predicate integer_predicate(BinaryOp op, bool is_signed) {
+  switch (op) {
+    case BinaryOp::eq:
+      return llvm::CmpInst::ICMP_EQ;
+    case BinaryOp::ne:
+      return llvm::CmpInst::ICMP_NE;
+    case BinaryOp::lt:
+      return is_signed ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT;
+    case BinaryOp::le:
+      return is_signed ? llvm::CmpInst::ICMP_SLE : llvm::CmpInst::ICMP_ULE;
+    case BinaryOp::gt:
+      return is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT;
+    default:
+      return is_signed ? llvm::CmpInst::ICMP_SGE : llvm::CmpInst::ICMP_UGE;
+  }
+}
+
+}  // namespace
+
+llvm::Value* FunctionEmitter::emit_comparison(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
+  if (!dtype.is_float()) return compare(integer_predicate(op, dtype.is_signed()), x, y);
+  if (is_half(dtype)) x = floats.widen(dtype, x), y = floats.widen(dtype, y);
+  return compare(float_predicate(op), x, y);
 }
 
 // ramp(x, 1) < broadcast(n) in 64 bits is two or four registers of comparisons for one of floats. The lanes that hold

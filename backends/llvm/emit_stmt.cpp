@@ -47,6 +47,7 @@ void FunctionEmitter::emit(const Stmt& s) {
       return;
     case StmtKind::Let: {
       auto* node = static_cast<const Let*>(s.get());
+      if (!kernel.info.is_used(node->variable.get())) return emit(node->body);
       llvm::Value* value = emit(node->value);
       Scope scope = open_scope();
       vars_[node->variable.get()] = value;

@@ -163,6 +163,12 @@ class FunctionEmitter {
   /// Of llvm.smin, llvm.umax and their like.
   llvm::Value* extreme(llvm::Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y);
   llvm::Value* repeated(llvm::Value* scalar, int lanes);
+  /// Of integers or floats.
+  llvm::Value* compare(llvm::CmpInst::Predicate predicate, llvm::Value* x, llvm::Value* y);
+  /// A bitwise operation.
+  llvm::Value* combine(llvm::Instruction::BinaryOps operation, llvm::Value* x, llvm::Value* y);
+  /// All bits turned over: of a comparison the opposite one.
+  llvm::Value* opposite(llvm::Value* x);
 
   // ---- scopes: what was computed inside a branch or a loop is forgotten behind it ----
   struct Scope {

@@ -33,6 +33,8 @@ class KernelInfo {
   /// writes.
   bool is_stable(const ExprNode* e) const;
 
+  /// Does any expression use the variable?
+  bool is_used(const Var* variable) const { return strides_.contains(variable); }
   /// The greatest common divisor of what an index variable is multiplied by wherever it is used; 1 when it also stands
   /// alone.
   std::int64_t stride_of(const Var* variable) const;

@@ -35,6 +35,20 @@ llvm::Value* FunctionEmitter::extreme(llvm::Intrinsic::ID intrinsic, llvm::Value
                [&] { return b.CreateBinaryIntrinsic(intrinsic, x, y); });
 }
 
+llvm::Value* FunctionEmitter::compare(llvm::CmpInst::Predicate predicate, llvm::Value* x, llvm::Value* y) {
+  return known({llvm::Instruction::FCmp, x, y, nullptr, predicate}, [&] { return b.CreateCmp(predicate, x, y); });
+}
+
+llvm::Value* FunctionEmitter::combine(llvm::Instruction::BinaryOps operation, llvm::Value* x, llvm::Value* y) {
+  return known({operation, x, y, nullptr, 0}, [&] { return b.CreateBinOp(operation, x, y); });
+}
+
+llvm::Value* FunctionEmitter::opposite(llvm::Value* x) {
+  if (auto* comparison = llvm::dyn_cast<llvm::CmpInst>(x))
+    return compare(comparison->getInversePredicate(), comparison->getOperand(0), comparison->getOperand(1));
+  return combine(llvm::Instruction::Xor, x, llvm::Constant::getAllOnesValue(x->getType()));
+}
+
 llvm::Value* FunctionEmitter::repeated(llvm::Value* scalar, int lanes) {
   if (lanes == 1) return scalar;
   return known({llvm::Instruction::ShuffleVector, scalar, nullptr, nullptr, lanes},

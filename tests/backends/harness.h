@@ -27,6 +27,13 @@ inline std::vector<std::pair<std::string, Device>> devices() {
   return result;
 }
 
+/// How often `part` stands in `text`.
+inline size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
 /// One argument: raw bytes that both sides start from.
 using Bytes = std::vector<std::byte>;
 

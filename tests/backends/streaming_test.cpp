@@ -8,12 +8,6 @@ namespace {
 
 using namespace testing;
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
-  return found;
-}
-
 /// out = x + its first row by vectors as wide as the device's, rows of `row` elements apart.
 Func rows(const Device& device, int row, const std::string& layout, const std::string& body = "") {
   const int lanes = device.lanes(32);

@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <limits>
+
+#include "tests/backends/harness.h"
+
+namespace lathe::testing {
+namespace {
+
+/// The greater of two vectors, and the places where they came from, under one condition written twice.
+Func greater(const std::string& condition) {
+  return parse_func(R"(
+func greater(x: f32[8], y: f32[8], out: f32[8], place: i32[8]) stage end {
+  let l: f32x8 = x[ramp(0, 1, 8)]
+  let r: f32x8 = y[ramp(0, 1, 8)]
+  let unused: f32x8 = l / r
+  out[ramp(0, 1, 8)] = select()" +
+                    condition +
+                    R"(, r, l)
+  place[ramp(0, 1, 8)] = select()" +
+                    condition + R"(, 1i32x8, 2i32x8)
+}
+)");
+}
+
+std::vector<Bytes> arguments() {
+  std::vector<float> left = floats(8), right = floats(8);
+  left[1] = right[2] = left[3] = right[3] = std::numeric_limits<float>::quiet_NaN();
+  std::reverse(right.begin(), right.end());
+  left[5] = right[5];
+  return {bytes_of(left), bytes_of(right), bytes_of(floats(8)), bytes_of(std::vector<std::int32_t>(8))};
+}
+
+TEST(EqualInstructions, AreEmittedOnce) {
+  const Func func = greater("!(r <= l) && !is_nan(l) || l == r && r < l");
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  EXPECT_EQ(count(text, " fcmp oeq "), 1u) << text;
+  EXPECT_EQ(count(text, " fcmp olt "), 1u) << text;
+  EXPECT_EQ(count(text, " or "), 1u) << text;
+  EXPECT_EQ(count(text, " and "), 2u) << text;
+  expect_same(func, arguments());
+}
+
+TEST(EqualInstructions, NegateAComparisonByItsOpposite) {
+  const Func func = greater("!(r <= l)");
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  EXPECT_EQ(count(text, " xor "), 0u) << text;
+  EXPECT_EQ(count(text, " fcmp ugt "), 1u) << text;
+  expect_same(func, arguments());
+}
+
+TEST(EqualInstructions, LeaveOutAValueThatNothingUses) {
+  EXPECT_EQ(count(llvm_ir_text(greater("l < r"), host_device("native")), " fdiv "), 0u);
+}
+
+}  // namespace
+}  // namespace lathe::testing
