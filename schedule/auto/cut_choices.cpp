@@ -19,8 +19,10 @@ namespace {
 
 /// Every block that comes of it is compiled for itself.
 constexpr std::int64_t most_parts = 8;
-/// Vectors that a block has at the least, and those of a row that is cut itself.
-constexpr std::int64_t least_vectors = 8, least_row_vectors = 4;
+/// Vectors that a block has at the least, and those of a row that is cut itself: what is joined there costs a masked
+/// load of each operand for every vector, what repeats little (measured on Zen 4: rows of 17, 33 and 100 elements
+/// joined take a third of the time when cut, of 16 and 16 three quarters).
+constexpr std::int64_t least_vectors = 8, least_joined_vectors = 1, least_repeated_vectors = 4;
 /// What a block's choices may leave of its cost for each part, at the most: twice as much where what is read jumps.
 constexpr double costly_body = 8, costly_jumping_body = 16;
 
@@ -76,6 +78,9 @@ void add_repeats(const Block& block, const Expr& e, size_t row, std::set<std::in
 struct Points {
   std::vector<std::set<std::int64_t>> of_iters;
   std::set<std::int64_t> jumps;
+  bool repeats = false;
+
+  std::int64_t least_row_vectors() const { return repeats ? least_repeated_vectors : least_joined_vectors; }
 };
 
 bool loads(const Expr& e) {
@@ -86,6 +91,7 @@ bool loads(const Expr& e) {
 
 Points points_of(const Block& block, size_t row) {
   Points points{std::vector<std::set<std::int64_t>>(block.f.iters.size()), {}};
+  std::set<std::int64_t> repeats;
   const auto look = [&](const Expr& condition, bool jumps) {
     if (!condition) return;
     for_each_expr(condition, [&](const Expr& e) {
@@ -102,8 +108,10 @@ Points points_of(const Block& block, size_t row) {
     if (const Select* choice = e.as<Select>())
       look(choice->condition, loads(choice->when_true) && loads(choice->when_false));
     if (const Load* load = e.as<Load>()) look(load->mask, false);
-    add_repeats(block, e, row, points.jumps);
+    add_repeats(block, e, row, repeats);
   });
+  points.repeats = !repeats.empty();
+  points.jumps.merge(repeats);
   points.of_iters[row].insert(points.jumps.begin(), points.jumps.end());
   return points;
 }
@@ -138,7 +146,7 @@ std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::
 
 /// Are the blocks few, each large enough, edges of a row aside, and the choices of some weight in them?
 bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
-                       std::int64_t lanes) {
+                       std::int64_t lanes, std::int64_t least_row) {
   std::int64_t count = 1;
   double smallest = instance_count(block), most = costly_body;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -146,7 +154,7 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
     const std::vector<std::int64_t> parts = parts_of(points[i], extent);
     const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
-    const bool edges = i == row && *shortest < least_row_vectors * lanes;
+    const bool edges = i == row && *shortest < least_row;
     if (edges) most = costly_jumping_body;
     count *= static_cast<std::int64_t>(parts.size());
     smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
@@ -159,14 +167,16 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
 std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int64_t lanes) {
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};
-  auto [points, jumps] = points_of(block, *row);
+  Points found = points_of(block, *row);
+  const std::int64_t least_row = found.least_row_vectors() * lanes;
+  std::vector<std::set<std::int64_t>>& points = found.of_iters;
   const std::int64_t extent = extent_estimate(block.f.iters[*row].domain.extent);
-  points[*row] = row_points(points[*row], jumps, extent, least_row_vectors * lanes);
-  if (makes_good_blocks(block, points, *row, lanes)) return points;
+  points[*row] = row_points(points[*row], found.jumps, extent, least_row);
+  if (makes_good_blocks(block, points, *row, lanes, least_row)) return points;
   for (size_t i = 0; i < points.size(); ++i) {
     if (i != *row) points[i].clear();
   }
-  return makes_good_blocks(block, points, *row, lanes) ? points : decltype(points){};
+  return makes_good_blocks(block, points, *row, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
 }
 
 /// The loop of the iter, once the block's name and loops are those of a part.

@@ -106,7 +106,7 @@ TEST(CutChoices, LeavesWhatWouldBeTooSmall) {
   EXPECT_FALSE(cuts(join(20, 4, 9, 31))) << "four rows of 31 elements are less than eight vectors of sixteen";
 }
 
-TEST(CutChoices, CutsRowsOnlyIntoPartsOfSeveralVectors) {
+TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
   const auto sides = [](int left, int right) {
     return parse_func(fmt::format(R"(func sides(a: f32[8, {0}], b: f32[8, {1}], out: f32[8, {2}]) {{
   for i in [0, 8) {{
@@ -122,8 +122,10 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsOfSeveralVectors) {
   };
   EXPECT_TRUE(cuts(sides(80, 64)));
   EXPECT_TRUE(cuts(sides(80, 1))) << "an edge beside a part of several vectors";
-  EXPECT_FALSE(cuts(sides(63, 63)));
+  EXPECT_TRUE(cuts(sides(17, 33)));
+  EXPECT_FALSE(cuts(sides(15, 15)));
   expect_scheduled_well(sides(80, 64));
+  expect_scheduled_well(sides(17, 33));
   expect_scheduled_well(sides(80, 1));
 }
 
