@@ -20,10 +20,10 @@ constexpr double task_nanoseconds = 20'000;
 constexpr double awake_task_nanoseconds = 3'000;
 /// Fewer iterations than this are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64;
-/// But shares enough for each core are, where an iteration of a fused loop would take little longer than the division
-/// that tells its place.
+/// But shares enough for each core are, where an iteration of a fused loop would take less than ten times what tells
+/// its place: a division by a constant, or by an extent that is known at run time.
 constexpr std::int64_t shares_a_core = 8;
-constexpr double cheap_nanoseconds = 10;
+constexpr double cheap_nanoseconds = 10, cheap_symbolic_nanoseconds = 100;
 
 /// Does the block read lanes that do not lie side by side, as one does that turns its operand around?
 bool gathers(const Block& block, const Var* lane) {
@@ -133,8 +133,9 @@ void parallel_outer(RuleContext& context) {
         if (!shares_out(inner)) break;
         const VarRef& variable = inner.as<For>()->variable;
         const std::int64_t fused = iterations * extent_estimate(inner.as<For>()->extent, facts);
+        const double cheap = as_int(inner.as<For>()->extent) ? cheap_nanoseconds : cheap_symbolic_nanoseconds;
         if (iterations >= shares_a_core * context.device.cores &&
-            time < cheap_nanoseconds * static_cast<double>(std::max(iterations, fused)))
+            time < cheap * static_cast<double>(std::max(iterations, fused)))
           break;
         if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, variable)) break;
         iterations = fused;

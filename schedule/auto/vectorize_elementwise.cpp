@@ -231,8 +231,8 @@ LoopRef make_one_walk(Schedule& schedule, const Nest& nest) {
   std::int64_t run = extent ? *extent : 0;
   for (size_t inner = nest.best; inner > 0 && run > 0; --inner) {
     const std::int64_t* outer = as_int(schedule.node(nest.loops[inner - 1]).extent);
-    if (!outer || !walks_as_one(nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
-    run *= *outer;
+    if (!walks_as_one(nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
+    run *= outer ? *outer : 0;
     walk = fuse(schedule, nest.loops[inner - 1], walk);
   }
   return walk;

@@ -168,6 +168,14 @@ std::optional<size_t> tuple_column(const Block& block, bool strided) {
   return std::nullopt;
 }
 
+/// Of the elements that a block reads and writes.
+int narrowest_bits(const Block& block) {
+  int bits = 64;
+  for (const Access& access : block_accesses(block))
+    bits = std::min(bits, static_cast<int>(access.buffer->dtype.bits));
+  return bits;
+}
+
 /// Rows whose tuples of neighbours are reduced side by side, so that their chains overlap and stay in registers. 1
 /// where several loops, or one of no constant extent, go along the reduction.
 std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& own,
@@ -193,6 +201,8 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent, schedule.func()->facts);
   while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
   if (2 * extent <= lanes) return false;
+  // No instruction gathers narrow elements: lanes that are masked out would each be a branch.
+  if (strided && extent < lanes && narrowest_bits(schedule.node(ref)) < 32) return false;
   const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
   std::optional<LoopRef> along;
   // Gathering short rows takes longer than comparing them.
@@ -285,10 +295,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   // As many lanes as the narrowest type has: wider ones take several registers.
-  int narrowest = 64;
-  for (const Access& access : block_accesses(block))
-    narrowest = std::min(narrowest, static_cast<int>(access.buffer->dtype.bits));
-  const std::int64_t lanes = context.device.lanes(std::max(narrowest, 32));
+  const std::int64_t lanes = context.device.lanes(std::max(narrowest_bits(block), 32));
   if (vectorize_columns(context, ref, lanes, false)) return;
   const std::optional<size_t> axis = tuple_axis(block);
   if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;

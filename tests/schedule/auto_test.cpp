@@ -123,6 +123,15 @@ TEST(AutoSchedule, TakesExtentsForNoMoreThanFactsAllow) {
   EXPECT_EQ(counts("3"), std::tuple(false, false));
 }
 
+TEST(AutoSchedule, WalksAnyNumberOfCompactRowsAsOne) {
+  const Func func = parse_func(R"(func map(x: f32[n, 7], out: f32[n, 7], n: i64) stage begin facts {n in [2, 100]} {
+  for i in [0, n) { for j in [0, 7) {
+    block map(space vi in [0, n) = i, space vj in [0, 7) = j) reads x[vi, vj] writes out[vi, vj] {
+      out[vi, vj] = x[vi, vj] + 1.0f32 } } } })");
+  EXPECT_NE(print(auto_schedule(func, wide())).find("for i_jo in [0, (n * 7 + 31) // 32)"), std::string::npos)
+      << print(auto_schedule(func, wide()));
+}
+
 TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
   for (const char* name : {"scan", "gather", "pad", "chain"}) {
     SCOPED_TRACE(name);

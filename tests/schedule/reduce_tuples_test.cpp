@@ -77,5 +77,16 @@ TEST(ReduceTuples, ReducesARowAloneWhereTheyMakeNoGroups) {
       << "four cores share four rows";
 }
 
+TEST(ReduceTuples, GathersNarrowElementsForWholeVectorsAlone) {
+  const auto of_halves = [](int rows) {
+    std::string text = print(argmax_of_rows(rows, 20));
+    for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;) text.replace(at, 3, "f16");
+    return decision(parse_func(text));
+  };
+  EXPECT_EQ(of_halves(13), "");
+  EXPECT_EQ(of_halves(16), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+  EXPECT_EQ(decision(argmax_of_rows(13, 20)), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+}
+
 }  // namespace
 }  // namespace lathe::testing
