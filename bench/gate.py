@@ -36,6 +36,16 @@ def kernels():
         ("gemm 7x384x96", lathe.matmul, [(7, 96), (96, 384)]),
         ("batched 8x32x32x32", lathe.matmul, [(8, 32, 32), (8, 32, 32)]),
         ("conv 32-32 3x3 28", lambda x, w: convolutions.convolution(x, w, pad=1), [(1, 32, 28, 28), (32, 32, 3, 3)]),
+        (
+            "conv depthwise 32 3x3 56",
+            lambda x, w: convolutions.convolution(x, w, pad=1, groups=32),
+            [(1, 32, 56, 56), (32, 1, 3, 3)],
+        ),
+        (
+            "conv grouped 4 32-32 3x3 28",
+            lambda x, w: convolutions.convolution(x, w, pad=1, groups=4),
+            [(1, 32, 28, 28), (32, 8, 3, 3)],
+        ),
         ("attention 4x96x64", contractions.attention, [(1, 4, 96, 64)] * 3),
         ("softmax 64x1000", lathe.softmax, [(64, 1000)]),
         ("layer norm 64x768", lambda x, w, b: lathe.layer_norm(x, w, b), [(64, 768), (768,), (768,)]),

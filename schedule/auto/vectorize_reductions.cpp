@@ -171,8 +171,7 @@ std::optional<size_t> tuple_column(const Block& block, bool strided) {
 /// Of the elements that a block reads and writes.
 int narrowest_bits(const Block& block) {
   int bits = 64;
-  for (const Access& access : block_accesses(block))
-    bits = std::min(bits, static_cast<int>(access.buffer->dtype.bits));
+  for (const Access& access : block_accesses(block)) bits = std::min(bits, static_cast<int>(access.buffer->dtype.bits));
   return bits;
 }
 
