@@ -7,11 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "ir/reduction.h"
-#include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
-#include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/vectors_across.h"
@@ -35,23 +32,6 @@ constexpr double nested_loop = 4;
 constexpr double far_copy_cycles = 1;
 /// The sides of squares.
 constexpr std::int64_t least_side = 4, greatest_side = 8;
-
-/// Is every index of each load an iter of its own, or no function of any?
-bool indexed_by_iters(const Block& block) {
-  bool plain = true;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Load* load = e.as<Load>();
-    if (!load || !plain) return;
-    Axes seen;
-    for (const Expr& index : load->indices) {
-      if (as_int(index)) continue;
-      const auto iter = iter_at(block, index);
-      plain &= iter && std::find(seen.begin(), seen.end(), *iter) == seen.end();
-      if (plain) seen.push_back(*iter);
-    }
-  });
-  return plain;
-}
 
 /// The axes, those along which the access goes furthest first.
 Axes by_stride(Axes axes, const Walked& access) {
@@ -213,6 +193,12 @@ struct Choice {
   bool nested;        ///< a loop for each axis that is summed, instead of one for all
 };
 
+/// The same where vectors walk the batch.
+struct BatchChoice {
+  bool batch, rows, columns;  ///< those that do not lie as one stay apart, instead of becoming one
+  bool nested;                ///< a loop for each axis that is summed, instead of one for all
+};
+
 std::vector<Axes> summed_groups(const Axes& summed, bool nested) {
   if (!nested) return {summed};
   std::vector<Axes> groups;
@@ -326,32 +312,55 @@ Grouping plan_matrices(const RuleContext& context, const Block& block, const Pro
   return best;
 }
 
-/// Vectors along the batch: a lane for each of so many small products.
-Grouping plan_batch(const RuleContext& context, const Block& block, const Product& product) {
+/// Where arrays lie best for vectors along the batch, with the cycles of copies alone: the axes of a group lie as in
+/// the result, or as in the operand that has them.
+Grouping lay_batch(const RuleContext& context, const Product& product, const BatchChoice& choice) {
   Grouping best = worst();
-  for (int choice = 0; choice < 12; ++choice) {
+  for (int order = 0; order < 12; ++order) {
     const Walked* batch_as[] = {&product.result, &product.left, &product.right};
-    const Axes batch = by_stride(product.batch, *batch_as[choice / 4]),
-               rows = by_stride(product.rows, (choice & 1) != 0 ? product.left : product.result),
-               columns = by_stride(product.columns, (choice & 1) != 0 ? product.right : product.result),
-               summed = by_stride(product.summed, (choice & 2) != 0 ? product.left : product.right);
+    const bool in_operands = (order & 1) != 0;
+    const Walked& rows_as = in_operands ? product.left : product.result;
+    const Walked& columns_as = in_operands ? product.right : product.result;
+    Axes batch = by_stride(product.batch, *batch_as[order / 4]), rows = by_stride(product.rows, rows_as),
+         columns = by_stride(product.columns, columns_as);
+    const Axes summed = by_stride(product.summed, (order & 2) != 0 ? product.left : product.right);
     Grouping plan;
+    if (choice.batch) keep_run(batch, plan.apart, *batch_as[order / 4], product);
+    if (choice.rows) keep_run(rows, plan.apart, rows_as, product);
+    if (choice.columns) keep_run(columns, plan.apart, columns_as, product);
     plan.joined = {rows, columns, batch};
-    plan.summed = {summed};
+    plan.summed = summed_groups(summed, choice.nested);
     plan.vectors = Grouping::Vectors::batch;
-    plan.left = lay_out(context, plan, product.left, {rows, summed, batch}, Walk::vectors, product);
-    plan.right = lay_out(context, plan, product.right, {columns, summed, batch}, Walk::vectors, product);
+    const auto groups = [&](const Axes& side) { return concatenated(concatenated({side}, plan.summed), {batch}); };
+    plan.left = lay_out(context, plan, product.left, groups(rows), Walk::vectors, product);
+    plan.right = lay_out(context, plan, product.right, groups(columns), Walk::vectors, product);
     plan.result = lay_out(context, plan, product.result, {rows, columns, batch}, Walk::vectors, product);
     keep_better(best, std::move(plan));
   }
-  const std::int64_t left = product.count(product.rows), right = product.count(product.columns);
-  best.rows = left;
-  best.columns = right;
-  best.times = product.count(product.batch);
-  best.depth = product.count(product.summed);
-  best.cycles += choose_paired_tile(context.device, vector_lanes(block, context.device), widest_bits(block), left,
-                                    right, best.times, best.depth)
-                     .cycles;
+  return best;
+}
+
+/// Vectors along the batch: a lane for each of so many small products.
+Grouping plan_batch(const RuleContext& context, const Block& block, const Product& product) {
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  const int bits = widest_bits(block);
+  Grouping best = worst();
+  for (int i = 0; i < 16; ++i) {
+    const BatchChoice choice{(i & 1) != 0, (i & 2) != 0, (i & 4) != 0, (i & 8) != 0};
+    if ((choice.batch && product.batch.size() < 2) || (choice.rows && product.rows.size() < 2) ||
+        (choice.columns && product.columns.size() < 2) || (choice.nested && product.summed.size() < 2))
+      continue;
+    Grouping plan = lay_batch(context, product, choice);
+    plan.rows = product.count(plan.joined[0]);
+    plan.columns = product.count(plan.joined[1]);
+    plan.depth = product.count(product.summed);
+    const std::int64_t batch = product.count(plan.joined[2]), apart = product.count(plan.apart);
+    plan.times = batch * apart;
+    if (plan.cycles >= best.cycles) continue;
+    plan.cycles += static_cast<double>(apart) *
+                   choose_paired_tile(context.device, lanes, bits, plan.rows, plan.columns, batch, plan.depth).cycles;
+    keep_better(best, std::move(plan));
+  }
   return best;
 }
 
@@ -399,52 +408,6 @@ double present_cycles(const RuleContext& context, const BlockRef& ref, const Pro
 }
 
 }  // namespace
-
-std::optional<Product> find_product(const Block& block) {
-  const std::optional<ReductionParts> parts = match_update(block);
-  if (!parts || parts->outputs.size() != 1 || !block.f.init || block.f.predicate || !indexed_by_iters(block))
-    return std::nullopt;
-  Product product;
-  std::vector<Walked> loads;
-  for (const Access& access : block_accesses(block)) {
-    Walked walked{access.buffer, {}};
-    for (const auto& stride : access.strides) {
-      if (stride) walked.strides.push_back(*stride);
-    }
-    if (access.masked || walked.strides.size() < access.strides.size()) return std::nullopt;
-    if (access.buffer != parts->outputs[0].buffer) {
-      loads.push_back(std::move(walked));
-    } else if (access.store) {
-      product.result = std::move(walked);
-    }
-  }
-  if (loads.size() != 2 || loads[0].buffer == loads[1].buffer) return std::nullopt;
-  product.left = std::move(loads[0]);
-  product.right = std::move(loads[1]);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const auto extent = constant_extent(block, i);
-    if (!extent || *extent < 1 || !is_int(block.f.iters[i].domain.min, 0)) return std::nullopt;
-    product.extents.push_back(*extent);
-    if (*extent == 1) continue;
-    const bool in_left = product.left.strides[i] != 0, in_right = product.right.strides[i] != 0,
-               space = block.f.iters[i].kind == IterKind::space;
-    if (space != (product.result.strides[i] != 0) || (!in_left && !in_right)) return std::nullopt;
-    if (space) {
-      (in_left && in_right ? product.batch : in_left ? product.rows : product.columns).push_back(i);
-    } else {
-      if (!in_left || !in_right) return std::nullopt;
-      product.summed.push_back(i);
-    }
-  }
-  return product.summed.empty() ? std::nullopt : std::optional(std::move(product));
-}
-
-bool lies_as_one(const Walked& access, const Axes& axes, const Product& product) {
-  for (size_t i = 0; i + 1 < axes.size(); ++i) {
-    if (access.strides[axes[i]] != access.strides[axes[i + 1]] * product.extents[axes[i + 1]]) return false;
-  }
-  return true;
-}
 
 std::optional<Grouping> plan_grouping(const RuleContext& context, const BlockRef& ref, const Product& product) {
   const Block& block = context.schedule.node(ref);

@@ -18,6 +18,8 @@ constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 constexpr double plain_term_cost = 3;
 /// Elements that lie further apart are loaded one by one.
 constexpr std::int64_t widest_step = 5;
+/// Pages of the hosts there are, and what comes with a line by itself: the other of a pair.
+constexpr std::int64_t page_bytes = 4096, neighbour_bytes = 128;
 /// How much longer a tile of rows that lie near may take than one of rows that do not.
 constexpr double slower_near_rows = 1.3;
 
@@ -193,6 +195,26 @@ bool lies_scattered(const Block& reduction, const ReductionShape& shape, const A
     distance += std::abs(*stride) * extent_estimate(reduction.f.iters[i].domain.extent);
   }
   return distance * operand.buffer->dtype.bytes() >= scattered_footprint;
+}
+
+bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, const Access& operand) {
+  const std::int64_t bytes = operand.buffer->dtype.bytes();
+  const auto elements = constant_elements(operand.buffer);
+  return elements && *elements * bytes > own_cache_bytes(context.device) && !shape.reduce.empty() &&
+         std::abs(operand.strides[shape.reduce.back()].value_or(0)) * bytes >= page_bytes;
+}
+
+std::optional<std::int64_t> next_place(const Schedule& schedule, const Block& reduction,
+                                       const std::vector<LoopRef>& around, const Access& operand) {
+  const auto walked = std::find_if(around.rbegin(), around.rend(),
+                                   [&](const LoopRef& loop) { return !is_int(schedule.node(loop).extent, 1); });
+  if (walked == around.rend()) return std::nullopt;
+  for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
+    if (reduction.f.bindings[i] != Expr(walked->variable)) continue;
+    const std::int64_t ahead = operand.strides[i].value_or(0);
+    return ahead * operand.buffer->dtype.bytes() >= neighbour_bytes ? std::optional(ahead) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace lathe

@@ -48,4 +48,13 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 /// Does a panel of the operand lie so far apart that pages and cache sets run short?
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
 
+/// Does the operand come from beyond a core's own caches, each step of the reduction from another page? Prefetchers
+/// then follow no walk down a panel.
+bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, const Access& operand);
+
+/// How many elements the operand goes on with the innermost of `around` that is walked at all; nothing where that goes
+/// on by less than a prefetcher of neighbouring lines brings.
+std::optional<std::int64_t> next_place(const Schedule& schedule, const Block& reduction,
+                                       const std::vector<LoopRef>& around, const Access& operand);
+
 }  // namespace lathe

@@ -191,6 +191,14 @@ class Tiler {
     if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
   }
 
+  /// How far the operand goes to the panel of the next tile, where that is another one.
+  std::optional<std::int64_t> next_panel(const Access& operand) const {
+    std::vector<LoopRef> around = schedule_.loops(block_);
+    around.resize(outside_);
+    return lies_by_pages(context_, shape_, operand) ? next_place(schedule_, schedule_.node(block_), around, operand)
+                                                    : std::nullopt;
+  }
+
   /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
   /// up when the tile is done.
   void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column) {
@@ -339,7 +347,11 @@ class Tiler {
     if (other) unroll(schedule_, *other);
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (group && dot_) mark_groups(context_, *group, *dot_);
-    if (far && !by_panels && !packed && !dot_ && !chain) prefetch_panel(tile.vectors * lanes_);
+    if (operand && !across_ && !by_panels && !packed && !dot_ && !chain) {
+      const bool once = rows && *rows <= tile.rows;
+      const auto next = far ? tile.vectors * lanes_ : once ? next_panel(*operand) : std::nullopt;
+      if (next) prefetch_panel(*next);
+    }
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
       copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));

@@ -224,6 +224,8 @@ GROUPED = [
     ("bcea,deab->bcda", dict(a=17, b=17, c=12, d=6, e=12), "", "lanes of either operand"),
     ("ceda,cdbe->ab", dict(a=12, b=31, c=8, d=5, e=17), "", "group the axes"),
     ("dba,dc->acb", dict(a=64, b=128, c=5, d=50), "", "group the axes"),
+    # The columns e stay apart from d, so that the result is stored as it lies.
+    ("acbf,efad->ecbda", dict(a=31, b=7, c=12, d=13, e=5, f=5), "xy", "84 x 13 x 5, 155 times, vectors along the batch"),
 ]
 
 

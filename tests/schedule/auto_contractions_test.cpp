@@ -113,12 +113,6 @@ TEST(AutoSchedule, TurnsAnOperandOfFewColumnsAround) {
   EXPECT_EQ(decisions_on(matmul(37, 16, 160, false), wide(), "product").find("turn"), std::string::npos);
 }
 
-std::string replaced_all(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 TEST(AutoSchedule, PacksRowsThatAreNeighboursWhoseStepsLieFarApart) {
   const auto product = [](int m, int n, int k) {
     const std::string text = replaced_all(print(matmul(m, n, k, false)), "a[vi, vk]", "a[vk, vi]");

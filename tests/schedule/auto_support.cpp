@@ -67,6 +67,12 @@ Func matmul(int m, int n, int k, bool transposed) {
       transposed ? "vj, vk" : "vk, vj"));
 }
 
+std::string replaced_all(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 void expect_scheduled_well(const Func& func) {
   for (const Device& device : {wide(), narrow()}) {
     ScheduleLog log;

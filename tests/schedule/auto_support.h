@@ -15,6 +15,9 @@ Device narrow();
 /// out = relu(a · b + c); `transposed` lays b out with k contiguous.
 Func matmul(int m, int n, int k, bool transposed);
 
+/// The text with every `from` replaced.
+std::string replaced_all(std::string text, const std::string& from, const std::string& to);
+
 /// Schedules for wide() and narrow(): the same results, and nothing that `verify` finds.
 void expect_scheduled_well(const Func& func);
 /// The decisions that speak of a block, one a line; the schedule is checked as expect_scheduled_well does.

@@ -62,5 +62,22 @@ TEST(AutoSchedule, StreamsNoRowsOfProductsWhoseOperandStaysInTheFirstCache) {
   EXPECT_FALSE(streams(31));
 }
 
+/// out[b, i, j] = sum over k of x[b, i, k] * y[k, b, j]: rows of y that belong together lie `batch` rows apart.
+TEST(AutoSchedule, AsksForTheNextPanelWhereEachStepLiesInAnotherPage) {
+  const auto asks = [](int batch, int columns) {
+    const std::string text =
+        replaced_all(print(batch_of_products(batch, 2, columns, 12)), "y[vb, vk, vj]", "y[vk, vb, vj]");
+    const std::string shape = fmt::format("y: f32[{}, 12, {}]", batch, columns),
+                      turned = fmt::format("y: f32[12, {}, {}]", batch, columns);
+    const Func func = parse_func(replaced_all(text, shape, turned));
+    Device device = wide();
+    device.caches = {{4096, 8, 64, false}, {16384, 8, 64, false}, {65536, 16, 64, true}};
+    return print(auto_schedule(func, device)).find(fmt::format("prefetch_offset: {}", columns)) != std::string::npos;
+  };
+  EXPECT_TRUE(asks(24, 48));
+  EXPECT_FALSE(asks(12, 48)) << "steps lie nearer";
+  EXPECT_FALSE(asks(48, 24)) << "the next panel's lines come with these";
+}
+
 }  // namespace
 }  // namespace lathe::testing
