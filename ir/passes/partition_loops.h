@@ -16,8 +16,8 @@ namespace lathe {
 /// is cut into pieces, without one that does nothing, and ends before iterations that do nothing; a parallel one, or
 /// one that does more than that, gets a branch on its variable around the least part that covers the conditions.
 /// Symbolic extents are cut the same way. Nested tiles get up to four bodies (main, two edges, corner); past a budget
-/// of code nothing is split, and loops only end where nothing is left to do. A loop whose last tile may be shifted (mark_shiftable_tiles) keeps one body, and that tile
-/// begins where it is whole:
+/// of code nothing is split, and loops only end where nothing is left to do. A loop whose last tile may be shifted
+/// (mark_shiftable_tiles) keeps one body, and that tile begins where it is whole:
 ///
 ///   for jo in 0..4 @{shiftable_tile: 8}:     for jo in 0..4:
 ///     for j in 0..8 vectorized:         ->     for j in 0..8 vectorized:
