@@ -34,6 +34,10 @@ constexpr double masked_store_cycles = 12;
 /// that it waits for each multiple that is missing, as results come in an order that leaves it no choice (measured on
 /// Zen 4 with 8, 9, 10 and 12 sums of 256 bits: 0.89, 0.91, 0.94 and 0.98 of the peak).
 constexpr double ample_chains = 1.5, stall_cycles = 0.8;
+/// Cycles from which on work is worth cutting up for several cores: two tasks of parallel_outer at some 3 GHz.
+constexpr double least_shared_cycles = 120e3;
+/// By how much rows are to divide better among the cores than panels do.
+constexpr double worth_parts = 1.05;
 /// What stands for an extent that is not known: large, and no multiple of a tile.
 constexpr std::int64_t unknown_extent = 1025;
 /// What folding the lanes of one vector takes: together with its neighbours' (fold_columns), or alone.
@@ -176,6 +180,22 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
     }
   }
   return best;
+}
+
+std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t cores = device.cores, width = tile.vectors * tile.lanes, panels = (columns + width - 1) / width,
+                     strips = (rows + tile.rows - 1) / tile.rows;
+  // The longest share, as a multiple of an even one.
+  const auto longest = [&](std::int64_t count) {
+    const std::int64_t most = (count + cores - 1) / cores;
+    return static_cast<double>(most * cores) / static_cast<double>(count);
+  };
+  // Whole panels of whole rows become one loop (parallel_outer). Where rows end within a tile, parts of them would each
+  // ask at run time where.
+  if (cores == 1 || rows % tile.rows != 0 || columns % width == 0 || strips < cores ||
+      tile.cycles < least_shared_cycles)
+    return 1;
+  return longest(panels) >= worth_parts * longest(strips) ? cores : 1;
 }
 
 PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits, std::int64_t rows,

@@ -35,6 +35,10 @@ struct TiledExtents {
 /// Is Enough for High-Performance BLIS" (2016), section 4.2.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
+/// Into how many parts the rows of a contraction are cut so that its cores share them evenly: one for each core where
+/// panels of columns do not divide among them, as three do not between two, and whole rows of tiles do; else 1.
+std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns);
+
 /// Rows of one operand and of the other, both of which lie along the vectors: as in a product of matrices for each
 /// lane.
 struct PairedTile {

@@ -159,6 +159,12 @@ class Tiler {
       order.push_back(outer);
       inner_row = inner;
     }
+    // What other loops lie outside is shared out as well.
+    const std::int64_t* strip_count = row && order.size() == 2 ? as_int(schedule_.node(order.back()).extent) : nullptr;
+    if (strip_count && row_parts_ > 1) {
+      const auto [parts, within] = split(schedule_, order.back(), (*strip_count + row_parts_ - 1) / row_parts_);
+      order = {parts, order.front(), within};
+    }
     LATHE_CHECK(!order.empty(), "a tile has a loop around it");
     tile_loop_ = order.back();
     if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
@@ -303,6 +309,8 @@ class Tiler {
       const bool near = across_->panel_stays_near;
       inside.insert(near ? inside.end() : inside.begin(), sliding.begin(), sliding.end());
     }
+    if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
+      row_parts_ = row_parts(context_.device, tile, *rows, *columns);
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     packed =
         packed && panel_loop_ && pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_);
@@ -458,7 +466,8 @@ class Tiler {
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
-  size_t outside_ = 0;  ///< loops around the tile
+  size_t outside_ = 0;          ///< loops around the tile
+  std::int64_t row_parts_ = 1;  ///< of all rows, for a core each
 };
 
 }  // namespace

@@ -57,6 +57,17 @@ TEST(AutoSchedule, TilesAProductWhereverItsResultLies) {
   for (const char* strides : {"[1, 40]", "[50, 1]"}) expect_scheduled_well(product_into(40, 50, 60, strides));
 }
 
+TEST(AutoSchedule, SharesRowsOutWhereTooFewPanelsDivideUnevenly) {
+  Device two = narrow();
+  two.cores = 2;
+  const Func uneven = product_into(120, 17, 600, "[17, 1]");
+  decisions_on(uneven, two, "product");
+  const std::string text = print(auto_schedule(uneven, two));
+  const size_t parallel = text.find("parallel for");
+  ASSERT_NE(parallel, std::string::npos) << text;
+  EXPECT_EQ(text.substr(parallel).find("in [0, 2)"), text.substr(parallel).find("in [0, ")) << text;
+}
+
 TEST(AutoSchedule, CutsALongReductionIntoParts) {
   Device device = wide();
   const Func func = matmul(4, 20, 200'000, false);

@@ -52,5 +52,20 @@ TEST(RegisterTile, FitsTheRegisters) {
   }
 }
 
+TEST(RegisterTile, RowsAreCutForCoresThatPanelsDoNotDivideAmong) {
+  Device two = broadcasting();
+  two.cores = 2;
+  const RegisterTile tile{9, 3, 16, 1, 500e3};
+  EXPECT_EQ(row_parts(two, tile, 333, 129), 2) << "three panels";
+  EXPECT_EQ(row_parts(two, tile, 333, 190), 1) << "four panels";
+  EXPECT_EQ(row_parts(two, tile, 334, 129), 1) << "rows end within a tile";
+  EXPECT_EQ(row_parts(two, tile, 333, 144), 1) << "whole panels are shared out with their rows";
+  EXPECT_EQ(row_parts(two, tile, 9, 129), 1) << "a single row of tiles";
+  EXPECT_EQ(row_parts(two, {9, 3, 16, 1, 50e3}, 333, 129), 1) << "too short to be shared";
+  EXPECT_EQ(row_parts(wide(), tile, 333, 129), 4) << "a part for each core";
+  two.cores = 1;
+  EXPECT_EQ(row_parts(two, tile, 333, 129), 1);
+}
+
 }  // namespace
 }  // namespace lathe
