@@ -111,5 +111,7 @@ def main(build, commit):
         print(f"{name:<24}{measured[-1]:9.2f}{committed.get(name, '-'):>11}{verdict}", flush=True)
     if commit:
         TABLE.write_text(json.dumps(table | {key: costs}, indent=1, sort_keys=True) + "\n")
+    if missing := committed and [name for name in costs if name not in committed]:
+        sys.exit(f"no cost is committed for {', '.join(missing)}")
     if failed:
         sys.exit(f"slower than committed by more than {MARGIN:.0%}: {', '.join(failed)}")

@@ -245,9 +245,11 @@ void Borrowed::take(const dlpack::Tensor& tensor, const ArrayName& array_name) {
   view.strides = tensor.strides;
 }
 
-/// The array's library has raised. Its message may go on with a stack of its own calls, which says nothing to a caller.
+/// The array's library has raised. An interrupt goes on as it is. The message may go on with a stack of its own calls,
+/// which says nothing to a caller.
 [[noreturn]] void throw_unreadable(const ArrayKind& kind, const ArrayName& array_name) {
   const nb::python_error error;
+  if (!error.matches(PyExc_Exception)) throw nb::python_error(error);
   const std::string text = nb::str(error.value()).c_str();
   throw InputError(Mistake::type, fmt::format("{} is a {} whose memory cannot be read: {}", array_name.text(),
                                               kind.name(), text.substr(0, text.find('\n'))));

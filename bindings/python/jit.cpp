@@ -146,7 +146,7 @@ void add_captured(const Variant& variant, Call* call, size_t from) {
   }
 }
 
-/// The first trace finds the captured arrays, the second has them as inputs.
+/// The first trace finds the captured arrays, the second has them as inputs; one more for what only that one finds.
 constexpr int most_traces = 3;
 
 /// Finds or compiles; compiling releases the GIL (a trace takes it back). Arrays that the function turns out to capture
@@ -155,7 +155,7 @@ const Specialization& specialize(const Variant& variant, Call* call, std::span<c
   size_t captured = variant.captured.size();
   add_captured(variant, call, 0);
   for (int traces = 0;; ++traces) {
-    if (traces > most_traces) {
+    if (traces == most_traces) {
       throw InputError(Mistake::value, fmt::format("{} makes an array of other values each time it is traced: give it "
                                                    "as an argument",
                                                    variant.function->name()));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "bindings/python/borrow.h"
@@ -29,9 +30,17 @@ std::string elements_of(const TensorView& view) {
   return bytes;
 }
 
-bool same_array(const TensorView& a, const TensorView& b) {
-  return a.dtype == b.dtype && std::equal(a.shape, a.shape + a.rank, b.shape, b.shape + b.rank) &&
-         elements_of(a) == elements_of(b);
+bool same_form(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && std::equal(a.shape, a.shape + a.rank, b.shape, b.shape + b.rank);
+}
+
+bool same_memory(const TensorView& a, const TensorView& b) {
+  if (a.data != b.data || !same_form(a, b) || !a.strides != !b.strides) return false;
+  return !a.strides || std::equal(a.strides, a.strides + a.rank, b.strides);
+}
+
+bool same_values(const TensorView& a, const TensorView& b) {
+  return same_form(a, b) && elements_of(a) == elements_of(b);
 }
 
 }  // namespace
@@ -55,12 +64,21 @@ Tensor TraceScope::capture(PyObject* object) {
   }
   Borrowed borrowed;
   borrowed.borrow(object, false, {"a captured array"});
-  for (size_t i = 0; i < inputs_at_start_; ++i) {
-    if (!(*captured_)[i].made_by_trace) continue;
-    Borrowed known;
-    known.borrow((*captured_)[i].array, false, {"a captured array"});
-    if (same_array(known.view, borrowed.view)) return inputs_[i];
+  const auto find = [&](const auto& same, bool made_by_trace) -> std::optional<size_t> {
+    for (size_t i = 0; i < inputs_at_start_; ++i) {
+      if (made_by_trace && !(*captured_)[i].made_by_trace) continue;
+      Borrowed known;
+      known.borrow((*captured_)[i].array, false, {"a captured array"});
+      if (same(known.view, borrowed.view)) return i;
+    }
+    return std::nullopt;
+  };
+  // Each trace makes its views of captured arrays anew, and what these hold may change between calls.
+  if (const auto view = find(same_memory, false)) {
+    (*captured_)[*view].made_by_trace = false;
+    return inputs_[*view];
   }
+  if (const auto made = find(same_values, true)) return inputs_[*made];
   Shape shape;
   for (int d = 0; d < borrowed.view.rank; ++d) shape.push_back(index(borrowed.view.shape[d]));
   const Tensor tensor = input(fmt::format("c{}", captured_->size()), borrowed.view.dtype, std::move(shape));

@@ -22,7 +22,7 @@ class TraceScope {
   static TraceScope* active();
   /// The input that stands for the array `object`.
   Tensor capture(PyObject* object);
-  /// Once the function has returned: what nobody else holds, the function itself has made.
+  /// Once the function has returned and its result is read: what nobody else holds, the function itself has made.
   void mark_made_by_trace();
   bool found_new() const { return captured_->size() > inputs_at_start_; }
 

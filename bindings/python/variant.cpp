@@ -87,8 +87,7 @@ std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std
         break;
     }
   }
-  const nb::object result = nb::handle(function)(*nb::tuple(arguments));
-  scope.mark_made_by_trace();
+  nb::object result = nb::handle(function)(*nb::tuple(arguments));
   std::vector<Tensor> outputs;
   if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result)) {
     for (const nb::handle item : nb::borrow<nb::sequence>(result))
@@ -97,6 +96,8 @@ std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std
     outputs.push_back(to_tensor(result, "a traced function's result"));
   }
   if (outputs.empty()) throw InputError(Mistake::value, "a traced function returned no tensor");
+  result.reset();
+  scope.mark_made_by_trace();
   if (scope.found_new()) throw RetraceWithCaptures();
   return outputs;
 }

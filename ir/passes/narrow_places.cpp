@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::unordered_map<const Var*, Expr>;
 
-/// Is what lies in the space a value, or in memory that the kernel alone sees?
+/// Registers, or memory that only the kernel sees.
 bool is_own(const Buffer& alloc) {
   return !alloc->view_of &&
          (alloc->space == space::registers || alloc->space == space::worker || alloc->space == space::global);
@@ -38,10 +38,12 @@ class Finder : public Visitor {
   }
   void visit_Block(const Block* node) override {
     for (const Buffer& alloc : node->f.allocs) {
-      if (const std::optional<Region>& view = alloc->view_of) narrow.erase(view->buffer.get());
       if (!is_own(alloc) || !(alloc->dtype == i64)) continue;
       narrow[alloc.get()] = BufferNode::make(alloc->name, i32, alloc->shape, alloc->space, alloc->strides,
                                              alloc->offset, alloc->alignment);
+    }
+    for (const Buffer& alloc : node->f.allocs) {
+      if (const std::optional<Region>& view = alloc->view_of) narrow.erase(view->buffer.get());
     }
     Visitor::visit_Block(node);
   }

@@ -294,10 +294,10 @@ class Partitioner : public Mutator {
     bool direct = true;  // no loop of its own between this one and the part
     narrow(finder, &part, &direct);
     std::int64_t cost = weight(part) * (int(has_front) + int(has_back));
-    const bool dear = cost > budget_;
-    if (dear && extent == loop.extent) return nullptr;
+    const bool over_budget = cost > budget_;
+    if (over_budget && extent == loop.extent) return nullptr;
     changed = true;
-    if (dear) return with_extent(loop, extent, loop.body);
+    if (over_budget) return with_extent(loop, extent, loop.body);
     budget_ -= cost;
 
     bool whole = 4 * weight(loop.body) <= 5 * weight(part);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/error.h"
+#include "ir/visitor.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/tensor_node.h"
 
@@ -100,8 +101,12 @@ Expr Tensor::at(const Indices& indices, const Expr& mask) const {
 
 Expr Tensor::element(const Indices& indices) const {
   Expr value = at(indices);
-  if (Listener* listener = Listener::active(); listener && rank() > 0)
-    listener->accesses.push_back({value, *this, indices});
+  Listener* listener = Listener::active();
+  if (!listener || rank() == 0) return value;
+  // What loads nothing reads no memory, and may be one of its own indices.
+  bool loads = false;
+  for_each_expr(value, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
+  if (loads) listener->accesses.push_back({value, *this, indices});
   return value;
 }
 

@@ -42,6 +42,12 @@ std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
 double expression_cost(const Expr& e);
 double body_cost(const Stmt& body);
+/// The body_cost of what loads and stores, and no more; of a division or so, beyond which the core's own window
+/// overlaps iterations; and of an exponential, beside which places that are computed, gathered or scattered weigh
+/// little.
+inline constexpr double copy_body = 2, costly_body = 8, function_body = 16;
+/// Iterations that copies and chains leave to a loop at the least: a short row needs no more, and compiles sooner.
+inline constexpr std::int64_t least_iterations = 4;
 /// Estimated time of an instance of a block without inner blocks, in vector or in scalar code.
 double instance_nanoseconds(const Block& block, bool vector);
 

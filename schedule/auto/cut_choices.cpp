@@ -23,8 +23,9 @@ constexpr std::int64_t most_parts = 8;
 /// load of each operand for every vector, what repeats little (measured on Zen 4: rows of 17, 33 and 100 elements
 /// joined take a third of the time when cut, of 16 and 16 three quarters).
 constexpr std::int64_t least_vectors = 8, least_joined_vectors = 1, least_repeated_vectors = 4;
-/// What a block's choices may leave of its cost for each part, at the most: twice as much where what is read jumps.
-constexpr double costly_body = 8, costly_jumping_body = 16;
+/// The greatest cost of a body, for each part it is cut into, at which choices still weigh something: twice as much
+/// where what is read jumps.
+constexpr double costly_choice = 8, costly_jumping_choice = 16;
 
 /// The first value of an iter for which a comparison with a constant comes out differently; nothing for other ones.
 struct Threshold {
@@ -148,14 +149,14 @@ std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::
 bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
                        std::int64_t lanes, std::int64_t least_row) {
   std::int64_t count = 1;
-  double smallest = instance_count(block), most = costly_body;
+  double smallest = instance_count(block), most = costly_choice;
   for (size_t i = 0; i < points.size(); ++i) {
     if (points[i].empty()) continue;
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
     const std::vector<std::int64_t> parts = parts_of(points[i], extent);
     const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
     const bool edges = i == row && *shortest < least_row;
-    if (edges) most = costly_jumping_body;
+    if (edges) most = costly_jumping_choice;
     count *= static_cast<std::int64_t>(parts.size());
     smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
   }
@@ -179,7 +180,7 @@ std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int
   return makes_good_blocks(block, points, *row, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
 }
 
-/// The loop of the iter, once the block's name and loops are those of a part.
+/// Cuts the block, and each part of it, at the points of the iters from `iter` on.
 void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std::int64_t>>& points, size_t iter) {
   while (iter < points.size() && points[iter].empty()) ++iter;
   if (iter == points.size()) return;

@@ -13,7 +13,6 @@
 namespace lathe {
 namespace {
 
-constexpr double costly_body = 8;
 constexpr std::int64_t page_bytes = 4096;
 /// The cache that the next row waits in: the first one has this row.
 constexpr std::int64_t second_cache = 2;

@@ -9,8 +9,6 @@ namespace lathe {
 
 /// Shuffles take the elements out of as many whole vectors.
 inline constexpr std::int64_t most_shuffled_stride = 4;
-/// Beyond this cost, which a division alone comes near, the core's own window already overlaps iterations.
-inline constexpr double costly_body = 8;
 
 /// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
 bool is_window(const Access& access, size_t iter, const Device& device);

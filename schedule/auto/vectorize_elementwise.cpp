@@ -31,10 +31,6 @@ namespace {
 /// as much where the loop leaves the nearest cache, for more misses at once. Every copy costs compile time, and the
 /// tail has as many: from the nearest cache 512-bit vectors run as fast in two copies as in four.
 constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
-/// Iterations that copies leave to a loop at the least: a short row needs no more, and compiles sooner.
-constexpr std::int64_t least_iterations = 4;
-/// The cost of a body that loads and stores, and no more.
-constexpr double copy_body = 2;
 /// Beyond this cost, that of an exponential, a body does not feel that its place is computed; and the vectors of a row
 /// from which on a whole one at its end costs no more than one under a mask.
 constexpr double function_body = 16;
@@ -71,8 +67,7 @@ bool only_space(const Block& block) {
                      [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
-/// The iter that of `own`, the loops that hold nothing else, this one alone moves, and by one; nothing where there is
-/// none, or several.
+/// The one iter that `loop` moves, by one a step and alone of the loops of its `own`; nothing where several move.
 std::optional<size_t> bound_iter(const Block& block, const std::vector<LoopRef>& own, const LoopRef& loop) {
   std::optional<size_t> found;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
@@ -89,7 +84,7 @@ std::optional<size_t> bound_iter(const Block& block, const std::vector<LoopRef>&
   return found;
 }
 
-/// Those of all of the loops.
+/// The iters of all loops.
 std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::vector<LoopRef>& own) {
   std::vector<size_t> iters;
   for (const LoopRef& loop : own) {

@@ -25,12 +25,8 @@ namespace {
 /// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, or one that waits
 /// for its load, two do nearly in short rows, where every further one is compiled for little.
 constexpr std::int64_t chains = 4, ordered_chains = 2;
-/// Beyond this cost of what is computed on the way, a single chain waits for nothing.
-constexpr double costly_body = 8;
 /// What the cost model gives an update besides its term: two loads, the operation and a store.
 constexpr double plain_update_cost = 4;
-/// Iterations that chains leave to a loop at the least: a short row needs no more, and compiles sooner.
-constexpr std::int64_t least_iterations = 4;
 
 /// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
 /// again, which take a millisecond more to compile.
@@ -141,12 +137,15 @@ std::optional<size_t> tuple_axis(const Block& block) {
 
 /// Where elements of one array alone are folded, which lie by steps too wide for vectors or not known: the longest
 /// reduce iter. Elements are fetched one by one as before, but their additions do not wait for each other.
-std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape) {
+std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape, const std::vector<Fact>& facts) {
   if (shape.vector_space || shape.loads != 1) return std::nullopt;
   std::optional<size_t> best;
+  std::int64_t longest = least_gathered - 1;
   for (const size_t i : shape.reduce) {
-    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
-    if (extent >= least_gathered && (!best || extent > extent_estimate(block.f.iters[*best].domain.extent))) best = i;
+    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent, facts);
+    if (extent <= longest) continue;
+    best = i;
+    longest = extent;
   }
   return best;
 }
@@ -349,7 +348,8 @@ void vectorize_reductions(RuleContext& context) {
     if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape) continue;
-    const std::optional<size_t> axis = shape->vector_reduce ? shape->vector_reduce : gathered_axis(block, *shape);
+    const std::optional<size_t> axis =
+        shape->vector_reduce ? shape->vector_reduce : gathered_axis(block, *shape, schedule.func()->facts);
     if (!axis) continue;
     const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;

@@ -17,16 +17,14 @@
 namespace lathe {
 namespace {
 
-/// What a row takes of a cache whose every line is in use, set conflicts included.
+/// The cache that a row of its own occupies: one line in use, and its share of the sets that rows far apart have in
+/// common.
 constexpr std::int64_t row_bytes = 1024;
 /// Fewer elements are combined in less time one by one.
 constexpr std::int64_t shortest_scan = 4;
 
 /// Vectors of a row that are worked on together.
 constexpr std::int64_t vectors_in_flight = 2;
-
-/// A body of this cost, that of a function, takes longer in scalars than gathering and scattering its vectors.
-constexpr double function_body = 16;
 
 /// Is it a scan of several values, or by another combination than those that match_scan knows?
 bool is_other_scan(const Block& block) {

@@ -115,8 +115,11 @@ std::optional<LoopNest> nest_of(const Schedule& schedule, const Block& reduction
     nest.extents.push_back(*extent);
   }
   std::vector<size_t> of_reduction(reduction.f.iters.size(), SIZE_MAX), of_reader(reader.f.iters.size(), SIZE_MAX);
-  for (const auto& [iter, loop] : matched)
-    of_reduction[iter] = static_cast<size_t>(std::find(loops.begin(), loops.end(), loop) - loops.begin());
+  for (const auto& [iter, loop] : matched) {
+    const auto found = std::find(loops.begin(), loops.end(), loop);
+    if (found == loops.end()) return std::nullopt;
+    of_reduction[iter] = static_cast<size_t>(found - loops.begin());
+  }
   for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
     const std::int64_t* extent = as_int(reduction.f.iters[i].domain.extent);
     if (reduction.f.iters[i].kind != IterKind::reduce || !extent) continue;

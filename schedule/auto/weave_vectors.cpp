@@ -8,6 +8,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
@@ -19,11 +20,9 @@
 namespace lathe {
 namespace {
 
-/// Vectors of which one of neighbours is woven.
+/// The most iterations of the short loop.
 constexpr std::int64_t most_woven = 4;
 constexpr std::int64_t fewest_lanes = 4;
-/// The cost of a body that loads and stores, and no more.
-constexpr double copy_body = 2;
 
 /// What computes is woven in registers alone, which interleave_stores does for powers of two.
 bool weaves_values(std::int64_t count) {
@@ -70,22 +69,29 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
   return std::nullopt;
 }
 
-/// The dividend's values repeat after as many; nothing unless all places of the variable are such remainders.
-std::optional<std::int64_t> cycle_of(const Expr& condition, const VarRef& variable) {
-  std::optional<std::int64_t> cycle;
-  int remainders = 0, uses = 0;
-  bool same = true;
-  for_each_expr(condition, [&](const Expr& e) {
-    uses += e == Expr(variable);
-    const Binary* node = e.as<Binary>();
-    const std::int64_t* divisor = node && node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
-    if (!divisor || node->a != Expr(variable)) return;
-    ++remainders;
-    same &= !cycle || cycle == *divisor;
-    cycle = *divisor;
-  });
-  return same && remainders == uses ? cycle : std::nullopt;
-}
+/// The divisor, where a condition knows the variable by remainders alone, all of one divisor.
+class Cycle : public Visitor {
+ public:
+  explicit Cycle(const VarRef& variable) : variable_(variable) {}
+  std::optional<std::int64_t> of(const Expr& condition) {
+    visit(condition);
+    return only_ ? divisor_ : std::nullopt;
+  }
+
+ protected:
+  void visit_Binary(const Binary* node) override {
+    const std::int64_t* divisor = node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
+    if (!divisor || node->a != Expr(variable_)) return Visitor::visit_Binary(node);
+    only_ &= !divisor_ || *divisor_ == *divisor;
+    divisor_ = *divisor;
+  }
+  void visit_Var(const Var* node) override { only_ &= node != variable_.get(); }
+
+ private:
+  const VarRef variable_;
+  std::optional<std::int64_t> divisor_;
+  bool only_ = true;
+};
 
 }  // namespace
 
@@ -124,7 +130,7 @@ std::optional<double> woven_share(const Block& block, const Expr& mask) {
   for (const Iter& iter : block.f.iters) {
     const std::int64_t* extent = as_int(iter.domain.extent);
     if (!extent || store->indices.back() != Expr(iter.variable) || !hangs_on(mask, iter.variable)) continue;
-    const std::int64_t cycle = cycle_of(mask, iter.variable).value_or(*extent);
+    const std::int64_t cycle = Cycle(iter.variable).of(mask).value_or(*extent);
     if (!weaves_values(cycle) || *extent % cycle != 0) return std::nullopt;
     std::int64_t held = 0;
     for (std::int64_t value = 0; value < cycle; ++value) {

@@ -73,7 +73,9 @@ def test_an_element_that_is_also_used_without_the_choice_keeps_its_bound():
 def test_an_element_outside_is_not_read_where_the_choice_does_not_want_it():
     @lathe.jit
     def f(x):
-        return lathe.compute(x.shape, lambda i, t: lathe.where(t > 0, x[i, t - 1], lathe.where(i < 2, x[i + 1, t], 0.0)))
+        return lathe.compute(
+            x.shape, lambda i, t: lathe.where(t > 0, x[i, t - 1], lathe.where(i < 2, x[i + 1, t], 0.0))
+        )
 
     below = np.concatenate([x[1:, :1], np.zeros((1, 1), np.float32)])
     np.testing.assert_array_equal(f(x), np.concatenate([below, x[:, :-1]], 1))
@@ -93,7 +95,9 @@ def test_residues_say_that_an_index_stays_within_its_tensor():
         x.shape, lambda i, t: lathe.where(t % 4 < 3, x[i, t + 1], x[i, t - 3])))  # fmt: skip
     np.testing.assert_array_equal(swap(x), x.reshape(3, 20, 2)[:, :, ::-1].reshape(3, 40))
     np.testing.assert_array_equal(ahead(x), np.roll(x.reshape(3, 10, 4), -1, 2).reshape(3, 40))
-    assert swap.lower(x).text("traced").count("block") == ahead.lower(x).text("traced").count("block") == 2  # one and root
+    assert (
+        swap.lower(x).text("traced").count("block") == ahead.lower(x).text("traced").count("block") == 2
+    )  # one and root
     beyond = lathe.jit(lambda x: lathe.compute(x.shape, lambda i, t: x[i, t + 3 - 2 * (t % 2)]))
     with pytest.raises(IndexError, match="index 41 is out of range on axis 1"):
         beyond(x)
@@ -111,7 +115,13 @@ def test_an_index_that_is_loaded_is_checked():
             rows(x, np.array([2, 0, wrong, 2]))
         with pytest.raises(IndexError, match=f"index {wrong} is out of range on axis 0"):
             bags(x, np.array([2, 0, wrong, 2]))
-    bags(x, np.array([wrong, 0, 0, 0]))  # which is not asked for
+    # The first place is not asked for.
+    np.testing.assert_allclose(bags(x, np.array([1 << 40, 0, 0, 0])), 3 * x[0], rtol=1e-5, atol=1e-6)
+
+
+def test_an_element_may_be_its_own_index():
+    picked = lathe.jit(lambda x: lathe.compute((20,), lambda i: x[1, lathe.arange(40)[i]] + x[0, i]))
+    np.testing.assert_array_equal(picked(x), x[1, :20] + x[0, :20])
 
 
 def test_a_bound_that_the_choice_does_not_make_needless_stays():

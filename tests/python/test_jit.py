@@ -129,6 +129,25 @@ def test_arrays_made_by_the_function_are_constants():
     np.testing.assert_array_equal(twice(np.ones(3, np.float32)), np.full(3, 5, np.float32))
 
 
+def test_views_that_the_function_makes_of_captured_arrays_are_read_anew():
+    rows = np.ones((2, 4), np.float32)
+    both = lathe.jit(lambda x: x * rows[0] + rows[1])
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(both(x), x + 1)
+    rows[1] += 1
+    np.testing.assert_array_equal(both(x), x + 2)
+    rows[0] = 5
+    np.testing.assert_array_equal(both(x), 5 * x + 2)
+
+
+def test_an_array_that_the_function_makes_may_be_its_result():
+    with_places = lathe.jit(lambda x: (x + 1, np.arange(3, dtype=np.float32)))
+    for n in (3, 4, 3):
+        total, places = with_places(np.ones(n, np.float32))
+        np.testing.assert_array_equal(total, np.full(n, 2, np.float32))
+        np.testing.assert_array_equal(places, np.arange(3, dtype=np.float32))
+
+
 def test_arrays_of_other_values_at_each_trace_are_refused():
     rng = np.random.default_rng(0)
     noisy = lathe.jit(lambda x: x + rng.standard_normal(3, dtype=np.float32))

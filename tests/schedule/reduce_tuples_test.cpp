@@ -79,9 +79,7 @@ TEST(ReduceTuples, ReducesARowAloneWhereTheyMakeNoGroups) {
 
 TEST(ReduceTuples, GathersNarrowElementsForWholeVectorsAlone) {
   const auto of_halves = [](int rows) {
-    std::string text = print(argmax_of_rows(rows, 20));
-    for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;) text.replace(at, 3, "f16");
-    return decision(parse_func(text));
+    return decision(parse_func(replaced_all(print(argmax_of_rows(rows, 20)), "f32", "f16")));
   };
   EXPECT_EQ(of_halves(13), "");
   EXPECT_EQ(of_halves(16), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
