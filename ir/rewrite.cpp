@@ -206,6 +206,12 @@ bool uses_var(const Expr& e, const Var* variable) {
   return found;
 }
 
+bool has_load(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& sub) { found |= sub.as<Load>() != nullptr; });
+  return found;
+}
+
 std::vector<VarRef> used_vars(const Expr& e) {
   std::vector<VarRef> vars;
   for_each_expr(e, [&](const Expr& sub) {

@@ -71,6 +71,7 @@ Stmt fresh_copy(const Stmt& s);
 
 /// Does `e` use `variable`?
 bool uses_var(const Expr& e, const Var* variable);
+bool has_load(const Expr& e);
 /// Every variable that `e` uses, each once, in order of first use.
 std::vector<VarRef> used_vars(const Expr& e);
 

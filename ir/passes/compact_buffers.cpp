@@ -53,9 +53,7 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
   if (!low) return std::nullopt;
   for (const AffineTerm& term : low->terms) {
     // An index read from memory may read differently elsewhere in the scope.
-    bool reads = false;
-    for_each_expr(term.atom, [&](const Expr& e) { reads |= e.as<Load>() != nullptr; });
-    if (reads) return std::nullopt;
+    if (has_load(term.atom)) return std::nullopt;
   }
   low->constant += least;
   return Span{*low, greatest - least + 1};

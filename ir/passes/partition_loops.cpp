@@ -5,18 +5,13 @@
 
 #include "ir/analysis/prove.h"
 #include "ir/analysis/simplify.h"
-#include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/extremes.h"
+#include "ir/passes/loop_cuts.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
-
-bool is_point_loop(const For& loop) {
-  return loop.for_kind == ForKind::unrolled || loop.for_kind == ForKind::vectorized;
-}
 
 /// Statements that emission will see below `s`: unrolled loops count for each copy.
 std::int64_t weight(const Stmt& s) {
@@ -47,127 +42,6 @@ std::int64_t weight(const Stmt& s) {
       return 1;
   }
 }
-
-/// Where a condition holds for sure: variable >= low (if given) and variable < high (if given).
-struct Cut {
-  Expr condition;
-  std::optional<Affine> low_numerator, high_numerator;  ///< over `divisor`
-  std::int64_t divisor = 1;
-  /// With a high end: it holds nowhere from floor(most_numerator / divisor) + 1 on, where that is known.
-  std::optional<Affine> most_numerator;
-};
-
-/// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
-class CutFinder : public Visitor {
- public:
-  /// With `whole_tile` serial loops of constant extent are taken whole, too.
-  CutFinder(const VarRef& variable, const Bounds& bounds, bool whole_tile = false)
-      : variable_(variable), bounds_(bounds), whole_tile_(whole_tile) {}
-  std::vector<Cut> cuts;
-  std::unordered_set<const StmtNode*> holders;  ///< statements with such a condition in them
-  bool others = false;                          ///< are there conditions on the variable that are not so decided?
-
-  using Visitor::visit;
-  void visit(const Stmt& s) override {
-    size_t before = cuts.size();
-    Visitor::visit(s);
-    if (cuts.size() != before) holders.insert(s.get());
-  }
-  void visit(const Expr& e) override {
-    if (e->kind == ExprKind::Var || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return;
-    Visitor::visit(e);
-  }
-
- protected:
-  void visit_For(const For* node) override {
-    const bool in_tile =
-        whole_tile_ && node->for_kind == ForKind::serial && is_int(node->min, 0) && as_int(node->extent);
-    if (is_point_loop(*node) || in_tile) {
-      points_.push_back(loop_range(*node));
-      visit(node->body);
-      points_.pop_back();
-    } else {
-      hidden_.insert(node->variable.get());
-      visit(node->body);
-    }
-  }
-  void visit_Let(const Let* node) override {
-    hidden_.insert(node->variable.get());
-    Visitor::visit_Let(node);
-  }
-  void visit_If(const If* node) override {
-    consider(node->condition);
-    Visitor::visit_If(node);
-  }
-  void visit_Load(const Load* node) override {
-    consider(node->mask);
-    Visitor::visit_Load(node);
-  }
-  void visit_Store(const Store* node) override {
-    consider(node->mask);
-    Visitor::visit_Store(node);
-  }
-
- private:
-  void consider(const Expr& condition) {
-    for (const Expr& conjunct : conjuncts_of(condition)) {
-      if (std::optional<Cut> cut = cut_of(conjunct)) {
-        cuts.push_back(std::move(*cut));
-      } else {
-        others |= uses_var(conjunct, variable_.get());
-      }
-    }
-  }
-
-  /// From distance >= 0, distance = c * variable + rest, with the least rest over the point loops.
-  std::optional<Cut> cut_of(const Expr& conjunct) const {
-    const Binary* b = conjunct.as<Binary>();
-    if (!b || b->a->dtype != i64) return std::nullopt;
-    Affine distance;
-    bool fits = true;
-    switch (b->op) {
-      case BinaryOp::lt:
-      case BinaryOp::le:
-        distance = to_affine(b->b), fits = add_scaled(distance, to_affine(b->a), -1);
-        break;
-      case BinaryOp::gt:
-      case BinaryOp::ge:
-        distance = to_affine(b->a), fits = add_scaled(distance, to_affine(b->b), -1);
-        break;
-      default:
-        return std::nullopt;
-    }
-    if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) distance.constant -= 1;
-    std::int64_t c = fits ? distance.coefficient(variable_) : 0;
-    if (c == 0) return std::nullopt;
-    const std::optional<Affine> least = rest_of(extreme(distance, points_, false, bounds_), c);
-    if (!least) return std::nullopt;
-    Cut cut{conjunct, {}, {}, std::abs(c), {}};
-    (c < 0 ? cut.high_numerator : cut.low_numerator) = *least;
-    if (c < 0) cut.most_numerator = rest_of(extreme(distance, points_, true, bounds_), c);
-    return cut;
-  }
-
-  /// What is left of a distance without c * variable_, where the loops around say what it is.
-  std::optional<Affine> rest_of(std::optional<Affine> distance, std::int64_t c) const {
-    if (!distance || distance->coefficient(variable_) != c || !add_term(*distance, variable_, -c)) return std::nullopt;
-    for (const AffineTerm& term : distance->terms) {
-      bool bad = false;
-      for_each_expr(term.atom, [&](const Expr& e) {
-        const Var* var = e.as<Var>();
-        bad |= e.as<Load>() || (var && (var == variable_.get() || hidden_.count(var)));
-      });
-      if (bad) return std::nullopt;
-    }
-    return distance;
-  }
-
-  const VarRef variable_;
-  const Bounds& bounds_;
-  const bool whole_tile_;
-  std::vector<LoopRange> points_;
-  std::unordered_set<const Var*> hidden_;  ///< bound below, by other than point loops
-};
 
 /// Puts true for conditions that are known to hold, or false for those that are known not to.
 class Decider : public Mutator {

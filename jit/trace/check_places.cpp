@@ -11,8 +11,8 @@
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
+#include "jit/trace/choice_mutator.h"
 #include "jit/trace/describe.h"
-#include "jit/trace/guarded_loads.h"
 #include "jit/trace/promotion.h"
 
 namespace lathe {
@@ -73,14 +73,10 @@ bool lies_inside_by_residues(const Bounds& bounds, const std::vector<Iter>& iter
   return true;
 }
 
-class Checker : public Mutator {
+class Checker : public ChoiceMutator {
  public:
   Checker(const std::string& name, const ComputeNode& node, Listener& listener)
-      : name_(name), iters_(node.iters), listener_(listener) {
-    for (const Iter& iter : iters_) {
-      plain_.bind(iter.variable, iter.domain);
-      guarded_.bind(iter.variable, iter.domain);
-    }
+      : ChoiceMutator(domains_of(node)), name_(name), iters_(node.iters), listener_(listener), plain_(bounds()) {
     for (const ElementAccess& access : listener.accesses) accesses_[access.element.get()] = access;
   }
 
@@ -89,29 +85,7 @@ class Checker : public Mutator {
     return found == accesses_.end() ? Mutator::mutate(e) : element(e, ElementAccess(found->second));
   }
 
- protected:
-  Expr mutate_Select(const Expr& e, const Select* node) override {
-    if (!compares_indices(node->condition)) return Mutator::mutate_Select(e, node);
-    const Expr first = under(node->condition, node->when_true);
-    const Expr second = under(logical_not(node->condition), node->when_false);
-    if (first == node->when_true && second == node->when_false) return e;
-    return Select::make(node->condition, first, second);
-  }
-
  private:
-  Expr under(const Expr& condition, const Expr& value) {
-    const Bounds::Mark mark = guarded_.mark();
-    const Expr outer = guard_;
-    forget();
-    guarded_.assume(condition);
-    guard_ = logical_and(outer, condition);
-    Expr result = mutate(value);
-    guard_ = outer;
-    guarded_.rollback(mark);
-    forget();
-    return result;
-  }
-
   Expr element(const Expr& e, const ElementAccess& access) {
     Indices places;
     bool changed = false;
@@ -124,9 +98,9 @@ class Checker : public Mutator {
       if (lies_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr))
         continue;
       changed = true;
-      if (guard_) mask = guard_;
-      if (guard_ &&
-          (lies_inside(guarded_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard_)))
+      if (guard()) mask = guard();
+      if (guard() &&
+          (lies_inside(bounds(), place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard())))
         continue;
       refuse_outside(access.tensor, axis, place);
       places.back() = checked(place, axis, extent);
@@ -143,7 +117,7 @@ class Checker : public Mutator {
     const Affine form = to_affine(place);
     const Interval values = plain_.interval(place);
     const std::int64_t* extent = as_int(tensor.shape()[axis]);
-    const bool exact = !guard_ && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+    const bool exact = !guard() && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
       return is_iter(term.atom) && plain_.interval(term.atom).is_bounded();
     });
     if (!exact || !extent || !values.min || !values.max) return;
@@ -161,7 +135,7 @@ class Checker : public Mutator {
     Shape shape;
     Indices used;
     for (const Iter& iter : iters_) {
-      if (!uses_var(place, iter.variable.get()) && !(guard_ && uses_var(guard_, iter.variable.get()))) continue;
+      if (!uses_var(place, iter.variable.get()) && !(guard() && uses_var(guard(), iter.variable.get()))) continue;
       shape.push_back(iter.domain.extent);
       used.emplace_back(iter.variable);
     }
@@ -176,7 +150,7 @@ class Checker : public Mutator {
           }
           Expr value = substitute(place, map);
           const Expr inside = logical_and(ge(value, index(0)), lt(value, extent));
-          require(guard_ ? logical_or(logical_not(substitute(guard_, map)), inside) : inside,
+          require(guard() ? logical_or(logical_not(substitute(guard(), map)), inside) : inside,
                   fmt::format("{}|axis {}|index", name_, axis), value);
           return value;
         },
@@ -198,8 +172,7 @@ class Checker : public Mutator {
   const std::vector<Iter>& iters_;
   Listener& listener_;
   std::unordered_map<const ExprNode*, ElementAccess> accesses_;
-  Bounds plain_, guarded_;  ///< what the domains say alone, and with the choices around a place
-  Expr guard_;
+  const Bounds plain_;  ///< what the domains say, whatever the choices around a place
 };
 
 }  // namespace

@@ -31,8 +31,7 @@ void make_space_iters(const Shape& shape, ComputeNode& node) {
 
 /// Index maps compose into quotients and remainders that the iters' domains often decide.
 void simplify_indices(ComputeNode& node) {
-  Bounds bounds;
-  for (const Iter& iter : node.iters) bounds.bind(iter.variable, iter.domain);
+  const Bounds bounds = domains_of(node);
   for (Expr& value : node.values) value = mask_guarded_loads(simplify(value, bounds), bounds);
   for (Requirement& requirement : node.requirements) {
     requirement.condition = simplify(requirement.condition, bounds);
@@ -156,6 +155,12 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
 }
 
 }  // namespace
+
+Bounds domains_of(const ComputeNode& node) {
+  Bounds bounds;
+  for (const Iter& iter : node.iters) bounds.bind(iter.variable, iter.domain);
+  return bounds;
+}
 
 Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f, std::string name) {
   Listener listener;

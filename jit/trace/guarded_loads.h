@@ -3,9 +3,6 @@
 
 namespace lathe {
 
-/// Is the condition made of comparisons of i64 alone, without a Load?
-bool compares_indices(const Expr& condition);
-
 /// Drops from a body's Loads the bounds that the choice around them makes needless, and masks the Loads instead, so
 /// that a border that is written with `where` is the padding that `pad` makes.
 ///

@@ -104,9 +104,7 @@ Expr Tensor::element(const Indices& indices) const {
   Listener* listener = Listener::active();
   if (!listener || rank() == 0) return value;
   // What loads nothing reads no memory, and may be one of its own indices.
-  bool loads = false;
-  for_each_expr(value, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
-  if (loads) listener->accesses.push_back({value, *this, indices});
+  if (has_load(value)) listener->accesses.push_back({value, *this, indices});
   return value;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 
+#include "ir/analysis/interval.h"
 #include "jit/trace/tensor.h"
 
 /// What a Tensor refers to: for the files of this room, not for callers.
@@ -27,6 +28,9 @@ struct ComputeNode {
   std::vector<Requirement> requirements;
   std::vector<Tensor> sources;  ///< every input, scalar and compute that the values read, each once
 };
+
+/// What the domains of its iters say.
+Bounds domains_of(const ComputeNode& node);
 
 struct TensorNode {
   TensorKind kind = TensorKind::input;

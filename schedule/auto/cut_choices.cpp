@@ -84,12 +84,6 @@ struct Points {
   std::int64_t least_row_vectors() const { return repeats ? least_repeated_vectors : least_joined_vectors; }
 };
 
-bool loads(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& sub) { found |= sub.as<Load>() != nullptr; });
-  return found;
-}
-
 Points points_of(const Block& block, size_t row) {
   Points points{std::vector<std::set<std::int64_t>>(block.f.iters.size()), {}};
   std::set<std::int64_t> repeats;
@@ -107,7 +101,7 @@ Points points_of(const Block& block, size_t row) {
   };
   for_each_expr(block.f.body, [&](const Expr& e) {
     if (const Select* choice = e.as<Select>())
-      look(choice->condition, loads(choice->when_true) && loads(choice->when_false));
+      look(choice->condition, has_load(choice->when_true) && has_load(choice->when_false));
     if (const Load* load = e.as<Load>()) look(load->mask, false);
     add_repeats(block, e, row, repeats);
   });

@@ -97,4 +97,11 @@ std::optional<LoopRef> loop_of_iter(const Schedule& schedule, const BlockRef& bl
   return std::nullopt;
 }
 
+std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& block, size_t iter) {
+  const std::optional<LoopRef> loop = loop_of_iter(schedule, block, iter);
+  std::vector<LoopRef> own = own_loops(schedule, block);
+  if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return std::nullopt;
+  return OwnLoop{*loop, std::move(own)};
+}
+
 }  // namespace lathe

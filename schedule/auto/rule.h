@@ -79,4 +79,12 @@ std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block);
 /// The loop that alone is bound to an iter of the block; nothing when the binding is more than the loop's variable.
 std::optional<LoopRef> loop_of_iter(const Schedule& schedule, const BlockRef& block, size_t iter);
 
+/// A loop that a rule may lay out anew, among the loops that hold the block alone.
+struct OwnLoop {
+  LoopRef loop;
+  std::vector<LoopRef> own;
+};
+/// That of an iter; nothing when other blocks share it.
+std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& block, size_t iter);
+
 }  // namespace lathe

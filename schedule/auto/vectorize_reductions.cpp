@@ -53,20 +53,6 @@ bool folds(const Reducer& reducer) {
   }
 }
 
-/// A loop that a rule may lay out anew, among the loops that hold the block alone.
-struct OwnLoop {
-  LoopRef loop;
-  std::vector<LoopRef> own;
-};
-
-/// The loop of a reduce iter; nothing when other blocks share it.
-std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& ref, size_t iter) {
-  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, iter);
-  const std::vector<LoopRef> own = own_loops(schedule, ref);
-  if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) return std::nullopt;
-  return OwnLoop{*loop, own};
-}
-
 void make_innermost(Schedule& schedule, const OwnLoop& found) {
   std::vector<LoopRef> order = found.own;
   std::erase(order, found.loop);

@@ -87,6 +87,13 @@ void vectorize_across(RuleContext& context, const BlockRef& ref, LoopRef columns
   vectorize(schedule, lane);
 }
 
+/// The lanes of a vector that the loop fills.
+std::int64_t filled_lanes(const Schedule& schedule, const LoopRef& loop, std::int64_t lanes) {
+  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(loop).extent, schedule.func());
+  while (extent && lanes > 1 && lanes > *extent) lanes /= 2;
+  return lanes;
+}
+
 /// Do all accesses walk memory along the iter, a store in steps of one where `contiguous`?
 bool walks(const std::vector<Access>& accesses, size_t iter, bool contiguous) {
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
@@ -103,22 +110,19 @@ void vectorize_other(RuleContext& context, const BlockRef& ref) {
   const std::vector<Access> accesses = block_accesses(block);
   const std::int64_t lanes = vector_lanes(block, context.device), bytes = widest_bits(block) / 8;
   const auto results = static_cast<std::int64_t>(block.f.writes.size());
-  const std::vector<LoopRef> own = own_loops(schedule, ref);
   for (const bool contiguous : {true, false}) {
     if (!contiguous && (results > 1 || body_cost(block.f.body) < function_body)) continue;
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       if (block.f.iters[i].kind != IterKind::space || !walks(accesses, i, contiguous)) continue;
-      const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
-      if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-      const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
-      std::int64_t width = lanes;
-      while (extent && width > 1 && width > *extent) width /= 2;
+      const std::optional<OwnLoop> found = own_loop_of(schedule, ref, i);
+      if (!found) continue;
+      const std::int64_t width = filled_lanes(schedule, found->loop, lanes);
       if (width < 2) continue;
       // Rows each come back to a line of their own: no more of them than a vector has.
       const std::int64_t element = contiguous ? bytes * results : row_bytes,
                          vectors = contiguous ? vectors_in_flight : 1;
-      attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
-              [&] { vectorize_across(context, ref, *loop, width, element, vectors); });
+      attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, found->loop.variable->name),
+              [&] { vectorize_across(context, ref, found->loop, width, element, vectors); });
       return;
     }
   }
@@ -137,25 +141,23 @@ void vectorize_scans(RuleContext& context) {
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;
-    const std::vector<LoopRef> own = own_loops(schedule, ref);
     const std::vector<Access> accesses = block_accesses(block);
     const Access& store = stored(accesses);
     const std::int64_t lanes = vector_lanes(block, context.device);
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       if (store.strides[i] != 1) continue;
-      const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
-      if (!loop || std::find(own.begin(), own.end(), *loop) == own.end()) continue;
-      const std::optional<std::int64_t> extent = greatest_extent(schedule.node(*loop).extent, schedule.func());
-      std::int64_t width = lanes;
-      while (extent && width > 1 && width > *extent) width /= 2;
+      const std::optional<OwnLoop> found = own_loop_of(schedule, ref, i);
+      if (!found) continue;
+      const std::int64_t width = filled_lanes(schedule, found->loop, lanes);
       if (width < 2) break;
       if (i == scan->iter) {
+        const auto extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
         if (extent && *extent < shortest_scan) break;
         attempt(context, fmt::format("scan {} in steps of {} lanes", ref.name, width),
-                [&] { vectorize_along(context, ref, *loop, width); });
+                [&] { vectorize_along(context, ref, found->loop, width); });
       } else {
-        attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, loop->variable->name),
-                [&] { vectorize_across(context, ref, *loop, width, widest_bits(schedule.node(ref)) / 8); });
+        attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, found->loop.variable->name),
+                [&] { vectorize_across(context, ref, found->loop, width, widest_bits(schedule.node(ref)) / 8); });
       }
       break;
     }

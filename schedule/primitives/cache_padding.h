@@ -20,11 +20,10 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block reads a buffer of that name once, by a Load in a Select between it and a constant, or by one whose
-///   indices
-///      are not all sums
+///      indices are not all sums
 ///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
 ///      other way, and a constant, of a range that is known; or is made of one such sum and of what no iter changes;
-///   no two use the same iter, as the copy would hold combinations that block never reads
+///      no two use the same iter, as the copy would hold combinations that block never reads
 ///   3. the Select's condition compares these sums, each by itself, with what no iter changes
 ///   4. nothing in the nest that holds block writes the buffer
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,

@@ -20,12 +20,6 @@ const char* const condition_text =
     "where a checked hint says what is read, block copies from a buffer that still holds the same below loop, no "
     "reduction starts below loop and goes on around it, and what loop computes decides no index";
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& part) { found |= part.as<Load>() != nullptr; });
-  return found;
-}
-
 /// Pushes a condition into every load, which then touches nothing where it is false.
 class Masker : public Mutator {
  public:

@@ -208,9 +208,7 @@ class Splitter {
       refuse(schedule_, application, 4, "what is multiplied by the factor does not use the space iters", path_.back(),
              fmt::format("uses {} there", block_.f.iters[c.space].variable->name));
     }
-    bool loads = false;
-    for_each_expr(rest_, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
-    leaves_values_ = loads && output_.buffer->dtype.is_float();
+    leaves_values_ = has_load(rest_) && output_.buffer->dtype.is_float();
   }
 
   // ---- what is made ----

@@ -1,0 +1,27 @@
+#pragma once
+#include "ir/analysis/interval.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+
+/// A mutator of a body's values that knows, within a choice by indices, what the choice has decided. What is shared
+/// with values outside of the choice becomes another there.
+class ChoiceMutator : public Mutator {
+ protected:
+  explicit ChoiceMutator(Bounds bounds) : bounds_(std::move(bounds)) {}
+
+  /// The conditions of the choices around, of comparisons of i64 without a Load; null outside of any.
+  const Expr& guard() const { return guard_; }
+  /// What is known with the guard.
+  const Bounds& bounds() const { return bounds_; }
+
+  Expr mutate_Select(const Expr& e, const Select* node) override;
+
+ private:
+  Expr under(const Expr& condition, const Expr& value);
+
+  Bounds bounds_;
+  Expr guard_;
+};
+
+}  // namespace lathe
