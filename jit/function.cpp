@@ -13,6 +13,7 @@
 #include "jit/call_key.h"
 #include "jit/compile.h"
 #include "jit/kernel_error.h"
+#include "jit/memory_order.h"
 #include "jit/runtime/context.h"
 #include "jit/runtime/threads.h"
 #include "jit/specialize.h"
@@ -49,14 +50,20 @@ struct Table {
   }
 };
 
-/// Inputs, then outputs; where no output is given, compact ones as allocators make them, large ones at a cache line.
-std::vector<ArgumentLayout> argument_layouts(std::span<const Buffer> buffers, std::span<const TensorView> outputs,
+/// Inputs, then outputs; where no output is given, dense ones as allocators make them, large ones at a cache line.
+std::vector<ArgumentLayout> argument_layouts(const Func& traced, std::span<const TensorView> outputs,
                                              std::span<const TensorView> inputs) {
+  const std::vector<Buffer> buffers = buffer_params(traced);
   std::vector<ArgumentLayout> layouts(buffers.size());
   size_t i = 0;
   for (const TensorView& view : inputs) layouts.at(i++) = {classify_strides(view), CallKey::classify_input(view)};
   for (const TensorView& view : outputs) layouts.at(i++) = {classify_strides(view), CallKey::classify_output(view)};
+  std::vector<StrideClasses> classes;
+  classes.reserve(i);
+  for (size_t k = 0; k < i; ++k) classes.push_back(layouts[k].strides);
+  const MemoryOrders orders = i < layouts.size() ? memory_orders(traced, classes) : MemoryOrders();
   for (; i < layouts.size(); ++i) {
+    if (const auto order = orders.find(buffers[i].get()); order != orders.end()) layouts[i].strides = order->second;
     std::int64_t bytes = buffers[i]->dtype.bytes();
     for (const Expr& extent : buffers[i]->shape) bytes *= as_int(extent) ? *as_int(extent) : 0;
     if (bytes >= least_streamed_bytes()) layouts[i].alignment = AlignmentClass::line;
@@ -140,13 +147,15 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
   }
   if (!outputs.empty()) check_outputs(*entry, outputs);
 
-  const std::vector<ArgumentLayout> layouts = argument_layouts(buffers, outputs, inputs);
+  const std::vector<ArgumentLayout> layouts = argument_layouts(func, outputs, inputs);
   Signature& signature = entry->signature;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const bool is_output = i >= inputs.size();
     std::vector<std::int64_t> dims;
     if (is_output) {
-      dims = entry->outputs[i - inputs.size()].shape;
+      OutputSpec& spec = entry->outputs[i - inputs.size()];
+      dims = spec.shape;
+      if (outputs.empty() && layouts[i].strides != 0) spec.strides = permuted_strides(layouts[i].strides, spec.shape);
     } else {
       dims.assign(inputs[i].shape, inputs[i].shape + inputs[i].rank);
     }
@@ -286,7 +295,7 @@ Func Function::trace(std::span<const TensorView> outputs, std::span<const Tensor
                      std::span<const ScalarValue> scalars) const {
   const Func func = state_->make_traced(inputs, scalars);
   std::vector<StrideParameter> runtime;
-  return apply_layouts(func, argument_layouts(buffer_params(func), outputs, inputs), &runtime);
+  return apply_layouts(func, argument_layouts(func, outputs, inputs), &runtime);
 }
 
 const Specialization* Function::find(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
@@ -314,7 +323,8 @@ void Function::run(const Specialization& entry, std::span<const TensorView> outp
     if (&other != &entry) return run(other, outputs, inputs, scalars);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    bool apart = !outputs[i].strides || classify_strides(outputs[i]) == 0 || !overlaps_itself(outputs[i]);
+    const bool chosen = outputs[i].strides == entry.outputs[i].strides.data();
+    bool apart = chosen || is_dense(outputs[i]) || !overlaps_itself(outputs[i]);
     for (const TensorView& in : inputs) apart = apart && alias_class(outputs[i], in) == AliasClass::disjoint;
     for (size_t j = 0; j < i; ++j) apart = apart && alias_class(outputs[i], outputs[j]) == AliasClass::disjoint;
     if (!apart) [[unlikely]] {

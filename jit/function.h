@@ -22,10 +22,11 @@ namespace lathe {
 using TraceFunction =
     std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars)>;
 
-/// The dtype and shape of a result.
+/// What memory a result wants.
 struct OutputSpec {
   DType dtype;
   std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides = {};  ///< in elements; empty means compact row-major
 };
 
 /// A kernel for one exact set of layouts, with what a call must do around it.
@@ -59,8 +60,9 @@ class Function {
     (*this)({&output, 1}, {inputs.begin(), inputs.size()});
   }
 
-  /// The specialization for these arguments, compiled if it is new. `outputs` may be empty: compact ones are assumed
-  /// then. Valid while the caller holds an EpochGuard (jit/cache/epoch.h).
+  /// The specialization for these arguments, compiled if it is new. `outputs` may be empty: then they are dense, in the
+  /// layouts that Specialization::outputs says (jit/memory_order.h). Valid while the caller holds an EpochGuard
+  /// (jit/cache/epoch.h).
   const Specialization& specialize(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
                                    std::span<const ScalarValue> scalars = {}) const;
   /// The same where it exists already, counted as a hit; null otherwise.
@@ -70,7 +72,8 @@ class Function {
   void run(const Specialization& specialization, std::span<const TensorView> outputs,
            std::span<const TensorView> inputs, std::span<const ScalarValue> scalars = {}) const;
 
-  /// The Func that these arguments trace to, their layouts applied; compact outputs are assumed where none are given.
+  /// The Func that these arguments trace to, their layouts applied; where no outputs are given, in the layouts that
+  /// the function chooses for them.
   Func trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
              std::span<const ScalarValue> scalars = {}) const;
 

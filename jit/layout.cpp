@@ -1,6 +1,7 @@
 #include "jit/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <unordered_set>
@@ -68,6 +69,41 @@ void for_each_offset(const TensorView& view, F f) {
   }
 }
 
+/// The order of a dense array's dimensions as StrideClasses say it, or 0 where there are holes, or elements that lie
+/// together. Dimensions of one index, whose strides say nothing of the array, go where their strides put them, and
+/// where these say nothing either, where row-major order has them: results of torch and NumPy lie that way too.
+StrideClasses dense_order(const TensorView& view) {
+  if (view.rank > max_permuted_rank) return 0;
+  std::int64_t elements = 1, reach = 1;
+  for (int d = 0; d < view.rank; ++d) {
+    elements *= view.shape[d];
+    reach += (view.shape[d] - 1) * view.strides[d];
+  }
+  if (reach != elements) return 0;  // quick, for most that are not dense
+  std::array<int, max_permuted_rank> order;
+  for (int n = 0; n < view.rank; ++n) {
+    const int d = view.rank - 1 - n;
+    int at = n;
+    for (int k = n; k-- > 0;) {
+      const int other = order[k];
+      if (view.strides[d] == 0 || view.strides[other] == 0) continue;
+      if (view.strides[d] > view.strides[other]) break;
+      if (view.strides[d] < view.strides[other] || view.shape[d] < view.shape[other]) at = k;
+    }
+    std::copy_backward(order.begin() + at, order.begin() + n, order.begin() + n + 1);
+    order[at] = d;
+  }
+  StrideClasses classes = StrideClasses{1} << 63;
+  std::int64_t dense = 1;
+  for (int k = 0; k < view.rank; ++k) {
+    const int d = order[k];
+    if (view.shape[d] > 1 && view.strides[d] != dense) return 0;
+    dense *= view.shape[d];
+    classes |= static_cast<StrideClasses>(d) << (4 * k);
+  }
+  return classes;
+}
+
 template <class Element>
 void scatter(const void* dense, const TensorView& to) {
   const auto* from = static_cast<const Element*>(dense);
@@ -109,7 +145,20 @@ StrideClasses classify_strides(const TensorView& view) {
     dense *= extent;
   }
   // An empty array touches nothing, whatever its strides.
-  return dense == 0 ? 0 : classes;
+  if (classes == 0 || dense == 0) return 0;
+  const StrideClasses order = dense_order(view);
+  return order ? order : classes;
+}
+
+std::vector<std::int64_t> permuted_strides(StrideClasses classes, std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t dense = 1;
+  for (int k = 0; k < static_cast<int>(shape.size()); ++k) {
+    const int d = permuted_dimension(classes, k);
+    strides[d] = dense;
+    dense *= shape[d];
+  }
+  return strides;
 }
 
 AliasClass alias_class(const TensorView& a, const TensorView& b) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "jit/tensor_view.h"
@@ -14,8 +15,10 @@ enum class StrideClass : std::uint8_t {
   runtime = 3  ///< any other: handed to the kernel as a scalar
 };
 
-/// Two bits a dimension, dimension 0 lowest, and behind those of `max_rank` dimensions the step between neighbours of
-/// the last one, less one.
+/// Either two bits a dimension, dimension 0 lowest, and behind those of `max_rank` dimensions the step between
+/// neighbours of the last one, less one; or, of a dense array whose dimensions lie in another order than row-major
+/// (transposed, channels last), the highest bit and that order: four bits a dimension, the innermost lowest. 0 is
+/// row-major.
 using StrideClasses = std::uint64_t;
 inline constexpr int max_rank = 24;
 /// Steps that kernels are compiled for: so wide, vectors are picked out of whole ones (x[:, ::2], channels of an
@@ -29,6 +32,24 @@ inline StrideClass stride_class(StrideClasses classes, int dimension) {
 inline std::int64_t stride_step(StrideClasses classes) {
   return static_cast<std::int64_t>(classes >> (2 * max_rank)) + 1;
 }
+
+/// Arrays of a higher rank have a class a dimension, in whatever order they lie.
+inline constexpr int max_permuted_rank = 15;
+inline bool is_permuted(StrideClasses classes) {
+  return classes >> 63;
+}
+/// The dimension of a permuted array that has `inner` others within it.
+inline int permuted_dimension(StrideClasses classes, int inner) {
+  return static_cast<int>((classes >> (4 * inner)) & 15);
+}
+/// Is every element of the memory that `view` spans one of its own, in whatever order?
+inline bool is_dense(const TensorView& view) {
+  if (!view.strides) return true;
+  const StrideClasses classes = classify_strides(view);
+  return classes == 0 || is_permuted(classes);
+}
+/// The strides of a permuted array of this shape, in elements.
+std::vector<std::int64_t> permuted_strides(StrideClasses classes, std::span<const std::int64_t> shape);
 
 /// What a kernel may assume of an array's address.
 enum class AlignmentClass : std::uint8_t {

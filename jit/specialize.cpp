@@ -4,10 +4,56 @@
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "jit/memory_order.h"
 
 namespace lathe {
 
-Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, std::vector<StrideParameter>* runtime) {
+namespace {
+
+/// The strides of `buffer`, a compact parameter, as `classes` know them; null where they come with each call.
+std::vector<Expr> known_strides(const Buffer& buffer, StrideClasses classes) {
+  std::vector<Expr> strides = strides_of(buffer);
+  const std::int64_t step = stride_step(classes);
+  for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
+    switch (stride_class(classes, d)) {
+      case StrideClass::dense:
+        if (step > 1) strides[d] = strides[d] * step;
+        break;
+      case StrideClass::zero:
+        strides[d] = index(0);
+        break;
+      case StrideClass::unit:
+        strides[d] = index(1);
+        break;
+      case StrideClass::runtime:
+        strides[d] = nullptr;
+    }
+  }
+  return strides;
+}
+
+/// The orders that the arguments have, and those that temporaries take from them.
+MemoryOrders orders_of(const Func& traced, std::span<const ArgumentLayout> layouts) {
+  const std::vector<Buffer> buffers = buffer_params(traced);
+  const std::vector<bool> written = written_params(traced);
+  std::vector<StrideClasses> inputs;
+  for (size_t i = 0; i < layouts.size() && !written[i]; ++i) inputs.push_back(layouts[i].strides);
+  MemoryOrders orders = memory_orders(traced, inputs);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (is_permuted(layouts[i].strides)) {
+      orders[buffers[i].get()] = layouts[i].strides;
+    } else {
+      orders.erase(buffers[i].get());
+    }
+  }
+  return orders;
+}
+
+}  // namespace
+
+Func apply_layouts(const Func& traced, std::span<const ArgumentLayout> layouts, std::vector<StrideParameter>* runtime) {
+  LATHE_CHECK(layouts.size() == buffer_params(traced).size(), traced->name);
+  Func func = in_memory_order(traced, orders_of(traced, layouts));
   std::vector<Param> params = func->params;
   std::vector<Param> stride_params;
   BufferMap map;
@@ -17,28 +63,16 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
     if (!found) continue;
     const Buffer buffer = *found;
     const ArgumentLayout& layout = layouts[tensor];
-    if (layout.strides != 0 || layout.alignment != AlignmentClass::element) {
+    const bool row_major = layout.strides == 0 || is_permuted(layout.strides);
+    if (!row_major || layout.alignment != AlignmentClass::element) {
       std::vector<Expr> strides;
-      if (layout.strides != 0) strides = strides_of(buffer);
-      const std::int64_t step = stride_step(layout.strides);
+      if (!row_major) strides = known_strides(buffer, layout.strides);
       for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
-        switch (stride_class(layout.strides, d)) {
-          case StrideClass::dense:
-            if (step > 1) strides[d] = strides[d] * step;
-            break;
-          case StrideClass::zero:
-            strides[d] = index(0);
-            break;
-          case StrideClass::unit:
-            strides[d] = index(1);
-            break;
-          case StrideClass::runtime: {
-            const VarRef stride = Var::make(fmt::format("{}_stride{}", buffer->name, d));
-            strides[d] = stride;
-            stride_params.emplace_back(stride);
-            runtime->push_back({tensor, d});
-          }
-        }
+        if (strides[d]) continue;
+        const VarRef stride = Var::make(fmt::format("{}_stride{}", buffer->name, d));
+        strides[d] = stride;
+        stride_params.emplace_back(stride);
+        runtime->push_back({tensor, d});
       }
       const int alignment = layout.alignment == AlignmentClass::none   ? 1
                             : layout.alignment == AlignmentClass::line ? line_bytes
@@ -49,7 +83,6 @@ Func apply_layouts(const Func& func, std::span<const ArgumentLayout> layouts, st
     }
     ++tensor;
   }
-  LATHE_CHECK(static_cast<size_t>(tensor) == layouts.size(), func->name);
   if (map.empty()) return func;
   params.insert(params.end(), stride_params.begin(), stride_params.end());
   return FuncNode::make(func->name, std::move(params), replace_buffers(func->body, map), func->facts, func->attrs,

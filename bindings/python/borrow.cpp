@@ -13,6 +13,7 @@
 #include "bindings/python/owned.h"
 #include "bindings/python/torch_flags.h"
 #include "ir/error.h"
+#include "jit/layout.h"
 
 namespace nb = nanobind;
 
@@ -297,7 +298,7 @@ PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* vi
   view->dtype = spec.dtype;
   view->rank = static_cast<std::int32_t>(spec.shape.size());
   view->shape = spec.shape.data();
-  view->strides = nullptr;
+  view->strides = spec.strides.empty() ? nullptr : spec.strides.data();
   if (kind.library == ArrayKind::exchange) {
     void* object = nullptr;
     if (kind.api->to_object(allocate_managed(spec, view), &object) != 0) throw nb::python_error();
@@ -305,8 +306,11 @@ PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* vi
   }
   if (kind.library == ArrayKind::dlpack) return allocate_owned(spec, view);
   if (!import_numpy()) throw nb::import_error("results need NumPy when no argument is an array");
-  PyObject* array = PyArray_SimpleNew(view->rank, const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(view->shape)),
-                                      numpy_type(spec.dtype));
+  std::array<npy_intp, max_permuted_rank> bytes;
+  for (size_t d = 0; d < spec.strides.size(); ++d) bytes[d] = spec.strides[d] * spec.dtype.bytes();
+  PyObject* array =
+      PyArray_New(&PyArray_Type, view->rank, const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(view->shape)),
+                  numpy_type(spec.dtype), view->strides ? bytes.data() : nullptr, nullptr, 0, 0, nullptr);
   if (!array) throw nb::python_error();
   view->data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(array));
   return array;

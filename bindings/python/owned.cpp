@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -18,16 +19,21 @@ namespace {
 /// Of every result, in bytes: a cache line, and the widest vector.
 constexpr size_t memory_alignment = 64;
 
+/// The strides of a result, in elements; returns how many elements it has.
+std::int64_t fill_strides(const OutputSpec& spec, std::int64_t* strides) {
+  std::int64_t elements = 1;
+  for (size_t d = spec.shape.size(); d-- > 0;) {
+    strides[d] = spec.strides.empty() ? elements : spec.strides[d];
+    elements *= spec.shape[d];
+  }
+  return elements;
+}
+
 /// Memory with a shape, alive as long as anyone who was handed it.
 struct Storage {
-  explicit Storage(const OutputSpec& spec) : shape(spec.shape), dtype(spec.dtype) {
-    std::int64_t stride = 1;
-    strides.resize(shape.size());
-    for (size_t d = shape.size(); d-- > 0;) {
-      strides[d] = stride;
-      stride *= shape[d];
-    }
-    const auto bytes = static_cast<size_t>(std::max<std::int64_t>(stride * dtype.bytes(), 1));
+  explicit Storage(const OutputSpec& spec) : shape(spec.shape), strides(shape.size()), dtype(spec.dtype) {
+    const auto bytes =
+        static_cast<size_t>(std::max<std::int64_t>(fill_strides(spec, strides.data()) * dtype.bytes(), 1));
     data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!data) throw std::bad_alloc();
   }
@@ -116,17 +122,6 @@ nb::object find_from_dlpack(PyTypeObject* type) {
                   nb::cast<std::string>(handle.attr("__module__")), type->tp_name));
 }
 
-/// Extents, then strides in elements, of a compact row-major array.
-void fill_dims(const OutputSpec& spec, std::int64_t* dims) {
-  const size_t rank = spec.shape.size();
-  std::int64_t stride = 1;
-  for (size_t d = rank; d-- > 0;) {
-    dims[d] = spec.shape[d];
-    dims[rank + d] = stride;
-    stride *= spec.shape[d];
-  }
-}
-
 }  // namespace
 
 dlpack::ManagedTensorVersioned* allocate_managed(const OutputSpec& spec, TensorView* view) {
@@ -141,7 +136,8 @@ dlpack::ManagedTensorVersioned* allocate_managed(const OutputSpec& spec, TensorV
   view->data = static_cast<char*>(block) + header;
   std::align(memory_alignment, bytes, view->data, room);
   auto* dims = reinterpret_cast<std::int64_t*>(static_cast<char*>(block) + sizeof(Managed));
-  fill_dims(spec, dims);
+  std::copy(spec.shape.begin(), spec.shape.end(), dims);
+  fill_strides(spec, dims + rank);
   return new (block) Managed{{1, 0},
                              nullptr,
                              [](Managed* self) { std::free(self); },

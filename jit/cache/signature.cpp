@@ -9,6 +9,13 @@ namespace {
 
 std::string describe_strides(const TensorSignature& tensor) {
   if (tensor.strides == 0) return "dense";
+  if (is_permuted(tensor.strides)) {
+    std::string text;
+    for (size_t k = tensor.dims.size(); k-- > 0;) {
+      text += (text.empty() ? "" : ", ") + std::to_string(permuted_dimension(tensor.strides, static_cast<int>(k)));
+    }
+    return fmt::format("dense in the order ({})", text);
+  }
   constexpr const char* names[] = {"dense", "zero", "unit", "runtime"};
   std::string text = "(";
   for (size_t d = 0; d < tensor.dims.size(); ++d) {

@@ -36,13 +36,43 @@ TEST(Layout, ClassifiesStrides) {
   EXPECT_EQ(classes({{3, 4}, {4, 1}}), 0u);
   EXPECT_EQ(classes({{1, 4}, {99, 1}}), 0u) << "an extent of 1 has any stride";
   EXPECT_EQ(classes({{0, 4}, {7, 3}}), 0u) << "an empty array has any layout";
-  const StrideClasses transposed = classes({{3, 9}, {1, 9}});
-  EXPECT_EQ(stride_class(transposed, 0), StrideClass::unit);
-  EXPECT_EQ(stride_class(transposed, 1), StrideClass::runtime);
+  const StrideClasses part_of_transposed = classes({{3, 7}, {1, 9}});
+  EXPECT_EQ(stride_class(part_of_transposed, 0), StrideClass::unit);
+  EXPECT_EQ(stride_class(part_of_transposed, 1), StrideClass::runtime);
   const StrideClasses broadcast = classes({{3, 4}, {0, 1}});
   EXPECT_EQ(stride_class(broadcast, 0), StrideClass::zero);
   EXPECT_EQ(stride_class(broadcast, 1), StrideClass::dense);
   EXPECT_EQ(stride_class(classes({{4}, {-1}}), 0), StrideClass::runtime);
+}
+
+TEST(Layout, KnowsTheOrderOfDenseArrays) {
+  float data[64];
+  const auto classes = [&](const Layout& layout) { return classify_strides(layout.view(data)); };
+  const auto order = [&](const Layout& layout) {
+    const StrideClasses c = classes(layout);
+    std::vector<int> dimensions;
+    for (size_t k = 0; is_permuted(c) && k < layout.shape.size(); ++k)
+      dimensions.push_back(permuted_dimension(c, static_cast<int>(k)));
+    return dimensions;
+  };
+  EXPECT_EQ(order({{9, 3}, {1, 9}}), (std::vector{0, 1}));
+  EXPECT_EQ(order({{3, 2}, {1, 3}}), (std::vector{0, 1})) << "no step between neighbours of the last dimension";
+  EXPECT_EQ(order({{2, 3, 4, 5}, {60, 1, 15, 3}}), (std::vector{1, 3, 2, 0})) << "channels last";
+  EXPECT_EQ(order({{1, 3, 4, 5}, {60, 1, 15, 3}}), (std::vector{1, 3, 2, 0})) << "of one image";
+  EXPECT_EQ(order({{1, 3, 4, 5}, {0, 1, 15, 3}}), (std::vector{1, 3, 2, 0})) << "whose stride says nothing";
+  EXPECT_EQ(order({{2, 3, 1, 5}, {15, 1, 15, 3}}), (std::vector{1, 3, 2, 0})) << "of one row";
+  EXPECT_EQ(classes({{2, 3, 1, 1}, {3, 1, 3, 3}}), 0u) << "this is row-major too";
+  EXPECT_FALSE(is_permuted(classes({{3, 7}, {1, 4}}))) << "holes";
+  EXPECT_FALSE(is_permuted(classes({{3, 3}, {2, 2}}))) << "no holes in what it spans, but elements that lie together";
+  EXPECT_FALSE(is_permuted(classes({{3, 4}, {1, -3}})));
+  EXPECT_FALSE(is_permuted(classes({{3, 4, 2}, {1, 3, 0}})));
+  std::vector<std::int64_t> twos(max_permuted_rank + 1, 2), strides(twos.size());
+  for (size_t d = 0; d < twos.size(); ++d) strides[d] = std::int64_t{1} << d;
+  EXPECT_FALSE(is_permuted(classes({twos, strides}))) << "of too many dimensions";
+  twos.pop_back();
+  strides.pop_back();
+  EXPECT_TRUE(is_permuted(classes({twos, strides})));
+  EXPECT_EQ(permuted_strides(classes({twos, strides}), twos), strides);
 }
 
 TEST(Layout, KnowsShortSteps) {

@@ -69,6 +69,12 @@ def test_operator_over_dtypes(case, dtype):
     assert lathe.cache_info().compiles == compiles
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_operator_over_arrays_that_lie_transposed(case):
+    dtype = "float32" if "float32" in case.accepts else sorted(case.accepts)[0]
+    check(case, dtype, [np.asfortranarray(array) for array in case.arguments(dtype)])
+
+
 ELEMENTWISE = [case for case in CASES if all(shape == (5, 19) for shape in case.shapes)]
 
 

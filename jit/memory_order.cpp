@@ -1,0 +1,331 @@
+#include "jit/memory_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_set>
+
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// What arguments say about the order of one buffer's dimensions.
+struct Voice {
+  enum Kind : std::uint8_t { silent, permuted, row_major } kind = silent;
+  StrideClasses classes = 0;  ///< of permuted
+};
+
+/// The dimensions of a permuted array, the outermost first.
+std::vector<size_t> dimensions_of(StrideClasses classes, size_t rank) {
+  std::vector<size_t> dimensions;
+  for (size_t k = rank; k-- > 0;) dimensions.push_back(permuted_dimension(classes, static_cast<int>(k)));
+  return dimensions;
+}
+
+bool same_order(StrideClasses a, StrideClasses b, const std::vector<Expr>& shape) {
+  const auto wide_dimensions = [&](StrideClasses classes) {
+    std::vector<size_t> dimensions = dimensions_of(classes, shape.size());
+    std::erase_if(dimensions, [&](size_t d) { return is_int(shape[d], 1); });
+    return dimensions;
+  };
+  return a == b || wide_dimensions(a) == wide_dimensions(b);
+}
+
+Voice agree(const Voice& a, const Voice& b, const std::vector<Expr>& shape) {
+  if (a.kind == Voice::silent) return b;
+  if (b.kind == Voice::silent) return a;
+  const bool same = a.kind == Voice::permuted && b.kind == Voice::permuted && same_order(a.classes, b.classes, shape);
+  return same ? a : Voice{Voice::row_major};
+}
+
+Voice voice_of(StrideClasses classes, size_t rank) {
+  if (is_permuted(classes)) return {Voice::permuted, classes};
+  for (int d = 0; d < static_cast<int>(rank); ++d) {
+    if (stride_class(classes, d) == StrideClass::zero) return {};
+  }
+  return {Voice::row_major};
+}
+
+/// Variables and numbers only: what an element-wise operator reads and writes at.
+bool same_exprs(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Expr& x, const Expr& y) {
+    const std::int64_t *number = as_int(x), *other = as_int(y);
+    return x == y || (number && other && *number == *other);
+  });
+}
+
+/// Blocks come producers first, so that one walk knows every buffer before it is read.
+class OrderFinder : public Visitor {
+ public:
+  std::unordered_map<const BufferNode*, Voice> voices;
+
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+ protected:
+  void visit_Block(const Block* block) override {
+    const auto plain = [](const Iter& iter) { return iter.kind == IterKind::space; };
+    if (!block->f.reducer && std::all_of(block->f.iters.begin(), block->f.iters.end(), plain)) {
+      visit(block->f.body);
+      return;
+    }
+    for (const Region& region : block->f.writes) voices[region.buffer.get()] = {Voice::row_major};
+  }
+
+  void visit_Store(const Store* store) override {
+    seen_.clear();
+    store_ = store;
+    voice_ = {};
+    visit(store->value);
+    voices[store->buffer.get()] = voice_;
+  }
+
+  void visit_Load(const Load* load) override {
+    if (same_exprs(load->indices, store_->indices) && same_exprs(load->buffer->shape, store_->buffer->shape))
+      voice_ = agree(voice_, voices[load->buffer.get()], load->buffer->shape);
+    Visitor::visit_Load(load);
+  }
+  void visit_Assert(const Assert*) override {}
+
+ private:
+  const Store* store_ = nullptr;
+  Voice voice_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+StrideClasses classes_of(const std::vector<size_t>& dimensions) {
+  StrideClasses classes = StrideClasses{1} << 63;
+  for (size_t k = 0; k < dimensions.size(); ++k)
+    classes |= static_cast<StrideClasses>(dimensions[dimensions.size() - 1 - k]) << (4 * k);
+  return classes;
+}
+
+/// Orders of what reductions leave in memory for later blocks: that of the operand's dimensions that are left.
+class ReductionOrders : public Visitor {
+ public:
+  ReductionOrders(const Func& func, MemoryOrders* orders) : orders_(orders) {
+    for (const Buffer& buffer : allocations(func)) temporaries_.insert(buffer.get());
+  }
+
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+ protected:
+  void visit_Block(const Block* block) override {
+    loads_.clear();
+    stores_.clear();
+    seen_.clear();
+    visit(block->f.body);
+    if (!block->f.reducer) return;
+    for (const Store* store : stores_) {
+      const BufferNode* buffer = store->buffer.get();
+      if (!temporaries_.count(buffer) || buffer->rank() > max_permuted_rank) continue;
+      for (const Load* load : loads_) {
+        const auto order = orders_->find(load->buffer.get());
+        if (order == orders_->end() || load->buffer.get() == buffer) continue;
+        if (const StrideClasses left = order_left(*load, order->second, *store)) orders_->emplace(buffer, left);
+        break;
+      }
+    }
+  }
+  void visit_Store(const Store* store) override {
+    stores_.push_back(store);
+    Visitor::visit_Store(store);
+  }
+  void visit_Load(const Load* load) override {
+    loads_.push_back(load);
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  /// The order of the dimensions that `load` and `store` share, which must be all that `store` has; 0 where it is
+  /// row-major.
+  static StrideClasses order_left(const Load& load, StrideClasses order, const Store& store) {
+    std::vector<size_t> left, dimensions;
+    for (const size_t d : dimensions_of(order, load.indices.size())) {
+      const auto found = std::find(store.indices.begin(), store.indices.end(), load.indices[d]);
+      if (load.indices[d].as<Var>() && found != store.indices.end()) left.push_back(found - store.indices.begin());
+    }
+    if (std::is_sorted(left.begin(), left.end())) return 0;
+    for (size_t d = 0; d < store.indices.size(); ++d) {
+      const auto times = std::count(left.begin(), left.end(), d);
+      if (times > 1 || (times == 0 && !is_int(store.buffer->shape[d], 1))) return 0;
+      if (times == 0) dimensions.push_back(d);
+    }
+    dimensions.insert(dimensions.end(), left.begin(), left.end());
+    return classes_of(dimensions);
+  }
+
+  MemoryOrders* orders_;
+  std::unordered_set<const BufferNode*> temporaries_;
+  std::vector<const Store*> stores_;
+  std::vector<const Load*> loads_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+template <class T>
+std::vector<T> in_order(const std::vector<T>& values, const std::vector<size_t>& order) {
+  std::vector<T> result;
+  result.reserve(values.size());
+  for (const size_t i : order) result.push_back(values[i]);
+  return result;
+}
+
+/// Where each iter stands among the indices of the first access that has it.
+class IterPlaces : public Visitor {
+ public:
+  std::unordered_map<const Var*, size_t> places;
+
+ protected:
+  void visit_Store(const Store* store) override {
+    note(store->indices);
+    Visitor::visit_Store(store);
+  }
+  void visit_Load(const Load* load) override {
+    note(load->indices);
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  void note(const std::vector<Expr>& indices) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (const Var* variable = indices[d].as<Var>()) places.emplace(variable, d);
+    }
+  }
+};
+
+class Permuter : public Mutator {
+ public:
+  Permuter(const Func& func, const MemoryOrders& orders) {
+    for (const auto& [buffer, classes] : orders) orders_[buffer] = dimensions_of(classes, buffer->rank());
+    const auto add = [&](const Buffer& buffer) {
+      const auto order = orders_.find(buffer.get());
+      if (order == orders_.end()) return;
+      made_[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, in_order(buffer->shape, order->second),
+                                             buffer->space, {}, buffer->offset, buffer->alignment, buffer->view_of);
+    };
+    for (const Buffer& buffer : buffer_params(func)) add(buffer);
+    for (const Buffer& buffer : allocations(func)) add(buffer);
+  }
+
+  Buffer mutate_buffer(const Buffer& buffer) override {
+    const auto made = made_.find(buffer.get());
+    return made == made_.end() ? buffer : made->second;
+  }
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    Expr inner = Mutator::mutate_Load(e, node);
+    const auto order = orders_.find(node->buffer.get());
+    if (order == orders_.end()) return inner;
+    const Load& load = *inner.as<Load>();
+    return Load::make(load.buffer, in_order(load.indices, order->second), load.mask);
+  }
+
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    Stmt inner = Mutator::mutate_Store(s, node);
+    const auto order = orders_.find(node->buffer.get());
+    if (order == orders_.end()) return inner;
+    const Store& store = *inner.as<Store>();
+    return Store::make(store.buffer, in_order(store.indices, order->second), store.value, store.mask);
+  }
+
+  Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    const Stmt inner = Mutator::mutate_Block(s, node);
+    Block::Fields fields = inner.as<Block>()->f;
+    const auto permute = [&](std::vector<Region>* regions, const std::vector<Region>& old) {
+      for (size_t i = 0; i < old.size(); ++i) {
+        const auto order = orders_.find(old[i].buffer.get());
+        if (order != orders_.end()) (*regions)[i].ranges = in_order((*regions)[i].ranges, order->second);
+      }
+    };
+    permute(&fields.reads, node->f.reads);
+    permute(&fields.writes, node->f.writes);
+    return Block::make(std::move(fields));
+  }
+
+  /// The loops of a block, in the order in which what it writes lies, and those of a reduction in that of what it
+  /// reads.
+  Stmt mutate_For(const Stmt& s, const For*) override {
+    std::vector<const For*> loops;
+    Stmt innermost = s;
+    for (const For* loop = s.as<For>(); loop; loop = innermost.as<For>()) {
+      loops.push_back(loop);
+      innermost = loop->body;
+    }
+    Stmt body = mutate(innermost);
+    const Block* block = body.as<Block>();
+    std::vector<size_t> order(loops.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (block && moves_its_iters(*block, loops)) {
+      IterPlaces finder;
+      finder.visit(block->f.body);
+      const auto place_of = [&](size_t i) {
+        const auto found = finder.places.find(block->f.iters[i].variable.get());
+        return found == finder.places.end() ? loops.size() : found->second;
+      };
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        const IterKind kind = block->f.iters[a].kind, other = block->f.iters[b].kind;
+        return kind == other ? place_of(a) < place_of(b) : kind < other;
+      });
+      Block::Fields fields = block->f;
+      fields.iters = in_order(fields.iters, order);
+      fields.bindings = in_order(fields.bindings, order);
+      body = Block::make(std::move(fields));
+    }
+    for (size_t k = order.size(); k-- > 0;) {
+      const For& loop = *loops[order[k]];
+      body = For::make(loop.variable, loop.min, loop.extent, loop.for_kind, std::move(body), loop.annotations,
+                       loop.thread_axis);
+    }
+    return body;
+  }
+
+ private:
+  /// Space and reduce iters, each bound to the loop at its place: what a trace makes of everything but scans.
+  static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {
+    if (block.f.iters.size() != loops.size()) return false;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      const IterKind kind = block.f.iters[i].kind;
+      if (kind != IterKind::space && kind != IterKind::reduce) return false;
+      if (block.f.bindings[i].as<Var>() != loops[i]->variable.get()) return false;
+    }
+    return true;
+  }
+
+  std::unordered_map<const BufferNode*, std::vector<size_t>> orders_;
+  BufferMap made_;
+};
+
+}  // namespace
+
+MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs) {
+  MemoryOrders orders;
+  if (std::none_of(inputs.begin(), inputs.end(), is_permuted)) return orders;
+  const std::vector<Buffer> buffers = buffer_params(traced);
+  OrderFinder finder;
+  for (size_t i = 0; i < inputs.size(); ++i) finder.voices[buffers[i].get()] = voice_of(inputs[i], buffers[i]->rank());
+  finder.visit(traced->body);
+  for (const auto& [buffer, voice] : finder.voices) {
+    if (voice.kind == Voice::permuted) orders[buffer] = voice.classes;
+  }
+  ReductionOrders(traced, &orders).visit(traced->body);
+  return orders;
+}
+
+Func in_memory_order(const Func& traced, const MemoryOrders& orders) {
+  if (orders.empty()) return traced;
+  Permuter permuter(traced, orders);
+  std::vector<Param> params = traced->params;
+  for (Param& param : params) {
+    if (Buffer* buffer = std::get_if<Buffer>(&param)) *buffer = permuter.mutate_buffer(*buffer);
+  }
+  return FuncNode::make(traced->name, std::move(params), permuter.mutate(traced->body), traced->facts, traced->attrs,
+                        traced->stage);
+}
+
+}  // namespace lathe

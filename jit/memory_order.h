@@ -1,0 +1,37 @@
+#pragma once
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/func.h"
+#include "jit/layout.h"
+
+/// Programs of arrays that are dense, but lie in another order than row-major: transposed, or with their channels last.
+namespace lathe {
+
+/// The buffers that lie so, each with its order (is_permuted).
+using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
+
+/// Which buffers of a traced Func lie as `inputs`, its first buffer parameters, do: those of these that are permuted,
+/// and each result and temporary whose elements are computed from arguments' elements at the same index, through other
+/// element-wise operators too, where all of these arguments that have its shape are dense in one order. What is
+/// broadcast has no say, and neither has what is read at another index.
+///
+/// A temporary that holds the results of a reduction has the dimensions that are left in the order of its operand's.
+/// All others are row-major: where arguments disagree or are strided, and results of reductions. PyTorch and NumPy lay
+/// out the results of element-wise operators so, but that theirs keep the order of strided arguments too, and that
+/// PyTorch's follow the first of several orders.
+MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
+
+/// The Func over arrays that are row-major: dimensions of the buffers named, and the loops over them, change places,
+/// and every element stays where it is in memory.
+///
+///   x: f32[8, 3] strides [1, 8]             x: f32[3, 8]
+///   for i0 in [0, 8):                       for i1 in [0, 3):
+///     for i1 in [0, 3):               ->      for i0 in [0, 8):
+///       out[i0, i1] = x[i0, i1] + 1             out[i1, i0] = x[i1, i0] + 1
+///
+/// So no later rule needs to know of any other order.
+Func in_memory_order(const Func& traced, const MemoryOrders& orders);
+
+}  // namespace lathe

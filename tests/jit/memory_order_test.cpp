@@ -1,0 +1,58 @@
+#include "jit/memory_order.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "ir/analysis/verify.h"
+#include "ir/text/print.h"
+#include "jit/cache/epoch.h"
+#include "jit/function.h"
+#include "jit/trace/ops/arithmetic.h"
+#include "jit/trace/ops/normalization.h"
+
+namespace lathe {
+namespace {
+
+/// Six by eight floats, counted along memory, whose columns are contiguous.
+struct Transposed {
+  std::vector<float> data = std::vector<float>(48);
+  std::vector<std::int64_t> shape{6, 8}, strides{1, 6}, rows{8, 1};
+  Transposed() { std::iota(data.begin(), data.end(), 0.0f); }
+  TensorView view() { return {data.data(), f32, 2, shape.data(), strides.data()}; }
+  TensorView row_major() { return {data.data(), f32, 2, shape.data(), rows.data()}; }
+};
+
+TEST(MemoryOrder, ResultsThatTheFunctionLaysOutLieAsTheirArguments) {
+  const EpochGuard guard;
+  const Function f = jit([](Tensor x) { return x + literal(f32, 1.0); });
+  Transposed x, out;
+  const TensorView in = x.view(), compact = out.row_major();
+  const Specialization& chosen = f.specialize({}, {&in, 1});
+  EXPECT_EQ(chosen.outputs[0].strides, x.strides);
+  const Specialization& given = f.specialize({&compact, 1}, {&in, 1});
+  EXPECT_NE(&given, &chosen) << "a compact output is another layout than the one chosen";
+  EXPECT_TRUE(given.outputs[0].strides.empty());
+  f(compact, {in});
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 8; ++j) EXPECT_EQ(out.data[i * 8 + j], x.data[i + 6 * j] + 1);
+  }
+  f(out.view(), {in});
+  for (size_t i = 0; i < out.data.size(); ++i) EXPECT_EQ(out.data[i], x.data[i] + 1);
+}
+
+TEST(MemoryOrder, ProgramsSeeRowMajorArrays) {
+  const Function f = jit([](Tensor x) { return ops::softmax(x, -1); });
+  Transposed x;
+  const TensorView in = x.view();
+  const Func traced = f.trace({}, {&in, 1});
+  EXPECT_TRUE(verify(traced).empty()) << print(traced);
+  const std::string text = print(traced);
+  EXPECT_EQ(text.find("strides"), std::string::npos) << text;
+  EXPECT_NE(text.find("x0: f32[8, 6], out: f32[8, 6]"), std::string::npos) << text;
+  EXPECT_NE(text.find("alloc softmax_exp: f32[8, 6]"), std::string::npos) << "what lies between, too\n" << text;
+  EXPECT_LT(text.find("for i1 in [0, 8)"), text.find("for i0_1 in [0, 6)")) << "loops follow what they write\n" << text;
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,159 @@
+"""The strides of results that are allocated: those of the arguments where these are dense and agree, else row-major."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def f32(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def permuted(shape, order, seed=0):
+    """An array of `shape` whose dimensions lie in `order`, the outermost first."""
+    return f32(*(shape[d] for d in order), seed=seed).transpose(np.argsort(order))
+
+
+def elements(array):
+    """Strides in elements, of dimensions that have more than one index: the others' say nothing."""
+    return tuple(s // array.itemsize for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+
+
+affine = lathe.jit(lambda x, y: x * y + 1, name="affine")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))) + [(0, 2, 3, 1), (3, 0, 2, 1)])
+def test_an_elementwise_result_lies_as_its_arguments(order):
+    shape = (3, 17, 5, 20)[: len(order)]
+    x, y = permuted(shape, order), permuted(shape, order, seed=1)
+    result = affine(x, y)
+    np.testing.assert_allclose(result, x * y + 1, rtol=1e-6, atol=1e-6)
+    assert result.strides == (x * y).strides
+    assert affine(x, y).strides == result.strides, "and again from the cache"
+
+
+def test_what_is_broadcast_has_no_say():
+    x, rows = permuted((6, 8, 4), (0, 2, 1)), f32(8, 1)
+    for y in (rows, f32(4), f32(6, 1, 1), np.broadcast_to(f32(4), (6, 8, 4)), f32(1, 8, 4)):
+        for a, b in ((x, y), (y, x)):
+            result = affine(a, b)
+            np.testing.assert_allclose(result, a * b + 1, rtol=1e-6, atol=1e-6)
+            assert elements(result) == elements(x)
+
+
+def test_arguments_that_disagree_give_row_major():
+    x = permuted((6, 8, 4), (0, 2, 1))
+    for y in (f32(6, 8, 4), permuted((6, 8, 4), (2, 1, 0)), f32(6, 8, 8)[:, :, ::2], f32(12, 8, 4)[::2]):
+        for a, b in ((x, y), (y, x)):
+            result = affine(a, b)
+            np.testing.assert_allclose(result, a * b + 1, rtol=1e-6, atol=1e-6)
+            assert result.flags.c_contiguous
+
+
+def test_strided_arguments_give_row_major():
+    for x in (f32(8, 12)[:, ::2].T, f32(8, 12)[:, :6].T, f32(8, 6).T[::-1], np.broadcast_to(f32(8), (6, 8))):
+        result = affine(x, x)
+        np.testing.assert_allclose(result, x * x + 1, rtol=1e-6, atol=1e-6)
+        assert result.flags.c_contiguous
+
+
+def test_dimensions_of_one_index_do_not_matter():
+    x = f32(8, 6).T
+    for a in (x[None], x[:, None], x[..., None], x[None, :, None, :, None]):
+        for b in (a, np.ascontiguousarray(a.T).T):
+            result = affine(a, b)
+            np.testing.assert_allclose(result, a * b + 1, rtol=1e-6, atol=1e-6)
+            assert elements(result) == (1, 6)
+    for a in (f32(1, 6).T, f32(6, 1).T, f32(5, 1, 6).transpose(1, 0, 2)):
+        assert affine(a, a).flags.c_contiguous, "it is both"
+
+
+def test_empty_results_are_row_major():
+    for x in (f32(0, 6).T, f32(6, 0).T):
+        result = affine(x, x)
+        assert result.shape == x.shape and result.flags.c_contiguous
+
+
+def test_through_other_operators():
+    x = permuted((2, 7, 5, 6), (0, 2, 3, 1))
+    scale, shift = f32(7, 1, 1), f32(7, 1, 1, seed=1)
+
+    @lathe.jit
+    def chain(x, scale, shift):
+        y = lathe.relu(x * scale + shift)
+        return y, y > 0.5, lathe.astype(y, lathe.float64) - y.mean(), lathe.sum(y, axis=1)
+
+    y = np.maximum(x * scale + shift, 0)
+    expected = y, y > 0.5, y.astype(np.float64) - y.mean(), y.sum(1)
+    results = chain(x, scale, shift)
+    for result, want in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
+    assert [elements(r) for r in results[:3]] == [elements(x)] * 3
+    assert results[3].flags.c_contiguous, "a reduction"
+
+
+def test_elements_at_other_indices_have_no_say():
+    x = f32(6, 6).T
+
+    @lathe.jit
+    def moved(x):
+        return x.T + 1, lathe.flip(x), lathe.reshape(x, (36,)), lathe.cumulative_sum(x, axis=0), x @ x, x @ x + x
+
+    results = moved(x)
+    expected = x.T + 1, x[::-1, ::-1], x.reshape(36), x.cumsum(0), x @ x, x @ x + x
+    for result, want in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
+        assert result.flags.c_contiguous
+
+
+def test_given_outputs_of_any_layout_beside_chosen_ones():
+    x, y = permuted((6, 8), (1, 0)), permuted((6, 8), (1, 0), seed=1)
+    for _ in range(2):
+        for out in (np.empty((6, 8), np.float32), np.empty((8, 6), np.float32).T, np.empty((6, 16), np.float32)[:, ::2]):
+            assert affine(x, y, out=out) is out
+            np.testing.assert_allclose(out, x * y + 1, rtol=1e-6, atol=1e-6)
+            result = affine(x, y)
+            np.testing.assert_array_equal(result, out)
+            assert elements(result) == (1, 6)
+    affine(x, y, out=x)
+    np.testing.assert_array_equal(x, result)
+
+
+def test_large_results_may_be_streamed():
+    x = np.ones((3000, 4100), np.float32).T
+    result = affine(x, x)
+    assert elements(result) == (1, 4100) and (result == 2).all()
+
+
+def test_dense_arrays_in_any_order_are_known_to_the_kernel():
+    transposed = f32(8, 6).T
+    lowered = affine.lower(transposed, transposed)
+    assert "input     f32[6, 8] strides dense in the order (1, 0) aligned\n" in lowered.signature
+    assert "output    f32[6, 8] strides dense in the order (1, 0) aligned\n" in lowered.signature
+    assert "x0: f32[8, 6]," in lowered.text("traced") and "strides" not in lowered.text("traced")
+
+
+def test_one_kernel_for_each_order():
+    order = lathe.jit(lambda x: x + 17, name="order")
+    before = lathe.cache_info().compiles
+    x = f32(8, 6, 5)
+    for _ in range(3):
+        order(x.transpose(2, 0, 1)), order(x.transpose(2, 0, 1), out=np.empty((8, 6, 5), np.float32).transpose(2, 0, 1))
+    assert lathe.cache_info().compiles == before + 1
+
+
+def test_torch_tensors_lie_as_torch_lays_them_out():
+    torch = pytest.importorskip("torch")
+    channels_last = torch.randn(2, 7, 5, 6).contiguous(memory_format=torch.channels_last)
+    one_image = torch.randn(1, 7, 5, 6).contiguous(memory_format=torch.channels_last)
+    volume = torch.randn(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
+    for x in (channels_last, one_image, volume, torch.randn(8, 6).T, torch.randn(4, 5, 6).permute(1, 2, 0), torch.randn(4, 5, 6)):
+        result, expected = affine(x, x), x * x + 1
+        torch.testing.assert_close(result, expected)
+        assert result.stride() == expected.stride()
+        bias = torch.randn(x.shape[1], *[1] * (x.ndim - 2))
+        assert affine(x, bias).stride() == (x * bias + 1).stride()
+    assert affine(one_image, one_image).is_contiguous(memory_format=torch.channels_last)
