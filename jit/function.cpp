@@ -91,7 +91,8 @@ struct Function::State {
   ~State() { delete table.load(); }
 
   const Specialization* find(const CallKey& key, std::span<const TensorView> outputs);
-  Func make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const;
+  Func make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars,
+                   size_t* form = nullptr) const;
   std::unique_ptr<Specialization> prepare(const CallKey& key, std::span<const TensorView> outputs,
                                           std::span<const TensorView> inputs, std::span<const ScalarValue> scalars,
                                           bool* waited) const;
@@ -104,7 +105,8 @@ struct Function::State {
                                std::span<const ScalarValue> scalars) const;
 };
 
-Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars) const {
+Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<const ScalarValue> scalars,
+                                  size_t* form) const {
   std::vector<Tensor> tensors, numbers, parameters;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorView& view = inputs[i];
@@ -121,18 +123,19 @@ Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<
   for (size_t i = 0; i < scalars.size(); ++i) {
     numbers.push_back(scalar(fmt::format("s{}", i), scalars[i].dtype, scalars[i].weak));
   }
-  const std::vector<Tensor> results = trace(tensors, numbers);
+  const TraceResult results = trace(tensors, numbers);
+  if (form) *form = results.form;
   parameters = tensors;
   parameters.insert(parameters.end(), numbers.begin(), numbers.end());
-  return make_func(name, parameters, results);
+  return make_func(name, parameters, results.tensors);
 }
 
 std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std::span<const TensorView> outputs,
                                                          std::span<const TensorView> inputs,
                                                          std::span<const ScalarValue> scalars, bool* waited) const {
   const auto start = Clock::now();
-  Func func = make_traced(inputs, scalars);
   auto entry = std::make_unique<Specialization>();
+  Func func = make_traced(inputs, scalars, &entry->form);
   entry->key.assign(key.words().begin(), key.words().end());
 
   const std::vector<Buffer> buffers = buffer_params(func);

@@ -18,9 +18,17 @@
 
 namespace lathe {
 
+/// What a TraceFunction returns: its results, and a number of its own that the Specialization hands back.
+struct TraceResult {
+  std::vector<Tensor> tensors = {};
+  size_t form = 0;
+
+  TraceResult() = default;
+  TraceResult(std::vector<Tensor> results) : tensors(std::move(results)) {}  // NOLINT: what most functions return
+};
+
 /// An operator as its author writes it: symbolic inputs and run-time scalars in, symbolic outputs out.
-using TraceFunction =
-    std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars)>;
+using TraceFunction = std::function<TraceResult(const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars)>;
 
 /// What memory a result wants.
 struct OutputSpec {
@@ -35,6 +43,7 @@ struct Specialization {
   std::shared_ptr<Kernel> kernel;
   Signature signature;
   std::vector<OutputSpec> outputs;
+  size_t form = 0;  ///< TraceResult::form
   struct RuntimeStride {
     int tensor, dimension;  ///< tensor counts inputs, then outputs
   };

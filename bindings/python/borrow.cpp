@@ -82,6 +82,25 @@ const KnownType& find_type(PyTypeObject* type) {
   return learn_type(type);
 }
 
+/// NumPy's number for the bfloat16 of ml_dtypes, which counts as any type that is added at run time; -1 until an array
+/// of it has come, or a result has wanted one.
+int bfloat16_number = -1;
+
+/// Imports ml_dtypes where it is installed.
+int find_bfloat16() {
+  if (bfloat16_number >= 0) return bfloat16_number;
+  const nb::object module = nb::steal(PyImport_ImportModule("ml_dtypes"));
+  if (!module.is_valid()) {
+    PyErr_Clear();
+    return -1;
+  }
+  PyArray_Descr* descr = nullptr;
+  if (PyArray_DescrConverter(module.attr("bfloat16").ptr(), &descr) != NPY_SUCCEED) throw nb::python_error();
+  bfloat16_number = descr->type_num;
+  Py_DECREF(descr);
+  return bfloat16_number;
+}
+
 DType numpy_dtype(PyArrayObject* array, const ArrayName& array_name) {
   switch (PyArray_TYPE(array)) {
     case NPY_BOOL:
@@ -111,6 +130,8 @@ DType numpy_dtype(PyArrayObject* array, const ArrayName& array_name) {
     case NPY_FLOAT64:
       return f64;
     default:
+      if (PyArray_TYPE(array) == bfloat16_number) return bf16;
+      if (PyArray_TYPE(array) >= NPY_USERDEF && PyArray_TYPE(array) == find_bfloat16()) return bf16;
       break;
   }
   const nb::object dtype = nb::handle(reinterpret_cast<PyObject*>(array)).attr("dtype");
@@ -131,7 +152,10 @@ int numpy_type(DType dtype) {
   if (dtype == f16) return NPY_FLOAT16;
   if (dtype == f32) return NPY_FLOAT32;
   if (dtype == f64) return NPY_FLOAT64;
-  throw InputError(Mistake::type, fmt::format("NumPy has no dtype for a result of {}", to_string(dtype)));
+  if (dtype == bf16 && find_bfloat16() >= 0) return bfloat16_number;
+  throw InputError(Mistake::type, fmt::format("NumPy has no dtype of its own for a result of {}: install ml_dtypes, or "
+                                              "let the function return astype(.., lathe.float32)",
+                                              to_string(dtype)));
 }
 
 void check_torch(PyObject* object, const ArrayName& array_name) {
@@ -160,6 +184,11 @@ std::string ArrayKind::name() const {
       return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__module__")) + "." +
              nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__qualname__"));
   }
+}
+
+std::string ArgumentPlace::text() const {
+  if (!container) return fmt::format("argument {}", position);
+  return container->text() + "[" + (key ? nb::repr(key).c_str() : std::to_string(position)) + "]";
 }
 
 bool is_array_type(PyTypeObject* type) {

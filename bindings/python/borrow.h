@@ -24,11 +24,20 @@ struct ArrayKind {
   std::string name() const;
 };
 
-/// How messages name an array: "out", or "argument 2". Put into words only when a message is made.
+/// Where an argument stands: by its position, in a list or tuple too, or by its key in a dict.
+struct ArgumentPlace {
+  Py_ssize_t position;
+  const ArgumentPlace* container = nullptr;
+  PyObject* key = nullptr;
+  /// "argument 2", "argument 2['bias'][0]"
+  std::string text() const;
+};
+
+/// How messages name an array: "out", or an argument's place. Put into words only when a message is made.
 struct ArrayName {
   const char* word;
-  int position = -1;
-  std::string text() const { return position < 0 ? word : std::string(word) + " " + std::to_string(position); }
+  const ArgumentPlace* place = nullptr;
+  std::string text() const { return place ? place->text() : word; }
 };
 
 /// An array argument, borrowed for one call. The Python object outlives it.

@@ -68,7 +68,9 @@ Tensor to_tensor(nb::handle object, const char* op) {
     if (dtype.is_float()) return literal(dtype, nb::cast<double>(value), false);
     return literal(dtype, static_cast<std::int64_t>(nb::cast<long long>(value)), false);
   }
-  throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}", op, object_type(object)));
+  const bool sequence = PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
+  throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}{}", op, object_type(object),
+                                              sequence ? ": make an array of it (numpy.asarray)" : ""));
 }
 
 Tensor to_operand(nb::handle object, const char* op) {

@@ -5,13 +5,12 @@
 #include <structmember.h>
 
 #include <algorithm>
-#include <array>
 #include <new>
+#include <optional>
 
+#include "bindings/python/arguments.h"
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
-#include "bindings/python/call_lists.h"
-#include "bindings/python/convert.h"
 #include "bindings/python/errors.h"
 #include "bindings/python/trace_scope.h"
 #include "bindings/python/variant.h"
@@ -29,22 +28,18 @@ struct JitFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* dict;
   PyObject* weakrefs;
-  PyObject* function;     ///< the Python function
-  PyObject* bind;         ///< maps (args, kwargs) to positional arguments with defaults filled in
-  PyObject* defaults;     ///< a tuple: what the last parameters have that a call need not give; null in a dead object
-  Py_ssize_t positional;  ///< parameters that a call gives by position on the fast path; -1 - n for n and any more
+  PyObject* function;  ///< the Python function
+  PyObject* bind;      ///< maps (args, kwargs) to one tuple of arguments with defaults filled in
+  PyObject* names;     ///< of all parameters but *args, in the order of that tuple
+  PyObject* defaults;  ///< theirs, or no_default
+  PyObject* no_default;
+  PyObject* keyword_only;  ///< the names of the last of them, which are given by keyword
+  Py_ssize_t positional;   ///< parameters that may be given by position; -1 for any number
+  Py_ssize_t positional_only;
+  Py_ssize_t required;  ///< arguments by position from which on a call without keywords is complete
+  bool always_binds;    ///< only `bind` can put arguments in their places
   std::string* name;
   std::vector<std::unique_ptr<Variant>>* variants;
-};
-
-/// One call's arguments, sorted by what they become.
-struct Call {
-  ArrayList arrays;
-  SmallList<TensorView, 8> inputs;
-  SmallList<ScalarValue, 8> scalars;
-  SmallList<Role, 16> roles;
-  SmallList<PyObject*, 8> fixed;
-  ArrayKind kind;
 };
 
 bool is_out(PyObject* keyword) {
@@ -52,69 +47,9 @@ bool is_out(PyObject* keyword) {
   return keyword == out || PyUnicode_CompareWithASCIIString(keyword, "out") == 0;
 }
 
-/// Appends arguments `first` .. `first + count` of a call.
-void sort_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssize_t first, Py_ssize_t count,
-                    Call* call) {
-  for (Py_ssize_t i = first; i < first + count; ++i) {
-    PyObject* argument = arguments[i - first];
-    if (PyFloat_CheckExact(argument)) {
-      call->scalars.push(ScalarValue::of(PyFloat_AS_DOUBLE(argument)));
-      call->roles.push(Role::scalar);
-      continue;
-    }
-    Borrowed& array = call->arrays.next();
-    const bool simple = PyLong_Check(argument) || PyUnicode_Check(argument) || argument == Py_None;
-    if (!simple && array.borrow(argument, false, {"argument", static_cast<int>(i)})) {
-      if (call->kind.library == ArrayKind::none) {
-        call->kind = array.kind;
-      } else if (!call->kind.same_as(array.kind)) {
-        throw InputError(Mistake::type,
-                         fmt::format("{}: arguments are both {} and {}: results are of the arguments' kind, "
-                                     "so give it one",
-                                     *self->name, call->kind.name(), array.kind.name()));
-      }
-      call->inputs.push(array.view);
-      call->roles.push(Role::array);
-      continue;
-    }
-    call->arrays.drop_last();
-    if (!simple && as_instance<Tensor>(nb::handle(argument))) {
-      throw InputError(Mistake::type,
-                       fmt::format("{}: argument {} is a traced tensor, which has no value outside of the "
-                                   "function that is being traced",
-                                   *self->name, i));
-    }
-    if (!simple && PyObject_Hash(argument) == -1) {
-      PyErr_Clear();
-      throw InputError(Mistake::type,
-                       fmt::format("{}: argument {} is a {}: an argument is an array (NumPy, torch, DLPack), a "
-                                   "float, or a hashable static value",
-                                   *self->name, i, Py_TYPE(argument)->tp_name));
-    }
-    call->fixed.push(argument);
-    call->roles.push(Role::fixed);
-  }
-}
-
-/// Equal static values of different types (1, 1.0, True) are different.
-bool same_fixed(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (Py_TYPE(a) != Py_TYPE(b)) return false;
-  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (equal < 0) throw nb::python_error();
-  return equal == 1;
-}
-
 bool matches(const Variant& variant, Call& call) {
-  const auto roles = call.roles.span();
-  if (!std::equal(roles.begin(), roles.end(), variant.roles.begin(), variant.roles.end())) return false;
-  for (size_t i = 0; i < variant.fixed.size(); ++i) {
-    if (!same_fixed(variant.fixed[i].ptr(), call.fixed[i])) return false;
-  }
-  for (const Guard& guard : variant.guards) {
-    if (!guard.holds()) return false;
-  }
-  return true;
+  return same_arguments(variant, call) &&
+         std::all_of(variant.guards.begin(), variant.guards.end(), [](const Guard& guard) { return guard.holds(); });
 }
 
 Variant& find_variant(JitFunction* self, Call& call) {
@@ -126,11 +61,12 @@ Variant& find_variant(JitFunction* self, Call& call) {
   variant->roles.assign(roles.begin(), roles.end());
   for (PyObject* value : call.fixed.span()) variant->fixed.push_back(nb::borrow(value));
   variant->guards = collect_guards(self->function);
+  variant->forms.emplace_back(nb::none(), [](nb::handle) {});
   Variant* raw = variant.get();
-  PyObject* function = self->function;
+  PyObject *function = self->function, *keywords = self->keyword_only;
   variant->function = std::make_unique<Function>(
-      *self->name, [raw, function](const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars) {
-        return trace_python(*raw, function, inputs, scalars);
+      *self->name, [raw, function, keywords](const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars) {
+        return trace_python(*raw, function, keywords, inputs, scalars);
       });
   self->variants->push_back(std::move(variant));
   return *raw;
@@ -198,13 +134,34 @@ PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
     }
     views.push(array.view);
   };
-  if (PyTuple_Check(out) || PyList_Check(out)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(out); ++i) add(PySequence_Fast_GET_ITEM(out, i));
-  } else {
-    add(out);
-  }
   const EpochGuard guard;
-  run(*variant.function, specialize(variant, call, views.span()), views.span(), *call);
+  const auto is_container = [](PyObject* object) {
+    return PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object);
+  };
+  if (!is_container(out)) {
+    add(out);
+    run(*variant.function, specialize(variant, call, views.span()), views.span(), *call);
+    return Py_NewRef(out);
+  }
+  const auto keep = [&](nb::handle leaf) {
+    call->kept.push_back(nb::borrow(leaf));
+    add(leaf.ptr());
+  };
+  std::optional<ResultForm> given;
+  if (PyDict_Check(out) || std::any_of(PySequence_Fast_ITEMS(out),
+                                       PySequence_Fast_ITEMS(out) + PySequence_Fast_GET_SIZE(out), is_container)) {
+    given.emplace(out, keep);
+  } else {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(out); ++i) keep(PySequence_Fast_GET_ITEM(out, i));
+  }
+  const Specialization& entry = specialize(variant, call, views.span());
+  const ResultForm& form = variant.forms[entry.form];
+  if (given ? !form.takes(*given) : !form.is_flat()) {
+    if (!given) given.emplace(out, [](nb::handle) {});
+    throw InputError(Mistake::type, fmt::format("{}: out is {}, the function returns {}", variant.function->name(),
+                                                given->text(), form.text()));
+  }
+  run(*variant.function, entry, views.span(), *call);
   return Py_NewRef(out);
 }
 
@@ -218,7 +175,7 @@ PyObject* call_new(Variant& variant, Call* call) {
     views.push(view);
     return memory;
   };
-  if (entry.outputs.size() == 1) {
+  if (entry.form == 0) {
     const nb::object memory = make(entry.outputs[0]);
     run(*variant.function, entry, views.span(), *call);
     return finish(call->kind, memory.ptr());
@@ -227,29 +184,43 @@ PyObject* call_new(Variant& variant, Call* call) {
   memory.reserve(entry.outputs.size());
   for (const OutputSpec& spec : entry.outputs) memory.push_back(make(spec));
   run(*variant.function, entry, views.span(), *call);
-  nb::list results;
-  for (const nb::object& object : memory) results.append(nb::steal(finish(call->kind, object.ptr())));
-  return nb::tuple(results).release().ptr();
+  std::vector<nb::object> results;
+  results.reserve(memory.size());
+  for (const nb::object& object : memory) results.push_back(nb::steal(finish(call->kind, object.ptr())));
+  return variant.forms[entry.form].build(results).release().ptr();
 }
 
-/// Does a function that is being traced call this one on what it computes? Then its operators join that trace.
-bool is_traced_call(PyObject* const* arguments, Py_ssize_t count) {
-  if (!TraceScope::active()) return false;
-  return std::any_of(arguments, arguments + count,
-                     [](PyObject* argument) { return as_instance<Tensor>(nb::handle(argument)) != nullptr; });
+/// Puts a call's arguments in the order of the parameters, those that it leaves out with their defaults; nothing where
+/// it has too many, too few or unknown ones, which Python has words for.
+bool place_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords,
+                     SmallList<PyObject*, 16>* placed) {
+  const Py_ssize_t parameters = PyTuple_GET_SIZE(self->defaults);
+  if (self->always_binds || self->positional < 0 || count > self->positional) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) placed->push(arguments[i]);
+  for (Py_ssize_t i = count; i < parameters; ++i) placed->push(nullptr);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); ++i) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, i);
+    if (is_out(keyword)) continue;
+    Py_ssize_t at = self->positional_only;
+    while (at < parameters && PyUnicode_Compare(PyTuple_GET_ITEM(self->names, at), keyword) != 0) ++at;
+    if (at == parameters || (*placed)[at]) return false;
+    (*placed)[at] = arguments[count + i];
+  }
+  for (Py_ssize_t i = count; i < parameters; ++i) {
+    if (!(*placed)[i]) (*placed)[i] = PyTuple_GET_ITEM(self->defaults, i);
+    if ((*placed)[i] == self->no_default) return false;
+  }
+  return true;
 }
 
 PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<JitFunction*>(object);
   try {
-    Py_ssize_t count = PyVectorcall_NARGS(flags);
-    if (is_traced_call(arguments, count + (names ? PyTuple_GET_SIZE(names) : 0)))
+    const Py_ssize_t count = PyVectorcall_NARGS(flags), keywords = names ? PyTuple_GET_SIZE(names) : 0;
+    if (TraceScope::active() && holds_tensor(arguments, count + keywords))
       return PyObject_Vectorcall(self->function, arguments, flags, names);
     PyObject* out = nullptr;
-    const Py_ssize_t missing = self->positional - count;
-    bool plain = self->positional >= 0 ? 0 <= missing && missing <= PyTuple_GET_SIZE(self->defaults)
-                                       : count >= -1 - self->positional;
-    const Py_ssize_t keywords = names ? PyTuple_GET_SIZE(names) : 0;
+    bool plain = !self->always_binds && count >= self->required && (self->positional < 0 || count <= self->positional);
     for (Py_ssize_t i = 0; i < keywords; ++i) {
       if (is_out(PyTuple_GET_ITEM(names, i))) {
         out = arguments[count + i] == Py_None ? nullptr : arguments[count + i];
@@ -257,8 +228,19 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
         plain = false;
       }
     }
-    nb::object bound;
-    if (!plain) {
+    Call call;
+    if (plain) {
+      sort_arguments(*self->name, arguments, 0, count, &call);
+      const Py_ssize_t missing = self->positional < 0 ? 0 : PyTuple_GET_SIZE(self->defaults) - count;
+      if (missing > 0)
+        sort_arguments(*self->name, PySequence_Fast_ITEMS(self->defaults) + count, count, missing, &call);
+      Variant& variant = find_variant(self, call);
+      return out ? call_into(variant, &call, out) : call_new(variant, &call);
+    }
+    SmallList<PyObject*, 16> placed;
+    if (names && place_arguments(self, arguments, count, names, &placed)) {
+      sort_arguments(*self->name, &placed[0], 0, static_cast<Py_ssize_t>(placed.size()), &call);
+    } else {
       nb::list positional;
       nb::dict named;
       for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::handle(arguments[i]));
@@ -266,15 +248,9 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
         const nb::handle name = PyTuple_GET_ITEM(names, i);
         if (!is_out(name.ptr())) named[name] = nb::handle(arguments[count + i]);
       }
-      bound = nb::handle(self->bind)(nb::tuple(positional), named);
-      arguments = PySequence_Fast_ITEMS(bound.ptr());
-      count = PySequence_Fast_GET_SIZE(bound.ptr());
-    }
-    Call call;
-    sort_arguments(self, arguments, 0, count, &call);
-    if (plain && missing > 0) {
-      PyObject* const* end = PySequence_Fast_ITEMS(self->defaults) + PyTuple_GET_SIZE(self->defaults);
-      sort_arguments(self, end - missing, count, missing, &call);
+      const nb::object bound = nb::handle(self->bind)(nb::tuple(positional), named);
+      call.kept.push_back(bound);
+      sort_arguments(*self->name, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
     }
     Variant& variant = find_variant(self, call);
     return out ? call_into(variant, &call, out) : call_new(variant, &call);
@@ -294,7 +270,7 @@ Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs)
   auto* self = reinterpret_cast<JitFunction*>(object.ptr());
   const nb::object bound = nb::handle(self->bind)(args, kwargs);
   Call call;
-  sort_arguments(self, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
+  sort_arguments(*self->name, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
   Variant& variant = find_variant(self, call);
   const EpochGuard guard;
   const Specialization& entry = specialize(variant, &call, {});
@@ -318,7 +294,10 @@ void deallocate(PyObject* object) {
   Py_CLEAR(self->dict);
   Py_CLEAR(self->function);
   Py_CLEAR(self->bind);
+  Py_CLEAR(self->names);
   Py_CLEAR(self->defaults);
+  Py_CLEAR(self->no_default);
+  Py_CLEAR(self->keyword_only);
   delete self->name;
   delete self->variants;
   PyTypeObject* type = Py_TYPE(object);
@@ -332,7 +311,10 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->dict);
   Py_VISIT(self->function);
   Py_VISIT(self->bind);
+  Py_VISIT(self->names);
   Py_VISIT(self->defaults);
+  Py_VISIT(self->no_default);
+  Py_VISIT(self->keyword_only);
   for (const auto& variant : *self->variants) {
     for (const Captured& captured : variant->captured) Py_VISIT(captured.array);
     for (const Guard& guard : variant->guards) {
@@ -353,17 +335,25 @@ int clear(PyObject* object) {
 
 PyTypeObject* jit_type;
 
-PyObject* make_jit_function(nb::handle function, nb::handle bind, Py_ssize_t positional, const nb::tuple& defaults,
-                            const std::string& name) {
+/// `parameters` is what lathe.jit has found out about them (lathe/__init__.py).
+PyObject* make_jit_function(nb::handle function, nb::handle bind, const nb::dict& parameters, const std::string& name) {
   auto* self = reinterpret_cast<JitFunction*>(jit_type->tp_alloc(jit_type, 0));
   if (!self) throw nb::python_error();
+  const auto field = [&](const char* key) { return parameters[key].inc_ref().ptr(); };
+  const auto number = [&](const char* key) { return nb::cast<Py_ssize_t>(parameters[key]); };
   self->vectorcall = &vectorcall;
   self->function = Py_NewRef(function.ptr());
   self->bind = Py_NewRef(bind.ptr());
-  self->defaults = Py_NewRef(defaults.ptr());
-  self->positional = positional;
   self->name = new std::string(name);
   self->variants = new std::vector<std::unique_ptr<Variant>>();
+  self->names = field("names");
+  self->defaults = field("defaults");
+  self->no_default = field("no_default");
+  self->keyword_only = field("keyword_only");
+  self->positional = number("positional");
+  self->positional_only = number("positional_only");
+  self->required = number("required");
+  self->always_binds = nb::cast<bool>(parameters["always_binds"]);
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -409,10 +399,10 @@ nb::handle jitted_function(nb::handle object) {
 
 void bind_jit(nb::module_& module) {
   create_type(module);
-  module.def("_make_jit_function", [](nb::handle function, nb::handle bind, Py_ssize_t positional,
-                                      const nb::tuple& defaults, const std::string& name) {
-    return nb::steal(make_jit_function(function, bind, positional, defaults, name));
-  });
+  module.def("_make_jit_function",
+             [](nb::handle function, nb::handle bind, const nb::dict& parameters, const std::string& name) {
+               return nb::steal(make_jit_function(function, bind, parameters, name));
+             });
   nb::class_<Lowered>(module, "Lowered", "One call's program, at every stage of its compilation.")
       .def(
           "text",

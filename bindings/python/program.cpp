@@ -34,7 +34,8 @@ class Arguments {
     for (const nb::handle array : arrays) {
       Borrowed& borrowed = borrowed_.next();
       const bool known = at < parameters.arrays();
-      const ArrayName name{known ? parameters.name(at).c_str() : "argument", known ? -1 : static_cast<int>(at)};
+      const ArgumentPlace place{static_cast<Py_ssize_t>(at)};
+      const ArrayName name{known ? parameters.name(at).c_str() : "argument", known ? nullptr : &place};
       if (!borrowed.borrow(array.ptr(), known && parameters.written(at), name)) {
         throw InputError(Mistake::type, fmt::format("{}: {} is no array", parameters.func()->name, name.text()));
       }

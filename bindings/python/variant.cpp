@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <set>
 
+#include "bindings/python/arguments.h"
 #include "bindings/python/convert.h"
 #include "bindings/python/trace_scope.h"
 #include "ir/error.h"
@@ -66,40 +68,32 @@ Variant::~Variant() {
   for (const Captured& one : captured) Py_DECREF(one.array);
 }
 
-std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& scalars) {
+TraceResult trace_python(Variant& variant, PyObject* function, PyObject* keywords, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& scalars) {
   const nb::gil_scoped_acquire gil;
-  size_t arrays = 0;
-  for (const Role role : variant.roles) arrays += role == Role::array;
-  TraceScope scope(&variant.captured, {inputs.begin() + static_cast<std::ptrdiff_t>(arrays), inputs.end()});
-  nb::list arguments;
-  size_t next_array = 0, next_scalar = 0, next_fixed = 0;
-  for (const Role role : variant.roles) {
-    switch (role) {
-      case Role::array:
-        arguments.append(nb::cast(inputs[next_array++]));
-        break;
-      case Role::scalar:
-        arguments.append(nb::cast(scalars[next_scalar++]));
-        break;
-      case Role::fixed:
-        arguments.append(variant.fixed[next_fixed++]);
-        break;
-    }
+  const auto arrays = std::count(variant.roles.begin(), variant.roles.end(), Role::array);
+  TraceScope scope(&variant.captured, {inputs.begin() + arrays, inputs.end()});
+  nb::object result;
+  {
+    const std::vector<nb::object> arguments = traced_arguments(variant, inputs, scalars);
+    std::vector<PyObject*> given;
+    given.reserve(arguments.size());
+    for (const nb::object& argument : arguments) given.push_back(argument.ptr());
+    const size_t named = nb::len(keywords);
+    result = nb::steal(PyObject_Vectorcall(function, given.data(), given.size() - named, named ? keywords : nullptr));
   }
-  nb::object result = nb::handle(function)(*nb::tuple(arguments));
-  std::vector<Tensor> outputs;
-  if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result)) {
-    for (const nb::handle item : nb::borrow<nb::sequence>(result))
-      outputs.push_back(to_tensor(item, "a traced function's result"));
-  } else {
-    outputs.push_back(to_tensor(result, "a traced function's result"));
-  }
-  if (outputs.empty()) throw InputError(Mistake::value, "a traced function returned no tensor");
+  if (!result.is_valid()) throw nb::python_error();
+  TraceResult traced;
+  ResultForm form(result,
+                  [&](nb::handle leaf) { traced.tensors.push_back(to_tensor(leaf, "a traced function's result")); });
+  if (traced.tensors.empty()) throw InputError(Mistake::value, "a traced function returned no tensor");
   result.reset();
   scope.mark_made_by_trace();
   if (scope.found_new()) throw RetraceWithCaptures();
-  return outputs;
+  traced.form =
+      static_cast<size_t>(std::find(variant.forms.begin(), variant.forms.end(), form) - variant.forms.begin());
+  if (traced.form == variant.forms.size()) variant.forms.push_back(std::move(form));
+  return traced;
 }
 
 }  // namespace lathe::python

@@ -1,9 +1,11 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "bindings/python/result_form.h"
 #include "jit/function.h"
 
 namespace lathe::python {
@@ -24,8 +26,8 @@ nanobind::handle jitted_function(nanobind::handle object);
 /// The guards of `function` and of every Python function that it can reach through closures and globals.
 std::vector<Guard> collect_guards(nanobind::handle function);
 
-/// How one positional argument goes in.
-enum class Role : std::uint8_t { array, scalar, fixed };
+/// How one argument goes in, or that a container of arguments begins or ends.
+enum class Role : std::uint8_t { array, scalar, fixed, list, tuple, named_tuple, dict, end };
 
 /// An array that a traced function met and that is no argument. The reference is held.
 struct Captured {
@@ -38,9 +40,11 @@ struct Captured {
 /// One reading of the Python function: for these static arguments and captured values, an operator.
 struct Variant {
   std::vector<Role> roles;
-  std::vector<nanobind::object> fixed;  ///< the values of the static arguments, in order
+  /// In order, the static arguments, the type of each named tuple, and the keys of each dict, as a tuple.
+  std::vector<nanobind::object> fixed;
   std::vector<Guard> guards;
   std::vector<Captured> captured;  ///< inputs behind the arguments
+  std::deque<ResultForm> forms;    ///< of results, each once, one alone first: Specialization::form counts them
   std::unique_ptr<Function> function;
 
   Variant() = default;
@@ -49,9 +53,10 @@ struct Variant {
   ~Variant();
 };
 
-/// Traces `function` on Tensors and scalars set out by the variant's roles. Called without the GIL held or with it.
-std::vector<Tensor> trace_python(Variant& variant, PyObject* function, const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& scalars);
+/// Traces `function` on Tensors and scalars set out by the variant's roles, the last of them under the names of
+/// `keywords`, a tuple. Called without the GIL held or with it.
+TraceResult trace_python(Variant& variant, PyObject* function, PyObject* keywords, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& scalars);
 
 /// Thrown out of a trace that met captured arrays for the first time: the call starts again with them as inputs.
 struct RetraceWithCaptures {};

@@ -53,8 +53,9 @@ def jit(function=None, *, name=None):
     """Compiles `function` for whatever it is called with, once per signature.
 
     Arrays (NumPy, torch, anything with DLPack) become symbolic tensors, Python floats run-time scalars; ints, bools,
-    strings and None are static: another value is another kernel. Arrays that the function captures become inputs; a
-    changed closure cell or global is a miss. `out=` takes the array, or the tuple of arrays, to compute into.
+    strings and None are static: another value is another kernel. Lists, tuples and dicts of these may be arguments, and
+    results may stand in them. Arrays that the function captures become inputs; a changed closure cell or global is a
+    miss. `out=` takes the array, or the arrays in a form like the result's, to compute into.
     """
     if function is None:
         return functools.partial(jit, name=name)
@@ -64,18 +65,31 @@ def jit(function=None, *, name=None):
     except ValueError:  # a built-in, Lathe's operators among them
         signature = inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL)])
     kinds = {p.kind for p in signature.parameters.values()}
-    if inspect.Parameter.KEYWORD_ONLY in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
-        raise TypeError(f"jit: {name} takes keyword-only parameters; name them as ordinary ones")
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        raise TypeError(f"jit: {name} takes any keywords (**): name them, or let it take a dict")
     if "out" in signature.parameters:
         raise TypeError(f"jit: {name} has a parameter 'out', which calls use for the array to compute into")
     variadic = inspect.Parameter.VAR_POSITIONAL in kinds
+    named = [p for p in signature.parameters.values() if p.kind != p.VAR_POSITIONAL]
+    keyword_only = tuple(p.name for p in named if p.kind == p.KEYWORD_ONLY)
 
     def bind(args, kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return bound.args
+        return *bound.args, *(bound.kwargs[keyword] for keyword in keyword_only)
 
-    positional = -len(signature.parameters) if variadic else len(signature.parameters)
-    defaults = tuple(p.default for p in signature.parameters.values() if p.default is not inspect.Parameter.empty)
-    compiled = _lathe._make_jit_function(function, bind, positional, () if variadic else defaults, name)
+    required = len(named)
+    while required > 0 and named[required - 1].default is not inspect.Parameter.empty and not variadic:
+        required -= 1
+    parameters = {
+        "names": tuple(p.name for p in named),
+        "defaults": tuple(p.default for p in named),
+        "no_default": inspect.Parameter.empty,
+        "keyword_only": keyword_only,
+        "positional": -1 if variadic else len(named) - len(keyword_only),
+        "positional_only": len([p for p in named if p.kind == p.POSITIONAL_ONLY]),
+        "required": required,
+        "always_binds": variadic and keyword_only != (),
+    }
+    compiled = _lathe._make_jit_function(function, bind, parameters, name)
     return functools.update_wrapper(compiled, function)

@@ -1,0 +1,236 @@
+"""Lists, tuples and dicts of arrays as arguments, results in them, keyword-only parameters."""
+
+import collections
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import lathe
+
+Layer = collections.namedtuple("Layer", "weight bias")
+
+
+def f32(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@lathe.jit
+def dense(x, layers):
+    for layer in layers:
+        x = lathe.relu(x @ layer["weight"] + layer["bias"])
+    return x
+
+
+def reference(x, layers):
+    for layer in layers:
+        x = np.maximum(x @ layer["weight"] + layer["bias"], 0)
+    return x
+
+
+def layers(*sizes):
+    pairs = zip(sizes[:-1], sizes[1:], strict=True)
+    return [{"weight": f32(m, n, seed=m), "bias": f32(n, seed=n)} for m, n in pairs]
+
+
+def test_parameters_of_a_model():
+    x = f32(4, 8)
+    for sizes in ((8, 16, 8), (8, 3), (8, 5, 6, 7, 8, 9)):
+        np.testing.assert_allclose(dense(x, layers(*sizes)), reference(x, layers(*sizes)), rtol=1e-4, atol=1e-5)
+    before = lathe.cache_info().compiles
+    model = layers(8, 16, 8)
+    model[0]["bias"] += 1
+    np.testing.assert_allclose(dense(x, model), reference(x, model), rtol=1e-4, atol=1e-5)
+    assert lathe.cache_info().compiles == before, "other values in other objects are the same kernel"
+
+
+def test_the_function_sees_the_containers():
+    seen = []
+
+    @lathe.jit
+    def look(tree):
+        seen.append(tree)
+        return tree["layer"].weight + tree["rest"][0] * tree["rest"][1][1]
+
+    x = f32(3)
+    tree = {"layer": Layer(x, None), "rest": [2.5, ("text", x, 3)], "nothing": {}, 7: ()}
+    np.testing.assert_allclose(look(tree), x + 2.5 * x, rtol=1e-6)
+    (tree_seen,) = seen
+    assert type(tree_seen["layer"]) is Layer and tree_seen["layer"].bias is None
+    assert isinstance(tree_seen["rest"], list) and tree_seen["rest"][1][::2] == ("text", 3)
+    assert list(tree_seen) == ["layer", "rest", "nothing", 7] and tree_seen["nothing"] == {} and tree_seen[7] == ()
+    tree["rest"][0] = 3.5
+    np.testing.assert_allclose(look(tree), x + 3.5 * x, rtol=1e-6)
+    assert len(seen) == 1, "floats are run-time numbers, in containers too"
+    tree["rest"][1] = ("text", x, 4)
+    look(tree)
+    assert len(seen) == 2, "another static value"
+    look(collections.OrderedDict(reversed(tree.items())))
+    assert list(seen[2]) == [7, "nothing", "rest", "layer"], "a dict in its own order, as a plain one"
+
+
+def test_forms_are_told_apart():
+    @lathe.jit
+    def total(tree):
+        leaves = tree.values() if isinstance(tree, dict) else tree
+        return sum((sum(leaf, 0) if isinstance(leaf, (list, tuple)) else leaf for leaf in leaves), 0) + len(tree)
+
+    x, y, z = f32(3), f32(3, seed=1), f32(3, seed=2)
+    for tree, size in (([x, y, z], 3), ([[x, y], z], 2), ([x, [y, z]], 2), ([x, (y, z)], 2), ([[x, y, z]], 1)):
+        for given in (tree, tuple(tree), dict(enumerate(tree)), dict(zip("abc", tree))):  # noqa: B905
+            np.testing.assert_allclose(total(given), x + y + z + size, rtol=1e-5)
+
+
+def test_a_tuple_of_numbers_is_static():
+    shaped = lathe.jit(lambda x, shape: lathe.reshape(x, shape))
+    assert shaped(f32(6), (2, 3)).shape == (2, 3) and shaped(f32(6), [3, 2]).shape == (3, 2)
+
+
+def test_results_in_containers():
+    @lathe.jit
+    def moments(x, order):
+        mean = x.mean(axis=0)
+        parts = {"mean": mean, "centered": [x - mean], "both": Layer(mean, (x,))}
+        return {name: parts[name] for name in order}
+
+    x = f32(5, 3)
+    for order in (("mean", "centered", "both"), ("both", "mean", "centered"), ("centered",)):
+        result = moments(x, order)
+        assert list(result) == list(order), "as the function has them"
+        np.testing.assert_allclose(result["centered"][0], x - x.mean(0), rtol=1e-5, atol=1e-6)
+        assert type(result["centered"]) is list
+        if "both" in order:
+            np.testing.assert_allclose(result["both"].weight, x.mean(0), rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(result["both"].bias[0], x)
+    single = lathe.jit(lambda x: [x + 1])
+    assert type(single(x)) is list and type(lathe.jit(lambda x: (x + 1,))(x)) is tuple
+
+
+def test_the_form_of_results_may_follow_shapes():
+    @lathe.jit
+    def rows(x):
+        return [x[i] for i in range(x.shape[0])] if x.shape[0] > 1 else x
+
+    for n in (3, 1, 2, 3):
+        x = f32(n, 4)
+        result = rows(x)
+        assert isinstance(result, list) == (n > 1)
+        np.testing.assert_array_equal(np.asarray(result).reshape(n, 4), x)
+
+
+def test_out_in_containers():
+    two = lathe.jit(lambda x: {"double": x * 2, "again": [x + 1, x]}, name="two")
+    x = f32(4)
+    out = {"again": [np.empty(4, np.float32), np.empty(4, np.float32)], "double": np.empty(4, np.float32)}
+    assert two(x, out=out) is out
+    np.testing.assert_array_equal(out["double"], x * 2)
+    np.testing.assert_array_equal(out["again"][0], x + 1)
+    np.testing.assert_array_equal(out["again"][1], x)
+    with pytest.raises(TypeError, match=r"two: out is \(array, array, array\), the function returns \{'again': \[array, array\], 'double': array\}"):
+        two(x, out=tuple(np.empty(4, np.float32) for _ in range(3)))
+    with pytest.raises(TypeError, match="out is a str, expected an array"):
+        two(x, out={"double": "no array"})
+
+
+def test_keyword_only_parameters():
+    @lathe.jit
+    def scaled(x, y=None, *, by, shift=1.0, axis=0):
+        total = lathe.sum(x, axis=axis) * by + shift
+        return total if y is None else total + y
+
+    x = f32(3, 4)
+    np.testing.assert_allclose(scaled(x, by=2.0), x.sum(0) * 2 + 1, rtol=1e-5)
+    np.testing.assert_allclose(scaled(by=2.0, x=x), x.sum(0) * 2 + 1, rtol=1e-5)
+    np.testing.assert_allclose(scaled(x, axis=1, by=3.0, shift=0.5), x.sum(1) * 3 + 0.5, rtol=1e-5)
+    np.testing.assert_allclose(scaled(x, f32(4), by=f32(4)), x.sum(0) * f32(4) + 1 + f32(4), rtol=1e-5)
+    out = np.empty(4, np.float32)
+    assert scaled(x, by=2.0, out=out) is out
+    assert "sum" in scaled.lower(x, by=2.0).text("traced")
+    for call in (lambda: scaled(x), lambda: scaled(x, None, 2.0), lambda: scaled(x, by=1.0, bye=2.0), lambda: scaled(x, by=1.0, x=x)):
+        with pytest.raises(TypeError):
+            call()
+    optional = lathe.jit(lambda x, *, by=3: x * by)
+    np.testing.assert_array_equal(optional(x), x * 3)
+    np.testing.assert_array_equal(optional(x, by=2), x * 2)
+    several = lathe.jit(lambda *xs, by=3: sum(xs[1:], xs[0]) * by)
+    np.testing.assert_allclose(several(x, x), x * 6, rtol=1e-6)
+    np.testing.assert_allclose(several(x, x, x, by=2.0), x * 6, rtol=1e-6)
+    position_only = lathe.jit(lambda x, /, y=2: x * y)
+    np.testing.assert_array_equal(position_only(x, y=3), x * 3)
+    with pytest.raises(TypeError):
+        position_only(x=x)
+
+
+def test_any_keywords_are_refused():
+    with pytest.raises(TypeError, match="f takes any keywords .* let it take a dict"):
+
+        @lathe.jit
+        def f(x, **rest):
+            return x
+
+
+def test_a_traced_function_calls_another_with_containers():
+    inner = lathe.jit(lambda tree, *, by: {"out": tree["x"] * by})
+    outer = lathe.jit(lambda x: inner({"x": x + 1}, by=2)["out"] - 1)
+    np.testing.assert_allclose(outer(f32(5)), (f32(5) + 1) * 2 - 1, rtol=1e-6)
+
+
+def test_places_are_named():
+    @lathe.jit
+    def first(tree):
+        return tree["a"][1]
+
+    for leaf, message in (
+        (np.ones(2, np.complex64), r"argument 0\['a'\]\[1\] is a NumPy array of dtype complex64"),
+        (set(), r"first: argument 0\['a'\]\[1\] is a set: an argument is an array"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            first({"a": [1.0, leaf]})
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="both numpy.ndarray and torch.Tensor"):
+        first({"a": [f32(2), torch.ones(2)]})
+    state = torch.nn.Linear(3, 2).state_dict()
+    with torch.no_grad():
+        result = lathe.jit(lambda s, x: x @ s["weight"].mT + s["bias"])(state, torch.ones(4, 3))
+    torch.testing.assert_close(result, torch.ones(4, 3) @ state["weight"].T + state["bias"])
+
+
+def test_a_container_that_holds_itself():
+    knot = []
+    knot.append(knot)
+    with pytest.raises(RecursionError):
+        lathe.jit(lambda x: x)(knot)
+    with pytest.raises(RecursionError):
+        lathe.jit(lambda x: [knot, x])(f32(3))
+    np.testing.assert_array_equal(lathe.jit(lambda x: x + 0)(f32(3)), f32(3))
+
+
+def test_results_without_a_tensor_are_refused():
+    for nothing in ({}, [], ((), {"a": []})):
+        with pytest.raises(ValueError, match="returned no tensor"):
+            lathe.jit(lambda x, n=nothing: n)(f32(2))
+    with pytest.raises(TypeError, match="a traced function's result takes tensors and numbers, not NoneType"):
+        lathe.jit(lambda x: {"a": x, "b": None})(f32(2))
+
+
+def test_arrays_stay_while_they_are_read():
+    """Another thread empties the containers while the kernel, without the GIL, reads what they held."""
+    total = lathe.jit(lambda tree: lathe.sum(tree["x"][0], axis=1))
+    stop = threading.Event()
+    tree = {"x": [np.ones((1000, 1000), np.float32)]}
+
+    def swap():
+        while not stop.is_set():
+            tree["x"] = [np.ones((1000, 1000), np.float32)]
+            tree["x"][0] = np.ones((1000, 1000), np.float32)
+            gc.collect(0)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(50):
+            assert (total(tree) == 1000).all()
+    finally:
+        stop.set()
+        thread.join()
