@@ -23,7 +23,8 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
     f.bindings.push_back(index(0));
     indices.emplace_back(iter);
   }
-  f.body = Store::make(to, indices, load(from, indices));
+  const Expr value = load(from, indices);
+  f.body = Store::make(to, indices, from->dtype == to->dtype ? value : Cast::make(to->dtype, value));
   f.reads = {point_region(from, indices)};
   f.writes = {point_region(to, indices)};
   const Stmt block = Block::make(std::move(f));

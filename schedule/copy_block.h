@@ -6,7 +6,7 @@
 
 namespace lathe {
 
-/// A block that copies the whole of `from` to `to`, of the same shape, within its loops.
+/// A block that copies the whole of `from` to `to`, of the same shape, within its loops; cast where their types differ.
 Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to);
 
 /// The program with `copy` before the nest that holds the block at the end of `path`, and `reader` in that block's

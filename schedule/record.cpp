@@ -14,6 +14,7 @@
 #include "schedule/primitives/annotate_buffer_access.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_cast.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -167,6 +168,7 @@ const std::map<std::string, Apply>& primitives() {
       {"annotate_buffer_access", annotate_access},
       {"bind", [](Schedule& s, const Line& l) { bind_loop(s, l.loop(0), l.string(1)); }},
       {"blockize", [](Schedule& s, const Line& l) { blockize(s, l.loop(0)); }},
+      {"cache_cast", [](Schedule& s, const Line& l) { cache_cast(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_padding", [](Schedule& s, const Line& l) { cache_padding(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},

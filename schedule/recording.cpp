@@ -17,8 +17,9 @@ namespace {
 /// Which argument of a primitive names a buffer.
 const std::map<std::string, size_t>& buffer_arguments() {
   static const std::map<std::string, size_t> table = {
-      {"annotate_buffer_access", 1}, {"cache_padding", 1}, {"cache_read", 1},      {"hoist_factor", 1}, {"reindex", 1},
-      {"shift_operand", 1},          {"storage_align", 1}, {"transform_layout", 1}};
+      {"annotate_buffer_access", 1}, {"cache_cast", 1}, {"cache_padding", 1}, {"cache_read", 1},
+      {"hoist_factor", 1},           {"reindex", 1},    {"shift_operand", 1}, {"storage_align", 1},
+      {"transform_layout", 1}};
   return table;
 }
 

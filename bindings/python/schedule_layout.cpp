@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include "schedule/primitives/cache_cast.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -50,6 +51,13 @@ using S = PythonSchedule;
 
 void bind_layout(nb::class_<S>& type) {
   type.def(
+          "cache_cast",
+          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
+            return s.give(cache_cast(s.schedule, s.take_block(block), buffer, space));
+          },
+          "block"_a, "buffer"_a, "space"_a,
+          "Copies what a block casts the elements of a buffer to into a space; gives the copy's block.")
+      .def(
           "cache_padding",
           [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
             return s.give(cache_padding(s.schedule, s.take_block(block), buffer, space));

@@ -22,6 +22,9 @@
 namespace lathe {
 namespace {
 
+/// What is made under a loop is made so often at most: the last panel may reach beyond the operand's end.
+constexpr double most_repetition = 1.1;
+
 /// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache: a
 /// copy that chooses at each element between it and the padding takes longer than both.
 void fill_first(RuleContext& context, const BlockRef& maker) {
@@ -88,7 +91,9 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
         schedule.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart || is_sealed(block))
       continue;
     for (size_t depth = around.size(); depth-- > 0;) {
-      if (is_int(schedule.node(around[depth]).extent, 1) || repetition(schedule, block, around, depth) > 1) continue;
+      if (is_int(schedule.node(around[depth]).extent, 1) ||
+          repetition(schedule, block, around, depth) > most_repetition)
+        continue;
       attempt(context, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
               [&] { compute_at(schedule, maker, around[depth]); });
       break;

@@ -15,6 +15,7 @@
 #include "schedule/auto/tile_reduction.h"
 #include "schedule/auto/turn_operands.h"
 #include "schedule/auto/vectors_across.h"
+#include "schedule/auto/widen_operands.h"
 #include "schedule/primitives/compute_inline.h"
 
 namespace lathe {
@@ -87,6 +88,7 @@ bool tile(RuleContext& context, const BlockRef& ref) {
   }
   stage_operands(context, ref);
   if (tile_dot(context, ref)) return true;
+  widen_operands(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
   if (may_turn(context.schedule.node(ref))) turn_operand(context, ref);

@@ -197,6 +197,18 @@ class Tiler {
     if (const auto loop = own_loop(shape_.reduce.back())) annotate(schedule_, *loop, "prefetch_offset", columns);
   }
 
+  /// Is the operand made for each panel anew, so that it lies near and in one piece?
+  bool made_by_panels(const Access& operand) const {
+    if (!panel_loop_) return false;
+    for (const BlockRef& maker : schedule_.producers(block_)) {
+      const std::vector<LoopRef> around = schedule_.loops(maker);
+      if (schedule_.node(maker).f.writes[0].buffer == operand.buffer &&
+          std::find(around.begin(), around.end(), *panel_loop_) != around.end())
+        return true;
+    }
+    return false;
+  }
+
   /// How far the operand goes to the panel of the next tile, where that is another one.
   std::optional<std::int64_t> next_panel(const Access& operand) const {
     std::vector<LoopRef> around = schedule_.loops(block_);
@@ -355,7 +367,7 @@ class Tiler {
     if (other) unroll(schedule_, *other);
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
     if (group && dot_) mark_groups(context_, *group, *dot_);
-    if (operand && !across_ && !by_panels && !packed && !dot_ && !chain) {
+    if (operand && !across_ && !by_panels && !packed && !dot_ && !chain && !made_by_panels(*operand)) {
       const bool once = rows && *rows <= tile.rows;
       const auto next = far ? tile.vectors * lanes_ : once ? next_panel(*operand) : std::nullopt;
       if (next) prefetch_panel(*next);

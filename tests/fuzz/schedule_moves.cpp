@@ -12,6 +12,7 @@
 #include "schedule/primitives/annotate_buffer_access.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/cache_cast.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -76,6 +77,16 @@ std::optional<BlockRef> any_block(const Schedule& s, Random& random,
 bool pads(const Block& block) {
   const Store* store = block.f.body.as<Store>();
   return store && store->value.as<Load>() && store->value.as<Load>()->mask;
+}
+
+/// Casts an element that it reads.
+bool casts(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Cast* cast = e.as<Cast>();
+    found |= cast && cast->value.as<Load>();
+  });
+  return found;
 }
 
 /// Reads an element or, beyond a border, a constant.
@@ -490,6 +501,13 @@ std::vector<Move> layout_moves() {
                                 [&](const std::vector<Expr>&) { return ranges; });
          return true;
        }},
+      {"cache_cast",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, casts);
+         const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
+         if (region) cache_cast(s, *block, region->buffer->name, "global");
+         return region.has_value();
+       }},
       {"cache_padding",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, chooses_padding);
@@ -693,6 +711,7 @@ const std::vector<Move>& moves() {
     const std::vector<Move> once = list;
     for (const Move& move : once) {
       static const std::map<std::string, size_t> more = {{"rolling_buffer", 13},
+                                                         {"cache_cast", 26},
                                                          {"cache_padding", 7},
                                                          {"annotate_buffer_access", 1},
                                                          {"reindex", 1},

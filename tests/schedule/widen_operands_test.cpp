@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/cache_cast.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[i, j] = sum over k of `term`, of a narrow a[i, k] and b[k, j].
+Func narrow_product(int m, int n, int k, const std::string& type,
+                    const std::string& term = "cast<f32>(a[vi, vk]) * cast<f32>(b[vk, vj])") {
+  return parse_func(fmt::format(R"(func product(a: {3}[{0}, {2}], b: {3}[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+        reads out[vi, vj], a[vi, vk], b[vk, vj] writes out[vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vi, vj]
+      let term: f32 = {4}
+      out[vi, vj] = sum + term
+    }} }} }} }}
+}}
+)",
+                                m, n, k, type, term));
+}
+
+bool widens(const Func& func, const std::string& operand) {
+  return decisions_on(func, wide(), "product").find(fmt::format("widen {} once for product", operand)) !=
+         std::string::npos;
+}
+
+TEST(WidenOperands, CastsElementsOnceThatManyTilesRead) {
+  for (const char* type : {"f16", "bf16"}) {
+    const Func func = narrow_product(40, 70, 9, type);
+    EXPECT_TRUE(widens(func, "a")) << type;
+    EXPECT_TRUE(widens(func, "b")) << type;
+    expect_scheduled_well(func);
+  }
+  // The last panel reaches beyond the operand's end: the panels of b are cast where they are read all the same.
+  expect_golden(print(auto_schedule(narrow_product(40, 150, 9, "f16"), wide())), "auto_widened.tir");
+}
+
+TEST(WidenOperands, LeavesWhatFewTilesRead) {
+  // Rows of which each reads all of b: a copy of it is written and read again for one or two tiles.
+  EXPECT_FALSE(widens(narrow_product(8, 70, 9, "f16"), "b"));
+  EXPECT_TRUE(widens(narrow_product(8, 70, 9, "f16"), "a"));
+  EXPECT_FALSE(widens(narrow_product(40, 8, 9, "f16"), "a"));
+  EXPECT_FALSE(widens(narrow_product(1, 70, 9, "f16"), "b"));
+  // What is wide already.
+  EXPECT_FALSE(widens(matmul(40, 70, 9, false), "a"));
+}
+
+TEST(CacheCast, CastsAPanelUnderALoop) {
+  const Func before = narrow_product(5, 20, 12, "f16");
+  Schedule s(before);
+  const auto [jo, ji] = split(s, s.loop("product", 1), 8);
+  reorder(s, {jo, s.loop("product", 0), ji});
+  const BlockRef copy = cache_cast(s, {"product"}, "b", "global");
+  EXPECT_EQ(copy.name, "b_cast");
+  compute_at(s, copy, jo);
+  expect_scheduled(s, before, "cache_cast");
+}
+
+TEST(CacheCast, RefusesWhatIsNotCastToOneType) {
+  Schedule plain(program("matmul"));
+  expect_refused(
+      plain, [&] { cache_cast(plain, {"product"}, "b", "global"); }, "cache_cast", 1, "cache_cast_refused_1");
+  for (const char* term : {"cast<f32>(a[vi, vk]) * cast<f32>(cast<f64>(a[vi, vk])) * cast<f32>(b[vk, vj])",
+                           "cast<f32>(a[vi, vk] * b[vk, vj]) * cast<f32>(a[vi, vk])"}) {
+    Schedule s(narrow_product(5, 20, 12, "f16", term));
+    EXPECT_THROW(cache_cast(s, {"product"}, "a", "global"), Refusal) << term;
+  }
+}
+
+TEST(CacheCast, RefusesABufferThatItsNestWrites) {
+  Schedule s(parse_func(R"(func widened(x: f16[4, 8], out: f32[4, 8]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc twice: f16[4, 8]
+    for i in [0, 4) {
+      for j in [0, 8) {
+        block double(space vi in [0, 4) = i, space vj in [0, 8) = j) reads x[vi, vj] writes twice[vi, vj] {
+          twice[vi, vj] = x[vi, vj] + x[vi, vj]
+        }
+      }
+      for k in [0, 8) {
+        block widen(space vi in [0, 4) = i, space vj in [0, 8) = k) reads twice[vi, vj] writes out[vi, vj] {
+          out[vi, vj] = cast<f32>(twice[vi, vj])
+        }
+      }
+    }
+  }
+}
+)"));
+  expect_refused(s, [&] { cache_cast(s, {"widen"}, "twice", "global"); }, "cache_cast", 2, "cache_cast_refused_2");
+}
+
+}  // namespace
+}  // namespace lathe::testing
