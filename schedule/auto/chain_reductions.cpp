@@ -9,6 +9,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/layout_map.h"
@@ -119,7 +120,7 @@ class Chainer {
   void prepare() {
     lanes_ = vector_lanes(schedule_.node(chain_.scores), context_.device);
     for (const BlockRef& block : chain_.between) compute_inline(schedule_, block);
-    stage_operand(chain_.scores, chain_.axis);
+    staged_ = stage_operand(chain_.scores, chain_.axis);
     hoist();
     stage_columns();
     choose_rows(most_even_rows);
@@ -134,14 +135,14 @@ class Chainer {
     return std::nullopt;
   }
 
-  /// Lays the operand that `iter` walks out along it, where it is not.
-  void stage_operand(const BlockRef& ref, size_t iter) {
+  /// Lays the operand that `iter` walks out along it, where it is not; returns the copy.
+  std::optional<BlockRef> stage_operand(const BlockRef& ref, size_t iter) {
     const Block& block = schedule_.node(ref);
     for (const Access& access : block_accesses(block)) {
       if (access.store || access.buffer == block.f.writes[0].buffer) continue;
       if (access.strides[iter] == 0 || access.strides[iter] == 1) continue;
       const std::string variable = block.f.iters[iter].variable->name;
-      const BlockRef copy = reindex(schedule_, ref, access.buffer->name);
+      BlockRef copy = reindex(schedule_, ref, access.buffer->name);
       const Buffer buffer = schedule_.node(copy).f.writes[0].buffer;
       const Load* load = load_of(schedule_.node(ref), buffer);
       const Expr along = schedule_.node(ref).f.iters[iter].variable;
@@ -151,8 +152,9 @@ class Chainer {
                                 : moved_last(buffer->rank(), static_cast<size_t>(last - load->indices.begin()));
       transform_layout(schedule_, ref, buffer->name, map);
       context_.note(fmt::format("lay {} out along {}", access.buffer->name, variable));
-      return;
+      return copy;
     }
+    return std::nullopt;
   }
 
   /// Takes what scales weights out of the sum over them.
@@ -210,9 +212,10 @@ class Chainer {
     return best;
   }
 
-  /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them.
-  void tile(const BlockRef& ref, const BlockRef& reader, const LoopRef& row, const LoopRef& column, size_t row_iter,
-            size_t column_iter) {
+  /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them; returns how many
+  /// columns, or 0 where the last tile has fewer.
+  std::int64_t tile(const BlockRef& ref, const BlockRef& reader, const LoopRef& row, const LoopRef& column,
+                    size_t row_iter, size_t column_iter) {
     const auto extent = [&](const LoopRef& loop) { return *as_int(schedule_.node(loop).extent); };
     std::int64_t depth = 1;
     for (const Iter& iter : schedule_.node(ref).f.iters)
@@ -246,6 +249,7 @@ class Chainer {
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, tile_rows, shape.vectors, lanes));
     context_.scheduled.insert(ref.name);
     context_.scheduled.insert(reader.name);
+    return all_columns % tile_columns == 0 ? tile_columns : 0;
   }
 
   /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.
@@ -278,7 +282,8 @@ class Chainer {
     const auto row = loop_of(copy, chain_.row_dimension, outside),
                column = loop_of(copy, chain_.axis_dimension, outside);
     if (!row || !column) return;
-    tile(chain_.scores, copy, *row, *column, chain_.row, chain_.axis);
+    const std::int64_t width = tile(chain_.scores, copy, *row, *column, chain_.row, chain_.axis);
+    if (staged_ && width > 0) lay_copy_by_panels(context_, chain_.scores, *staged_, chain_.axis, width);
   }
 
   /// The iter of `block` that stands where `scores` has its row, by the dimensions of what links them.
@@ -406,6 +411,7 @@ class Chainer {
   Schedule& schedule_;
   const Chain chain_;
   std::optional<BlockRef> epilogue_, scale_;
+  std::optional<BlockRef> staged_;  ///< the copy of an operand of `scores`
   std::optional<size_t> column_;
   std::int64_t lanes_ = 1, block_rows_ = 1;
 };

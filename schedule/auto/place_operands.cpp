@@ -14,6 +14,7 @@
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/split_iter.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
@@ -144,6 +145,29 @@ bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer
                    });
   }
   return false;
+}
+
+void lay_copy_by_panels(RuleContext& context, const BlockRef& reduction, const BlockRef& copy, size_t columns,
+                        std::int64_t width) {
+  Schedule& schedule = context.schedule;
+  const Block& reader = schedule.node(reduction);
+  const Buffer buffer = schedule.node(copy).f.writes[0].buffer;
+  const Load* load = load_of(reader, buffer);
+  const std::int64_t* extent = as_int(buffer->shape.back());
+  if (!load || buffer->rank() < 2 || load->indices.back() != Expr(reader.f.iters[columns].variable) || !extent ||
+      *extent <= width || *extent % width != 0)
+    return;
+  const auto stored = iter_at(schedule.node(copy), schedule.node(copy).f.writes[0].ranges.back().min);
+  const std::optional<LoopRef> loop = stored ? loop_of_iter(schedule, copy, *stored) : std::nullopt;
+  if (!loop) return;
+  attempt(context, fmt::format("lay {} out by panels of {} for {}", buffer->name, width, reduction.name), [&] {
+    split_iter(schedule, copy, *loop, width);
+    LayoutMap map = same_layout(buffer->rank());
+    const Expr last = map.to.back();
+    map.to.back() = floor_mod(last, width);
+    map.to.insert(map.to.end() - 2, floor_div(last, width));
+    transform_layout(schedule, reduction, buffer->name, map);
+  });
 }
 
 void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes) {

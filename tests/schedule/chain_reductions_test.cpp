@@ -84,6 +84,24 @@ TEST(ChainReductions, RunsInBlocksOfALongAxisToo) {
                 "auto_chain_axis.tir");
 }
 
+TEST(ChainReductions, LaysKeysOutByThePanelsOfItsTiles) {
+  const auto with_rows_of_keys = [](int keys) {
+    std::string text = print(chain(70, keys, 4));
+    for (const auto& [from, to] : {std::pair(fmt::format("k: f32[3, {}]", keys), fmt::format("k: f32[{}, 3]", keys)),
+                                   std::pair(std::string("* k[vd, vk]"), std::string("* k[vk, vd]")),
+                                   std::pair(std::string(", k[vd, vk]"), std::string(", k[vk, vd]"))}) {
+      const size_t at = text.find(from);
+      EXPECT_NE(at, std::string::npos) << text;
+      if (at != std::string::npos) text.replace(at, from.size(), to);
+    }
+    return parse_func(text);
+  };
+  scheduled(with_rows_of_keys(640), "lay k_reindex out by panels of ");
+  // Blocks of 167 keys end within a panel.
+  const Func ragged = auto_schedule(with_rows_of_keys(4 * 167), device());
+  EXPECT_NE(print(ragged).find("alloc k_reindex: f32[3, 668]"), std::string::npos) << print(ragged);
+}
+
 TEST(ChainReductions, TakesAnExtremeOfNumbersForNoMask) {
   std::string text = print(chain(70, 640, 4));
   for (const auto& [from, to] : {std::pair("max(lhs1, rhs1)", "select(lhs1 < rhs1, rhs1, lhs1)"),
