@@ -28,6 +28,10 @@ constexpr std::int64_t way_bytes = 4096;
 /// Bytes a cycle that come from the second cache beside arithmetic, measured on Zen 4 (2 rows x 5 vectors of 256 bits
 /// over panels of 115 KB: 160 bytes in 7.1 cycles).
 constexpr double second_cache_bytes = 24;
+/// Cycles that a load takes longer beside lines that come from the second cache, where two multiply-adds of 512 bits
+/// start each cycle (measured on Cascade Lake, steps of 28 x 1, 14 x 2, 12 x 2 and 8 x 3 over panels of 37 to 110 KB:
+/// 4.5, 2, 2 and 1.4 cycles longer than over panels in the first cache).
+constexpr double filled_load_cycles = 0.14;
 /// A store under a mask in a vector register, on AMD's cores since Zen (Agner Fog's instruction tables, VMASKMOVPS).
 constexpr double masked_store_cycles = 12;
 /// Sums in flight, as a multiple of those that latency asks for, from which on no unit waits; and the cycles of a step
@@ -84,8 +88,9 @@ double wanted_chains(const Device& device, const Rates& rates) {
 /// whether each row has columns of its own, beside one operand that all share, or they are packed.
 struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
-  bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
-  double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
+  bool rows_in_memory = false;   ///< the elements of rows that only one vector wants are operands in memory, not loaded
+  double term_cycles = 0;        ///< of columns of their own: what a vector of terms takes besides a product
+  bool waits_for_lines = false;  ///< loads count for what they wait beside lines from the second cache
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
@@ -96,7 +101,9 @@ double weighted_loads(const Device& device, std::int64_t rows, std::int64_t vect
     return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
   if (distance.packed && distance.rows_in_memory && vectors == 1) return 1;
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
-  const std::int64_t excess = distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways) : 0;
+  const std::int64_t excess = distance.waits_for_lines             ? 0
+                              : distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways)
+                                                                   : 0;
   return static_cast<double>(rows + 3 * excess) + (distance.far      ? 2.0
                                                    : distance.packed ? 1.0
                                                                      : 1.5) *
@@ -113,9 +120,10 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
   const double in_flight = sums * static_cast<double>(chains) / wanted_chains(device, rates);
   const double stalls = stall_cycles * std::clamp(ample_chains - in_flight, 0.0, ample_chains - 1);
+  const double waits = distance.waits_for_lines && distance.streamed > 0 ? filled_load_cycles : 0;
   return std::max({rates.overlap * sums / rates.arithmetic, loads, latency, distance.streamed / second_cache_bytes}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) * weighted_loads(device, rows, vectors, distance) +
-         stalls + 0.25;
+         stalls + waits * static_cast<double>(rows + vectors) + 0.25;
 }
 
 double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
@@ -141,7 +149,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     !extents.shared_columns,
                     extents.packed_columns,
                     broadcasts_memory(device, bits),
-                    extents.term_cycles};
+                    extents.term_cycles,
+                    extents.waits_for_lines};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {

@@ -41,6 +41,20 @@ TEST(RegisterTile, SharesWhatItLoadsForARowAmongVectors) {
   EXPECT_GT(choose_tile(pair, 16, 32, packed(56, 64, 576)).vectors, 1) << "a load for each multiplication is too many";
 }
 
+TEST(RegisterTile, LoadsLessWhereAPanelFillsTheFirstCache) {
+  Device pair = broadcasting();
+  pair.fma_per_cycle = 2;
+  pair.caches = {{32 << 10, 8, 64, false}};
+  TiledExtents panel = packed(28, 128, 1152);
+  panel.waits_for_lines = true;
+  const RegisterTile far = choose_tile(pair, 16, 32, panel);
+  EXPECT_EQ(far.rows, 14);
+  EXPECT_EQ(far.vectors, 2) << "sixteen loads for 28 multiplications, not 29";
+  panel.depth = 144;
+  panel.columns = 16;
+  EXPECT_EQ(choose_tile(pair, 16, 32, panel).rows, 28) << "the panel stays in the first cache";
+}
+
 TEST(RegisterTile, FitsTheRegisters) {
   for (const Device& device : {wide(), broadcasting(), testing::narrow()}) {
     for (std::int64_t rows = 1; rows < 60; rows += 7) {
