@@ -32,6 +32,7 @@ class CodeGenerator {
  private:
   struct Passes;
   std::unique_ptr<llvm::TargetMachine> machine_;
+  bool walks_pointers_ = false;  ///< walk_pointers.h
   std::unique_ptr<Passes> to_object_;
 };
 
