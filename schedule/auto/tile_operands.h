@@ -48,6 +48,10 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 /// Does a panel of the operand lie so far apart that pages and cache sets run short?
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
 
+/// Is a panel of the operand, of `width` columns that vectors walk and so many tiles read, worth a compact copy?
+bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
+                   const Access& operand, std::int64_t width, std::int64_t tiles);
+
 /// Does the operand come from beyond a core's own caches, each step of the reduction from another page? Prefetchers
 /// then follow no walk down a panel.
 bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, const Access& operand);

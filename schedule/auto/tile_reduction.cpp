@@ -33,9 +33,6 @@ namespace {
 /// An epilogue that costs more goes through a tile in memory, in a loop: unrolled over the registers of the tile it
 /// would take longer to compile than all the rest.
 constexpr double costly_epilogue = 8;
-/// A panel of the operand that the vectors walk is copied to compact memory when so many tiles read it, and it lies
-/// scattered.
-constexpr std::int64_t packing_reuse = 12;
 /// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
@@ -304,10 +301,11 @@ class Tiler {
     lanes_ = tile.lanes;
     const std::optional<Access> operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
     const bool far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
+    const bool pays = operand && rows && !across_ && !dot_ &&
+                      worth_packing(context_, reduction, shape_, *operand, tile.vectors * lanes_, *rows / tile.rows);
     const bool by_panels = operand && !across_ && !dot_ &&
                            lay_by_panels(context_, block_, operand->buffer, vectors, tile.vectors * lanes_);
-    // A panel that many tiles read is worth a copy.
-    bool packed = far && !by_panels && rows && *rows / tile.rows >= packing_reuse && !dot_;
+    bool packed = pays && !by_panels;
     if (columns && !dot_ && !across_) {
       const std::int64_t width = tile.vectors * lanes_;
       pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);

@@ -223,8 +223,10 @@ void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& 
   const auto depth = constant_extent(block, shape.reduce[0]);
   if (!operand) return;
   const std::vector<Expr> strides = strides_of(operand->buffer);
-  const std::int64_t* distance = as_int(strides[operand->across]);
-  if (!depth || !distance || *depth * *distance * operand->buffer->dtype.bytes() < packing_footprint) return;
+  // Where the distance of steps is known at run time alone, rows lie between them at least.
+  const std::int64_t* known = as_int(strides[operand->across]);
+  const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
+  if (!depth || *depth * distance * operand->buffer->dtype.bytes() < packing_footprint) return;
   attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global);
     const Buffer packed = schedule.node(copy).f.writes[0].buffer;

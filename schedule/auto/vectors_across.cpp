@@ -196,7 +196,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     extents.whole_columns = extents.packed_columns = true;
     RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
     // What else could be done is not estimated so.
-    if (context.device.fma_per_cycle > 1 && context.device.vector_bits >= 512 && tile.cycles > 0) {
+    if (multiplies_lines(context.device) && tile.cycles > 0) {
       const double cycles = tile.cycles;
       extents.waits_for_lines = true;
       tile = choose_tile(context.device, lanes, bits, extents);

@@ -55,6 +55,17 @@ TEST(RegisterTile, LoadsLessWhereAPanelFillsTheFirstCache) {
   EXPECT_EQ(choose_tile(pair, 16, 32, panel).rows, 28) << "the panel stays in the first cache";
 }
 
+TEST(RegisterTile, LoadsLittleWhereEachMultiplicationWantsALine) {
+  Device lines = wide();
+  lines.fma_per_cycle = 2;
+  lines.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  for (const std::int64_t side : {512, 1024, 2048}) {
+    const RegisterTile tile = choose_tile(lines, 16, 32, {side, side, side});
+    EXPECT_EQ(tile.rows, 6);
+    EXPECT_EQ(tile.vectors, 4);
+  }
+}
+
 TEST(RegisterTile, FitsTheRegisters) {
   for (const Device& device : {wide(), broadcasting(), testing::narrow()}) {
     for (std::int64_t rows = 1; rows < 60; rows += 7) {
