@@ -154,14 +154,14 @@ def main(arguments=None):
     parser = argparse.ArgumentParser("./dev bench compile-classes", description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=15, help="signatures an operator")
     parser.add_argument("--json", help="write the rows to this file")
-    parser.add_argument("--document", action="store_true", help="write the table into docs/performance.md")
+    parser.add_argument("--document", action="store_true", help="write the table into docs/performance.md, or the page of this CPU")
     options = parser.parse_args(arguments)
     rows = measured(options.count)
     print(text(rows))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=1))
     if options.document:
-        report.replace_between(ROOT / "docs" / "performance.md", "compile", markdown(rows))
+        report.replace_between(report.documented(ROOT, lathe.device_info()["cpu"]), "compile", markdown(rows))
 
 
 if __name__ == "__main__":

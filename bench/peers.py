@@ -4,7 +4,7 @@
     ./dev bench --peers conv softmax            cases whose names contain one of these
     ./dev bench --peers --table cpp             a bound kernel beside C and C++ libraries
     ./dev bench --peers --threads all --html report.html --json report.json
-    ./dev bench --peers --document              writes the tables into docs/performance.md
+    ./dev bench --peers --document              writes the tables into docs/performance.md, or the page of this CPU
 
 A ratio above 1 means that Lathe is faster. bench/README.md says how it is measured.
 """
@@ -254,7 +254,7 @@ def options_of(arguments):
     parser.add_argument("--peer", action="append", help="only this peer; may be repeated")
     parser.add_argument("--json", help="write the rows to this file")
     parser.add_argument("--html", help="write a page with the tables and plots to this file")
-    parser.add_argument("--document", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--document", action="store_true", help="write the tables into docs/performance.md, or the page of this CPU")
     parser.add_argument("--build", default="build/release", help="the build directory")
     parser.add_argument("--plugins", default=".venv-peers/plugins", help="where the libraries' plugins lie")
     options = parser.parse_args(arguments)
@@ -324,7 +324,7 @@ def main():
         pathlib.Path(options.html).write_text(report.page(results))
     if options.document:
         for result in results:
-            report.document(ROOT / "docs" / "performance.md", result)
+            report.document(ROOT, result)
 
 
 if __name__ == "__main__":

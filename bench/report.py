@@ -146,8 +146,15 @@ def markdown(result):
     return "\n".join(lines)
 
 
-def document(path, result):
+def documented(root, cpu):
+    """The page that has the tables of a CPU: its own where there is one."""
+    own = root / "docs" / f"performance-{cpu}.md"
+    return own if own.exists() else root / "docs" / "performance.md"
+
+
+def document(root, result):
     """Replaces what stands between this table's markers."""
+    path = documented(root, result["about"].split(",")[0])
     replace_between(path, f"{result['table']} {'one' if result['threads'] == 1 else 'all'}", markdown(result))
 
 
