@@ -58,13 +58,17 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     if (i == vector || !extent || *extent < 2 || *extent > most_woven) continue;
-    const bool chooses = weaves_values(*extent) && chooses_by(block, block.f.iters[iters[i]].variable);
+    const bool weaves = weaves_values(*extent), chooses = weaves && chooses_by(block, block.f.iters[iters[i]].variable);
+    // Rows that lie apart, and a result that has an element of each by turns.
+    const bool apart = weaves && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+                         return !access.store && access.strides[iters[vector]] == 1 && access.strides[iters[i]] > 1;
+                       });
     const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
       if (access.store) return along == *extent && inside == 1 && !access.masked;
       return along && inside && *along >= 0 && *along <= most_shuffled_stride && (chooses || !access.masked);
     });
-    if (woven && (copies || chooses)) return i;
+    if (woven && (copies || chooses || apart)) return i;
   }
   return std::nullopt;
 }

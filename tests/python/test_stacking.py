@@ -50,3 +50,19 @@ def test_pairs_are_woven_into_memory_that_is_read():
     square(z, out=z)
     expected = (x[:, 0] + 1j * x[:, 1]) ** 2
     np.testing.assert_allclose(z, np.stack([expected.real, expected.imag], -1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("n", [3, 28, 37, 1000])
+def test_rows_that_lie_apart_are_woven(count, n):
+    x = np.random.default_rng(0).random((5, count, n), np.float32)
+    out = np.empty((5, n, count), np.float32)
+    lathe.jit(lambda x: lathe.permute_dims(x, (0, 2, 1)) * 2 + 1)(x, out=out)
+    np.testing.assert_array_equal(out, np.swapaxes(x, 1, 2) * 2 + 1)
+
+
+def test_rows_that_lie_apart_are_woven_in_registers():
+    x, out = np.ones((5, 2, 64), np.float32), np.empty((5, 64, 2), np.float32)
+    f = lathe.jit(lambda x: lathe.exp(lathe.permute_dims(x, (0, 2, 1))))
+    f(x, out=out)
+    assert "vectorized" in f.lower(x).text("scheduled")
