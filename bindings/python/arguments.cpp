@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "bindings/python/convert.h"
 #include "bindings/python/recursion.h"
@@ -135,6 +136,16 @@ class Builder {
 bool same_fixed(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyTuple_Check(a)) {
+    // Values in it differ as they do alone: 1, 1.0 and True.
+    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+      if (!same_fixed(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+    }
+    return true;
+  }
+  // 0.0 and -0.0 are equal and are not the same.
+  if (PyFloat_Check(a) && std::signbit(PyFloat_AS_DOUBLE(a)) != std::signbit(PyFloat_AS_DOUBLE(b))) return false;
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) throw nb::python_error();
   return equal == 1;

@@ -53,8 +53,10 @@ bool matches(const Variant& variant, Call& call) {
 }
 
 Variant& find_variant(JitFunction* self, Call& call) {
-  for (const auto& variant : *self->variants) {
-    if (matches(*variant, call)) return *variant;
+  // By index, of a size read anew: comparing static values may run Python, and another thread may add a variant then.
+  for (size_t i = 0; i < self->variants->size(); ++i) {
+    Variant& variant = *(*self->variants)[i];
+    if (matches(variant, call)) return variant;
   }
   auto variant = std::make_unique<Variant>();
   const auto roles = call.roles.span();
@@ -156,7 +158,8 @@ PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
   }
   const Specialization& entry = specialize(variant, call, views.span());
   const ResultForm& form = variant.forms[entry.form];
-  if (given ? !form.takes(*given) : !form.is_flat()) {
+  // No views at all would have the kernel's outputs chosen, not given.
+  if (views.span().empty() || (given ? !form.takes(*given) : !form.is_flat())) {
     if (!given) given.emplace(out, [](nb::handle) {});
     throw InputError(Mistake::type, fmt::format("{}: out is {}, the function returns {}", variant.function->name(),
                                                 given->text(), form.text()));

@@ -90,8 +90,8 @@ TraceResult trace_python(Variant& variant, PyObject* function, PyObject* keyword
   result.reset();
   scope.mark_made_by_trace();
   if (scope.found_new()) throw RetraceWithCaptures();
-  traced.form =
-      static_cast<size_t>(std::find(variant.forms.begin(), variant.forms.end(), form) - variant.forms.begin());
+  // By index, of a size read anew: comparing keys may run Python, and another thread may add a form then.
+  while (traced.form < variant.forms.size() && !(variant.forms[traced.form] == form)) ++traced.form;
   if (traced.form == variant.forms.size()) variant.forms.push_back(std::move(form));
   return traced;
 }

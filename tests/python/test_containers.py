@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -234,3 +235,61 @@ def test_arrays_stay_while_they_are_read():
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.parametrize("out", [[], ()])
+def test_no_output_is_too_few(out):
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(TypeError, match="out is"):
+        lathe.jit(lambda x: [x + 1, x * 2])(x, out=out)
+
+
+def test_keys_differ_by_type():
+    f = lathe.jit(lambda d: next(iter(d.values())) * (10 if next(iter(d)) is True else 1))
+    x = np.ones(3, np.float32)
+    assert f({1: x})[0] == 1
+    assert f({True: x})[0] == 10
+    assert f({1.0: x})[0] == 1
+
+
+def test_static_zeros_differ_by_sign():
+    f = lathe.jit(lambda x, s: x * (2 if np.signbit(s) else 3))
+    x = np.ones(3, np.float32)
+    assert f(x, np.float64(0.0))[0] == 3
+    assert f(x, np.float64(-0.0))[0] == 2
+
+
+def test_threads_trace_while_keys_compare_in_python():
+    class Key:
+        def __init__(self, value):
+            self.value = value
+
+        def __hash__(self):
+            return 0
+
+        def __eq__(self, other):
+            for _ in range(20):
+                pass
+            return self.value == other.value
+
+    f = lathe.jit(lambda x: {Key(x.shape[0] % 5): x + 1, Key(-1): [x] * (1 + x.shape[0] % 7)})
+    wrong = []
+
+    def call(first):
+        for n in range(first, first + 40):
+            x = np.full(1 + n, n, np.float32)
+            result = f(x)
+            if len(result) != 2 or not np.array_equal(next(iter(result.values())), x + 1):
+                wrong.append(n)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=call, args=(7 * i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
