@@ -34,9 +34,10 @@ class Sorter {
   Sorter(const std::string& name, Call* call) : name_(name), call_(call) {}
 
   void sort(PyObject* argument, const ArgumentPlace& place) {
-    const bool simple = PyLong_Check(argument) || PyUnicode_Check(argument) || argument == Py_None;
-    if (!simple && is_container(argument)) return sort_container(argument, place);
-    if (!simple) check_static(argument, place);
+    if (!is_plainly_static(argument)) {
+      if (is_container(argument)) return sort_container(argument, place);
+      check_static(argument, place);
+    }
     call_->fixed.push(argument);
     call_->roles.push(Role::fixed);
   }

@@ -23,6 +23,11 @@ struct Call {
   std::vector<nanobind::object> kept;
 };
 
+/// Can the object be nothing but a static value, so that no further question needs to be asked?
+inline bool is_plainly_static(PyObject* object) {
+  return PyLong_Check(object) || PyUnicode_Check(object) || object == Py_None;
+}
+
 /// Appends what is neither an array nor a float.
 void sort_other(const std::string& name, PyObject* argument, const ArgumentPlace& place, Call* call);
 [[noreturn]] void refuse_kinds(const std::string& name, const ArrayKind& one, const ArrayKind& other);
@@ -35,8 +40,7 @@ inline void sort_argument(const std::string& name, PyObject* argument, const Arg
     return;
   }
   Borrowed& array = call->arrays.next();
-  const bool simple = PyLong_Check(argument) || PyUnicode_Check(argument) || argument == Py_None;
-  if (!simple && array.borrow(argument, false, {"argument", &place})) {
+  if (!is_plainly_static(argument) && array.borrow(argument, false, {"argument", &place})) {
     if (call->kind.library == ArrayKind::none) {
       call->kind = array.kind;
     } else if (!call->kind.same_as(array.kind)) {

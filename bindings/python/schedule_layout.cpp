@@ -45,32 +45,23 @@ LayoutMap to_layout_map(nb::handle map) {
   return result;
 }
 
-}  // namespace
-
 using S = PythonSchedule;
 
+/// A primitive that has a block read a buffer through a copy in a space.
+template <auto primitive>
+auto copies_operand(S& s, nb::handle block, const std::string& buffer, const std::string& space) {
+  return s.give(primitive(s.schedule, s.take_block(block), buffer, space));
+}
+
+}  // namespace
+
 void bind_layout(nb::class_<S>& type) {
-  type.def(
-          "cache_cast",
-          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
-            return s.give(cache_cast(s.schedule, s.take_block(block), buffer, space));
-          },
-          "block"_a, "buffer"_a, "space"_a,
-          "Copies what a block casts the elements of a buffer to into a space; gives the copy's block.")
-      .def(
-          "cache_padding",
-          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
-            return s.give(cache_padding(s.schedule, s.take_block(block), buffer, space));
-          },
-          "block"_a, "buffer"_a, "space"_a,
-          "Copies what a block reads and pads of a buffer into a padded one; gives the copy's block.")
-      .def(
-          "cache_read",
-          [](S& s, nb::handle block, const std::string& buffer, const std::string& space) {
-            return s.give(cache_read(s.schedule, s.take_block(block), buffer, space));
-          },
-          "block"_a, "buffer"_a, "space"_a,
-          "Copies what a block reads of a buffer into a space; gives the copy's block.")
+  type.def("cache_cast", &copies_operand<cache_cast>, "block"_a, "buffer"_a, "space"_a,
+           "Copies what a block casts the elements of a buffer to into a space; gives the copy's block.")
+      .def("cache_padding", &copies_operand<cache_padding>, "block"_a, "buffer"_a, "space"_a,
+           "Copies what a block reads and pads of a buffer into a padded one; gives the copy's block.")
+      .def("cache_read", &copies_operand<cache_read>, "block"_a, "buffer"_a, "space"_a,
+           "Copies what a block reads of a buffer into a space; gives the copy's block.")
       .def(
           "cache_write",
           [](S& s, nb::handle block, const std::string& space) {

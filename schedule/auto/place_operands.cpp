@@ -71,6 +71,15 @@ BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const std::st
   return copy;
 }
 
+/// The last dimension is cut into panels of `width`, which are counted in dimension `panels`.
+LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels) {
+  LayoutMap map = same_layout(rank);
+  const Expr last = map.to.back();
+  map.to.back() = floor_mod(last, width);
+  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(panels), floor_div(last, width));
+  return map;
+}
+
 /// Does the copy store element by element along the loop?
 bool stores_along(const Block& copy, const LoopRef& loop) {
   const std::vector<Access> accesses = block_accesses(copy);
@@ -135,14 +144,9 @@ bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer
     const std::int64_t* lanes = loops.empty() ? nullptr : as_int(schedule.node(loops.back()).extent);
     if (!context.scheduled.contains(copy.name) || schedule.consumers(copy).size() != 1 || !lanes || width % *lanes != 0)
       return false;
-    return attempt(context, fmt::format("lay {} out by panels of {} for {}", operand->name, width, reduction.name),
-                   [&] {
-                     LayoutMap map = same_layout(operand->rank());
-                     const Expr last = map.to.back();
-                     map.to.back() = floor_mod(last, width);
-                     map.to.insert(map.to.begin(), floor_div(last, width));
-                     transform_layout(schedule, reduction, operand->name, map);
-                   });
+    return attempt(
+        context, fmt::format("lay {} out by panels of {} for {}", operand->name, width, reduction.name),
+        [&] { transform_layout(schedule, reduction, operand->name, panel_layout(operand->rank(), width, 0)); });
   }
   return false;
 }
@@ -162,11 +166,7 @@ void lay_copy_by_panels(RuleContext& context, const BlockRef& reduction, const B
   if (!loop) return;
   attempt(context, fmt::format("lay {} out by panels of {} for {}", buffer->name, width, reduction.name), [&] {
     split_iter(schedule, copy, *loop, width);
-    LayoutMap map = same_layout(buffer->rank());
-    const Expr last = map.to.back();
-    map.to.back() = floor_mod(last, width);
-    map.to.insert(map.to.end() - 2, floor_div(last, width));
-    transform_layout(schedule, reduction, buffer->name, map);
+    transform_layout(schedule, reduction, buffer->name, panel_layout(buffer->rank(), width, buffer->rank() - 2));
   });
 }
 

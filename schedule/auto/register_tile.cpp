@@ -73,6 +73,7 @@ struct Rates {
   double arithmetic, loads, stores;
   double load_weight = 1;  ///< of two full multiply-adds a cycle, each covers half as much of the loads
   double overlap = 1;      ///< what arithmetic takes beside twice as many loads and loop instructions, measured
+  double line_wait = 0;    ///< of a load beside lines of a packed panel that come from the second cache
   double line_weight = 1;  ///< of a vector of columns beyond that of a row's element, which is one load as well
 };
 
@@ -91,6 +92,7 @@ Rates choosing_rates(const Device& device, const Rates& rates) {
   Rates result = rates;
   if (multiplies_lines(device)) {
     result.load_weight = wide_load_weight;
+    result.line_wait = filled_load_cycles;
     result.line_weight = wide_line_weight;
   }
   return result;
@@ -110,9 +112,8 @@ double wanted_chains(const Device& device, const Rates& rates) {
 /// whether each row has columns of its own, beside one operand that all share, or they are packed.
 struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
-  bool rows_in_memory = false;   ///< the elements of rows that only one vector wants are operands in memory, not loaded
-  double term_cycles = 0;        ///< of columns of their own: what a vector of terms takes besides a product
-  bool waits_for_lines = false;  ///< loads count for what they wait beside lines from the second cache
+  bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
+  double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
@@ -124,9 +125,9 @@ double weighted_loads(const Device& device, const Rates& rates, std::int64_t row
     return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
   if (distance.packed && distance.rows_in_memory && vectors == 1) return 1;
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
-  const std::int64_t excess = distance.waits_for_lines             ? 0
-                              : distance.far || distance.long_rows ? std::max<std::int64_t>(0, rows - ways)
-                                                                   : 0;
+  const bool waits = distance.packed && rates.line_wait > 0;
+  const std::int64_t excess =
+      !waits && (distance.far || distance.long_rows) ? std::max<std::int64_t>(0, rows - ways) : 0;
   const double beyond = distance.far ? 1.0 : distance.packed ? 0.0 : 0.5;
   return static_cast<double>(rows + 3 * excess) + (1 + beyond * rates.line_weight) * static_cast<double>(vectors);
 }
@@ -141,7 +142,7 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
   const double in_flight = sums * static_cast<double>(chains) / wanted_chains(device, rates);
   const double stalls = stall_cycles * std::clamp(ample_chains - in_flight, 0.0, ample_chains - 1);
-  const double waits = distance.waits_for_lines && distance.streamed > 0 ? filled_load_cycles : 0;
+  const double waits = distance.packed && distance.streamed > 0 ? rates.line_wait : 0;
   return std::max({rates.overlap * sums / rates.arithmetic, loads, latency, distance.streamed / second_cache_bytes}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) *
              weighted_loads(device, rates, rows, vectors, distance) +
@@ -171,8 +172,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     !extents.shared_columns,
                     extents.packed_columns,
                     broadcasts_memory(device, bits),
-                    extents.term_cycles,
-                    extents.waits_for_lines};
+                    extents.term_cycles};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   double least = 0;

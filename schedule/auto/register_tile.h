@@ -25,9 +25,6 @@ struct TiledExtents {
   bool packed_columns = false;  ///< what is loaded for the columns of a tile is compact, each vector in one line
   /// Cycles that a vector of what is added up takes besides those of a product, where rows share no columns.
   double term_cycles = 0;
-  /// Loads count for what they wait beside lines that come from the second cache. Only tiles of one layout compare so:
-  /// what others wait is not in their estimates.
-  bool waits_for_lines = false;
 };
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the

@@ -194,14 +194,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     if (side > widest_square(block, context.device)) continue;
     TiledExtents extents{rows, columns, depth};
     extents.whole_columns = extents.packed_columns = true;
-    RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
-    // What else could be done is not estimated so.
-    if (multiplies_lines(context.device) && tile.cycles > 0) {
-      const double cycles = tile.cycles;
-      extents.waits_for_lines = true;
-      tile = choose_tile(context.device, lanes, bits, extents);
-      tile.cycles = cycles;
-    }
+    const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
     const std::int64_t width = tile.vectors * tile.lanes;
     if (tile.cycles == 0 || *rows < side || width % side != 0) continue;
     const std::int64_t strip = side > 1 ? strip_rows(context.device, *rows, tile.rows, side, width * bits / 8) : 0,

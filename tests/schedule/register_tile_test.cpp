@@ -46,7 +46,6 @@ TEST(RegisterTile, LoadsLessWhereAPanelFillsTheFirstCache) {
   pair.fma_per_cycle = 2;
   pair.caches = {{32 << 10, 8, 64, false}};
   TiledExtents panel = packed(28, 128, 1152);
-  panel.waits_for_lines = true;
   const RegisterTile far = choose_tile(pair, 16, 32, panel);
   EXPECT_EQ(far.rows, 14);
   EXPECT_EQ(far.vectors, 2) << "sixteen loads for 28 multiplications, not 29";
