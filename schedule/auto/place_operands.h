@@ -12,9 +12,10 @@ namespace lathe {
 void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept);
 
 /// Copies the panel of an operand that the iter `vectors` walks where the loop over panels has just moved on, in
-/// vectors; false where it cannot be copied.
+/// vectors; false where it cannot be copied. Where the loop is over several panels, these lie one behind the other,
+/// each of `width` columns.
 bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
-                std::int64_t lanes, const LoopRef& panels);
+                std::int64_t lanes, const LoopRef& panels, std::int64_t width = 0);
 
 /// Lays an operand that was turned around for this reduction alone out by panels of `width` columns, each in one piece,
 /// where the iter `vectors` alone walks its last dimension.

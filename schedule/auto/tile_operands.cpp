@@ -22,6 +22,8 @@ constexpr std::int64_t packing_reuse = 12;
 /// 0.97.
 constexpr std::int64_t packing_reuse_scattered = 3, packing_reuse_crossing = 6, packing_reuse_other = 32;
 constexpr std::int64_t spread_footprint = std::int64_t{256} << 10;
+/// Groups of panels for each core from which on an uneven share does not matter.
+constexpr std::int64_t enough_groups = 4;
 /// What the cost model gives two loads and a multiplication.
 constexpr double plain_term_cost = 3;
 /// Elements that lie further apart are loaded one by one.
@@ -223,6 +225,18 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
     return stride.value_or(0) > 1 && *stride * operand.buffer->dtype.bytes() % near.line_bytes != 0;
   });
   return crosses ? tiles >= packing_reuse_crossing : bytes >= spread_footprint && tiles >= packing_reuse_other;
+}
+
+std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
+                             std::int64_t panels) {
+  const std::int64_t room = own_cache_bytes(device) / 2;
+  if (!multiplies_lines(device) || row_bytes <= room) return 1;
+  std::int64_t together = 1;
+  for (std::int64_t count = 2; count * panel_bytes <= room; ++count) {
+    const std::int64_t groups = panels / count;
+    if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
+  }
+  return together;
 }
 
 bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, const Access& operand) {

@@ -52,6 +52,12 @@ bool lies_scattered(const Block& reduction, const ReductionShape& shape, const A
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
                    const Access& operand, std::int64_t width, std::int64_t tiles);
 
+/// How many packed panels of columns a strip of rows meets one after another, so that rows that do not stay in a core's
+/// own caches come from beyond them the less often: as many as fill half of these, where they share out `panels`
+/// evenly.
+std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
+                             std::int64_t panels);
+
 /// Does the operand come from beyond a core's own caches, each step of the reduction from another page? Prefetchers
 /// then follow no walk down a panel.
 bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, const Access& operand);

@@ -1,6 +1,10 @@
 // Which panels of a product's columns are copied to compact memory before tiles read them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
 
@@ -22,13 +26,23 @@ Device slower() {
   return device;
 }
 
-bool packs(const Func& func, const Device& device) {
+bool decides(const Func& func, const Device& device, const std::string& wanted) {
   ScheduleLog log;
   auto_schedule(func, device, &log);
-  for (const std::string& decision : log.decisions) {
-    if (decision == "pack panels of b") return true;
-  }
-  return false;
+  return std::find(log.decisions.begin(), log.decisions.end(), wanted) != log.decisions.end();
+}
+
+bool packs(const Func& func, const Device& device) {
+  return decides(func, device, "pack panels of b");
+}
+
+/// The values of an annotation, in the order of the text.
+std::vector<std::string> annotations(const Func& func, const Device& device, const std::string& name) {
+  const std::string text = print(auto_schedule(func, device));
+  std::vector<std::string> found;
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1))
+    found.push_back(text.substr(at + name.size(), text.find('}', at) - at - name.size()));
+  return found;
 }
 
 TEST(PackPanels, OfVectorsThatCrossLinesWhereEachMultiplicationWantsALine) {
@@ -45,6 +59,43 @@ TEST(PackPanels, ThatLieScatteredForFewTilesToo) {
   EXPECT_FALSE(packs(testing::matmul(6, 1024, 1024, false), lines())) << "a single tile reads a panel";
   EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), slower()));
   EXPECT_TRUE(packs(testing::matmul(256, 1024, 1024, false), slower()));
+}
+
+TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {
+  const auto groups = [](int m, int n, int k, const Device& device) {
+    return decides(testing::matmul(m, n, k, false), device, "pack groups of panels of b");
+  };
+  EXPECT_TRUE(groups(512, 1024, 1024, lines()));
+  EXPECT_FALSE(groups(120, 1024, 1024, lines())) << "rows stay in the second cache";
+  EXPECT_FALSE(groups(512, 1024, 2048, lines())) << "two panels do not leave room there";
+  EXPECT_FALSE(groups(512, 1000, 1024, lines())) << "the last panel is shorter";
+  EXPECT_FALSE(groups(512, 1024, 1024, slower()));
+  Device many = lines();
+  many.cores = 8;
+  EXPECT_FALSE(groups(512, 512, 1024, many)) << "each core is to have as many";
+}
+
+TEST(PackPanels, AskForLinesAheadWhereMultiplicationsLeaveNoTimeToWait) {
+  const auto asked = [](int m, int n, int k, const Device& device) {
+    return annotations(testing::matmul(m, n, k, false), device, "prefetch_offset: ");
+  };
+  using Asked = std::vector<std::string>;
+  EXPECT_EQ(asked(512, 1000, 1024, lines()), (Asked{"8000", "192"})) << "eight rows of b, four steps of a panel";
+  EXPECT_EQ(asked(200, 256, 300, lines()), (Asked{"256"})) << "b stays in the second cache";
+  EXPECT_EQ(asked(512, 1000, 1024, slower()), Asked{});
+}
+
+TEST(PackPanels, KeepsResultsOfGroups) {
+  Device small = lines();
+  small.cores = 2;
+  small.caches[0].bytes = 1 << 10;
+  small.caches[1].bytes = 8 << 10;
+  const std::string dense = print(testing::matmul(132, 256, 8, false));
+  const Func apart = parse_func(testing::replaced_all(testing::replaced_all(dense, "f32[8, 256]", "f32[8, 64, 256]"),
+                                                      "b[vk, vj]", "b[vk, 5, vj]"));
+  const std::string decisions = testing::decisions_on(apart, small, "panels");
+  EXPECT_NE(decisions.find("pack groups of panels of b\n"), std::string::npos) << decisions;
+  EXPECT_EQ(annotations(apart, small, "prefetch_offset: "), (std::vector<std::string>{"131072", "256"}));
 }
 
 TEST(PackPanels, KeepsResults) {
