@@ -62,6 +62,11 @@ class Sorter {
     const Recursion recursion(" in an argument");
     if (PyDict_Check(argument)) return sort_dict(argument, place);
     if (is_named_tuple(argument)) {
+      if (!PyObject_HasAttrString(argument, "_make")) {
+        throw InputError(Mistake::type,
+                         fmt::format("{}: {} is a {}, a tuple with _fields that has no _make to make another of it",
+                                     name_, place.text(), Py_TYPE(argument)->tp_name));
+      }
       call_->roles.push(Role::named_tuple);
       call_->fixed.push(reinterpret_cast<PyObject*>(Py_TYPE(argument)));
     } else {
@@ -132,24 +137,44 @@ class Builder {
   size_t role_ = 0, fixed_ = 0;
 };
 
+/// Are two equal values equal by more than Python's rules, by which 1, 1.0 and True are, and 0.0 and -0.0?
+bool alike(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (is_plainly_static(a)) return true;
+  if (PyFloat_Check(a)) return std::signbit(PyFloat_AS_DOUBLE(a)) == std::signbit(PyFloat_AS_DOUBLE(b));
+  if (PyTuple_Check(a)) {
+    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+      if (!alike(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+    }
+    return true;
+  }
+  if (PyAnySet_Check(a)) {
+    nb::dict found;
+    for (const nb::handle element : nb::handle(b)) found[element] = element;
+    for (const nb::handle element : nb::handle(a)) {
+      if (!found.contains(element) || !alike(element.ptr(), nb::object(found[element]).ptr())) return false;
+    }
+    return true;
+  }
+  if (!nb::hasattr(nb::handle(a).type(), "__dataclass_fields__")) return true;
+  for (const nb::handle field : nb::borrow<nb::dict>(nb::handle(a).attr("__dataclass_fields__")).values()) {
+    const nb::object name = field.attr("name");
+    const nb::object x = nb::getattr(nb::handle(a), name, nb::none()), y = nb::getattr(nb::handle(b), name, nb::none());
+    if (nb::cast<bool>(field.attr("compare")) && !alike(x.ptr(), y.ptr())) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool same_fixed(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (Py_TYPE(a) != Py_TYPE(b)) return false;
-  if (PyTuple_Check(a)) {
-    // Values in it differ as they do alone: 1, 1.0 and True.
-    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
-      if (!same_fixed(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
-    }
-    return true;
-  }
-  // 0.0 and -0.0 are equal and are not the same.
-  if (PyFloat_Check(a) && std::signbit(PyFloat_AS_DOUBLE(a)) != std::signbit(PyFloat_AS_DOUBLE(b))) return false;
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0) throw nb::python_error();
-  return equal == 1;
+  return equal == 1 && alike(a, b);
 }
 
 void sort_other(const std::string& name, PyObject* argument, const ArgumentPlace& place, Call* call) {

@@ -63,7 +63,7 @@ inline void sort_arguments(const std::string& name, PyObject* const* arguments, 
 /// Is a traced tensor among the arguments, or in a list, tuple or dict among them?
 bool holds_tensor(PyObject* const* arguments, Py_ssize_t count);
 
-/// Equal static values of different types (1, 1.0, True) are different.
+/// Equal static values of different types (1, 1.0, True) are different, in tuples, sets and dataclasses too.
 bool same_fixed(PyObject* a, PyObject* b);
 /// Do a call's arguments have the roles and the static values that a variant was read with?
 inline bool same_arguments(const Variant& variant, Call& call) {

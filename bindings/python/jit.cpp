@@ -40,6 +40,7 @@ struct JitFunction {
   bool always_binds;    ///< only `bind` can put arguments in their places
   std::string* name;
   std::vector<std::unique_ptr<Variant>>* variants;
+  std::uint64_t calls;  ///< Variant::last_use counts them
 };
 
 bool is_out(PyObject* keyword) {
@@ -52,12 +53,31 @@ bool matches(const Variant& variant, Call& call) {
          std::all_of(variant.guards.begin(), variant.guards.end(), [](const Guard& guard) { return guard.holds(); });
 }
 
-Variant& find_variant(JitFunction* self, Call& call) {
-  // By index, of a size read anew: comparing static values may run Python, and another thread may add a variant then.
+/// As many readings as one function keeps: static values that never come again (an object that is made for each call
+/// and equals itself alone) would add one a call, each of which holds its values and is compared with those of every
+/// later call. A reading that comes again after it has gone finds its kernels, if it has to be traced anew.
+constexpr size_t most_variants = 256;
+
+void drop_least_recent(JitFunction* self) {
+  auto& variants = *self->variants;
+  const auto oldest = std::min_element(variants.begin(), variants.end(), [](const auto& a, const auto& b) {
+    return std::pair(a->users > 0, a->last_use) < std::pair(b->users > 0, b->last_use);
+  });
+  if ((*oldest)->users > 0) return;
+  const std::unique_ptr<Variant> dropped = std::move(*oldest);  // its values may run Python as they go
+  variants.erase(oldest);
+}
+
+VariantUse find_variant(JitFunction* self, Call& call) {
+  // By index, of a size read anew: comparing static values may run Python, and another thread may add or drop a variant
+  // then.
   for (size_t i = 0; i < self->variants->size(); ++i) {
-    Variant& variant = *(*self->variants)[i];
-    if (matches(variant, call)) return variant;
+    VariantUse use(*(*self->variants)[i]);
+    if (!matches(*use, call)) continue;
+    use->last_use = ++self->calls;
+    return use;
   }
+  if (self->variants->size() >= most_variants) drop_least_recent(self);
   auto variant = std::make_unique<Variant>();
   const auto roles = call.roles.span();
   variant->roles.assign(roles.begin(), roles.end());
@@ -70,8 +90,9 @@ Variant& find_variant(JitFunction* self, Call& call) {
       *self->name, [raw, function, keywords](const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars) {
         return trace_python(*raw, function, keywords, inputs, scalars);
       });
+  raw->last_use = ++self->calls;
   self->variants->push_back(std::move(variant));
-  return *raw;
+  return VariantUse(*raw);
 }
 
 /// Appends the captured arrays' views as they are now.
@@ -142,7 +163,12 @@ PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
   };
   if (!is_container(out)) {
     add(out);
-    run(*variant.function, specialize(variant, call, views.span()), views.span(), *call);
+    const Specialization& entry = specialize(variant, call, views.span());
+    if (const ResultForm& form = variant.forms[entry.form]; !form.is_flat()) {
+      throw InputError(Mistake::type, fmt::format("{}: out is an array, the function returns {}",
+                                                  variant.function->name(), form.text()));
+    }
+    run(*variant.function, entry, views.span(), *call);
     return Py_NewRef(out);
   }
   const auto keep = [&](nb::handle leaf) {
@@ -237,8 +263,8 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
       const Py_ssize_t missing = self->positional < 0 ? 0 : PyTuple_GET_SIZE(self->defaults) - count;
       if (missing > 0)
         sort_arguments(*self->name, PySequence_Fast_ITEMS(self->defaults) + count, count, missing, &call);
-      Variant& variant = find_variant(self, call);
-      return out ? call_into(variant, &call, out) : call_new(variant, &call);
+      const VariantUse variant = find_variant(self, call);
+      return out ? call_into(*variant, &call, out) : call_new(*variant, &call);
     }
     SmallList<PyObject*, 16> placed;
     if (names && place_arguments(self, arguments, count, names, &placed)) {
@@ -255,8 +281,8 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
       call.kept.push_back(bound);
       sort_arguments(*self->name, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
     }
-    Variant& variant = find_variant(self, call);
-    return out ? call_into(variant, &call, out) : call_new(variant, &call);
+    const VariantUse variant = find_variant(self, call);
+    return out ? call_into(*variant, &call, out) : call_new(*variant, &call);
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -274,10 +300,10 @@ Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs)
   const nb::object bound = nb::handle(self->bind)(args, kwargs);
   Call call;
   sort_arguments(*self->name, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
-  Variant& variant = find_variant(self, call);
+  const VariantUse variant = find_variant(self, call);
   const EpochGuard guard;
-  const Specialization& entry = specialize(variant, &call, {});
-  return {variant.function->trace({}, call.inputs.span(), call.scalars.span()), entry.signature.to_string()};
+  const Specialization& entry = specialize(*variant, &call, {});
+  return {variant->function->trace({}, call.inputs.span(), call.scalars.span()), entry.signature.to_string()};
 }
 
 PyObject* lower_method(PyObject* self, PyObject* args, PyObject* kwargs) {

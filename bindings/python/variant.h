@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bindings/python/result_form.h"
@@ -46,11 +47,29 @@ struct Variant {
   std::vector<Captured> captured;  ///< inputs behind the arguments
   std::deque<ResultForm> forms;    ///< of results, each once, one alone first: Specialization::form counts them
   std::unique_ptr<Function> function;
+  size_t users = 0;            ///< calls that hold it; changed by those that hold the GIL
+  std::uint64_t last_use = 0;  ///< the number of the call that used it last
 
   Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
   ~Variant();
+};
+
+/// Keeps a variant from being dropped while a call, which may let go of the GIL, uses it. Made and ended under the GIL.
+class VariantUse {
+ public:
+  explicit VariantUse(Variant& variant) : variant_(&variant) { ++variant.users; }
+  VariantUse(VariantUse&& other) noexcept : variant_(std::exchange(other.variant_, nullptr)) {}
+  VariantUse& operator=(VariantUse&&) = delete;
+  ~VariantUse() {
+    if (variant_) --variant_->users;
+  }
+  Variant& operator*() const { return *variant_; }
+  Variant* operator->() const { return variant_; }
+
+ private:
+  Variant* variant_;
 };
 
 /// Traces `function` on Tensors and scalars set out by the variant's roles, the last of them under the names of

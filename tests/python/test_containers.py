@@ -1,6 +1,7 @@
 """Lists, tuples and dicts of arrays as arguments, results in them, keyword-only parameters."""
 
 import collections
+import dataclasses
 import gc
 import sys
 import threading
@@ -132,6 +133,12 @@ def test_out_in_containers():
         two(x, out=tuple(np.empty(4, np.float32) for _ in range(3)))
     with pytest.raises(TypeError, match="out is a str, expected an array"):
         two(x, out={"double": "no array"})
+    named = lathe.jit(lambda x: {"a": x + 1}, name="named")
+    with pytest.raises(TypeError, match=r"named: out is an array, the function returns \{'a': array\}"):
+        named(x, out=np.empty(4, np.float32))
+    alone = np.empty(4, np.float32)
+    assert lathe.jit(lambda x: [x + 1])(x, out=alone) is alone
+    np.testing.assert_array_equal(alone, x + 1)
 
 
 def test_keyword_only_parameters():
@@ -188,6 +195,12 @@ def test_places_are_named():
     ):
         with pytest.raises(TypeError, match=message):
             first({"a": [1.0, leaf]})
+
+    class Pair(tuple):
+        _fields = ("a", "b")
+
+    with pytest.raises(TypeError, match=r"first: argument 0\['a'\] is a Pair, a tuple with _fields that has no _make"):
+        first({"a": Pair((1.0, f32(2)))})
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="both numpy.ndarray and torch.Tensor"):
         first({"a": [f32(2), torch.ones(2)]})
@@ -257,6 +270,73 @@ def test_static_zeros_differ_by_sign():
     x = np.ones(3, np.float32)
     assert f(x, np.float64(0.0))[0] == 3
     assert f(x, np.float64(-0.0))[0] == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    steps: object
+    seen: object = dataclasses.field(default=None, compare=False)
+
+
+def test_equal_values_in_static_ones_differ_by_type():
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * 2)
+    x = np.ones(3, np.float32)
+    for wrap in (lambda v: frozenset({v, 5}), lambda v: Options(v), lambda v: Options((v,)), lambda v: (frozenset({(v, "a")}), 7)):
+        traced.clear()
+        for _ in range(2):
+            for value in (1, True, 1.0, 0.0, -0.0):
+                f(x, wrap(value))
+        assert len(traced) == 5
+    traced.clear()
+    for seen in range(3):
+        f(x, Options("fields that equality leaves out", seen))
+    assert len(traced) == 1
+
+
+def test_values_that_never_come_again_do_not_stay():
+    class Value:
+        alive = 0
+
+        def __init__(self):
+            Value.alive += 1
+
+        def __del__(self):
+            Value.alive -= 1
+
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * 2)
+    x, kept = np.ones(3, np.float32), Value()
+    before = lathe.cache_info().compiles
+    for _ in range(700):
+        assert f(x, (Value(), 1))[0] == 2
+        assert f(x, (kept, 1))[0] == 2
+        traced[:] = traced[:1]
+    traced.clear()
+    assert Value.alive < 300
+    f(x, (kept, 1))
+    assert not traced, "what is used stays"
+    assert lathe.cache_info().compiles <= before + 1
+    del f
+    gc.collect()
+    assert Value.alive == 1
+
+
+def test_threads_drop_what_others_use():
+    f = lathe.jit(lambda x, s: lathe.sum(x * 2, axis=1))
+    x, wrong = np.ones((300, 300), np.float32), []
+
+    def call():
+        for _ in range(300):
+            if f(x, object())[7] != 600:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=call) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_threads_trace_while_keys_compare_in_python():
