@@ -108,7 +108,9 @@ class Unroller : public Mutator {
     if (!mask || !(is_true(mask) || is_false(mask))) return Mutator::mutate_Load(e, node);
     if (is_false(mask)) return zero(e->dtype);
     bool changed = true;
-    return Load::make(mutate_buffer(node->buffer), mutate_all(node->indices, &changed));
+    const Expr load = Load::make(mutate_buffer(node->buffer), mutate_all(node->indices, &changed));
+    // The mask alone may have made a vector of one element's load.
+    return load->dtype == e->dtype ? load : Broadcast::make(load, e->dtype.lanes);
   }
 
   Stmt mutate_Store(const Stmt& s, const Store* node) override {

@@ -66,3 +66,16 @@ def test_rows_that_lie_apart_are_woven_in_registers():
     f = lathe.jit(lambda x: lathe.exp(lathe.permute_dims(x, (0, 2, 1))))
     f(x, out=out)
     assert "vectorized" in f.lower(x).text("scheduled")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("repeats, others", [(8, 8), (8, 5), (16, 16), (16, 3), (4, 4), (32, 7)])
+def test_one_element_repeated_beside_others(repeats, others, dtype):
+    y, x = np.array([7], dtype), np.arange(others).astype(dtype)
+    joined = np.concatenate([np.broadcast_to(y, (repeats,)), x])
+    f = lathe.jit(lambda y, x: lathe.concat([lathe.broadcast_to(y, (repeats,)), x]))
+    np.testing.assert_array_equal(f(y, x), joined)
+    g = lathe.jit(lambda y, x: lathe.sum(lathe.concat([lathe.broadcast_to(y, (repeats,)), x]), axis=()))
+    np.testing.assert_array_equal(g(y, x), joined)
+    h = lathe.jit(lambda y, x: lathe.sum(lathe.concat([x, lathe.broadcast_to(y, (repeats,))])))
+    assert h(y, x) == joined.sum()
