@@ -6,6 +6,48 @@
 namespace lathe {
 namespace {
 
+/// The comparison of b's operands by `op` as affine forms that are >= 0; 0, 1 or 2 of them.
+void append_inequalities(BinaryOp op, const Binary& b, std::vector<Affine>& out) {
+  if (!(b.a->dtype == i64)) return;
+  Affine left = to_affine(b.a), right = to_affine(b.b);
+  auto push = [&](const Affine& low, const Affine& high, std::int64_t slack) {
+    Affine d = high;
+    if (add_scaled(d, low, -1) && !__builtin_sub_overflow(d.constant, slack, &d.constant)) out.push_back(std::move(d));
+  };
+  switch (op) {
+    case BinaryOp::lt:
+      return push(left, right, 1);
+    case BinaryOp::le:
+      return push(left, right, 0);
+    case BinaryOp::gt:
+      return push(right, left, 1);
+    case BinaryOp::ge:
+      return push(right, left, 0);
+    case BinaryOp::eq:
+      push(left, right, 0);
+      return push(right, left, 0);
+    default:
+      return;
+  }
+}
+
+BinaryOp negated(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::lt:
+      return BinaryOp::ge;
+    case BinaryOp::le:
+      return BinaryOp::gt;
+    case BinaryOp::gt:
+      return BinaryOp::le;
+    case BinaryOp::ge:
+      return BinaryOp::lt;
+    case BinaryOp::eq:
+      return BinaryOp::ne;
+    default:
+      return BinaryOp::eq;
+  }
+}
+
 /// One query: remembers shared subexpressions so that it stays linear on shared graphs.
 class IntervalQuery {
  public:
@@ -121,7 +163,7 @@ class IntervalQuery {
       }
       case ExprKind::Select: {
         auto* s = e.as<Select>();
-        return unite(of(s->when_true), of(s->when_false));
+        return unite(of_arm(s->when_true, s->condition, true), of_arm(s->when_false, s->condition, false));
       }
       case ExprKind::Cast: {
         auto* c = e.as<Cast>();
@@ -155,6 +197,28 @@ class IntervalQuery {
     }
   }
 
+  /// The arm of a choice, which is known to be taken: what the condition compares may stand in it, as in a place that
+  /// is turned back at a border, select(i < 0, -i, i).
+  Interval of_arm(const Expr& arm, const Expr& condition, bool taken) {
+    Interval result = of(arm);
+    auto* b = condition.as<Binary>();
+    if (arm->dtype != i64 || !b || !is_comparison(b->op) || b->a->dtype != i64 || result.as_point()) return result;
+    std::vector<Affine> forms;
+    append_inequalities(taken ? b->op : negated(b->op), *b, forms);
+    const Affine value = to_affine(arm);
+    for (const Affine& form : forms) {
+      for (const std::int64_t sign : {1, -1}) {
+        Affine rest = value;
+        if (!add_scaled(rest, form, -sign) || !rest.is_constant() || may_wrap(bounds_, form) ||
+            may_wrap(bounds_, value))
+          continue;
+        const Interval known = sign > 0 ? Interval{rest.constant, {}, 1, 0} : Interval{{}, rest.constant, 1, 0};
+        result = intersect(result, known);
+      }
+    }
+    return result;
+  }
+
   /// A u64 of unknown size may read as negative: nothing is known of an order among such.
   static bool unsigned_unknown(const Interval& i, DType dtype) {
     return dtype.is_unsigned() && dtype.bits == 64 && !(i.min && *i.min >= 0 && i.max);
@@ -165,48 +229,6 @@ class IntervalQuery {
   std::vector<std::pair<Expr, Interval>> memo_;
   int steps_ = 0;
 };
-
-/// The comparison as affine forms that are >= 0; 0, 1 or 2 of them.
-void append_inequalities(const Binary& b, std::vector<Affine>& out) {
-  if (!(b.a->dtype == i64)) return;
-  Affine left = to_affine(b.a), right = to_affine(b.b);
-  auto push = [&](const Affine& low, const Affine& high, std::int64_t slack) {
-    Affine d = high;
-    if (add_scaled(d, low, -1) && !__builtin_sub_overflow(d.constant, slack, &d.constant)) out.push_back(std::move(d));
-  };
-  switch (b.op) {
-    case BinaryOp::lt:
-      return push(left, right, 1);
-    case BinaryOp::le:
-      return push(left, right, 0);
-    case BinaryOp::gt:
-      return push(right, left, 1);
-    case BinaryOp::ge:
-      return push(right, left, 0);
-    case BinaryOp::eq:
-      push(left, right, 0);
-      return push(right, left, 0);
-    default:
-      return;
-  }
-}
-
-BinaryOp negated(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::lt:
-      return BinaryOp::ge;
-    case BinaryOp::le:
-      return BinaryOp::gt;
-    case BinaryOp::gt:
-      return BinaryOp::le;
-    case BinaryOp::ge:
-      return BinaryOp::lt;
-    case BinaryOp::eq:
-      return BinaryOp::ne;
-    default:
-      return BinaryOp::eq;
-  }
-}
 
 }  // namespace
 
@@ -280,7 +302,7 @@ void Bounds::assume(const Expr& condition) {
     }
     if (is_comparison(b->op)) {
       std::vector<Affine> forms;
-      append_inequalities(*b, forms);
+      append_inequalities(b->op, *b, forms);
       for (const Affine& form : forms)
         if (!may_wrap(*this, form) || form.terms.size() == 1) assume_nonnegative(form);
     }

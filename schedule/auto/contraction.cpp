@@ -101,6 +101,14 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
       if (stores && extent(i) >= long_row && walks_by(loads, i, widest_step)) shape.vector_space = i;
     }
   }
+  // Of costly terms neighbours are computed together wherever their operands lie.
+  if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps) &&
+      body_cost(block.f.body) >= function_body) {
+    for (const size_t i : shape.space) {
+      const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
+      if (stores && extent(i) >= filled_steps) shape.vector_space = i;
+    }
+  }
   // Does a load that walks along the vector iter stay where it is when `iter` moves?
   const size_t* vector = shape.vector_space    ? &*shape.vector_space
                          : shape.vector_reduce ? &*shape.vector_reduce

@@ -33,22 +33,57 @@ struct Threshold {
   std::int64_t point;
 };
 
-std::optional<Threshold> threshold_of(const Block& block, const Expr& condition) {
-  const Binary* comparison = condition.as<Binary>();
-  if (!comparison || comparison->a->dtype != i64) return std::nullopt;
-  const bool less = comparison->op == BinaryOp::lt || comparison->op == BinaryOp::le;
-  const bool more = comparison->op == BinaryOp::gt || comparison->op == BinaryOp::ge;
-  if (!less && !more) return std::nullopt;
-  // It holds where distance >= 0.
-  Affine distance = to_affine(less ? comparison->b : comparison->a);
-  if (!add_scaled(distance, to_affine(less ? comparison->a : comparison->b), -1)) return std::nullopt;
-  if (comparison->op == BinaryOp::lt || comparison->op == BinaryOp::gt) distance.constant -= 1;
+/// As many choices inside of each other as a place is followed through.
+constexpr int most_nested = 4;
+
+std::optional<Threshold> threshold_of(const Block& block, const Affine& distance) {
   if (distance.terms.size() != 1 || std::abs(distance.terms[0].coefficient) != 1) return std::nullopt;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (distance.terms[0].atom != Expr(block.f.iters[i].variable)) continue;
     return Threshold{i, distance.terms[0].coefficient > 0 ? -distance.constant : distance.constant + 1};
   }
   return std::nullopt;
+}
+
+/// What a choice of places takes: the arms of a select, a minimum or a maximum.
+std::optional<std::pair<Expr, Expr>> arms_of(const Expr& e) {
+  if (const Select* choice = e.as<Select>()) return std::pair{choice->when_true, choice->when_false};
+  const Binary* b = e.as<Binary>();
+  if (b && (b->op == BinaryOp::min || b->op == BinaryOp::max)) return std::pair{b->a, b->b};
+  return std::nullopt;
+}
+
+/// Adds where the sign of `distance` changes, whichever arm a choice in it takes.
+void add_thresholds(const Block& block, const Affine& distance, int nested, std::vector<Threshold>& found) {
+  for (const AffineTerm& term : distance.terms) {
+    const auto arms = arms_of(term.atom);
+    if (!arms) continue;
+    if (nested == 0) return;
+    for (const Expr& arm : {arms->first, arms->second}) {
+      Affine taken = distance;
+      if (add_term(taken, term.atom, -term.coefficient) && add_scaled(taken, to_affine(arm), term.coefficient))
+        add_thresholds(block, taken, nested - 1, found);
+    }
+    return;
+  }
+  if (const auto threshold = threshold_of(block, distance)) found.push_back(*threshold);
+}
+
+/// Where a comparison of places comes out differently, or a minimum or maximum of two takes the other.
+std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
+  const Binary* comparison = e.as<Binary>();
+  if (!comparison || comparison->a->dtype != i64) return {};
+  const BinaryOp op = comparison->op;
+  const bool less = op == BinaryOp::lt || op == BinaryOp::le || op == BinaryOp::min || op == BinaryOp::max;
+  const bool more = op == BinaryOp::gt || op == BinaryOp::ge;
+  if (!less && !more) return {};
+  // It holds where distance >= 0.
+  Affine distance = to_affine(less ? comparison->b : comparison->a);
+  if (!add_scaled(distance, to_affine(less ? comparison->a : comparison->b), -1)) return {};
+  if (op == BinaryOp::lt || op == BinaryOp::gt) distance.constant -= 1;
+  std::vector<Threshold> found;
+  add_thresholds(block, distance, most_nested, found);
+  return found;
 }
 
 /// The iter along which all stores are contiguous; nothing when there is none.
@@ -87,22 +122,27 @@ struct Points {
 Points points_of(const Block& block, size_t row) {
   Points points{std::vector<std::set<std::int64_t>>(block.f.iters.size()), {}};
   std::set<std::int64_t> repeats;
-  const auto look = [&](const Expr& condition, bool jumps) {
+  const auto look = [&](const Expr& condition, bool jumps, bool places) {
     if (!condition) return;
     for_each_expr(condition, [&](const Expr& e) {
-      const auto threshold = threshold_of(block, e);
-      if (!threshold) return;
-      const Range& domain = block.f.iters[threshold->iter].domain;
-      const std::int64_t* extent = as_int(domain.extent);
-      if (!extent || !is_int(domain.min, 0) || threshold->point <= 0 || *extent <= threshold->point) return;
-      points.of_iters[threshold->iter].insert(threshold->point);
-      if (jumps && threshold->iter == row) points.jumps.insert(threshold->point);
+      if (!places && arms_of(e)) return;
+      for (const Threshold& threshold : thresholds_of(block, e)) {
+        const Range& domain = block.f.iters[threshold.iter].domain;
+        const std::int64_t* extent = as_int(domain.extent);
+        if (!extent || !is_int(domain.min, 0) || threshold.point <= 0 || *extent <= threshold.point) continue;
+        points.of_iters[threshold.iter].insert(threshold.point);
+        if (jumps && threshold.iter == row) points.jumps.insert(threshold.point);
+      }
     });
   };
   for_each_expr(block.f.body, [&](const Expr& e) {
     if (const Select* choice = e.as<Select>())
-      look(choice->condition, has_load(choice->when_true) && has_load(choice->when_false));
-    if (const Load* load = e.as<Load>()) look(load->mask, false);
+      look(choice->condition, has_load(choice->when_true) && has_load(choice->when_false), false);
+    if (const Load* load = e.as<Load>()) {
+      look(load->mask, false, false);
+      // Places that turn back or stand still at a border, as in padding.
+      for (const Expr& index : load->indices) look(index, true, true);
+    }
     add_repeats(block, e, row, repeats);
   });
   points.repeats = !repeats.empty();

@@ -132,3 +132,67 @@ def test_a_bound_that_the_choice_does_not_make_needless_stays():
     expected = np.zeros_like(x)
     expected[:, :20] = x[:, np.minimum(np.arange(20) + 25, 39)]
     np.testing.assert_array_equal(f(x), expected)
+
+
+TURNED = {
+    "edge": lambda t, n: lathe.clip(t, 0, n - 1),
+    "wrap": lambda t, n: (t + n) % n,
+    "reflect": lambda t, n: (lambda k: lathe.where(k >= n, 2 * n - 2 - k, k))(lathe.where(t < 0, -t, t)),
+    "symmetric": lambda t, n: (lambda k: lathe.where(k >= n, 2 * n - 1 - k, k))(lathe.where(t < 0, -1 - t, t)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("mode", TURNED)
+@pytest.mark.parametrize("shape, ahead, behind", [((2, 9, 56), 3, 3), ((1, 70, 200), 1, 2), ((3, 4, 5), 3, 2), ((2, 3, 300), 2, 299)])
+def test_padding_by_places(mode, shape, ahead, behind, dtype):
+    behind = min(behind, shape[1] - 1)
+    x = np.random.default_rng(1).integers(0, 200, shape).astype(dtype)
+    place = TURNED[mode]
+
+    @lathe.jit
+    def f(x):
+        n, h, w = x.shape
+        return lathe.compute(
+            (n, h + ahead + behind, w + ahead + behind),
+            lambda b, i, j: x[b, place(i - ahead, h), place(j - ahead, w)],
+        )
+
+    np.testing.assert_array_equal(f(x), np.pad(x, [(0, 0), (ahead, behind), (ahead, behind)], mode=mode))
+    traced = f.lower(x).text("traced")
+    assert "assert" not in traced, "places that turn back at a border are known to stay within"
+    if shape == (1, 70, 200) and dtype == np.float32:
+        assert "vectorized" in f.lower(x).text("scheduled"), "the middle of a row is a copy"
+
+
+def test_places_that_turn_back_too_late_are_checked():
+    f = lathe.jit(lambda x: lathe.compute((3, 50), lambda i, t: x[i, lathe.where(t >= 42, 82 - t, t)]))
+    with pytest.raises(IndexError, match="index 40 is out of range on axis 1"):
+        f(x)
+
+
+@pytest.mark.parametrize("shape", [(2, 40, 50), (1, 7, 9), (1, 33, 16)])
+def test_costly_windows_beyond_the_border(shape):
+    image = np.random.default_rng(2).standard_normal(shape, np.float32)
+
+    @lathe.jit
+    def smoothed(x):
+        _, h, w = x.shape
+
+        def near(b, i, j):
+            return x[b, TURNED["reflect"](i, h), TURNED["reflect"](j, w)]
+
+        def weight(b, i, j, r, s):
+            return lathe.exp(-((near(b, i + r - 2, j + s - 2) - x[b, i, j]) ** 2))
+
+        total = lathe.compute(x.shape, lambda b, i, j: lathe.reduce("sum", (5, 5), lambda r, s: weight(b, i, j, r, s)))
+        return lathe.compute(x.shape, lambda b, i, j: lathe.reduce(
+            "sum", (5, 5), lambda r, s: weight(b, i, j, r, s) * near(b, i + r - 2, j + s - 2))) / total  # fmt: skip
+
+    around = np.pad(image.astype(np.float64), [(0, 0), (2, 2), (2, 2)], mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(around, (5, 5), (1, 2))
+    weights = np.exp(-((windows - image[..., None, None]) ** 2))
+    expected = (weights * windows).sum((-1, -2)) / weights.sum((-1, -2))
+    np.testing.assert_allclose(smoothed(image), expected, rtol=1e-5, atol=1e-5)
+    if shape == (2, 40, 50):
+        assert "exp" not in smoothed.lower(image).text("scheduled").split("vectorized")[0], "neighbours side by side"

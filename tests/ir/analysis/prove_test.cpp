@@ -37,6 +37,23 @@ TEST_F(Prove, SplitWithPredicateStaysInTheDomain) {
   EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n * 2)));
 }
 
+TEST_F(Prove, ArmsOfAChoiceKnowWhatItCompares) {
+  bounds.bind(i, Range{index(0), index(62)});
+  const Expr place = Expr(i) - 3;
+  const Expr low = Select::make(lt(place, index(0)), index(0) - place, place);
+  const Expr turned = Select::make(ge(low, index(56)), index(110) - low, low);
+  EXPECT_EQ(*bounds.interval(low).min, 0);
+  EXPECT_EQ(*bounds.interval(low).max, 58);
+  EXPECT_TRUE(proves(bounds, ge(turned, index(0))));
+  EXPECT_TRUE(proves(bounds, lt(turned, index(56))));
+  EXPECT_FALSE(proves(bounds, lt(turned, index(55))));
+  const Expr late = Select::make(ge(low, index(57)), index(110) - low, low);
+  EXPECT_FALSE(proves(bounds, lt(late, index(56))));
+  // What may be any number may wrap around where it is compared.
+  const VarRef any = Var::make("any");
+  EXPECT_FALSE(proves(bounds, ge(Select::make(lt(Expr(any), index(0)), index(0) - any, any), index(1))));
+}
+
 TEST_F(Prove, MainPartOfASplitNeedsNoPredicate) {
   bounds.bind(io, Range{index(0), floor_div(n, 8)});
   bounds.bind(ii, Range{index(0), index(8)});
