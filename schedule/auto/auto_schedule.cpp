@@ -12,6 +12,7 @@
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
+#include "schedule/auto/reduce_rows.h"
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/share_reductions.h"
@@ -37,6 +38,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
+                          {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"fuse_rows", fuse_rows},

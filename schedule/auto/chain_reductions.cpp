@@ -43,6 +43,8 @@ constexpr std::int64_t most_step = 256, most_masked_step = 128, least_step = 64;
 /// Scores and weights of a block of rows take so much of the nearest memory, beside the operands' panels; of a device
 /// that names none, of so much.
 constexpr std::int64_t memory_share = 4, unknown_memory = std::int64_t{1} << 20;
+/// Terms of a score for each unit of what stands between scores and their extreme: that is computed twice then.
+constexpr double least_depth = 2;
 /// Fewer rows would not make up a register tile.
 constexpr std::int64_t least_rows = 8;
 /// No register tile has more rows.
@@ -416,18 +418,57 @@ class Chainer {
   std::int64_t lanes_ = 1, block_rows_ = 1;
 };
 
+/// What stands between scores and their extreme, element by element, and was kept since both the extreme and the
+/// weights read it: it, and before it what it reads that is computed from places alone, as a mask is. Nothing where
+/// that costs too much beside the scores to be computed twice.
+std::vector<BlockRef> stages_before(const RuleContext& context, const BlockRef& extreme) {
+  const Schedule& schedule = context.schedule;
+  const auto movable = [&](const BlockRef& ref) {
+    const Block& block = schedule.node(ref);
+    return !context.scheduled.contains(ref.name) && !block.f.reducer && !is_sealed(block) &&
+           fusion_wish(block) != FusionWish::apart;
+  };
+  const std::vector<BlockRef> producers = schedule.producers(extreme);
+  if (producers.size() != 1 || !movable(producers[0]) || schedule.consumers(producers[0]).size() != 2) return {};
+  std::vector<BlockRef> stages;
+  double cost = body_cost(schedule.node(producers[0]).f.body), depth = 0;
+  for (const BlockRef& ref : schedule.producers(producers[0])) {
+    const Block& block = schedule.node(ref);
+    if (schedule.consumers(ref).size() != 1) continue;
+    if (reduces(block, {BinaryOp::add})) {
+      depth = instance_count(block) / estimated_elements(block.f.writes[0].buffer);
+    } else if (movable(ref) && block.f.reads.empty()) {
+      stages.push_back(ref);
+      cost += body_cost(block.f.body);
+    }
+  }
+  if (depth < least_depth * cost) return {};
+  stages.push_back(producers[0]);
+  return stages;
+}
+
 }  // namespace
 
 void chain_reductions(RuleContext& context) {
-  for (const BlockRef& ref : context.schedule.blocks()) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
     // A chain before may have inlined it.
-    if (context.schedule.find(ref).empty()) continue;
-    if (!reduces(context.schedule.node(ref), {BinaryOp::max, BinaryOp::min})) continue;
-    const std::optional<Chain> chain = find_chain(context, ref);
-    if (!chain) continue;
-    const std::string decision = fmt::format("chain reductions from {} to {}", chain->scores.name, chain->mix.name);
-    if (attempt(context, decision + " along the axis", [&] { Chainer(context, *chain).along_axis(); })) continue;
-    attempt(context, decision, [&] { Chainer(context, *chain).whole_axis(); });
+    if (schedule.find(ref).empty()) continue;
+    if (!reduces(schedule.node(ref), {BinaryOp::max, BinaryOp::min})) continue;
+    const std::vector<BlockRef> stages = stages_before(context, ref);
+    if (stages.empty() && !find_chain(context, ref)) continue;
+    const auto run = [&](const std::string& how, void (Chainer::*blocks)()) {
+      return attempt(context, fmt::format("chain reductions around {}{}", ref.name, how), [&] {
+        for (const BlockRef& stage : stages) compute_inline(schedule, stage);
+        const std::optional<Chain> chain = find_chain(context, ref);
+        if (!chain) {
+          refuse(schedule, "chain_reductions(" + ref.name + ")", 1, "it stands between two contractions",
+                 path_to(schedule, ref).back(), "has no chain around it");
+        }
+        (Chainer(context, *chain).*blocks)();
+      });
+    };
+    if (!run(" along the axis", &Chainer::along_axis)) run("", &Chainer::whole_axis);
   }
 }
 

@@ -122,6 +122,38 @@ def test_masked_blocks_are_skipped():
     check(q, k, v, "causal")
 
 
+def near(q, k, v):
+    i = lathe.arange(q.shape[-2])
+    distance = lathe.expand_dims(i, axis=1) - lathe.expand_dims(i, axis=0)
+    scores = lathe.matmul(q, lathe.matrix_transpose(k)) / math.sqrt(q.shape[-1])
+    return lathe.where((distance >= 0) & (distance < 50), scores, -math.inf)
+
+
+def sloped(q, k, v):
+    i = lathe.arange(q.shape[-2])
+    distance = lathe.expand_dims(i, axis=1) - lathe.expand_dims(i, axis=0)
+    slopes = lathe.reshape(lathe.astype(lathe.arange(1, 4), lathe.float32), (3, 1, 1))
+    bias = lathe.where(distance < 0, -math.inf, -slopes * lathe.astype(distance, lathe.float32))
+    return lathe.matmul(q, lathe.matrix_transpose(k)) / math.sqrt(q.shape[-1]) + bias
+
+
+@pytest.mark.parametrize("rows", [96, 512])
+@pytest.mark.parametrize("scores", [near, sloped])
+def test_costly_stages_between_scores_and_their_maximum(scores, rows):
+    """A division, or a mask that several heads share, is computed twice rather than that all scores go to memory."""
+    q, k, v = inputs(3, rows, rows, 64)
+    f = lathe.jit(lambda q, k, v: lathe.matmul(lathe.softmax(scores(q, k, v)), v))
+    i = np.arange(rows)
+    distance = i[:, None] - i
+    slope = np.arange(1, 4)[:, None, None] if scores is sloped else 0
+    bias = np.where((distance < 0) | ((distance >= 50) & (scores is near)), -np.inf, -slope * distance)
+    wide = q.astype(np.float64) @ k.swapaxes(-1, -2) / 8 + bias
+    weights = np.exp(wide - wide.max(-1, keepdims=True))
+    np.testing.assert_allclose(f(q, k, v), weights / weights.sum(-1, keepdims=True) @ v, rtol=2e-5, atol=2e-5)
+    kept = [line.split()[1] for line in f.lower(q, k, v).text("before_flatten").splitlines() if " alloc " in line]
+    assert not any(name.startswith(("`where`", "add", "bitwise_and", "less")) for name in kept), kept
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 5, 40])
 @pytest.mark.parametrize("function", ["softmax", "log_softmax", "logsumexp"])

@@ -70,3 +70,25 @@ def test_results_do_not_depend_on_the_number_of_threads(rng):
     finally:
         lathe.set_thread_count(0)
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("shape", [(256, 1000), (3, 70), (100, 64), (1000, 5), (1, 4096), (7, 5, 130)])
+@pytest.mark.parametrize("reducer", ["sum", "max"])
+def test_whole_reductions_of_what_is_computed_by_rows(shape, reducer, rng):
+    """As losses are: a row's results are reduced beside what is computed once for it."""
+    a, b = rng.standard_normal(shape, np.float32), rng.standard_normal(shape, np.float32)
+
+    def loss(a, b):
+        p, q = lathe.log_softmax(a, axis=-1), lathe.log_softmax(b, axis=-1)
+        return getattr(lathe, reducer)(lathe.exp(q) * (q - p))
+
+    def log_softmax(x):
+        x = x.astype(np.float64)
+        x = x - x.max(-1, keepdims=True)
+        return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+    p, q = log_softmax(a), log_softmax(b)
+    f = lathe.jit(loss)
+    np.testing.assert_allclose(f(a, b), getattr(np, reducer)(np.exp(q) * (q - p)), rtol=2e-5)
+    if shape == (256, 1000):
+        assert "out_rf_rf" in f.lower(a, b).text("scheduled").replace("sum", "out"), "rows are reduced in vectors"
