@@ -87,6 +87,9 @@ class Known {
   }
 
   std::vector<size_t> readers;
+  /// Its neighbours are of several kinds by turns, as of tensors that are stacked, or what is inlined into it makes
+  /// them.
+  bool woven = false;
   /// Set when every element is read once, by one instance of another block: inlined there, nothing is computed twice.
   std::optional<Place> only_place;
 
@@ -174,6 +177,26 @@ double whole_inputs(const Block& block, const Buffer& written, const std::vector
   return static_cast<double>(std::count_if(block.f.reads.begin(), block.f.reads.end(), whole));
 }
 
+/// Does the block choose by its last index, a short one?
+bool weaves(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    found |= load && load->mask && woven_share(block, load->mask).has_value();
+  });
+  return found;
+}
+
+/// Is the place in vectors along a reduction, which read neighbours?
+bool reduces_in_vectors(const RuleContext& context, const Block& root, const Place& place) {
+  if (!root.f.reducer || place.indices.empty()) return false;
+  return std::any_of(root.f.iters.begin(), root.f.iters.end(), [&](const Iter& iter) {
+    return iter.kind == IterKind::reduce && uses_var(place.indices.back(), iter.variable.get()) &&
+           extent_estimate(iter.domain.extent, context.schedule.func()->facts) >=
+               least_iterations * vector_lanes(root, context.device);
+  });
+}
+
 /// Sets `only_place` of the blocks that have one, readers before what they read.
 void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
   const std::vector<Fact>& facts = context.schedule.func()->facts;
@@ -232,6 +255,16 @@ void inline_elementwise(RuleContext& context) {
       inlined += evaluations * (cost + inputs);
       stored += evaluations * (far ? far_pass_cost : 1);
     }
+    known.woven = known.woven || weaves(known.block());
+    const bool reduced = known.woven && std::any_of(known.readers.begin(), known.readers.end(), [&](size_t reader) {
+                           return blocks[reader].block().f.reducer.has_value();
+                         });
+    if (reduced && wish != FusionWish::together && std::any_of(places.begin(), places.end(), [&](const Place& place) {
+          return reduces_in_vectors(context, blocks[place.root].block(), place);
+        })) {
+      context.note(fmt::format("keep {}: its neighbours are computed apart, and reduced together", ref.name));
+      continue;
+    }
     if (inlined > stored && !known.only_place && wish != FusionWish::together) {
       context.note(fmt::format("keep {}: inlined it would cost {:.0f}, stored {:.0f}", ref.name, inlined, stored));
       continue;
@@ -246,6 +279,7 @@ void inline_elementwise(RuleContext& context) {
     if (!waits) batch.emplace(schedule);
     if (!done) continue;
     for (const Place& place : places) blocks[place.root].grow(cost - place.loads);
+    for (const size_t reader : known.readers) blocks[reader].woven |= known.woven;
   }
   batch->apply();
 }

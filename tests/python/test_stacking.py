@@ -79,3 +79,22 @@ def test_one_element_repeated_beside_others(repeats, others, dtype):
     np.testing.assert_array_equal(g(y, x), joined)
     h = lathe.jit(lambda y, x: lathe.sum(lathe.concat([x, lathe.broadcast_to(y, (repeats,))])))
     assert h(y, x) == joined.sum()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_woven_operands_of_a_product(rows):
+    """Numbers of four bits, two a byte: what is woven is made before it is multiplied, however often it is read."""
+    x = normal(rows, 256)
+    packed, scales = rng.integers(0, 256, (96, 128)).astype(np.uint8), normal(96, 8)
+
+    @lathe.jit
+    def product(x, packed, scales):
+        low, high = lathe.astype(packed & 15, lathe.float32) - 8, lathe.astype(packed >> 4, lathe.float32) - 8
+        weights = lathe.reshape(lathe.stack([low, high], axis=-1), (96, 8, 32)) * lathe.expand_dims(scales, axis=-1)
+        return x @ lathe.reshape(weights, (96, 256)).mT
+
+    weights = np.stack([packed & 15, packed >> 4], -1).reshape(96, 8, 32).astype(np.float64) - 8
+    weights *= scales[..., None]
+    np.testing.assert_allclose(product(x, packed, scales), x @ weights.reshape(96, 256).T, rtol=1e-4, atol=1e-3)
+    block = product.lower(x, packed, scales).text("scheduled").rsplit("reducer", 1)[1]
+    assert "%" not in block.split("}")[1], "the product reads its weights as they lie"
