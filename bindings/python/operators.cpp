@@ -211,10 +211,12 @@ void bind_linear_algebra(nb::module_& module) {
       "x1"_a, "x2"_a, "axis"_a = -1);
   module.def(
       "einsum",
-      [](const std::string& equation, nb::handle a, nb::handle b) {
-        return ops::einsum(equation, to_tensor(a, "einsum"), to_tensor(b, "einsum"));
+      [](const std::string& equation, const nb::args& operands) {
+        std::vector<Tensor> tensors;
+        for (const nb::handle operand : operands) tensors.push_back(to_tensor(operand, "einsum"));
+        return ops::einsum(equation, tensors);
       },
-      "equation"_a, "x1"_a, "x2"_a);
+      "equation"_a, "operands"_a);
 }
 
 void bind_views(nb::module_& module) {

@@ -255,3 +255,40 @@ def test_axes_in_any_order_are_grouped(subscripts, extents, strided, decision, t
     )
     assert decision in explained.stdout
     assert "# pad x" not in explained.stdout, "what joined axes read is no border"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])
+@pytest.mark.parametrize(
+    "equation, shapes",
+    [
+        ("ij->ji", [(3, 4)]),
+        ("ii", [(3, 3)]),
+        ("bii->b", [(3, 4, 4)]),
+        ("ij->", [(3, 4)]),
+        ("i,i,i->", [(3,), (3,), (3,)]),
+        ("i,,i->i", [(3,), (), (3,)]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)]),
+        ("ij,jk,ki", [(2, 3), (3, 4), (4, 2)]),
+        ("bi,oij,bj->bo", [(3, 4), (2, 4, 5), (3, 5)]),
+        ("ijk,jr,kr->ir", [(3, 4, 5), (4, 2), (5, 2)]),
+        ("ab,cd,ef->ace", [(2, 3), (4, 5), (2, 2)]),
+        ("ijkl,ia,jb,kc->abcl", [(2, 3, 4, 5), (2, 3), (3, 2), (4, 6)]),
+        ("ij,jk,kl,lm,mn->in", [(2, 3), (3, 4), (4, 5), (5, 6), (6, 7)]),
+    ],
+)
+def test_sums_of_products_of_any_number(equation, shapes, dtype):
+    rng = np.random.default_rng(4)
+    operands = [np.asarray(rng.integers(-2, 3, shape)).astype(dtype) for shape in shapes]
+    found = lathe.jit(lambda *xs: lathe.einsum(equation, *xs))(*operands)
+    expected = np.einsum(equation, *operands)
+    np.testing.assert_array_equal(found, expected)
+    assert np.asarray(found).dtype == expected.dtype
+
+
+def test_pairs_of_little_work_are_multiplied_first():
+    x, y, z = np.ones((2, 300), np.float32), np.ones((300, 200), np.float32), np.ones((200, 100), np.float32)
+    f = lathe.jit(lambda x, y, z: lathe.einsum("ij,jk,kl->il", x, y, z))
+    assert "f32[2, 200]" in f.lower(x, y, z).text("traced")
+    for wrong, given in (("ij,jk", 3), ("ij,jk,kl,lm", 3)):
+        with pytest.raises(ValueError, match=f"'{wrong}' names the axes of {wrong.count(',') + 1} operands; given {given}"):
+            lathe.jit(lambda *xs, wrong=wrong: lathe.einsum(wrong, *xs))(x, y, z)

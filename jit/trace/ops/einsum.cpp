@@ -1,18 +1,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/ops/contraction.h"
+#include "jit/trace/ops/creation.h"
 #include "jit/trace/ops/linear_algebra.h"
 
 namespace lathe::ops {
 namespace {
 
+/// The axes of each operand and of the result, a letter each.
 struct Equation {
-  std::string left, right, result;
+  std::vector<std::string> operands;
+  std::string result;
 };
 
 Equation parse(std::string_view text) {
@@ -23,11 +30,16 @@ Equation parse(std::string_view text) {
   }
   if (clean.find('.') != std::string::npos) fail("an ellipsis is not taken; name every axis");
   const size_t arrow = clean.find("->");
-  const std::string inputs = clean.substr(0, arrow);
-  if (std::count(inputs.begin(), inputs.end(), ',') != 1) fail("takes two operands, 'ij,jk->ik'");
-  const size_t comma = inputs.find(',');
-  Equation equation{inputs.substr(0, comma), inputs.substr(comma + 1), ""};
-  const std::string letters = equation.left + equation.right;
+  Equation equation{{""}, ""};
+  for (char c : clean.substr(0, arrow)) {
+    if (c == ',') {
+      equation.operands.emplace_back();
+    } else {
+      equation.operands.back() += c;
+    }
+  }
+  std::string letters;
+  for (const std::string& operand : equation.operands) letters += operand;
   if (arrow == std::string::npos) {
     for (char c : letters) {
       if (std::count(letters.begin(), letters.end(), c) == 1) equation.result += c;
@@ -62,33 +74,91 @@ void gather_extents(std::string_view text, const std::string& letters, const Ten
   }
 }
 
-}  // namespace
-
-Tensor einsum(std::string_view text, const Tensor& a, const Tensor& b) {
-  const Equation equation = parse(text);
-  std::map<char, Expr> extents;
-  gather_extents(text, equation.left, a, extents);
-  gather_extents(text, equation.right, b, extents);
+/// The product of two operands, summed over the axes that are not the result's.
+Tensor contract_pair(const std::array<std::string, 2>& axes, const std::string& kept, const Tensor& a, const Tensor& b,
+                     const std::map<char, Expr>& extents) {
   Shape result, folded;
   std::string folded_letters;
-  for (char c : equation.result) result.push_back(extents.at(c));
-  for (char c : equation.left + equation.right) {
-    if (equation.result.find(c) != std::string::npos || folded_letters.find(c) != std::string::npos) continue;
+  for (char c : kept) result.push_back(extents.at(c));
+  for (char c : axes[0] + axes[1]) {
+    if (kept.find(c) != std::string::npos || folded_letters.find(c) != std::string::npos) continue;
     folded_letters += c;
     folded.push_back(extents.at(c));
   }
   const auto element = [&](const Tensor& x, const std::string& letters, const Indices& i, const Indices& r) {
     Indices own;
     for (char c : letters) {
-      const size_t place = equation.result.find(c);
+      const size_t place = kept.find(c);
       own.push_back(place != std::string::npos ? i[place] : r[folded_letters.find(c)]);
     }
     return at_broadcast(x, own);
   };
   return contract(
-      "einsum", a, b, result, folded,
-      [&](const Indices& i, const Indices& r) { return element(a, equation.left, i, r); },
-      [&](const Indices& i, const Indices& r) { return element(b, equation.right, i, r); });
+      "einsum", a, b, result, folded, [&](const Indices& i, const Indices& r) { return element(a, axes[0], i, r); },
+      [&](const Indices& i, const Indices& r) { return element(b, axes[1], i, r); });
+}
+
+/// The letters of both that the result or another operand wants, in the order of the result's.
+std::string kept_axes(const Equation& equation, size_t a, size_t b) {
+  std::string kept, rest;
+  for (size_t i = 0; i < equation.operands.size(); ++i) {
+    if (i != a && i != b) rest += equation.operands[i];
+  }
+  const std::string both = equation.operands[a] + equation.operands[b];
+  for (char c : equation.result + rest) {
+    if (both.find(c) != std::string::npos && kept.find(c) == std::string::npos) kept += c;
+  }
+  return kept;
+}
+
+/// Products that a pair takes.
+double pair_work(const std::string& letters, const std::map<char, Expr>& extents) {
+  constexpr double unknown = 64;
+  double work = 1;
+  for (const char c : std::set<char>(letters.begin(), letters.end())) {
+    const std::int64_t* extent = as_int(extents.at(c));
+    work *= extent ? static_cast<double>(*extent) : unknown;
+  }
+  return work;
+}
+
+}  // namespace
+
+Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
+  Equation equation = parse(text);
+  std::vector<Tensor> tensors = operands;
+  if (tensors.size() != equation.operands.size()) {
+    fail_value("einsum", fmt::format("'{}' names the axes of {} operand{}; given {}", text, equation.operands.size(),
+                                     equation.operands.size() == 1 ? "" : "s", tensors.size()));
+  }
+  std::map<char, Expr> extents;
+  for (size_t i = 0; i < tensors.size(); ++i) gather_extents(text, equation.operands[i], tensors[i], extents);
+  if (tensors.size() == 1) {
+    tensors.push_back(ones({}, tensors[0].dtype()));
+    equation.operands.emplace_back();
+  }
+  while (tensors.size() > 2) {
+    // The cheapest pair first: not always the least work in all, but never a product of everything.
+    size_t left = 0, right = 1;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t a = 0; a < tensors.size(); ++a) {
+      for (size_t b = a + 1; b < tensors.size(); ++b) {
+        const double work = pair_work(equation.operands[a] + equation.operands[b], extents);
+        if (work < least) std::tie(least, left, right) = std::tuple(work, a, b);
+      }
+    }
+    std::string kept = kept_axes(equation, left, right);
+    tensors[left] = contract_pair({equation.operands[left], equation.operands[right]}, kept, tensors[left],
+                                  tensors[right], extents);
+    equation.operands[left] = std::move(kept);
+    tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(right));
+    equation.operands.erase(equation.operands.begin() + static_cast<std::ptrdiff_t>(right));
+  }
+  return contract_pair({equation.operands[0], equation.operands[1]}, equation.result, tensors[0], tensors[1], extents);
+}
+
+Tensor einsum(std::string_view text, const Tensor& a, const Tensor& b) {
+  return einsum(text, std::vector{a, b});
 }
 
 }  // namespace lathe::ops

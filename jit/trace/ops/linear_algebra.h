@@ -1,5 +1,6 @@
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "jit/trace/tensor.h"
 
@@ -13,8 +14,10 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
 /// Of two 1-d tensors.
 Tensor outer(const Tensor& a, const Tensor& b);
-/// "ij,jk->ik" of two operands, letters only; without "->" the letters that occur once, in order. A letter that occurs
-/// twice in one operand walks its diagonal. An extent of 1 broadcasts.
+/// "ij,jk->ik", letters only; without "->" the letters that occur once, in order. A letter that occurs twice in one
+/// operand walks its diagonal. An extent of 1 broadcasts. Of more than two operands the pair that takes the least work
+/// is multiplied first, and so on.
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 
 }  // namespace lathe::ops
