@@ -48,8 +48,8 @@ auto fields(const MemorySpace& s) {
 
 auto fields(const Device& d) {
   return std::tie(d.name, d.family, d.triple, d.cpu, d.features, d.vector_bits, d.vector_registers, d.mask_registers,
-                  d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.cores, d.caches, d.spaces,
-                  d.copies);
+                  d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.cores,
+                  d.stream_ahead_bytes, d.streaming_cores, d.caches, d.spaces, d.copies);
 }
 
 class Checker {
@@ -200,10 +200,10 @@ std::vector<std::string> Device::space_names() const {
 }
 
 std::string Device::fingerprint() const {
-  std::string text =
-      fmt::format("{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} caches", name, family, triple,
-                  cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers, fused_multiply_add,
-                  fma_per_cycle, fma_latency, loads_per_cycle, cores);
+  std::string text = fmt::format(
+      "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} ahead {} streaming {} caches", name, family,
+      triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers, fused_multiply_add,
+      fma_per_cycle, fma_latency, loads_per_cycle, cores, stream_ahead_bytes, streaming_cores);
   for (const CacheLevel& cache : caches)
     text += fmt::format(" {}/{}/{}{}", cache.bytes, cache.ways, cache.line_bytes, cache.shared ? "s" : "");
   text += " axes";

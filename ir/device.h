@@ -77,6 +77,11 @@ struct Device {
   int fma_latency = 4;    ///< cycles
   int loads_per_cycle = 2;
   int cores = 1;
+  /// How far ahead of what streams from beyond a core's own caches software is to ask, in bytes; 0 where hardware does.
+  int stream_ahead_bytes = 0;
+  /// Cores from which on stores past the caches pay: fewer may wait longer for each of them than for a line to write
+  /// to.
+  int streaming_cores = 1;
   std::vector<CacheLevel> caches;  ///< nearest first
   std::vector<ThreadAxis> axes;
   std::vector<MemorySpace> spaces;

@@ -257,10 +257,11 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   return result;
 }
 
-/// Under a loop annotated with prefetch_offset: asks for the cache line so many elements behind the start of a run,
-/// where no more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is
-/// checked.
-void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first) {
+/// Under a loop annotated with prefetches: asks for the cache line so many elements behind the start of a run, where no
+/// more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is checked.
+void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write) {
+  const auto param = prefetch_.params.find(buffer);
+  if (param == prefetch_.params.end() && (to_write || prefetch_.offset == 0)) return;
   const std::int64_t line = kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
   const std::int64_t bytes = buffer->dtype.bytes();
   const Affine place = to_affine(first);
@@ -277,11 +278,12 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first)
   }
   prefetch_.asked.emplace_back(buffer, place);
   Offset ahead = split_offset(first);
-  ahead.constant += prefetch_.offset;
-  constexpr int read = 0, nearest = 3, data = 1;
+  ahead.constant += param == prefetch_.params.end() ? prefetch_.offset : param->second;
+  constexpr int nearest = 3, data = 1;
   const int keep = nearest - std::clamp(prefetch_.cache - 1, 0, nearest - 1);
-  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                    {element_address(buffer, ahead, false), b.getInt32(read), b.getInt32(keep), b.getInt32(data)});
+  b.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {b.getPtrTy()},
+      {element_address(buffer, ahead, false), b.getInt32(to_write ? 1 : 0), b.getInt32(keep), b.getInt32(data)});
 }
 
 llvm::Value* FunctionEmitter::emit_load(const Load* node) {
@@ -311,7 +313,7 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* all = splat(b, b.CreateExtractElement(loaded, std::uint64_t{0}), lanes);
     return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
   }
-  if (prefetch_.variable && ramp && stride && *stride == 1 && !mask) emit_prefetch(buffer, ramp->base);
+  if (prefetch_.variable && ramp && stride && *stride == 1 && !mask) emit_prefetch(buffer, ramp->base, false);
   if (ramp && stride && *stride == 1) {
     if (mask && masked_store_.buffer == buffer && masked_store_.mask == mask &&
         masked_store_.block == b.GetInsertBlock() && equal(masked_store_.index, index))
@@ -434,6 +436,7 @@ void FunctionEmitter::emit_store(const Store* node) {
   auto* ramp = index.as<Ramp>();
   const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
   if (stride && *stride == 1) {
+    if (prefetch_.variable && !mask) emit_prefetch(buffer, ramp->base, true);
     store_run(split_offset(ramp->base), value, access_alignment(buffer, ramp->base), mask);
     if (mask && is_pure_index(ramp->base)) masked_store_ = {buffer, index, mask, stored, b.GetInsertBlock()};
     return;

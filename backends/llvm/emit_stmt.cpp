@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <llvm/IR/Constants.h>
 
 #include <algorithm>
@@ -165,7 +166,13 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   };
   if (auto* offset = number("prefetch_offset")) {
     auto* cache = number("prefetch_cache");
-    prefetch_ = {variable, *offset, cache ? static_cast<int>(*cache) : 1, {}};
+    prefetch_ = {.variable = variable, .offset = *offset, .cache = cache ? static_cast<int>(*cache) : 1};
+  }
+  if (!loop->annotations.empty()) {
+    for (const auto& [buffer, place] : kernel.param_index) {
+      if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;
+    }
+    if (!prefetch_.params.empty()) prefetch_.variable = variable;
   }
   emit(loop->body);
   std::swap(around, prefetch_);

@@ -129,7 +129,7 @@ class FunctionEmitter {
   llvm::Align access_alignment(const BufferNode* buffer, const Expr& index);
   std::int64_t known_multiple(const Expr& index);
   llvm::Value* emit_load(const Load* node);
-  void emit_prefetch(const BufferNode* buffer, const Expr& first);
+  void emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
   /// The distance of a ramp's elements as an i64.
   llvm::Value* emit_step(const Expr& stride);
@@ -226,12 +226,14 @@ class FunctionEmitter {
   };
   LaneMask lane_mask_;
   const ExprNode* evaluated_ = nullptr;  ///< the expression of the Eval that is being emitted
-  /// The loop that is being emitted, when it is annotated with prefetch_offset, and what its body asked for already.
+  /// The loop that is being emitted, when it is annotated with prefetches, and what its body asked for already.
   struct Prefetch {
     const Var* variable = nullptr;
     std::int64_t offset = 0;  ///< elements
     int cache = 1;            ///< into which the lines come: annotation prefetch_cache, 1 is the nearest
-    std::vector<std::pair<const BufferNode*, Affine>> asked;
+    /// Of annotations prefetch_param_N: elements ahead of what is loaded from and stored to a parameter.
+    std::unordered_map<const BufferNode*, std::int64_t> params = {};
+    std::vector<std::pair<const BufferNode*, Affine>> asked = {};
   };
   Prefetch prefetch_;
   bool streaming_ = false;           ///< inside a loop that is annotated with streaming_stores

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "ir/error.h"
+#include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fuse_rows.h"
@@ -51,7 +52,8 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},
-                          {"prefetch_rows", prefetch_rows}};
+                          {"prefetch_rows", prefetch_rows},
+                          {"ask_ahead", ask_ahead}};
 
 Func with_attrs(const Func& func, Annotations attrs) {
   return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);

@@ -7,6 +7,7 @@
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/memory_walk.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/rewrite.h"
 
@@ -40,30 +41,10 @@ std::optional<Pass> vector_pass(const Schedule& schedule, const BlockRef& ref) {
 
 /// Elements that an access moves when `loop` advances; nothing where that is no constant.
 std::optional<std::int64_t> advance(const Block& block, const Access& access, const LoopRef& loop) {
-  Expr element = index(0);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const std::optional<std::int64_t>& stride = access.strides[i];
-    if (!stride) return std::nullopt;
-    if (*stride != 0) element = element + block.f.bindings[i] * *stride;
-  }
-  const auto linear = split_linear(simplify(element), loop.variable);
+  const Expr walk = walk_of(block, access);
+  if (!walk) return std::nullopt;
+  const auto linear = split_linear(walk, loop.variable);
   return linear ? std::optional(linear->first) : std::nullopt;
-}
-
-/// Does a block before `ref` under the loop read the buffer, which none under the loop writes? Otherwise the next row
-/// is yet to be computed.
-bool read_before(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop, const Buffer& buffer) {
-  bool before = true, found = false;
-  for (const BlockRef& other : schedule.blocks()) {
-    before &= !(other == ref);
-    const Block& block = schedule.node(other);
-    if (has_blocks(block) || (!reads(block, buffer) && !writes(block, buffer))) continue;
-    const std::vector<LoopRef> loops = schedule.loops(other);
-    if (std::find(loops.begin(), loops.end(), loop) == loops.end()) continue;
-    if (writes(block, buffer)) return false;
-    found |= before;
-  }
-  return found;
 }
 
 /// The bytes of an access that one iteration of each loop covers, outermost first; nothing where a loop comes back to

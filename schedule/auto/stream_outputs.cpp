@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/memory_walk.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/rewrite.h"
 
@@ -15,36 +15,6 @@ namespace lathe {
 namespace {
 
 constexpr const char* streams = "streaming_stores";
-
-/// The element that an access names, over the loops around the block, but for a constant; null where it is not affine
-/// in the iters. Fused loops, which are bound by quotient and remainder, are one walk again.
-Expr walk_of(const Block& block, const Access& access) {
-  Expr element = index(0);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const std::optional<std::int64_t>& stride = access.strides[i];
-    if (!stride) return {};
-    if (*stride != 0) element = element + block.f.bindings[i] * *stride;
-  }
-  return simplify(element);
-}
-
-/// Bytes that vectors write side by side in the innermost loops, before these go elsewhere; 0 for scalars.
-std::int64_t bytes_side_by_side(const Schedule& schedule, const BlockRef& ref, const Access& access) {
-  const std::vector<LoopRef> loops = schedule.loops(ref);
-  const Expr walk = walk_of(schedule.node(ref), access);
-  if (!walk) return 0;
-  std::int64_t run = 1;
-  bool vectors = false;
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
-    const For& node = schedule.node(*loop);
-    const std::int64_t* extent = as_int(node.extent);
-    const auto linear = split_linear(walk, loop->variable);
-    if (!extent || !linear || linear->first != run) break;
-    run *= *extent;
-    vectors |= node.for_kind == ForKind::vectorized;
-  }
-  return vectors ? run * access.buffer->dtype.bytes() : 0;
-}
 
 std::optional<std::int64_t> constant_bytes(const Buffer& buffer) {
   std::int64_t bytes = buffer->dtype.bytes();
@@ -90,7 +60,8 @@ void stream(RuleContext& context, const Buffer& buffer, std::int64_t bytes) {
 }  // namespace
 
 std::int64_t least_streamed_bytes(const Device& device) {
-  return device.caches.empty() ? std::numeric_limits<std::int64_t>::max() : device.caches.back().bytes / 2;
+  const bool pays = !device.caches.empty() && device.cores >= device.streaming_cores;
+  return pays ? device.caches.back().bytes / 2 : std::numeric_limits<std::int64_t>::max();
 }
 
 bool may_stream(const Buffer& buffer, const Device& device) {

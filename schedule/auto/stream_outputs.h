@@ -4,7 +4,7 @@
 namespace lathe {
 
 /// The bytes from which an output no longer fits the device's last cache beside as much that is read: half of it; the
-/// greatest number where it has none.
+/// greatest number where it has none, or too few cores for such stores to pay.
 std::int64_t least_streamed_bytes(const Device& device);
 
 /// Has an output a size and a place in memory with which it can be written past the caches?

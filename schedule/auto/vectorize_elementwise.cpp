@@ -10,6 +10,7 @@
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
+#include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/turn_squares.h"
@@ -202,12 +203,18 @@ bool turn(RuleContext& context, const Nest& nest) {
   const std::string over =
       fmt::format("{} over {} and {}", nest.ref.name, along.variable->name, nest.loop().variable->name);
   const auto tile = plan_tile(context, nest.ref, nest.accesses, nest.iter(), along_iter, side, turned->group);
-  if (tile && attempt(context, fmt::format("turn tiles of {}x{} of {}", tile->rows, tile->columns, over),
-                      [&] { turn_tiles(context, nest.ref, nest.loops, nest.loop(), along, *tile, side); }))
+  if (tile && attempt(context, fmt::format("turn tiles of {}x{} of {}", tile->rows, tile->columns, over), [&] {
+        turn_tiles(context, nest.ref, nest.loops, nest.loop(), along, *tile, side);
+        const std::vector<LoopRef> loops = schedule.loops(nest.ref);
+        if (schedule.node(loops.back()).for_kind != ForKind::vectorized || loops.size() < 2) return;
+        ask_for_rows(context, loops[loops.size() - 2], nest.accesses, nest.iter(), along_iter, tile->rows);
+      }))
     return true;
   attempt(context, fmt::format("turn squares of {}", over), [&] {
     turn_squares(schedule, nest.loops, nest.loop(), along, side, turned->group);
     prefetch_turned(context, nest.ref, nest.accesses, along_iter, nest.iter());
+    const std::vector<LoopRef> loops = schedule.loops(nest.ref);
+    ask_for_rows(context, loops[loops.size() - 3], nest.accesses, nest.iter(), along_iter, side);
   });
   return true;
 }

@@ -347,5 +347,21 @@ func columns(x: f32[4096], out: f32[64]) stage end {{
   EXPECT_EQ(asked(4, ""), "") << "four iterations run in a line";
 }
 
+TEST(Prefetch, OfSingleParametersInOrderToReadOrToWrite) {
+  const std::string text = llvm_ir_text(parse_func(R"(
+func f(x: f32[1024], y: f32[1024], out: f32[1024]) stage end {
+  for k in [0, 64) @{prefetch_param_0: 48, prefetch_param_2: 32} {
+    out[ramp(k * 16, 1, 16)] = x[ramp(k * 16, 1, 16)] + y[ramp(k * 16, 1, 16)]
+  }
+}
+)"),
+                                        host_device("native"));
+  EXPECT_NE(text.find("i32 0, i32 3, i32 1)"), std::string::npos) << text;
+  EXPECT_NE(text.find("i32 1, i32 3, i32 1)"), std::string::npos) << text;
+  size_t calls = 0;
+  for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
+  EXPECT_EQ(calls, 2u) << "y is not asked for\n" << text;
+}
+
 }  // namespace
 }  // namespace lathe

@@ -21,6 +21,8 @@ constexpr const char* everything = R"(device `two level` {
   fma_latency 5
   loads_per_cycle 3
   cores 4
+  stream_ahead_bytes 256
+  streaming_cores 2
   fused_multiply_add true
   cache {bytes 32768 ways 8 line_bytes 64}
   cache {bytes 1048576 ways 16 line_bytes 128 shared}
@@ -106,6 +108,8 @@ TEST(DeviceText, EveryFieldCountsInComparisonAndFingerprint) {
                                                          {"fma_latency 5", "fma_latency 4"},
                                                          {"loads_per_cycle 3", "loads_per_cycle 2"},
                                                          {"cores 4", "cores 2"},
+                                                         {"stream_ahead_bytes 256", "stream_ahead_bytes 128"},
+                                                         {"streaming_cores 2", "streaming_cores 3"},
                                                          {"fused_multiply_add true", "fused_multiply_add false"},
                                                          {"ways 16", "ways 8"},
                                                          {" shared", ""},

@@ -1,0 +1,78 @@
+/// Which passes ask for what they stream some way ahead.
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/visitor.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+constexpr int ahead = 256;
+
+/// A core has so many bytes of cache for itself, and hardware leaves it to software to ask ahead.
+Device asking(std::int64_t own) {
+  Device device = wide();
+  device.caches = {{own, 8, 64, false}, {std::int64_t{1} << 30, 16, 64, true}};
+  device.stream_ahead_bytes = ahead;
+  return device;
+}
+
+/// Prefetches by parameter, all loops together: "0: 64 1: 64".
+std::string asked(const Func& func, const Device& device) {
+  std::string found;
+  for_each_stmt(auto_schedule(func, device)->body, [&](const Stmt& s) {
+    const For* loop = s.as<For>();
+    if (!loop) return;
+    for (const auto& [name, value] : loop->annotations) {
+      const std::string param = "prefetch_param_";
+      if (name.starts_with(param))
+        found += fmt::format("{}: {} ", name.substr(param.size()), std::get<std::int64_t>(value));
+    }
+  });
+  return found;
+}
+
+/// out = exp(x) + y over rows of 4096, of arrays whose rows lie `step` elements apart.
+Func exponentials(int step) {
+  return parse_func(
+      fmt::format(R"(func f(x: f32[16, {0}] strides [{1}, 1], y: u8[16, {0}], out: f32[16, {0}]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, 16) {{ for j in [0, {0}) {{
+      block add(space vi in [0, 16) = i, space vj in [0, {0}) = j) reads x[vi, vj], y[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = exp(x[vi, vj]) + cast<f32>(y[vi, vj]) }} }} }} }} }})",
+                  400, step));
+}
+
+constexpr std::int64_t tensors = std::int64_t{16} * 400 * 9;
+
+TEST(AskAhead, WhereTensorsTogetherLeaveTheCachesOfACore) {
+  const Func func = exponentials(400);
+  EXPECT_EQ(asked(func, asking(tensors - 1)), "0: 64 1: 256 2: 64 ");
+  EXPECT_EQ(asked(func, asking(tensors)), "");
+  Device follows = asking(tensors - 1);
+  follows.stream_ahead_bytes = 0;
+  EXPECT_EQ(asked(func, follows), "") << "hardware does";
+}
+
+TEST(AskAhead, NotBehindShortRows) {
+  EXPECT_EQ(asked(exponentials(512), asking(tensors / 4)), "1: 256 2: 64 ") << "of x, 1,600 bytes a row";
+}
+
+TEST(AskAhead, ReductionsThatWriteNoStreamGainNothing) {
+  const Func func = parse_func(R"(func f(x: f32[16, 4096], out: f32[16]) stage begin {
+  block root() reads x[..] writes out[..] {
+    for i in [0, 16) { for j in [0, 4096) {
+      block total(space vi in [0, 16) = i, reduce vj in [0, 4096) = j) reads out[vi], x[vi, vj] writes out[vi] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vi] = 0.0f32 }
+        let old: f32 = out[vi]
+        let new: f32 = x[vi, vj]
+        out[vi] = old + new } } } } })");
+  EXPECT_EQ(asked(func, asking(1024)), "");
+}
+
+}  // namespace
+}  // namespace lathe::testing
