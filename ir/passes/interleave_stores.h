@@ -8,6 +8,8 @@ namespace lathe {
 ///   unrolled for t in [0, 4) { p[ramp(j + t, 4, 16)] = v(t) }   ->   p[ramp(j, 1, 64)] = shuffle([v(0), .., v(3)], [0,
 ///   16, 32, 48, 1, ..])
 ///
+/// Three become three stores, each of whose vectors is picked out of all three values: no machine stores 48 lanes.
+///
 /// This is how operands are laid out for dot products, and how few channels come to stand inside of pixels. Needs flat
 /// indices, and runs before unroll_loops, which takes such loops away.
 Func interleave_stores(const Func& func);

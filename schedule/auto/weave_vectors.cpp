@@ -24,9 +24,9 @@ namespace {
 constexpr std::int64_t most_woven = 4;
 constexpr std::int64_t fewest_lanes = 4;
 
-/// What computes is woven in registers alone, which interleave_stores does for powers of two.
+/// What interleave_stores weaves in registers.
 bool weaves_values(std::int64_t count) {
-  return count >= 2 && count <= most_woven && std::has_single_bit(static_cast<std::uint64_t>(count));
+  return count >= 2 && count <= most_woven;
 }
 
 /// Does the condition hang on the variable and nothing else?

@@ -50,3 +50,17 @@ def test_an_output_past_the_caches():
     out = start[-start.ctypes.data % 64 // 4 :][: x.size].reshape(2048, 3000)
     turn = lathe.jit(lambda x: lathe.positive(lathe.matrix_transpose(x)))
     np.testing.assert_array_equal(turn(x, out=out), x.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_few_channels_inside_of_pixels_and_in_planes(channels, dtype):
+    to_end = lathe.jit(lambda x: lathe.permute_dims(x, (0, 2, 3, 1)) * 2 + 1)
+    to_planes = lathe.jit(lambda x: lathe.permute_dims(x, (0, 3, 1, 2)) * 2 + 1)
+    for height, width in [(2, 100), (3, 16), (1, 31), (5, 3)]:
+        planes = (np.random.default_rng(4).standard_normal((2, channels, height, width)) * 20).astype(dtype)
+        pixels = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
+        np.testing.assert_array_equal(to_end(planes), pixels * 2 + 1)
+        np.testing.assert_array_equal(to_planes(pixels), planes * 2 + 1)
+    wide = np.zeros((2, channels, 4, 100), dtype)
+    assert "vectorized" in to_end.lower(wide).text("scheduled")
