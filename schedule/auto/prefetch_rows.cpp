@@ -109,7 +109,7 @@ void prefetch_rows(RuleContext& context) {
     const std::vector<Access> accesses = block_accesses(block);
     for (const Access& access : accesses) {
       const std::int64_t bytes = access.buffer->dtype.bytes();
-      if (access.store || access.masked ||
+      if (access.store || access.masked || access.buffer->space == space::registers ||
           static_cast<double>(bytes) * estimated_elements(access.buffer, schedule.func()->facts) <=
               static_cast<double>(near))
         continue;

@@ -94,10 +94,26 @@ class Tiler {
     reader_ = reader ? *reader : cache_write(schedule_, block_, space::global);
     loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
     turn_result(schedule_, block_, plan);
-    copy_ = cache_write(schedule_, block_, space::registers);
+    if (plan.cut) {
+      take_parts(*plan.cut);
+    } else {
+      copy_ = cache_write(schedule_, block_, space::registers);
+    }
     shape_.vector_space = plan.vectors;
     shape_.rows = plan.rows;
     shape_.row_run = 0;
+  }
+
+  /// Has tiles make parts of sums, which the block that was adds up where results are kept.
+  void take_parts(const StepCut& cut) {
+    copy_ = block_;
+    block_ = cut_sums(context_, block_, cut);
+    // Iters over results keep their places, before those of the parts' steps.
+    const Block& partial = schedule_.node(block_);
+    shape_.reduce.clear();
+    for (size_t i = 0; i < partial.f.iters.size(); ++i) {
+      if (partial.f.iters[i].kind == IterKind::reduce) shape_.reduce.push_back(i);
+    }
   }
 
   std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
@@ -117,10 +133,22 @@ class Tiler {
     return std::nullopt;
   }
 
+  /// Splits the reader's loop whose blocks share parts of a panel; returns the loop within a block.
+  std::optional<LoopRef> split_blocks(const StepCut& cut) {
+    for (auto& [iter, loop] : loops_) {
+      if (iter != cut.blocked) continue;
+      const auto [blocks, within] = split(schedule_, loop, cut.block);
+      loop = blocks;
+      return within;
+    }
+    return std::nullopt;
+  }
+
   /// Splits the reader's loops into tiles: others, columns of tiles, those of `inside`, rows of tiles, then what is
   /// inside a tile.
   void tile_reader(std::int64_t rows, std::int64_t columns, const std::optional<size_t>& row_iter,
                    const std::optional<size_t>& column_iter, const std::vector<size_t>& inside = {}) {
+    const std::optional<LoopRef> block = across_ && across_->cut ? split_blocks(*across_->cut) : std::nullopt;
     const std::optional<LoopRef> row = reader_loop(row_iter), column = reader_loop(column_iter),
                                  other = reader_loop(others_);
     std::vector<LoopRef> order, below_columns;
@@ -129,7 +157,8 @@ class Tiler {
     }
     for (const LoopRef& loop : schedule_.loops(reader_)) {
       const bool below = std::find(below_columns.begin(), below_columns.end(), loop) != below_columns.end();
-      if (!(row && loop == *row) && !(column && loop == *column) && !(other && loop == *other) && !below)
+      if (!(row && loop == *row) && !(column && loop == *column) && !(other && loop == *other) && !below &&
+          !(block && loop == *block))
         order.push_back(loop);
     }
     // Where plans were made for panels that stay, loops below these keep their place.
@@ -176,13 +205,19 @@ class Tiler {
     if (panel) order.push_back(*panel);
     tile_loop_ = order.back();
     if (reader_other_) order.push_back(*reader_other_);
+    if (block) order.push_back(*block);
     if (inner_row) order.push_back(*inner_row);
     if (inner_column) order.push_back(*inner_column);
     reorder(schedule_, order);
     reader_row_ = inner_row;
     reader_column_ = inner_column;
     if (copy_) compute_at(schedule_, *copy_, tile_loop_);
-    if (strips && copy_) tile_loop_ = split(schedule_, own_loops(schedule_, *copy_).front(), rows).first;
+    if (strips && copy_) {
+      const LoopRef all_rows = across_->cut
+                                   ? lay_parts(context_, *copy_, across_->rows, across_->vectors, across_->tile.lanes)
+                                   : own_loops(schedule_, *copy_).front();
+      tile_loop_ = split(schedule_, all_rows, rows).first;
+    }
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
     std::vector<LoopRef> around = schedule_.loops(block_);

@@ -164,7 +164,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
-  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, false, 0, {}};
+  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, false, {}, 0, {}};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = constant_elements(plan.operand);
   std::int64_t depth = 1;
@@ -210,7 +210,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     plan.cycles = cycles;
     plan.side = side;
     plan.tile = tile;
-    plan.strip = strip > tile.rows ? strip : 0;
+    plan.cut = side > 1 ? plan_step_cut(context, block, shape, vectors, plan.rows, plan.operand, width) : std::nullopt;
+    plan.strip = strip > tile.rows || plan.cut ? strip : 0;
     plan.panel_stays_near = stays_near(
         estimated_bytes(plan.operand) * static_cast<double>(width) / static_cast<double>(columns), context.device);
     plan.panels_inside = width < columns && others_are_larger(block, plan.operand, context.device);

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/cut_steps.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/rule.h"
 
@@ -22,8 +23,10 @@ struct AcrossPlan {
   /// than stays near, and the panels together stay.
   bool panels_inside = false;
   bool panel_stays_near = false;  ///< a panel, in the second cache
-  double cycles = 0;              ///< estimated, copies included
-  BlockRef copy;                  ///< once staged: of the operand, the vectors' dimension last
+  /// Sums are added up in the strip part by part, so that it holds those of a block of rows' rows.
+  std::optional<StepCut> cut;
+  double cycles = 0;  ///< estimated, copies included
+  BlockRef copy;      ///< once staged: of the operand, the vectors' dimension last
 };
 
 /// Vectors along what would be the rows of a tile, and rows along what its vectors would walk, where that is estimated

@@ -152,6 +152,22 @@ TEST(VectorsAcross, WalkAllPanelsForARowOfWhatIsLarger) {
   expect_golden(print(auto_schedule(sliding_sums({34, 128, 12, 20}), device)), "auto_across_panels_inside.tir");
 }
 
+TEST(VectorsAcross, TakeSumsInPartsWhosePanelsStayInTheFirstCache) {
+  Device lines = fused(wide());
+  lines.cores = 1;
+  lines.fma_per_cycle = 2;
+  lines.caches = {{4096, 8, 64, false}, {65536, 16, 64, false}};
+  const Shape shape{10, 32, 12, 40};
+  const std::string parts = decisions_on(sliding_sums(shape), lines, "product");
+  EXPECT_NE(parts.find("take product in parts of 2 steps, 2 rows at a time"), std::string::npos) << parts;
+  expect_golden(print(auto_schedule(sliding_sums(shape), lines)), "auto_across_parts.tir");
+  const std::string near = decisions_on(sliding_sums({10, 32, 12, 8}), lines, "product");
+  EXPECT_EQ(near.find("in parts of"), std::string::npos) << "a panel of 3 KB stays: " << near;
+  lines.fma_per_cycle = 1;
+  const std::string slower = decisions_on(sliding_sums(shape), lines, "product");
+  EXPECT_EQ(slower.find("in parts of"), std::string::npos) << "arithmetic covers lines: " << slower;
+}
+
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
   EXPECT_FALSE(lies_across({12, 32, 32, 40}, fused(wide()))) << "rows fill vectors";
   EXPECT_FALSE(lies_across({1, 32, 3, 40}, fused(wide()))) << "few read the copy of the weights";

@@ -1,0 +1,36 @@
+#pragma once
+/// Long sums in parts, so that what the vectors of a tile walk stays in the first cache.
+#include <optional>
+
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Of a contraction whose panel (of the operand that vectors walk) leaves the first cache: so many steps of one reduce
+/// iter at a time, for all tiles of a block of results, which take up their sums again with the next part.
+///
+///   for rows:                               for rows' blocks:
+///     for tile: { for k: acc += a * b         for k's part:
+///                 out = acc }          ->       for rows of the block: for tile:
+///                                                 { for k of the part: acc += a * b;   out += acc }
+struct StepCut {
+  size_t reduce;                  ///< the iter that is cut
+  std::int64_t steps;             ///< of it, in a part
+  std::optional<size_t> blocked;  ///< a space iter along which the panel stands still
+  std::int64_t block = 1;         ///< iterations of it that share a part of the panel
+};
+
+/// Nothing where the panel, of `width` vectors' columns, stays near as it is, or what multiplies does not wait for it.
+/// Tiles walk `rows` of the results.
+std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& block, const ReductionShape& shape,
+                                     size_t vectors, size_t rows, const Buffer& operand, std::int64_t width);
+
+/// Has a block of its own make parts of the sums, in registers, and the reduction add these up. Returns it: its iters
+/// are those over results, then the parts and their steps.
+BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut);
+/// Lays the loops out that add parts up, below those of the reader: one part of all sums, rows, vectors. Returns the
+/// loop over rows.
+LoopRef lay_parts(RuleContext& context, const BlockRef& total, size_t rows, size_t vectors, std::int64_t lanes);
+
+}  // namespace lathe
