@@ -58,6 +58,12 @@ std::optional<Linear> linear(llvm::Value* value, const Loop& loop, llvm::IRBuild
     if (!a || !b) return std::nullopt;
     return Linear{!a->rest ? b->rest : !b->rest ? a->rest : before.CreateAdd(a->rest, b->rest), a->factor + b->factor};
   }
+  if (node->getOpcode() == llvm::Instruction::Sub) {
+    const auto a = linear(node->getOperand(0), loop, before), b = linear(node->getOperand(1), loop, before);
+    if (!a || !b) return std::nullopt;
+    llvm::Value* from = a->rest || !b->rest ? a->rest : before.getInt64(0);
+    return Linear{b->rest ? before.CreateSub(from, b->rest) : from, a->factor - b->factor};
+  }
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(node->getOperand(1));
   const bool shift = node->getOpcode() == llvm::Instruction::Shl;
   if (!constant || (node->getOpcode() != llvm::Instruction::Mul && !shift)) return std::nullopt;

@@ -261,26 +261,30 @@ func tile(a: f32[{0}], b: f32[{1}], c: f32[{2}]) stage end attrs {{shared_bytes:
 
 TEST(Statements, LoopsOverTilesFindTheirElementsFromAnyBeginning) {
   std::string text = R"(
-func tile(a: f32[4096], b: f32[4096], c: f32[128], n: i64) stage end {
+func tile(a: f32[4096], b: f32[4096], c: f32[192], n: i64) stage end {
   block() {
     alloc acc: f32[64] @register
 )";
   const auto each_slot = [&](auto line) {
     for (int r = 0; r < 8; ++r) text += line(r, fmt::format("acc[ramp({}, 1, 8)]", r * 8)) + "\n";
   };
-  for (const char* nest : {"for i in [1, +3) {\nfor j in [2, +2) {\nfor k in [1, +4) {\n",
-                           "for i in [0, n) {\nfor j in [n, +3) {\nfor k in [n + 1, +n) {\n"}) {
+  int at = 0;
+  const auto add_up = [&](const char* nest, const char* one, const char* eight) {
     each_slot([](int, const std::string& slot) { return slot + " = 0.0f32x8"; });
     text += nest;
-    each_slot([](int r, const std::string& slot) {
-      return fmt::format(
-          "{0} = fma(broadcast(a[i * 90 + j * 40 + k + {1}], 8), b[ramp(i * 160 + j * 32 + k * 16, 1, 8)], {0})", slot,
-          r);
+    each_slot([&](int r, const std::string& slot) {
+      return fmt::format("{0} = fma(broadcast(a[{2} + {1}], 8), b[ramp({3}, 1, 8)], {0})", slot, r, one, eight);
     });
     text += "}\n}\n}\n";
-    const int at = nest[10] == '1' ? 0 : 64;
     each_slot([&](int r, const std::string& slot) { return fmt::format("c[ramp({}, 1, 8)] = {}", at + r * 8, slot); });
-  }
+    at += 64;
+  };
+  const char *one = "i * 90 + j * 40 + k", *eight = "i * 160 + j * 32 + k * 16";
+  add_up("for i in [1, +3) {\nfor j in [2, +2) {\nfor k in [1, +4) {\n", one, eight);
+  add_up("for i in [0, n) {\nfor j in [n, +3) {\nfor k in [n + 1, +n) {\n", one, eight);
+  // From the last to the first, as the taps of a transposed convolution.
+  add_up("for i in [0, n) {\nfor j in [n, +3) {\nfor k in [n + 1, +n) {\n", "2000 - i * 90 - (j * 40 + k)",
+         "3000 - (i * 160 - j * 32) - k * 16");
   const Func func = parse_func(text + "}\n}\n");
   std::vector<float> a(4096), b(4096);
   for (size_t i = 0; i < a.size(); ++i) {
@@ -288,7 +292,7 @@ func tile(a: f32[4096], b: f32[4096], c: f32[128], n: i64) stage end {
     b[i] = static_cast<float>(i % 53) - 26;
   }
   for (const std::int64_t n : {0, 1, 4})
-    expect_same(func, {bytes_of(a), bytes_of(b), bytes_of(std::vector<float>(128))}, {n});
+    expect_same(func, {bytes_of(a), bytes_of(b), bytes_of(std::vector<float>(192))}, {n});
 }
 
 TEST(Registers, RefuseAnIndexThatIsNotConstant) {
