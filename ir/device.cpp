@@ -48,7 +48,7 @@ auto fields(const MemorySpace& s) {
 
 auto fields(const Device& d) {
   return std::tie(d.name, d.family, d.triple, d.cpu, d.features, d.vector_bits, d.vector_registers, d.mask_registers,
-                  d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.cores,
+                  d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.issue_width, d.cores,
                   d.stream_ahead_bytes, d.streaming_cores, d.caches, d.spaces, d.copies);
 }
 
@@ -201,9 +201,10 @@ std::vector<std::string> Device::space_names() const {
 
 std::string Device::fingerprint() const {
   std::string text = fmt::format(
-      "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} cores {} ahead {} streaming {} caches", name, family,
-      triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers, fused_multiply_add,
-      fma_per_cycle, fma_latency, loads_per_cycle, cores, stream_ahead_bytes, streaming_cores);
+      "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} issue {} cores {} ahead {} streaming {} caches",
+      name, family, triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
+      fused_multiply_add, fma_per_cycle, fma_latency, loads_per_cycle, issue_width, cores, stream_ahead_bytes,
+      streaming_cores);
   for (const CacheLevel& cache : caches)
     text += fmt::format(" {}/{}/{}{}", cache.bytes, cache.ways, cache.line_bytes, cache.shared ? "s" : "");
   text += " axes";
@@ -219,6 +220,15 @@ std::string Device::fingerprint() const {
   for (const Func& intrinsic : intrinsics)
     text += fmt::format(" {}:{:016x}", intrinsic->name, structural_hash(intrinsic));
   return text;
+}
+
+bool multiplies_lines(const Device& device) {
+  return device.fma_per_cycle > 1 && !device.caches.empty() &&
+         device.vector_bits == 8 * device.caches.front().line_bytes;
+}
+
+bool lacks_issue_slots(const Device& device) {
+  return multiplies_lines(device) || 2 * device.fma_per_cycle >= device.issue_width;
 }
 
 bool operator==(const MemorySpace& a, const MemorySpace& b) {

@@ -76,6 +76,7 @@ struct Device {
   int fma_per_cycle = 1;  ///< vector fma instructions that start each cycle
   int fma_latency = 4;    ///< cycles
   int loads_per_cycle = 2;
+  int issue_width = 6;  ///< instructions that start each cycle
   int cores = 1;
   /// How far ahead of what streams from beyond a core's own caches software is to ask, in bytes; 0 where hardware does.
   int stream_ahead_bytes = 0;
@@ -102,6 +103,13 @@ struct Device {
   /// Everything that code made for this device depends on, as one line: the cache's device fingerprint.
   std::string fingerprint() const;
 };
+/// Do two multiply-adds start each cycle, of vectors that fill a line of the first cache? Arithmetic then leaves loads
+/// little time, and each that begins within a line takes two.
+bool multiplies_lines(const Device& device);
+
+/// Do multiply-adds leave few slots to start other instructions in: half of all at most, or those of whole lines?
+bool lacks_issue_slots(const Device& device);
+
 /// Axes count by name: two descriptions are equal when they say the same.
 bool operator==(const MemorySpace& a, const MemorySpace& b);
 bool operator==(const Device& a, const Device& b);

@@ -44,6 +44,15 @@ bool implies(const llvm::Target& target, const Device& device, const std::string
   return info && info->checkFeatures("+" + other);
 }
 
+/// Instructions that an x86 core takes up in a cycle (Intel's optimization manual, chapter 2; Agner Fog, "The
+/// microarchitecture of Intel, AMD and VIA CPUs"): six since Alder Lake and since the first Zen.
+int issue_width(const std::string& cpu) {
+  const std::set<std::string> four = {"sandybridge", "ivybridge",      "haswell",     "broadwell",
+                                      "skylake",     "skylake-avx512", "cascadelake", "cooperlake"};
+  const std::set<std::string> five = {"icelake-client", "icelake-server", "rocketlake", "tigerlake"};
+  return four.count(cpu) ? 4 : five.count(cpu) ? 5 : 6;
+}
+
 }  // namespace
 
 std::vector<std::string> masked_host_features(const std::string& triple, const std::string& mask) {
@@ -102,6 +111,7 @@ void describe_vector_unit(Device& device) {
     device.fma_per_cycle = wide && single.count(device.cpu) ? 1 : 2;
     device.loads_per_cycle = wide && device.cpu == "znver4" ? 1 : 2;
     device.fma_latency = 4;
+    device.issue_width = issue_width(device.cpu);
     // Measured on Cascade Lake: streams stop at the end of a page and are taken up again late (element-wise operators
     // over 4 MB a tensor take 0.85 of the time when half a page ahead is asked for, distances from 256 bytes to 2 pages
     // tried), and one core, and two, write memory past the caches at no more than the rate at which it is read and

@@ -228,16 +228,6 @@ Generators& generators() {
 
 }  // namespace
 
-namespace {
-
-/// Two multiply-adds of 512 bits a cycle leave a core as many slots for all else (measured on Cascade Lake: steps of
-/// convolutions took 6 to 12 % longer with indices than with pointers).
-bool lacks_issue_slots(const Device& device) {
-  return device.fma_per_cycle > 1 && device.vector_bits >= 512;
-}
-
-}  // namespace
-
 CodeGenerator::CodeGenerator(const Device& device) : walks_pointers_(lacks_issue_slots(device)) {
   initialize_llvm();
   std::string error;

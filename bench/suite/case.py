@@ -33,6 +33,7 @@ class Case:
     torch: callable  # of (torch, inputs, out); out is None where the call takes none
     jax: callable = None  # of (jax, inputs)
     library: Library = None
+    exact: callable = None  # of the inputs' arrays, by NumPy: decides where every library differs, as some saturate
     flops: float = 0.0  # of a contraction: multiplications and additions
     lane_operations: float = 0.0  # of the others: vector instructions times lanes, by the counts in `vectors`
     arithmetic: str = "f32"  # what a contraction multiplies: f32, f64, f16, bf16, i8

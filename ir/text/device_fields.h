@@ -18,6 +18,7 @@ inline const std::vector<DeviceNumber> device_numbers = {{"vector_bits", &Device
                                                          {"fma_per_cycle", &Device::fma_per_cycle},
                                                          {"fma_latency", &Device::fma_latency},
                                                          {"loads_per_cycle", &Device::loads_per_cycle},
+                                                         {"issue_width", &Device::issue_width},
                                                          {"cores", &Device::cores},
                                                          {"stream_ahead_bytes", &Device::stream_ahead_bytes},
                                                          {"streaming_cores", &Device::streaming_cores}};

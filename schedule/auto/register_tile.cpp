@@ -64,8 +64,9 @@ constexpr int most_paired_bodies = 4;
 /// first (measured on Zen 4: 5 and 4 vectors of 200 steps, each a page further, took three times their arithmetic).
 constexpr double far_line_cycles = 3;
 
-/// The weights of loads, and of vectors beyond them, beside two fused multiply-adds a cycle of vectors that are lines
-/// (measured on Cascade Lake: 6 rows x 4 vectors take 0.92 to 0.96 of the time of 8 x 3).
+/// The weights of loads, and of vectors beyond them, beside two fused multiply-adds a cycle that leave few instructions
+/// a slot (measured on Cascade Lake: 6 rows x 4 vectors of 512 bits take 0.92 to 0.96 of the time of 8 x 3, and 4 x 3
+/// of 256 bits 0.82 to 0.98 of that of 6 x 2).
 constexpr double wide_load_weight = 4, wide_line_weight = 0.2;
 
 /// Rates of vectors of a width, an instruction a cycle each.
@@ -90,9 +91,9 @@ Rates rates_of(const Device& device, std::int64_t vector_bits) {
 /// The same, to choose between tiles of one operation: what other ways to do it take is not estimated so.
 Rates choosing_rates(const Device& device, const Rates& rates) {
   Rates result = rates;
-  if (multiplies_lines(device)) {
+  if (multiplies_lines(device)) result.line_wait = filled_load_cycles;
+  if (lacks_issue_slots(device)) {
     result.load_weight = wide_load_weight;
-    result.line_wait = filled_load_cycles;
     result.line_weight = wide_line_weight;
   }
   return result;
@@ -213,7 +214,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         const double cycles = estimate(choosing);
         if (least > 0 && cycles >= least * 0.999) continue;
         least = cycles;
-        best = {r, v, width, chains, multiplies_lines(device) ? estimate(rates) : cycles};
+        best = {r, v, width, chains, lacks_issue_slots(device) ? estimate(rates) : cycles};
       }
     }
   }

@@ -64,11 +64,6 @@ std::int64_t own_cache_bytes(const Device& device) {
   return bytes;
 }
 
-bool multiplies_lines(const Device& device) {
-  return device.fma_per_cycle > 1 && !device.caches.empty() &&
-         device.vector_bits == 8 * device.caches.front().line_bytes;
-}
-
 std::optional<std::int64_t> nearest_memory_bytes(const Device& device) {
   if (!device.caches.empty()) {
     const CacheLevel& last = device.caches.back();

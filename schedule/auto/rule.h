@@ -74,10 +74,6 @@ std::optional<std::int64_t> nearest_memory_bytes(const Device& device);
 /// The bytes of the largest cache that a core has for itself; 0 when there is none.
 std::int64_t own_cache_bytes(const Device& device);
 
-/// Do two multiply-adds start each cycle, of vectors that fill a line of the first cache? Arithmetic then leaves loads
-/// little time, and each that begins within a line takes two.
-bool multiplies_lines(const Device& device);
-
 /// The loops around a block that hold no other statement, outermost first.
 std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block);
 /// The loop that alone is bound to an iter of the block; nothing when the binding is more than the loop's variable.

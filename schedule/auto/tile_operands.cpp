@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 /// A panel is copied to compact memory when so many tiles read it, and it lies scattered.
 constexpr std::int64_t packing_reuse = 12;
-/// The same where each multiplication wants a line (multiplies_lines): of panels that lie scattered, of those larger
+/// The same where multiply-adds leave loads no time (lacks_issue_slots): of panels that lie scattered, of those larger
 /// than the first cache whose vectors cross lines, and of others of the latter size that many sets of it do not hold.
 /// Measured on Cascade Lake: 32x1024x1024 takes half the time, 300x300x300 0.7 of it, 127x129x131 0.85, 256x256x256
 /// 0.97.
@@ -216,14 +216,16 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
                    const Access& operand, std::int64_t width, std::int64_t tiles) {
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   const bool scattered = bytes >= scattered_footprint;
-  if (!multiplies_lines(context.device)) return scattered && tiles >= packing_reuse;
+  if (!lacks_issue_slots(context.device) || context.device.caches.empty()) return scattered && tiles >= packing_reuse;
   if (scattered) return tiles >= packing_reuse_scattered;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   if (bytes <= near.bytes || (columns && *columns <= width)) return false;
-  const bool crosses = std::any_of(operand.strides.begin(), operand.strides.end(), [&](const auto& stride) {
-    return stride.value_or(0) > 1 && *stride * operand.buffer->dtype.bytes() % near.line_bytes != 0;
-  });
+  const bool crosses =
+      multiplies_lines(context.device) &&
+      std::any_of(operand.strides.begin(), operand.strides.end(), [&](const auto& stride) {
+        return stride.value_or(0) > 1 && *stride * operand.buffer->dtype.bytes() % near.line_bytes != 0;
+      });
   return crosses ? tiles >= packing_reuse_crossing : bytes >= spread_footprint && tiles >= packing_reuse_other;
 }
 

@@ -68,6 +68,10 @@ def test_a_peer_that_differs_is_named_and_lathe_alone_is_an_error():
     assert list(found) == ["b"]
     with pytest.raises(AssertionError, match="no peer agrees"):
         peers.verify(case, {"lathe": right, "b": wrong})
+    case.exact = lambda: right[0]
+    assert list(peers.verify(case, {"lathe": right, "b": wrong})[1]) == ["b"]
+    with pytest.raises(AssertionError, match="no peer agrees"):
+        peers.verify(case, {"lathe": wrong, "b": right})
 
 
 def test_the_gate_fails_past_its_margin_only():

@@ -65,6 +65,22 @@ TEST(RegisterTile, LoadsLittleWhereEachMultiplicationWantsALine) {
   }
 }
 
+TEST(RegisterTile, LoadsLittleWhereFewInstructionsStartBesideMultiplications) {
+  Device device = wide();
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.fused_multiply_add = true;
+  device.fma_per_cycle = 2;
+  device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  device.issue_width = 4;
+  const RegisterTile few = choose_tile(device, 8, 32, {1024, 1024, 1024});
+  EXPECT_EQ(few.rows + few.vectors, 7) << "seven loads for twelve multiplications";
+  device.issue_width = 6;
+  const RegisterTile many = choose_tile(device, 8, 32, {1024, 1024, 1024});
+  EXPECT_EQ(many.rows, 6);
+  EXPECT_EQ(many.vectors, 2);
+}
+
 TEST(RegisterTile, FitsTheRegisters) {
   for (const Device& device : {wide(), broadcasting(), testing::narrow()}) {
     for (std::int64_t rows = 1; rows < 60; rows += 7) {

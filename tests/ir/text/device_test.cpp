@@ -20,6 +20,7 @@ constexpr const char* everything = R"(device `two level` {
   fma_per_cycle 2
   fma_latency 5
   loads_per_cycle 3
+  issue_width 5
   cores 4
   stream_ahead_bytes 256
   streaming_cores 2
@@ -107,6 +108,7 @@ TEST(DeviceText, EveryFieldCountsInComparisonAndFingerprint) {
                                                          {"fma_per_cycle 2", "fma_per_cycle 1"},
                                                          {"fma_latency 5", "fma_latency 4"},
                                                          {"loads_per_cycle 3", "loads_per_cycle 2"},
+                                                         {"issue_width 5", "issue_width 4"},
                                                          {"cores 4", "cores 2"},
                                                          {"stream_ahead_bytes 256", "stream_ahead_bytes 128"},
                                                          {"streaming_cores 2", "streaming_cores 3"},
