@@ -65,6 +65,32 @@ std::string why_not_space_alone(const Path& path, size_t& own) {
   return why_not_alone(path, own);
 }
 
+SpaceDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                 const LoopRef& loop) {
+  SpaceDomain domain{.path = path_to(schedule, block)};
+  const Path& path = domain.path;
+  const Block::Fields& f = path.back().as<Block>()->f;
+  if (const std::string reason = why_not_space_alone(path, domain.own); !reason.empty()) {
+    refuse(schedule, application, 1,
+           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
+           "own, with no other block in those loops",
+           path.back(), reason);
+  }
+  const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
+  const auto found = std::find(f.bindings.begin(), f.bindings.end(), Expr(loop.variable));
+  if (found == f.bindings.end())
+    refuse(schedule, application, 2, whole, path_to(schedule, loop).back(), "drives none of it");
+  domain.iter = static_cast<size_t>(found - f.bindings.begin());
+  const Iter& iter = f.iters[domain.iter];
+  const std::int64_t* extent = as_int(iter.domain.extent);
+  if (!extent || !is_int(iter.domain.min, 0)) {
+    refuse(schedule, application, 2, whole, path.back(),
+           fmt::format("has the iter {} over another domain", iter.variable->name));
+  }
+  domain.extent = *extent;
+  return domain;
+}
+
 std::string why_not_pointwise(const Block& block) {
   std::string found;
   for_each_stmt(block.f.body, [&](const Stmt& s) {

@@ -42,38 +42,22 @@ Stmt nest_around(const Path& nest, const For& cut, std::int64_t count, const Stm
 }  // namespace
 
 BlockRef split_domain(Schedule& schedule, const BlockRef& block, const LoopRef& loop, std::int64_t point) {
-  const Path path = path_to(schedule, block), loop_path = path_to(schedule, loop);
-  const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("split_domain({}, {}, {})", block.name, schedule.place(loop), point);
-  size_t own = 0;
-  if (const std::string reason = why_not_space_alone(path, own); !reason.empty()) {
-    refuse(schedule, application, 1,
-           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
-           "own, with no "
-           "other block in those loops",
-           path.back(), reason);
-  }
-  const auto found = std::find(node.f.bindings.begin(), node.f.bindings.end(), Expr(loop.variable));
-  const size_t iter = static_cast<size_t>(found - node.f.bindings.begin());
-  const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
-  if (found == node.f.bindings.end()) refuse(schedule, application, 2, whole, loop_path.back(), "drives none of it");
-  const std::int64_t* extent = as_int(node.f.iters[iter].domain.extent);
-  if (!extent || !is_int(node.f.iters[iter].domain.min, 0)) {
-    refuse(schedule, application, 2, whole, path.back(),
-           fmt::format("has the iter {} over another domain", node.f.iters[iter].variable->name));
-  }
-  if (point < 1 || point >= *extent) {
-    refuse(schedule, application, 3, "0 < point < n", loop_path.back(), fmt::format("runs {} times", *extent));
+  const auto [path, own, iter, extent] = require_space_domain(schedule, application, block, loop);
+  const Path loop_path = path_to(schedule, loop);
+  const Block& node = *path.back().as<Block>();
+  if (point < 1 || point >= extent) {
+    refuse(schedule, application, 3, "0 < point < n", loop_path.back(), fmt::format("runs {} times", extent));
   }
   const Bounds around(schedule.func());
   const Path nest(path.begin() + static_cast<std::ptrdiff_t>(own), path.end());
   const For& cut = *loop_path.back().as<For>();
   const std::string name = schedule.unique_name(block.name);
-  const Stmt rest = rewrite_blocks(part_of(node, iter, point, *extent - point, around), [&](const Block& part) {
+  const Stmt rest = rewrite_blocks(part_of(node, iter, point, extent - point, around), [&](const Block& part) {
     return with_fields(part, [&](Block::Fields& f) { f.name = name; });
   });
   const Stmt first = nest_around(nest, cut, point, part_of(node, iter, 0, point, around));
-  const Stmt second = fresh_copy(nest_around(nest, cut, *extent - point, rest));
+  const Stmt second = fresh_copy(nest_around(nest, cut, extent - point, rest));
   const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(own) + 1);
   schedule.commit(replace_last(above, Seq::make({first, second})), application);
   return {name};

@@ -34,30 +34,15 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
 
 std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block, const LoopRef& loop,
                                        std::int64_t factor) {
-  const Path path = path_to(schedule, block), loop_path = path_to(schedule, loop);
-  const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("split_iter({}, {}, {})", block.name, schedule.place(loop), factor);
-  size_t own = 0;
-  if (const std::string reason = why_not_space_alone(path, own); !reason.empty()) {
-    refuse(schedule, application, 1,
-           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
-           "own, with no other block in those loops",
-           path.back(), reason);
-  }
-  const auto found = std::find(node.f.bindings.begin(), node.f.bindings.end(), Expr(loop.variable));
-  const auto iter = static_cast<size_t>(found - node.f.bindings.begin());
-  const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
-  if (found == node.f.bindings.end()) refuse(schedule, application, 2, whole, loop_path.back(), "drives none of it");
-  const std::int64_t* extent = as_int(node.f.iters[iter].domain.extent);
-  if (!extent || !is_int(node.f.iters[iter].domain.min, 0)) {
-    refuse(schedule, application, 2, whole, path.back(),
-           fmt::format("has the iter {} over another domain", node.f.iters[iter].variable->name));
-  }
-  if (factor < 2 || factor >= *extent || *extent % factor != 0) {
+  const auto [path, own, iter, extent] = require_space_domain(schedule, application, block, loop);
+  const Path loop_path = path_to(schedule, loop);
+  const Block& node = *path.back().as<Block>();
+  if (factor < 2 || factor >= extent || extent % factor != 0) {
     refuse(schedule, application, 3, "1 < factor < n, and factor divides n", loop_path.back(),
-           fmt::format("runs {} times", *extent));
+           fmt::format("runs {} times", extent));
   }
-  const std::int64_t count = *extent / factor;
+  const std::int64_t count = extent / factor;
   const VarRef outer = Var::make(loop.variable->name + "o"), inner = Var::make(loop.variable->name + "i");
   const Path nest(path.begin() + static_cast<std::ptrdiff_t>(own), path.end());
   Stmt made = with_two(node, iter, factor, count, outer, inner, Bounds(schedule.func()));
