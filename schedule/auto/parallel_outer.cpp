@@ -137,9 +137,12 @@ void parallel_outer(RuleContext& context) {
         if (iterations >= shares_a_core * context.device.cores &&
             time < cheap * static_cast<double>(std::max(iterations, fused)))
           break;
-        if (in_a_predicate(inner, outer.variable) || in_a_predicate(inner, variable)) break;
+        const bool conditional = in_a_predicate(inner, outer.variable) || in_a_predicate(inner, variable);
+        if (conditional && iterations > 1) break;
+        // What is done once leaves the loop within to be shared out as it is.
+        outer = conditional ? LoopRef{variable} : fuse(schedule, outer, {variable});
         iterations = fused;
-        outer = fuse(schedule, outer, {variable});
+        if (conditional) break;
       }
       const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));
       const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));

@@ -76,15 +76,6 @@ BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const std::st
   return copy;
 }
 
-/// The last dimension is cut into panels of `width`, which are counted in dimension `panels`.
-LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels) {
-  LayoutMap map = same_layout(rank);
-  const Expr last = map.to.back();
-  map.to.back() = floor_mod(last, width);
-  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(panels), floor_div(last, width));
-  return map;
-}
-
 /// Does the copy store element by element along the loop?
 bool stores_along(const Block& copy, const LoopRef& loop) {
   const std::vector<Access> accesses = block_accesses(copy);
@@ -115,6 +106,14 @@ std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRe
 }
 
 }  // namespace
+
+LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels) {
+  LayoutMap map = same_layout(rank);
+  const Expr last = map.to.back();
+  map.to.back() = floor_mod(last, width);
+  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(panels), floor_div(last, width));
+  return map;
+}
 
 void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept) {
   Schedule& schedule = context.schedule;

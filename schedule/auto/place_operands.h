@@ -4,8 +4,12 @@
 #include <vector>
 
 #include "schedule/auto/rule.h"
+#include "schedule/layout_map.h"
 
 namespace lathe {
+
+/// The last dimension of a buffer of that rank is cut into panels of `width`, which are counted in dimension `panels`.
+LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels);
 
 /// Has what makes an operand of the reduction, such as its padding, make it where it is read, under the deepest of the
 /// loops `around` the tile under which no element is made twice; and fills borders apart. Leaves the block `kept`.

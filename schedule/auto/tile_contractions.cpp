@@ -91,11 +91,16 @@ bool tile(RuleContext& context, const BlockRef& ref) {
   widen_operands(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
-  if (may_turn(context.schedule.node(ref))) turn_operand(context, ref);
+  const std::optional<TurnedCopy> turned =
+      may_turn(context.schedule.node(ref)) ? turn_operand(context, ref) : std::nullopt;
   const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
   if (!shape || !worth_tiling(context, ref, *shape)) return false;
-  return stream_rows(context, ref, *shape) || attempt(context, fmt::format("tile the reduction {}", ref.name),
-                                                      [&] { tile_reduction(context, ref, *shape); });
+  if (stream_rows(context, ref, *shape)) {
+    if (turned) turn_copy(context, ref, *turned);
+    return true;
+  }
+  return attempt(context, fmt::format("tile the reduction {}", ref.name),
+                 [&] { tile_reduction(context, ref, *shape, turned); });
 }
 
 }  // namespace

@@ -43,9 +43,10 @@ constexpr std::int64_t steps_ahead = 4;
 
 class Tiler {
  public:
-  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape,
-        std::optional<DotPlan> dot = std::nullopt)
-      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(std::move(dot)) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, std::optional<TurnedCopy> turned)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), turned_(std::move(turned)) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const DotPlan& dot)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(dot) {}
   Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const AcrossPlan& across)
       : context_(context), schedule_(context.schedule), block_(block), shape_(shape), across_(across) {}
 
@@ -62,6 +63,7 @@ class Tiler {
     if (shape_.vector_space) {
       along_space(*shape_.vector_space);
     } else if (shape_.vector_reduce) {
+      if (turned_) turn_copy(context_, block_, *turned_);
       along_reduction(*shape_.vector_reduce);
     }
     context_.scheduled.insert(block_.name);
@@ -350,11 +352,16 @@ class Tiler {
                       worth_packing(context_, reduction, shape_, *operand, tile.vectors * lanes_, *rows / tile.rows);
     const std::int64_t width = tile.vectors * lanes_, column_bytes = depth.value_or(0) * widest_bits(reduction) / 8,
                        panel_bytes = width * column_bytes;
-    const bool by_panels = operand && !across_ && !dot_ &&
+    const bool whole_panels = columns && *columns % width == 0;
+    // What loops outside of the panels share would be turned around anew by each of their iterations.
+    const bool turns_panels = turned_ && operand && shape_.rows && whole_panels && *columns > width &&
+                              sharing_iters(shape_, *operand).empty();
+    if (turned_ && !turns_panels) turn_copy(context_, block_, *turned_);
+    const bool by_panels = operand && !across_ && !dot_ && !turns_panels &&
                            lay_by_panels(context_, block_, operand->buffer, vectors, tile.vectors * lanes_);
-    bool packed = pays && !by_panels;
+    bool packed = turns_panels || (pays && !by_panels);
     // A shorter last panel would be a group of its own, with further bodies.
-    if (packed && rows && columns && *columns % width == 0)
+    if (packed && rows && whole_panels)
       group_ = panels_together(context_.device, *rows * column_bytes, panel_bytes, *columns / width);
     if (columns && !dot_ && !across_) pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
     const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
@@ -369,8 +376,14 @@ class Tiler {
     if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
       row_parts_ = row_parts(context_.device, tile, *rows, *columns);
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
-    packed = packed && panel_loop_ &&
-             pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_, group_ > 1 ? width : 0);
+    const std::int64_t panel_width = group_ > 1 ? width : 0;
+    if (turns_panels) {
+      if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
+      turn_copy(context_, block_, *turned_, panel_width);
+    } else {
+      packed = packed && panel_loop_ &&
+               pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_, panel_width);
+    }
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {
       if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
@@ -516,6 +529,7 @@ class Tiler {
   BlockRef partial_;              ///< of the chains, where there are several
   std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
   ReductionShape shape_;
+  std::optional<TurnedCopy> turned_;
   std::optional<DotPlan> dot_;
   std::optional<AcrossPlan> across_;
   std::int64_t lanes_ = 1;
@@ -533,8 +547,9 @@ class Tiler {
 
 }  // namespace
 
-void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {
-  Tiler(context, reduction, shape).run();
+void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape,
+                    const std::optional<TurnedCopy>& turned) {
+  Tiler(context, reduction, shape, turned).run();
 }
 
 void tile_reduction(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape, const DotPlan& plan) {

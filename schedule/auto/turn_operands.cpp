@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/primitives/cache_read.h"
@@ -109,15 +110,21 @@ std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, co
   return all;
 }
 
-/// Copies the operand so that dimension `across` is its last, in squares that are turned around in registers, or in
-/// vectors along that dimension where it is too short.
-void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes) {
+/// Copies the operand so that dimension `across` is its last.
+BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& operand) {
   Schedule& schedule = context.schedule;
   const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
   if (operand.across + 1 != turned->rank())
     transform_layout(schedule, ref, turned->name, moved_last(turned->rank(), operand.across));
   context.scheduled.insert(copy.name);
+  return copy;
+}
+
+/// The same in squares that are turned around in registers, or in vectors along that dimension where it is too short.
+void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const BlockRef copy = copy_turned(context, ref, operand);
   const LoopRef across = loop_of(schedule, copy, operand.across);
   const std::optional<LoopRef> behind = fused_behind(schedule, copy, operand);
   const LoopRef along = behind ? *behind : loop_of(schedule, copy, operand.along);
@@ -132,6 +139,16 @@ void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std
   order.insert(order.end(), {outer, along, inner});
   reorder(schedule, order);
   vectorize(schedule, inner);
+}
+
+/// Is a matrix to be turned around panel by panel, under the loop that reads them? All of it would leave the second
+/// cache, and be copied once more for tiles that have no time for lines that lie apart.
+bool turns_by_panels(const RuleContext& context, const Block& reduction, const Operand& operand) {
+  const std::int64_t side = widest_square(reduction, context.device);
+  return multiplies_lines(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
+         side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
+         2 * estimated_elements(operand.buffer) * operand.buffer->dtype.bytes() >
+             static_cast<double>(own_cache_bytes(context.device));
 }
 
 /// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along
@@ -167,14 +184,15 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
 
 }  // namespace
 
-void turn_operand(RuleContext& context, const BlockRef& ref) {
+std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
-  if (shape && !shape->vector_space && !shape->vector_reduce) return turn_for_output(context, ref, *shape);
-  if (!shape || shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return;
+  if (shape && !shape->vector_space && !shape->vector_reduce) turn_for_output(context, ref, *shape);
+  if (!shape || (!shape->vector_space && !shape->vector_reduce)) return std::nullopt;
+  if (shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return std::nullopt;
   const size_t depth = shape->vector_space ? shape->reduce[0] : *shape->vector_reduce;
   const std::optional<size_t> columns = shape->vector_space ? shape->vector_space : shape->columns;
-  if (!columns || (!shape->vector_space && !shape->rows)) return;
+  if (!columns || (!shape->vector_space && !shape->rows)) return std::nullopt;
   // Steps of the reduction, and what they take where each run along memory is filled up to whole vectors.
   const std::int64_t lanes = vector_lanes(block, context.device), bits = widest_bits(block);
   std::optional<std::int64_t> steps = constant_extent(block, depth), filled = steps;
@@ -197,21 +215,46 @@ void turn_operand(RuleContext& context, const BlockRef& ref) {
                dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
   if (shape->vector_space) {
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
-    if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning) return;
+    if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
+      return std::nullopt;
     const std::vector<Access> accesses = block_accesses(block);
     const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer == block.f.writes[0].buffer || access.buffer == operand->buffer ||
              (!access.masked && access.strides[depth] == 1);
     });
-    if (!others) return;
+    if (!others) return std::nullopt;
     attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
             [&] { turn(context, ref, *operand, lanes); });
-    return;
+    return std::nullopt;
   }
   const auto operand = operand_along(block, depth, *columns, shape->rows);
-  if (!operand || tiles + turn_cycles * estimated_elements(operand->buffer) > dots * worth_turning) return;
-  attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
-          [&] { turn(context, ref, *operand, std::min(lanes, turned_lanes)); });
+  if (!operand || tiles + turn_cycles * estimated_elements(operand->buffer) > dots * worth_turning) return std::nullopt;
+  std::optional<TurnedCopy> turned;
+  const bool by_panels = turns_by_panels(context, block, *operand);
+  attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name), [&] {
+    if (by_panels) {
+      turned = {copy_turned(context, ref, *operand), operand->across, operand->along};
+    } else {
+      turn(context, ref, *operand, std::min(lanes, turned_lanes));
+    }
+  });
+  return turned;
+}
+
+void turn_copy(RuleContext& context, const BlockRef& ref, const TurnedCopy& turned, std::int64_t width) {
+  Schedule& schedule = context.schedule;
+  const Buffer buffer = schedule.node(turned.copy).f.writes[0].buffer;
+  if (width > 0) transform_layout(schedule, ref, buffer->name, panel_layout(buffer->rank(), width, 0));
+  const std::vector<LoopRef> loops = own_loops(schedule, turned.copy);
+  const auto loop_along = [&](size_t iter) {
+    const auto found = std::find_if(loops.begin(), loops.end(), [&](const LoopRef& loop) {
+      return uses_var(schedule.node(turned.copy).f.bindings[iter], loop.variable.get());
+    });
+    LATHE_CHECK(found != loops.end(), "a copy has a loop for each dimension");
+    return *found;
+  };
+  turn_squares(schedule, loops, loop_along(turned.across), loop_along(turned.along),
+               widest_square(schedule.node(ref), context.device), squares_of_line);
 }
 
 void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,

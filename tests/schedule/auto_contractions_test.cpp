@@ -68,6 +68,18 @@ TEST(AutoSchedule, SharesRowsOutWhereTooFewPanelsDivideUnevenly) {
   EXPECT_EQ(text.substr(parallel).find("in [0, 2)"), text.substr(parallel).find("in [0, ")) << text;
 }
 
+TEST(AutoSchedule, SharesRowsOutBelowASinglePanel) {
+  Device device = wide();
+  device.cores = 4;
+  const Func shared = auto_schedule(matmul(4099, 16, 256, false), device);
+  EXPECT_EQ(verify(shared).size(), 0u);
+  const std::string text = print(shared);
+  const size_t parallel = text.find("parallel for");
+  ASSERT_NE(parallel, std::string::npos) << text;
+  const std::string loop = text.substr(parallel, text.find('{', parallel) - parallel);
+  EXPECT_EQ(loop.find("in [0, 1)"), std::string::npos) << loop;
+}
+
 TEST(AutoSchedule, CutsALongReductionIntoParts) {
   Device device = wide();
   const Func func = matmul(4, 20, 200'000, false);

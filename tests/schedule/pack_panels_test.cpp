@@ -98,6 +98,23 @@ TEST(PackPanels, KeepsResultsOfGroups) {
   EXPECT_EQ(annotations(apart, small, "prefetch_offset: "), (std::vector<std::string>{"131072", "256"}));
 }
 
+TEST(PackPanels, TurnsThemWhereTilesReadThem) {
+  const auto under_panels = [](const Func& func, const Device& device) {
+    const std::string text = print(auto_schedule(func, device));
+    return text.find("for j1o in") < text.find("block b_copy");
+  };
+  EXPECT_TRUE(under_panels(testing::matmul(128, 1536, 768, true), lines()));
+  EXPECT_FALSE(under_panels(testing::matmul(128, 1530, 768, true), lines())) << "the last panel is shorter";
+  EXPECT_FALSE(under_panels(testing::matmul(128, 1536, 768, true), slower()));
+  Device small = lines();
+  small.caches[0].bytes = 1 << 10;
+  small.caches[1].bytes = 8 << 10;
+  const Func func = testing::matmul(48, 128, 64, true);
+  EXPECT_TRUE(under_panels(func, small));
+  const std::string decisions = testing::decisions_on(func, small, "b around");
+  EXPECT_EQ(decisions, "turn b around for product\n");
+}
+
 TEST(PackPanels, KeepsResults) {
   const std::string decisions = testing::decisions_on(testing::matmul(50, 129, 100, false), lines(), "panels");
   EXPECT_NE(decisions.find("pack panels of b\n"), std::string::npos) << decisions;

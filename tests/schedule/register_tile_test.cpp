@@ -107,5 +107,19 @@ TEST(RegisterTile, RowsAreCutForCoresThatPanelsDoNotDivideAmong) {
   EXPECT_EQ(row_parts(two, tile, 333, 129), 1);
 }
 
+TEST(RegisterTile, CountsTheLinesThatDotProductsWaitFor) {
+  Device lines = wide(), one = wide();
+  lines.caches = one.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  lines.fma_per_cycle = 2;
+  one.fma_per_cycle = 1;
+  const auto cycles = [](const Device& device, std::int64_t columns, std::int64_t depth) {
+    return dot_product_cycles(device, 16, 32, {64, columns, depth}) / static_cast<double>(64 * columns * depth);
+  };
+  const double near = cycles(lines, 8, 512), columns = cycles(lines, 64, 512), both = cycles(lines, 64, 4096);
+  EXPECT_GT(columns, 1.5 * near) << "columns come from the second cache";
+  EXPECT_GT(both, 1.2 * columns) << "so do rows";
+  EXPECT_LT(cycles(one, 64, 512), 1.1 * cycles(one, 8, 512)) << "arithmetic leaves the time";
+}
+
 }  // namespace
 }  // namespace lathe
