@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
@@ -27,10 +26,11 @@ struct Stream {
 
 /// What the passes of a loop nest stream.
 struct Nest {
+  LoopRef outermost;
   double bytes = 0;  ///< of all parameters that they stream, each once
   bool writes = false;
-  std::vector<Buffer> seen;
-  std::vector<Stream> streams;
+  std::vector<Buffer> seen = {};
+  std::vector<Stream> streams = {};
 };
 
 /// The place in `loops` of the innermost one around vectors and copies of them; nothing where there are none.
@@ -93,7 +93,7 @@ void ask_ahead(RuleContext& context) {
   const std::int64_t ahead = context.device.stream_ahead_bytes;
   if (ahead == 0) return;
   const std::vector<Buffer> params = buffer_params(schedule.func());
-  std::map<const Var*, Nest> nests;
+  std::vector<Nest> nests;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (has_blocks(block) || is_sealed(block)) continue;
@@ -103,13 +103,15 @@ void ask_ahead(RuleContext& context) {
     if (!depth || schedule.node(loops[*depth]).annotations.contains("prefetch_offset") ||
         schedule.node(loops.front()).annotations.contains("streaming_stores"))
       continue;
-    add_streams(schedule, ref, ahead, params, loops, *depth, nests[loops.front().variable.get()]);
+    if (nests.empty() || !(nests.back().outermost == loops.front())) nests.push_back({.outermost = loops.front()});
+    add_streams(schedule, ref, ahead, params, loops, *depth, nests.back());
   }
   const auto near = static_cast<double>(own_cache_bytes(context.device));
-  for (const auto& [outermost, nest] : nests) {
+  for (const Nest& nest : nests) {
     if (!nest.writes || nest.bytes <= near) continue;
-    attempt(context, fmt::format("ask {} bytes ahead under {}", ahead, outermost->name), [&, &streams = nest.streams] {
-      for (const Stream& stream : streams) annotate(schedule, stream.steps, asks_for(stream.param), stream.elements);
+    attempt(context, fmt::format("ask {} bytes ahead under {}", ahead, nest.outermost.variable->name), [&] {
+      for (const Stream& stream : nest.streams)
+        annotate(schedule, stream.steps, asks_for(stream.param), stream.elements);
     });
   }
 }
