@@ -47,8 +47,8 @@ bool implies(const llvm::Target& target, const Device& device, const std::string
 /// Instructions that an x86 core takes up in a cycle (Intel's optimization manual, chapter 2; Agner Fog, "The
 /// microarchitecture of Intel, AMD and VIA CPUs"): six since Alder Lake and since the first Zen.
 int issue_width(const std::string& cpu) {
-  const std::set<std::string> four = {"sandybridge", "ivybridge",      "haswell",     "broadwell",
-                                      "skylake",     "skylake-avx512", "cascadelake", "cooperlake"};
+  const std::set<std::string> four = {"sandybridge", "ivybridge",  "haswell", "broadwell", "skylake", "skylake-avx512",
+                                      "cascadelake", "cooperlake", "bdver1",  "bdver2",    "bdver3",  "bdver4"};
   const std::set<std::string> five = {"icelake-client", "icelake-server", "rocketlake", "tigerlake"};
   return four.count(cpu) ? 4 : five.count(cpu) ? 5 : 6;
 }

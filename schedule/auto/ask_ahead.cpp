@@ -8,6 +8,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/memory_walk.h"
+#include "schedule/auto/stream_outputs.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/rewrite.h"
 
@@ -81,7 +82,9 @@ void ask_for_rows(RuleContext& context, const LoopRef& loop, const std::vector<A
   for (const Access& access : accesses) {
     const auto param = std::find(params.begin(), params.end(), access.buffer);
     const std::int64_t row = access.strides[along].value_or(0);
+    // Stores past the caches read no lines.
     if (param == params.end() || access.masked || access.strides[across] != 1 || row <= 0 ||
+        (access.store && may_stream(access.buffer, context.device)) ||
         estimated_elements(access.buffer, func->facts) * access.buffer->dtype.bytes() <= near)
       continue;
     annotate(context.schedule, loop, asks_for(static_cast<size_t>(param - params.begin())), rows * row);

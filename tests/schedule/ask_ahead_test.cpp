@@ -35,7 +35,7 @@ std::string asked(const Func& func, const Device& device) {
   return found;
 }
 
-/// out = exp(x) + y over rows of 4096, of arrays whose rows lie `step` elements apart.
+/// out = exp(x) + y over rows of 400, of an x whose rows lie `step` elements apart.
 Func exponentials(int step) {
   return parse_func(
       fmt::format(R"(func f(x: f32[16, {0}] strides [{1}, 1], y: u8[16, {0}], out: f32[16, {0}]) stage begin {{
@@ -59,6 +59,18 @@ TEST(AskAhead, WhereTensorsTogetherLeaveTheCachesOfACore) {
 
 TEST(AskAhead, NotBehindShortRows) {
   EXPECT_EQ(asked(exponentials(512), asking(tensors / 4)), "1: 256 2: 64 ") << "of x, 1,600 bytes a row";
+}
+
+TEST(AskAhead, NotOfLinesThatStoresPastTheCachesFill) {
+  const Func func = parse_func(R"(func f(x: f32[512, 512], out: f32[512, 512] align 64) stage begin {
+  block root() reads x[..] writes out[..] {
+    for i in [0, 512) { for j in [0, 512) {
+      block turn(space vi in [0, 512) = i, space vj in [0, 512) = j) reads x[vj, vi] writes out[vi, vj] {
+        out[vi, vj] = x[vj, vi] } } } } })");
+  Device device = asking(1024);
+  EXPECT_NE(asked(func, device).find("1: "), std::string::npos);
+  device.caches[1].bytes = 512 * 512 * 4;
+  EXPECT_EQ(asked(func, device).find("1: "), std::string::npos);
 }
 
 TEST(AskAhead, ReductionsThatWriteNoStreamGainNothing) {

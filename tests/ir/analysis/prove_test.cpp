@@ -50,8 +50,8 @@ TEST_F(Prove, ArmsOfAChoiceKnowWhatItCompares) {
   const Expr late = Select::make(ge(low, index(57)), index(110) - low, low);
   EXPECT_FALSE(proves(bounds, lt(late, index(56))));
   // What may be any number may wrap around where it is compared.
-  const VarRef any = Var::make("any");
-  EXPECT_FALSE(proves(bounds, ge(Select::make(lt(Expr(any), index(0)), index(0) - any, any), index(1))));
+  const Expr any = Load::make(BufferNode::make("data", i64, {index(4)}), {index(0)});
+  EXPECT_FALSE(proves(bounds, ge(Select::make(lt(any, index(0)), index(0) - any, any), index(0))));
 }
 
 TEST_F(Prove, MainPartOfASplitNeedsNoPredicate) {
