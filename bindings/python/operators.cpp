@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -202,6 +203,22 @@ void bind_reductions(nb::module_& module) {
       "x"_a, "weight"_a.none() = nb::none(), "axis"_a = -1, "eps"_a = 1e-6);
 }
 
+/// einsum takes any number of operands, so that it reads its arguments itself.
+void check_einsum_call(const nb::args& arguments, const nb::kwargs& keywords) {
+  constexpr const char* example = "einsum('ij,jk->ik', x, y)";
+  if (keywords.size() > 0) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : keywords) names.push_back(nb::cast<std::string>(name));
+    throw InputError(Mistake::type,
+                     fmt::format("einsum: takes its operands by position, as in {}; given the keyword{} {}", example,
+                                 names.size() > 1 ? "s" : "", fmt::join(names, ", ")));
+  }
+  if (arguments.size() > 0 && nb::isinstance<nb::str>(arguments[0])) return;
+  const std::string given = arguments.size() > 0 ? Py_TYPE(arguments[0].ptr())->tp_name : "nothing";
+  throw InputError(Mistake::type,
+                   fmt::format("einsum: takes the equation first, a str, as in {}; given {}", example, given));
+}
+
 void bind_linear_algebra(nb::module_& module) {
   module.def(
       "vecdot",
@@ -211,12 +228,13 @@ void bind_linear_algebra(nb::module_& module) {
       "x1"_a, "x2"_a, "axis"_a = -1);
   module.def(
       "einsum",
-      [](const std::string& equation, const nb::args& operands) {
+      [](const nb::args& arguments, const nb::kwargs& keywords) {
+        check_einsum_call(arguments, keywords);
         std::vector<Tensor> tensors;
-        for (const nb::handle operand : operands) tensors.push_back(to_tensor(operand, "einsum"));
-        return ops::einsum(equation, tensors);
+        for (size_t k = 1; k < arguments.size(); ++k) tensors.push_back(to_tensor(arguments[k], "einsum"));
+        return ops::einsum(nb::cast<std::string>(arguments[0]), tensors);
       },
-      "equation"_a, "operands"_a);
+      nb::sig("def einsum(equation: str, /, *operands: object) -> Tensor"));
 }
 
 void bind_views(nb::module_& module) {

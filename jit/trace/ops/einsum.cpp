@@ -4,14 +4,18 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/ops/arithmetic.h"
 #include "jit/trace/ops/contraction.h"
-#include "jit/trace/ops/creation.h"
 #include "jit/trace/ops/linear_algebra.h"
+#include "jit/trace/ops/reduction.h"
+#include "jit/trace/ops/view_shape.h"
+#include "jit/trace/promotion.h"
 
 namespace lathe::ops {
 namespace {
@@ -74,6 +78,45 @@ void gather_extents(std::string_view text, const std::string& letters, const Ten
   }
 }
 
+/// One operand takes no product: the view of its axes in the result's order, then those that are summed.
+Tensor rearrange_and_sum(const std::string& letters, const std::string& result, const Tensor& x,
+                         const std::map<char, Expr>& extents) {
+  std::string order = result;
+  for (char c : letters) {
+    if (order.find(c) == std::string::npos) order += c;
+  }
+  Tensor ordered = x;
+  if (order.size() == letters.size()) {
+    std::vector<std::int64_t> axes;
+    for (char c : order) axes.push_back(static_cast<std::int64_t>(letters.find(c)));
+    ordered = permute_dims(x, axes);
+  } else {
+    Shape shape;
+    for (char c : order) shape.push_back(extents.at(c));
+    ordered = view(
+        shape, x.dtype(),
+        [x, letters, order](const Indices& i, const Expr& mask) {
+          Indices own;
+          for (char c : letters) own.push_back(i[order.find(c)]);
+          return at_broadcast(x, own, mask);
+        },
+        "einsum");
+  }
+  std::vector<std::int64_t> summed(order.size() - result.size());
+  std::iota(summed.begin(), summed.end(), static_cast<std::int64_t>(result.size()));
+  return summed.empty() ? ordered : sum(ordered, summed, false, x.dtype());
+}
+
+/// The view of x's elements as `common`, in the type that sums of their products are kept in.
+Tensor as_factor(const Tensor& x, DType common) {
+  const DType arithmetic = arithmetic_type(common);
+  if (x.dtype() == arithmetic && !x.is_weak()) return x;
+  return view(
+      x.shape(), arithmetic,
+      [=](const Indices& i, const Expr& mask) { return convert(arithmetic, convert(common, x.at(i, mask))); },
+      "einsum");
+}
+
 /// The product of two operands, summed over the axes that are not the result's.
 Tensor contract_pair(const std::array<std::string, 2>& axes, const std::string& kept, const Tensor& a, const Tensor& b,
                      const std::map<char, Expr>& extents) {
@@ -133,9 +176,13 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
   }
   std::map<char, Expr> extents;
   for (size_t i = 0; i < tensors.size(); ++i) gather_extents(text, equation.operands[i], tensors[i], extents);
+  const DType common = result_type("einsum", tensors, accepts_number);
   if (tensors.size() == 1) {
-    tensors.push_back(ones({}, tensors[0].dtype()));
-    equation.operands.emplace_back();
+    return astype(rearrange_and_sum(equation.operands[0], equation.result, tensors[0], extents), common);
+  }
+  if (tensors.size() > 2) {
+    // What a pair gives is rounded with the result, not before.
+    for (Tensor& x : tensors) x = as_factor(x, common);
   }
   while (tensors.size() > 2) {
     // The cheapest pair first: not always the least work in all, but never a product of everything.
@@ -154,7 +201,9 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
     tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(right));
     equation.operands.erase(equation.operands.begin() + static_cast<std::ptrdiff_t>(right));
   }
-  return contract_pair({equation.operands[0], equation.operands[1]}, equation.result, tensors[0], tensors[1], extents);
+  return astype(
+      contract_pair({equation.operands[0], equation.operands[1]}, equation.result, tensors[0], tensors[1], extents),
+      common);
 }
 
 Tensor einsum(std::string_view text, const Tensor& a, const Tensor& b) {

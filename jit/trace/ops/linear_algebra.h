@@ -16,7 +16,8 @@ Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t axis = -1);
 Tensor outer(const Tensor& a, const Tensor& b);
 /// "ij,jk->ik", letters only; without "->" the letters that occur once, in order. A letter that occurs twice in one
 /// operand walks its diagonal. An extent of 1 broadcasts. Of more than two operands the pair that takes the least work
-/// is multiplied first, and so on.
+/// is multiplied first, and so on; all are converted to their common dtype first, and what pairs give is rounded once,
+/// at the end. One operand is a view, or the sum of one, and no product.
 Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b);
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
 

@@ -64,6 +64,8 @@ TEST(Errors, SayWhatWasGivenAndWhatWasExpected) {
   MESSAGE(einsum("i1,1k", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("ijk,jk", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("ij,jk", f({2, 3}), f({4, 2})));
+  TYPE_MESSAGE(einsum("ij->ji", {less(f({2, 3}), 0)}));
+  TYPE_MESSAGE(einsum("i,i,i", {f({2}), f({2}), i({2})}));
   MESSAGE(vecdot(f({3}), f({4})));
   MESSAGE(outer(f({3}), f({4, 1})));
   MESSAGE(reshape(f({2, 3}), {4}));

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/jit/trace/harness.h"
 
 namespace lathe::test {
@@ -60,6 +62,34 @@ TEST(Einsum, AgreesWithWhatItSpells) {
   EXPECT_EQ(einsum("bhqd,bhkd->bhqk", {2, 3, 4, 5}, {2, 3, 6, 5}).shape, (Extents{2, 3, 4, 6}));
   EXPECT_EQ(values(einsum("ij,jk->ik", {1, 3}, {1, 2})), (Values{0, 3}));
   EXPECT_EQ(values(einsum("ba,b", {2, 2}, {2})), (Values{2, 3}));  // the implicit result is alphabetical
+}
+
+TEST(Einsum, RoundsTheProductOfManyOnce) {
+  const auto product = [](const std::vector<DType>& dtypes, const Values& of) {
+    std::vector<Array> arrays;
+    for (size_t k = 0; k < of.size(); ++k) arrays.push_back(array(dtypes[k], {1}, {of[k]}));
+    return run(arrays, [](auto& x) { return ops::einsum("i,i,i->i", x); });
+  };
+  EXPECT_EQ(product({i8, i8, i32}, {100, 100, 1}).dtype, i32);
+  EXPECT_EQ(values(product({i8, i8, i32}, {100, 100, 1})), (Values{10000}));
+  EXPECT_EQ(values(product({f16, f16, f32}, {300, 300, 1})), (Values{90000}));
+  EXPECT_EQ(product({f16, f16, f16}, {256, 256, 0.5}).dtype, f16);
+  EXPECT_EQ(values(product({f16, f16, f16}, {256, 256, 0.5})), (Values{32768}));
+}
+
+TEST(Einsum, OfOneOperandIsNoProduct) {
+  const auto einsum = [](const char* equation, Extents extents) {
+    return run({iota(f32, std::move(extents))}, [&](auto& x) { return ops::einsum(equation, x); });
+  };
+  EXPECT_EQ(values(einsum("ij->ji", {2, 3})), (Values{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(values(einsum("ij->j", {2, 3})), (Values{3, 5, 7}));
+  EXPECT_EQ(values(einsum("ii->i", {3, 3})), (Values{0, 4, 8}));
+  EXPECT_EQ(values(einsum("iij->ji", {2, 2, 2})), (Values{0, 6, 1, 7}));
+  EXPECT_EQ(values(einsum("ii", {3, 3})), (Values{12}));
+  EXPECT_EQ(values(einsum("ii", {1, 3})), (Values{3}));  // an extent of 1 broadcasts
+  EXPECT_EQ(values(einsum("", {})), (Values{0}));
+  const Array zeros = run({array(f32, {1, 2}, {-0.0, -0.0})}, [](auto& x) { return ops::einsum("ij->ji", x); });
+  for (double zero : values(zeros)) EXPECT_TRUE(std::signbit(zero));
 }
 
 TEST(Vecdot, ContractsOneAxisAndBroadcastsTheRest) {
