@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "bindings/python/convert.h"
 #include "bindings/python/recursion.h"
@@ -27,6 +29,12 @@ bool is_container(PyObject* object) {
 nb::object steal_or_throw(PyObject* made) {
   if (!made) throw nb::python_error();
   return nb::steal(made);
+}
+
+bool equal(PyObject* a, PyObject* b) {
+  const int answer = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (answer < 0) throw nb::python_error();
+  return answer == 1;
 }
 
 class Sorter {
@@ -62,7 +70,7 @@ class Sorter {
     const Recursion recursion(" in an argument");
     if (PyDict_Check(argument)) return sort_dict(argument, place);
     if (is_named_tuple(argument)) {
-      if (!PyObject_HasAttrString(argument, "_make")) {
+      if (!PyCallable_Check(nb::getattr(nb::handle(argument).type(), "_make", nb::none()).ptr())) {
         throw InputError(Mistake::type,
                          fmt::format("{}: {} is a {}, a tuple with _fields that has no _make to make another of it",
                                      name_, place.text(), Py_TYPE(argument)->tp_name));
@@ -137,44 +145,106 @@ class Builder {
   size_t role_ = 0, fixed_ = 0;
 };
 
-/// Are two equal values equal by more than Python's rules, by which 1, 1.0 and True are, and 0.0 and -0.0?
-bool alike(PyObject* a, PyObject* b) {
-  if (a == b) return true;
-  if (Py_TYPE(a) != Py_TYPE(b)) return false;
-  if (is_plainly_static(a)) return true;
-  if (PyFloat_Check(a)) return std::signbit(PyFloat_AS_DOUBLE(a)) == std::signbit(PyFloat_AS_DOUBLE(b));
-  if (PyTuple_Check(a)) {
-    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
-      if (!alike(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+/// Are two equal values equal by more than Python's rules, by which 1, 1.0 and True are, and 0.0 and -0.0? Goes through
+/// them by a list, each pair once: values may hold themselves, share their parts, and nest deeper than the stack.
+class Likeness {
+ public:
+  bool alike(PyObject* a, PyObject* b) {
+    const Answer answer = at_a_glance(a, b);
+    if (answer != Answer::within) return answer == Answer::yes;
+    if (!parts_alike(a, b)) return false;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      if (!parts_alike(pairs_[i].first.ptr(), pairs_[i].second.ptr())) return false;
     }
     return true;
   }
-  if (PyAnySet_Check(a)) {
+
+ private:
+  enum class Answer : std::uint8_t { yes, no, within };
+
+  static Answer at_a_glance(PyObject* a, PyObject* b) {
+    if (a == b) return Answer::yes;
+    if (Py_TYPE(a) != Py_TYPE(b)) return Answer::no;
+    if (is_plainly_static(a)) return Answer::yes;
+    if (PyFloat_Check(a)) return same_sign(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
+    if (PyComplex_Check(a)) {
+      const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+      return same_sign(x.real, y.real) == Answer::yes ? same_sign(x.imag, y.imag) : Answer::no;
+    }
+    return Answer::within;
+  }
+
+  static Answer same_sign(double a, double b) { return std::signbit(a) == std::signbit(b) ? Answer::yes : Answer::no; }
+
+  /// False where the two differ already; otherwise what is to be told lies in the list. Runs no Python.
+  bool add(PyObject* a, PyObject* b) {
+    const Answer answer = at_a_glance(a, b);
+    if (answer == Answer::within && seen_.emplace(a, b).second) pairs_.emplace_back(nb::borrow(a), nb::borrow(b));
+    return answer != Answer::no;
+  }
+
+  bool parts_alike(PyObject* a, PyObject* b) {
+    if ((PyTuple_Check(a) || PyList_Check(a)) && !elements_alike(a, b)) return false;
+    if (PyDict_Check(a) && !entries_alike(a, b)) return false;
+    if (PyAnySet_Check(a) && !members_alike(a, b)) return false;
+    const bool may_have_fields =
+        !PyTuple_CheckExact(a) && !PyList_CheckExact(a) && !PyDict_CheckExact(a) && !PyAnySet_CheckExact(a);
+    return !may_have_fields || fields_alike(a, b);
+  }
+
+  bool elements_alike(PyObject* a, PyObject* b) {
+    if (PySequence_Fast_GET_SIZE(a) != PySequence_Fast_GET_SIZE(b)) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(a); ++i) {
+      if (!add(PySequence_Fast_GET_ITEM(a, i), PySequence_Fast_GET_ITEM(b, i))) return false;
+    }
+    return true;
+  }
+
+  /// In their order, which a traced function that walks through them sees.
+  bool entries_alike(PyObject* a, PyObject* b) {
+    const nb::object x = steal_or_throw(PyDict_Items(a)), y = steal_or_throw(PyDict_Items(b));
+    if (PyList_GET_SIZE(x.ptr()) != PyList_GET_SIZE(y.ptr())) return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(x.ptr()); ++i) {
+      PyObject *one = PyList_GET_ITEM(x.ptr(), i), *other = PyList_GET_ITEM(y.ptr(), i);
+      if (!equal(PyTuple_GET_ITEM(one, 0), PyTuple_GET_ITEM(other, 0)) || !elements_alike(one, other)) return false;
+    }
+    return true;
+  }
+
+  bool members_alike(PyObject* a, PyObject* b) {
     nb::dict found;
-    for (const nb::handle element : nb::handle(b)) found[element] = element;
-    for (const nb::handle element : nb::handle(a)) {
-      if (!found.contains(element) || !alike(element.ptr(), nb::object(found[element]).ptr())) return false;
+    for (const nb::handle element : nb::borrow<nb::tuple>(steal_or_throw(PySequence_Tuple(b))))
+      found[element] = element;
+    for (const nb::handle element : nb::borrow<nb::tuple>(steal_or_throw(PySequence_Tuple(a)))) {
+      if (!found.contains(element) || !add(element.ptr(), nb::object(found[element]).ptr())) return false;
     }
     return true;
   }
-  if (!nb::hasattr(nb::handle(a).type(), "__dataclass_fields__")) return true;
-  for (const nb::handle field : nb::borrow<nb::dict>(nb::handle(a).attr("__dataclass_fields__")).values()) {
-    const nb::object name = field.attr("name");
-    const nb::object x = nb::getattr(nb::handle(a), name, nb::none()), y = nb::getattr(nb::handle(b), name, nb::none());
-    if (nb::cast<bool>(field.attr("compare")) && !alike(x.ptr(), y.ptr())) return false;
+
+  /// Those of a dataclass, which any object may claim to be.
+  bool fields_alike(PyObject* a, PyObject* b) {
+    const nb::object fields = nb::getattr(nb::handle(a).type(), "__dataclass_fields__", nb::none());
+    if (!PyDict_Check(fields.ptr())) return true;
+    const nb::object entries = steal_or_throw(PyDict_Items(fields.ptr()));
+    for (const nb::handle entry : nb::borrow<nb::list>(entries)) {
+      const nb::handle name = PyTuple_GET_ITEM(entry.ptr(), 0), field = PyTuple_GET_ITEM(entry.ptr(), 1);
+      if (!PyUnicode_Check(name.ptr()) || nb::getattr(field, "compare", nb::none()).is(nb::handle(Py_False))) continue;
+      const nb::object x = nb::getattr(nb::handle(a), name, nb::none()),
+                       y = nb::getattr(nb::handle(b), name, nb::none());
+      if (!add(x.ptr(), y.ptr())) return false;
+    }
+    return true;
   }
-  return true;
-}
+
+  std::vector<std::pair<nb::object, nb::object>> pairs_;  ///< held, so that no other object takes an address in seen_
+  std::set<std::pair<PyObject*, PyObject*>> seen_;
+};
 
 }  // namespace
 
-bool same_fixed(PyObject* a, PyObject* b) {
-  if (a == b) return true;
+bool same_value(PyObject* a, PyObject* b) {
   if (Py_TYPE(a) != Py_TYPE(b)) return false;
-  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (equal < 0) throw nb::python_error();
-  return equal == 1 && alike(a, b);
+  return equal(a, b) && Likeness().alike(a, b);
 }
 
 void sort_other(const std::string& name, PyObject* argument, const ArgumentPlace& place, Call* call) {

@@ -63,14 +63,16 @@ inline void sort_arguments(const std::string& name, PyObject* const* arguments, 
 /// Is a traced tensor among the arguments, or in a list, tuple or dict among them?
 bool holds_tensor(PyObject* const* arguments, Py_ssize_t count);
 
-/// Equal static values of different types (1, 1.0, True) are different, in tuples, sets and dataclasses too.
-bool same_fixed(PyObject* a, PyObject* b);
+/// Equal static values of different types (1, 1.0, True) are different, in tuples, lists, dicts, sets and dataclasses
+/// too.
+bool same_value(PyObject* a, PyObject* b);
 /// Do a call's arguments have the roles and the static values that a variant was read with?
 inline bool same_arguments(const Variant& variant, Call& call) {
   const auto roles = call.roles.span();
   if (!std::equal(roles.begin(), roles.end(), variant.roles.begin(), variant.roles.end())) return false;
   for (size_t i = 0; i < variant.fixed.size(); ++i) {
-    if (!same_fixed(variant.fixed[i].ptr(), call.fixed[i])) return false;
+    PyObject *a = variant.fixed[i].ptr(), *b = call.fixed[i];
+    if (a != b && !same_value(a, b)) return false;
   }
   return true;
 }

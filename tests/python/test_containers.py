@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -201,6 +202,9 @@ def test_places_are_named():
 
     with pytest.raises(TypeError, match=r"first: argument 0\['a'\] is a Pair, a tuple with _fields that has no _make"):
         first({"a": Pair((1.0, f32(2)))})
+    Pair._make = None
+    with pytest.raises(TypeError, match=r"first: argument 0\['a'\] is a Pair, a tuple with _fields that has no _make"):
+        first({"a": Pair((1.0, f32(2)))})
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="both numpy.ndarray and torch.Tensor"):
         first({"a": [f32(2), torch.ones(2)]})
@@ -292,6 +296,252 @@ def test_equal_values_in_static_ones_differ_by_type():
     for seen in range(3):
         f(x, Options("fields that equality leaves out", seen))
     assert len(traced) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashed(Options):
+    """May hold what has no hash."""
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda v: [v],
+        lambda v: {"a": v},
+        lambda v: {v: "a"},
+        lambda v: [{"a": ([v],)}],
+        lambda v: {1, v},
+        lambda v: [Options([v])],
+        lambda v: collections.OrderedDict(a=v),
+        lambda v: collections.defaultdict(list, a=v),
+    ],
+)
+def test_values_without_a_hash_in_static_ones_differ_by_type(wrap):
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * 2)
+    x = np.ones(3, np.float32)
+    values = (2, 2.0, 0.0, -0.0, 0j, complex(0.0, -0.0), complex(-0.0, 0.0))
+    for _ in range(2):
+        for value in values:
+            f(x, Hashed(wrap(value)))
+    assert len(traced) == len(values)
+
+
+@pytest.mark.parametrize("base", [tuple, list, dict, frozenset])
+def test_fields_of_containers_differ_by_type(base):
+    @dataclasses.dataclass(eq=False)
+    class Container(base):
+        size: object
+
+        def __new__(cls, size):
+            return base.__new__(cls)
+
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * 2)
+    for size in (1, 1.0, 1, 1.0):
+        f(np.ones(3, np.float32), Hashed((Container(size),)))
+    assert len(traced) == 2
+
+
+def test_dicts_in_static_values_differ_by_order():
+    f = lathe.jit(lambda x, s: x * next(iter(s.steps.values())))
+    x = np.ones(3, np.float32)
+    assert f(x, Hashed({"a": 2, "b": 3}))[0] == 2
+    assert f(x, Hashed({"b": 3, "a": 2}))[0] == 3
+
+
+def test_static_complex_zeros_differ_by_sign():
+    f = lathe.jit(lambda x, s: x * (2 if np.signbit(s.imag) else 3) * (5 if np.signbit(s.real) else 7))
+    x = np.ones(3, np.float32)
+    for kind in (complex, np.complex128):
+        for real, imaginary, expected in ((0.0, 0.0, 21), (0.0, -0.0, 14), (-0.0, 0.0, 15), (-0.0, -0.0, 10)):
+            assert f(x, kind(complex(real, imaginary)))[0] == expected
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    name: object
+    parent: object = None
+    children: object = ()
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+def family(age=1, container=list):
+    parent = Node("p")
+    parent.children = container([Node("c", parent), Node(age, parent)])
+    return parent
+
+
+def chain(length, last=1):
+    node = Node("end", last)
+    for _ in range(length):
+        node = Node("link", node)
+    return node
+
+
+@pytest.mark.parametrize("make", [family, lambda v=1: family(v, tuple), lambda v=1: chain(100_000, v)])
+def test_static_values_that_hold_themselves_or_nest_deep(make):
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(1) or x * 2)
+    x, kept = np.ones(3, np.float32), []
+    for value in (1, 1.0, 1, 1.0):
+        kept.append(make(value))
+        assert f(x, kept[-1])[0] == 2
+    assert len(traced) == 2
+    for node in kept:  # a long chain must not go by recursion
+        while isinstance(node, Node):
+            node.parent, node = None, node.parent
+
+
+def test_static_values_that_share_parts_are_compared_part_by_part():
+    def diamonds(depth):
+        node = Node("end")
+        for _ in range(depth):
+            node = Node("both", node, (node, [node]))
+        return node
+
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(1) or x * 2)
+    for _ in range(2):
+        f(np.ones(3, np.float32), diamonds(60))
+    assert len(traced) == 1
+
+
+def test_fields_that_no_dataclass_has():
+    class Value:
+        def __eq__(self, other):
+            return type(self) is type(other)
+
+        def __hash__(self):
+            return 0
+
+    x = np.ones(3, np.float32)
+    for fields in (None, 3, [], {1: 2}, {"steps": None}, {"steps": 7}):
+        Value.__dataclass_fields__ = fields
+        f = lathe.jit(lambda x, s: x * 2)
+        for _ in range(2):
+            assert f(x, Value())[0] == 2
+    f = lathe.jit(lambda x, s: x * 2)
+    for _ in range(2):
+        value = Hashed(1)
+        object.__setattr__(value, "__dataclass_fields__", None)
+        assert f(x, value)[0] == 2
+
+
+def test_readings_in_use_come_to_the_front():
+    class Value:
+        compared = 0
+
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            Value.compared += 1
+            return self.value == other.value
+
+        def __hash__(self):
+            return 0
+
+    traced = []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * s.value)
+    x = np.ones(3, np.float32)
+    for value in range(256):
+        f(x, Value(value))
+    for in_use in ((255,), (77,), (0, 128, 254), range(100, 124)):
+        for _ in range(20):
+            for value in in_use:
+                f(x, Value(value))
+        Value.compared = 0
+        for _ in range(20):
+            for value in in_use:
+                assert f(x, Value(value))[0] == value
+        assert Value.compared <= 20 * len(in_use) ** 2
+    assert len(traced) == 256
+
+
+def test_comparing_may_call_the_function_again():
+    class Value:
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            if not inside:
+                inside.append(self)
+                for other_value in (7, object(), 3, Value(5), Value(30), Value(object())):
+                    assert f(x, other_value)[0] == 2
+                inside.clear()
+            return self.value == other.value
+
+        def __hash__(self):
+            return 0
+
+    inside = []
+    f = lathe.jit(lambda x, s: x * 2)
+    x = np.ones(3, np.float32)
+    for i in (*range(40), *range(40)):
+        assert f(x, Value(i))[0] == 2
+
+
+def test_a_reading_that_moves_past_the_search_is_found():
+    class Value:
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            if self.value == 30 and other.value == 39 and not inside:
+                inside.append(self)
+                f(x, Value(39))
+            return self.value == other.value
+
+        def __hash__(self):
+            return 0
+
+    inside, traced = [], []
+    f = lathe.jit(lambda x, s: traced.append(s) or x * s.value)
+    x = np.ones(3, np.float32)
+    for i in range(40):
+        inside[:] = [None]
+        f(x, Value(i))
+    inside.clear()
+    assert f(x, Value(39))[0] == 39
+    assert inside and len(traced) == 40
+
+
+def test_threads_find_readings_while_others_move_them():
+    class Value:
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            time.sleep(0)  # lets go of the GIL
+            return self.value == other.value
+
+        def __hash__(self):
+            return 0
+
+    f = lathe.jit(lambda x, s: x * s.value)
+    x, wrong = np.ones(3, np.float32), []
+
+    def call(seed):
+        order = np.random.default_rng(seed).integers(0, 40, 200).tolist()
+        for value in order:
+            if f(x, Value(value))[0] != value:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_values_that_never_come_again_do_not_stay():
