@@ -52,14 +52,6 @@ constexpr std::int64_t least_last_rows = 16;
 /// A last tile is shifted to where it is whole if no more than one element in so many is computed only for that.
 constexpr std::int64_t least_of_shifted = 16;
 
-/// The greatest divisor of `extent` from `least` to `most`; nothing when there is none.
-std::optional<std::int64_t> divisor(std::int64_t extent, std::int64_t least, std::int64_t most) {
-  for (std::int64_t d = std::min(most, extent); d >= least; --d) {
-    if (extent % d == 0) return d;
-  }
-  return std::nullopt;
-}
-
 /// Does a choice decide what is reduced? That of an extreme among numbers, in its reducer, is none.
 bool is_masked(const Block& reduction) {
   const std::optional<ReductionParts> parts = match_update(reduction);
@@ -88,7 +80,7 @@ class Chainer {
   /// Blocks of rows by blocks of the axis.
   void along_axis() {
     const bool masked = is_masked(schedule_.node(chain_.extreme));
-    const auto step = divisor(chain_.steps, least_step, masked ? most_masked_step : most_step);
+    const auto step = greatest_divisor(chain_.steps, least_step, masked ? most_masked_step : most_step);
     // What a mask leaves out of a shorter axis pays for the walk where blocks are whole vectors.
     const bool pays = masked && step && *step % vector_lanes(schedule_.node(chain_.scores), context_.device) == 0;
     if (chain_.steps <= 2 * (pays ? most_masked_step : most_step) || !step)
@@ -102,7 +94,7 @@ class Chainer {
   /// least that is, else such that all blocks but the last are even.
   void choose_rows(std::int64_t most) {
     const std::int64_t usual = std::min(most, most_rows);
-    auto even = divisor(chain_.rows, (usual + 1) / 2, usual);
+    auto even = greatest_divisor(chain_.rows, (usual + 1) / 2, usual);
     for (std::int64_t rows = usual + 1; !even && rows <= std::min(most, chain_.rows); ++rows) {
       if (chain_.rows % rows == 0) even = rows;
     }

@@ -26,12 +26,6 @@ constexpr std::int64_t second_cache_part = 16;
 /// Tasks that blocks leave for each core.
 constexpr std::int64_t tasks_of_core = 4;
 
-std::int64_t largest_divisor(std::int64_t extent, std::int64_t most) {
-  std::int64_t best = std::min(extent, std::max<std::int64_t>(most, 1));
-  while (extent % best != 0) --best;
-  return best;
-}
-
 /// Besides what tiles walk, the iter along which results lie nearest and the operand stands still.
 std::optional<size_t> nearest_sharing(const Block& block, const ReductionShape& shape, size_t vectors, size_t rows,
                                       const Buffer& operand) {
@@ -65,7 +59,7 @@ std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& bl
   std::optional<StepCut> cut;
   for (const size_t i : shape.reduce) {
     const std::int64_t extent = constant_extent(block, i).value_or(1), within = depth / extent;
-    const std::int64_t steps = largest_divisor(extent, most_steps / within);
+    const std::int64_t steps = greatest_divisor(extent, 1, most_steps / within).value_or(1);
     if (steps * within > most_steps || steps * within * least_filled < most_steps) continue;
     cut = StepCut{i, steps, std::nullopt, 1};
     break;
@@ -82,7 +76,8 @@ std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& bl
                      shared = tasks / (tasks_of_core * device.cores);
   const auto nearest = nearest_sharing(block, shape, vectors, rows, operand);
   const std::int64_t size =
-      nearest ? largest_divisor(constant_extent(block, *nearest).value_or(1), std::min(room, shared)) : 1;
+      nearest ? greatest_divisor(constant_extent(block, *nearest).value_or(1), 1, std::min(room, shared)).value_or(1)
+              : 1;
   if (size > 1) {
     cut->blocked = nearest;
     cut->block = size;
@@ -109,18 +104,14 @@ BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut
 
 LoopRef lay_parts(RuleContext& context, const BlockRef& total, size_t rows, size_t vectors, std::int64_t lanes) {
   Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(total);
   std::vector<LoopRef> order = own_loops(schedule, total);
   const auto take = [&](size_t iter) {
-    const auto found = std::find_if(order.begin(), order.end(), [&](const LoopRef& loop) {
-      return uses_var(block.f.bindings[iter], loop.variable.get());
-    });
-    LATHE_CHECK(found != order.end(), "a block that was moved has a loop for each iter");
-    LoopRef loop = *found;
-    order.erase(found);
-    return loop;
+    const auto loop = driving_loop(schedule, total, iter);
+    LATHE_CHECK(loop, "a block that was moved has a loop for each iter");
+    std::erase(order, *loop);
+    return *loop;
   };
-  const LoopRef part = take(block.f.iters.size() - 1), row = take(rows), column = take(vectors);
+  const LoopRef part = take(schedule.node(total).f.iters.size() - 1), row = take(rows), column = take(vectors);
   order.insert(order.begin(), part);
   order.insert(order.end(), {row, column});
   reorder(schedule, order);

@@ -279,9 +279,7 @@ void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan&
   const auto loop_along = [&](size_t d) -> std::optional<LoopRef> {
     for (size_t i = 0; i < copy.f.iters.size(); ++i) {
       if (store.indices[d] != Expr(copy.f.iters[i].variable)) continue;
-      for (const LoopRef& loop : own_loops(schedule, plan.copy)) {
-        if (uses_var(copy.f.bindings[i], loop.variable.get())) return loop;
-      }
+      if (const auto loop = driving_loop(schedule, plan.copy, i)) return loop;
     }
     return std::nullopt;
   };

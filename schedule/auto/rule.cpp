@@ -104,4 +104,18 @@ std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& blo
   return OwnLoop{*loop, std::move(own)};
 }
 
+std::optional<LoopRef> driving_loop(const Schedule& schedule, const BlockRef& block, size_t iter) {
+  for (const LoopRef& loop : own_loops(schedule, block)) {
+    if (uses_var(schedule.node(block).f.bindings[iter], loop.variable.get())) return loop;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> greatest_divisor(std::int64_t extent, std::int64_t least, std::int64_t most) {
+  for (std::int64_t d = std::min(most, extent); d >= least; --d) {
+    if (extent % d == 0) return d;
+  }
+  return std::nullopt;
+}
+
 }  // namespace lathe

@@ -87,4 +87,11 @@ struct OwnLoop {
 /// That of an iter; nothing when other blocks share it.
 std::optional<OwnLoop> own_loop_of(const Schedule& schedule, const BlockRef& block, size_t iter);
 
+/// The outermost of the loops around a block alone that the binding of an iter uses, by itself or with others; nothing
+/// when none does.
+std::optional<LoopRef> driving_loop(const Schedule& schedule, const BlockRef& block, size_t iter);
+
+/// The greatest divisor of `extent` from `least` to `most`; nothing when there is none.
+std::optional<std::int64_t> greatest_divisor(std::int64_t extent, std::int64_t least, std::int64_t most);
+
 }  // namespace lathe

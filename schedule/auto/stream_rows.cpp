@@ -148,12 +148,9 @@ class Streamer {
   }
 
   LoopRef loop_of(const BlockRef& block, size_t iter) const {
-    const std::vector<LoopRef> loops = own_loops(schedule_, block);
-    for (const LoopRef& loop : loops) {
-      if (uses_var(schedule_.node(block).f.bindings[iter], loop.variable.get())) return loop;
-    }
-    LATHE_CHECK(false, "an iter that walks memory has a loop");
-    return loops.front();
+    const auto loop = driving_loop(schedule_, block, iter);
+    LATHE_CHECK(loop, "an iter that walks memory has a loop");
+    return *loop;
   }
 
   /// Partial results of several steps of the reduction at a time, made outside of rows and columns.

@@ -245,15 +245,10 @@ void turn_copy(RuleContext& context, const BlockRef& ref, const TurnedCopy& turn
   Schedule& schedule = context.schedule;
   const Buffer buffer = schedule.node(turned.copy).f.writes[0].buffer;
   if (width > 0) transform_layout(schedule, ref, buffer->name, panel_layout(buffer->rank(), width, 0));
-  const std::vector<LoopRef> loops = own_loops(schedule, turned.copy);
-  const auto loop_along = [&](size_t iter) {
-    const auto found = std::find_if(loops.begin(), loops.end(), [&](const LoopRef& loop) {
-      return uses_var(schedule.node(turned.copy).f.bindings[iter], loop.variable.get());
-    });
-    LATHE_CHECK(found != loops.end(), "a copy has a loop for each dimension");
-    return *found;
-  };
-  turn_squares(schedule, loops, loop_along(turned.across), loop_along(turned.along),
+  const auto across = driving_loop(schedule, turned.copy, turned.across),
+             along = driving_loop(schedule, turned.copy, turned.along);
+  LATHE_CHECK(across && along, "a copy has a loop for each dimension");
+  turn_squares(schedule, own_loops(schedule, turned.copy), *across, *along,
                widest_square(schedule.node(ref), context.device), squares_of_line);
 }
 

@@ -57,12 +57,12 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
   const bool copies = body_cost(block.f.body) <= copy_body;
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    if (i == vector || !extent || *extent < 2 || *extent > most_woven) continue;
-    const bool weaves = weaves_values(*extent), chooses = weaves && chooses_by(block, block.f.iters[iters[i]].variable);
+    if (i == vector || !extent || !weaves_values(*extent)) continue;
+    const bool chooses = chooses_by(block, block.f.iters[iters[i]].variable);
     // Rows that lie apart, and a result that has an element of each by turns.
-    const bool apart = weaves && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-                         return !access.store && access.strides[iters[vector]] == 1 && access.strides[iters[i]] > 1;
-                       });
+    const bool apart = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return !access.store && access.strides[iters[vector]] == 1 && access.strides[iters[i]] > 1;
+    });
     const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
       if (access.store) return along == *extent && inside == 1 && !access.masked;

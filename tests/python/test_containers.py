@@ -19,6 +19,15 @@ def f32(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def in_threads(call, seeds):
+    """Runs call(seed) for all seeds at once."""
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in seeds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 @lathe.jit
 def dense(x, layers):
     for layer in layers:
@@ -536,11 +545,7 @@ def test_threads_find_readings_while_others_move_them():
             if f(x, Value(value))[0] != value:
                 wrong.append(value)
 
-    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(call, range(6))
     assert not wrong
 
 
@@ -576,16 +581,12 @@ def test_threads_drop_what_others_use():
     f = lathe.jit(lambda x, s: lathe.sum(x * 2, axis=1))
     x, wrong = np.ones((300, 300), np.float32), []
 
-    def call():
+    def call(_):
         for _ in range(300):
             if f(x, object())[7] != 600:
                 wrong.append(1)
 
-    threads = [threading.Thread(target=call) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(call, range(6))
     assert not wrong
 
 
@@ -615,11 +616,7 @@ def test_threads_trace_while_keys_compare_in_python():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=call, args=(7 * i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(call, range(0, 56, 7))
     finally:
         sys.setswitchinterval(interval)
     assert not wrong
