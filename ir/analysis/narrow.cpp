@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ir/analysis/float_interval.h"
 #include "ir/analysis/fold.h"
 
 namespace lathe {
@@ -12,11 +13,17 @@ Expr uniform_value(const Expr& e) {
   return e->dtype.is_scalar() ? e : scalar_of(e);
 }
 
+const Cast* cast_of_float(const Expr& e) {
+  const Cast* cast = e.as<Cast>();
+  return cast && cast->value->dtype.is_float() ? cast : nullptr;
+}
+
 Interval lanes_interval(const Expr& e, const Bounds& bounds) {
   if (const Ramp* ramp = e.as<Ramp>())
     return bounds.interval(ramp->base) +
            bounds.interval(ramp->stride) * Interval::between(0, std::int64_t{e->dtype.lanes} - 1);
   if (const Expr value = uniform_value(e)) return bounds.interval(value);
+  if (const Cast* rounded = cast_of_float(e)) return integer_interval(*rounded, bounds);
   const Binary* node = e.as<Binary>();
   if (!node) return Interval::everything();
   const Interval a = lanes_interval(node->a, bounds), b = lanes_interval(node->b, bounds);
@@ -54,6 +61,7 @@ Expr narrow_to_i32(const Expr& e, const Bounds& bounds) {
   if (const Expr value = scalar_of(e)) return Broadcast::make(cast(i32, value), e->dtype.lanes);
   if (const Ramp* ramp = e.as<Ramp>())
     return Ramp::make(cast(i32, ramp->base), cast(i32, ramp->stride), e->dtype.lanes);
+  if (const Cast* rounded = cast_of_float(e)) return Cast::make(i32.with_lanes(e->dtype.lanes), rounded->value);
   const Binary* node = e.as<Binary>();
   if (!node) return nullptr;
   const Expr a = narrow_to_i32(node->a, bounds), b = narrow_to_i32(node->b, bounds);

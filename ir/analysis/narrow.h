@@ -4,8 +4,8 @@
 
 namespace lathe {
 
-/// Is every lane of a scalar or vector of Ramps, Broadcasts and arithmetic, and every value in between, known to be an
-/// i32?
+/// Is every lane of a scalar or vector of Ramps, Broadcasts, rounded floats and arithmetic, and every value in between,
+/// known to be an i32?
 bool fits_i32(const Expr& e, const Bounds& bounds);
 
 /// The same value in i32; null where fits_i32 does not hold.

@@ -71,7 +71,7 @@ class Permuter : public Mutator {
     if (lanes < 2 || load.dtype.is_bool() || (bits != 32 && bits != 64) || !inputs_.contains(load.buffer.get()))
       return nullptr;
     const Expr& index = load.indices[0];
-    const auto gain = index.as<Ramp>() || index.as<Broadcast>() ? std::nullopt : greatest_gain(index);
+    const auto gain = index.as<Ramp>() || index.as<Broadcast>() ? std::nullopt : greatest_gain(index, bounds_);
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));

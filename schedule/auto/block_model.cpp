@@ -97,18 +97,16 @@ class AccessCollector : public Visitor {
     found.push_back(std::move(access));
   }
 
-  Expr flat_place(const Buffer& buffer, const std::vector<Expr>& indices) const {
-    Bounds bounds;
-    for (const Iter& iter : block_.f.iters) bounds.bind(iter.variable, iter.domain);
-    return simplify(substitute(flat_index(buffer, indices), values_), bounds);
+  Expr flat_place(const Buffer& buffer, const std::vector<Expr>& indices) {
+    return simplify(substitute(flat_index(buffer, indices), values_), bounds());
   }
 
   std::optional<std::int64_t> gain_of(const std::vector<Expr>& indices, const std::vector<Expr>& strides,
-                                      const VarRef& variable) const {
+                                      const VarRef& variable) {
     std::int64_t total = 0;
     for (size_t d = 0; d < indices.size(); ++d) {
       const Expr place = values_.empty() ? indices[d] : substitute(indices[d], values_);
-      const auto gain = greatest_gain(place, variable, Access::gain_steps);
+      const auto gain = greatest_gain(place, variable, Access::gain_steps, bounds());
       const std::int64_t* stride = as_int(strides[d]);
       if (gain == 0) continue;
       if (!gain || !stride || *stride != 1) return std::nullopt;
@@ -117,7 +115,15 @@ class AccessCollector : public Visitor {
     return total;
   }
 
+  const Bounds& bounds() {
+    if (bounds_) return *bounds_;
+    bounds_.emplace();
+    for (const Iter& iter : block_.f.iters) bounds_->bind(iter.variable, iter.domain);
+    return *bounds_;
+  }
+
   const Block& block_;
+  std::optional<Bounds> bounds_;
   Substitution values_;
   NodeSet<const ExprNode*> seen_;
 };

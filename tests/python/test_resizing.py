@@ -70,3 +70,83 @@ def test_repeated_elements():
     x = values((20, 15), np.float32)
     f = lathe.jit(lambda x: lathe.compute((20, 60), lambda i, j: x[i, j // 4]))
     np.testing.assert_array_equal(f(x), x.repeat(4, 1))
+
+
+def places(lib, given, wanted):
+    """Of pixel centres, in floats, as frameworks compute them; of lathe or NumPy."""
+    position = lib.astype(lib.arange(wanted), lib.float32)
+    position = lib.maximum((position + 0.5) * (given / wanted) - 0.5, 0.0)
+    low = lib.floor(position)
+    left = lib.astype(low, lib.int64)
+    return left, lib.minimum(left + 1, given - 1), position - low
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_places_that_are_rounded_floats(size, dtype):
+    given, wanted = size
+    x = values((3, 4, given), dtype)
+    left, right, _ = places(np, given, wanted)
+
+    def body(b, i, j):
+        position = lathe.maximum((lathe.astype(j, lathe.float32) + 0.5) * (given / wanted) - 0.5, 0.0)
+        low = lathe.astype(lathe.floor(position), lathe.int64)
+        return x0[0][b, i, low] - x0[0][b, i, lathe.minimum(low + 1, given - 1)]
+
+    x0 = [None]
+
+    @lathe.jit
+    def lambdas(x):
+        x0[0] = x
+        return lathe.compute((3, 4, wanted), body)
+
+    @lathe.jit
+    def arrays(x):
+        left, right, _ = places(lathe, given, wanted)
+        return lathe.take(x, left, axis=2) - lathe.take(x, right, axis=2)
+
+    expected = x[:, :, left] - x[:, :, right]
+    np.testing.assert_array_equal(lambdas(x), expected)
+    np.testing.assert_array_equal(arrays(x), expected)
+
+
+def test_a_list_of_known_places_needs_no_check():
+    x = np.zeros((5, 40), np.float32)
+    f = lathe.jit(lambda x: lathe.take(x, lathe.arange(80) // 2, axis=1))
+    text = f.lower(x).text("traced")
+    assert "assert" not in text and "alloc" not in text, text
+
+
+@pytest.mark.parametrize(
+    "list_of",
+    [lambda: lathe.arange(80) - 3, lambda: 39 - lathe.arange(40), lambda: lathe.arange(20) * 3 % 40, lambda: lathe.arange(4) * 10],
+    ids=["from the end", "falling", "wrapped", "strided"],
+)
+def test_lists_of_places(list_of):
+    x = values((5, 80), np.float32)
+    f = lathe.jit(lambda x: (lathe.take(x, list_of(), axis=1), list_of()))
+    taken, places = f(x)
+    np.testing.assert_array_equal(taken, x[:, places])
+
+
+def test_a_list_that_leaves_the_array_stops_the_kernel():
+    x = np.zeros((5, 40), np.float32)
+    with pytest.raises(IndexError, match="take.*axis 1"):
+        lathe.jit(lambda x: lathe.take(x, lathe.arange(80) // 2 + 1, axis=1))(x)
+
+
+@pytest.mark.parametrize("size", [((7, 9), (14, 18)), ((30, 56), (60, 112)), ((64, 50), (21, 33))], ids=str)
+def test_bilinear_resizing_of_arrays(size):
+    (height, width), (rows, columns) = size
+    x = values((2, 3, height, width), np.float32)
+
+    def resize(lib, x):
+        top, bottom, down = places(lib, height, rows)
+        left, right, across = places(lib, width, columns)
+        down = down[:, None]
+        upper, lower = lib.take(x, top, axis=2), lib.take(x, bottom, axis=2)
+        upper = lib.take(upper, left, axis=3) * (1 - across) + lib.take(upper, right, axis=3) * across
+        lower = lib.take(lower, left, axis=3) * (1 - across) + lib.take(lower, right, axis=3) * across
+        return upper * (1 - down) + lower * down
+
+    np.testing.assert_allclose(lathe.jit(lambda x: resize(lathe, x))(x), resize(np, x), rtol=1e-5, atol=1e-4)

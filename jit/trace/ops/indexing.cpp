@@ -6,8 +6,10 @@
 #include <array>
 
 #include "ir/error.h"
+#include "ir/visitor.h"
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/known_places.h"
 #include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
@@ -53,10 +55,16 @@ Walk walk_integer(std::int64_t place, const Tensor& x, size_t axis) {
   return {.start = index(place < 0 ? place + *size : place), .extent = nullptr, .dropped = true};
 }
 
-/// The indices, wrapped and checked, as i64.
+/// The indices, wrapped and checked, as i64: where they are known ahead, without a Block.
 Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, const Expr& extent) {
   if (!indices.dtype().is_integer()) {
     fail_type(name, fmt::format("takes integer indices; given {}", describe(indices)));
+  }
+  if (const auto known = known_places(indices, extent)) {
+    return view(
+        indices.shape(), i64,
+        [known](const Indices& i, const Expr&) { return substitute(known->value, {{known->place.get(), i[0]}}); },
+        name + ".index");
   }
   return compute(
       indices.shape(),
