@@ -90,7 +90,7 @@ bool stores_along(const Block& copy, const LoopRef& loop) {
 /// How many elements ahead a copy of a panel asks for the rows that `loop` goes on with; nothing where hardware
 /// follows, or they are near.
 std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
-  if (!multiplies_lines(context.device)) return std::nullopt;
+  if (!lacks_issue_slots(context.device)) return std::nullopt;
   const Block& copy = context.schedule.node(ref);
   for (const Access& access : block_accesses(copy)) {
     const std::int64_t bytes = access.buffer->dtype.bytes();

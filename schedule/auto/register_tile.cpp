@@ -27,6 +27,8 @@ constexpr double load_slots = 0.03;
 /// Loads that beginning another row weighs as much as, where rows share no columns: vectors of one row go on in lines
 /// that come by themselves (measured on sums over the middle axis, of products and of squares).
 constexpr double row_streams = 6;
+/// Instructions of a step besides multiply-adds and loads: a counter, two addresses and a branch.
+constexpr double loop_instructions = 4;
 /// Bytes of an operand that is no longer near: a quarter of the second caches of today.
 constexpr std::int64_t far_bytes = std::int64_t{256} << 10;
 /// Bytes of one way of a first cache: 64 sets of lines of 64.
@@ -54,8 +56,9 @@ constexpr std::int64_t unknown_extent = 1025;
 constexpr double fold_cycles = 4, lone_fold_cycles = 9;
 /// What steps of dot products take of the estimate, measured: both operands are loaded as vectors.
 constexpr double dot_inefficiency = 1.1;
-/// Cycles that such a step waits for a line from the second cache beside two full multiply-adds a cycle (measured on
-/// Cascade Lake, 4 x 4 over 768 and 4096 steps of which 4 and 8 lines come from there: 14 and 24 cycles, 8 without).
+/// Cycles that such a step waits for a line from the second cache where multiply-adds leave few slots (measured on
+/// Cascade Lake, 4 x 4 of 512 bits over 768 and 4096 steps of which 4 and 8 lines come from there: 14 and 24 cycles, 8
+/// without; 2 x 4 of 256 bits over 512 steps, of which two do: 6.4 cycles, 4 without).
 constexpr double dot_line_cycles = 1.6;
 /// Columns that a tile of dot products takes whole, and what it has of them when there are more.
 constexpr std::int64_t whole_columns = 7, dot_columns = 4;
@@ -68,9 +71,17 @@ constexpr int most_paired_bodies = 4;
 constexpr double far_line_cycles = 3;
 
 /// The weights of loads, and of vectors beyond them, beside two fused multiply-adds a cycle that leave few instructions
-/// a slot (measured on Cascade Lake: 6 rows x 4 vectors of 512 bits take 0.92 to 0.96 of the time of 8 x 3, and 4 x 3
-/// of 256 bits 0.82 to 0.98 of that of 6 x 2).
+/// a slot (measured on Cascade Lake: 6 rows x 4 vectors of 512 bits take 0.92 to 0.96 of the time of 8 x 3).
 constexpr double wide_load_weight = 4, wide_line_weight = 0.2;
+
+/// Steps of a tile in one iteration, the sums of a tile and the cycles of all from which on they are worth compiling
+/// (measured on Cascade Lake with 6 x 2 vectors of 256 bits, whose 20 instructions a step and four for the loop fill
+/// all slots of six cycles: with four steps 512x512x512 takes 0.86 of the time, 128x128x128 0.89 to 0.95, and less than
+/// with tiles of 4 x 3).
+constexpr std::int64_t most_steps_together = 4, least_unrolled_sums = 8;
+constexpr double least_unrolled_cycles = 64e3;
+/// Registers besides those of sums and of columns, without which vectors that are loaded early push sums out.
+constexpr std::int64_t least_free_registers = 2;
 
 /// Rates of vectors of a width, an instruction a cycle each.
 struct Rates {
@@ -94,8 +105,8 @@ Rates rates_of(const Device& device, std::int64_t vector_bits) {
 /// The same, to choose between tiles of one operation: what other ways to do it take is not estimated so.
 Rates choosing_rates(const Device& device, const Rates& rates) {
   Rates result = rates;
-  if (multiplies_lines(device)) result.line_wait = filled_load_cycles;
-  if (lacks_issue_slots(device)) {
+  if (multiplies_lines(device)) {
+    result.line_wait = filled_load_cycles;
     result.load_weight = wide_load_weight;
     result.line_weight = wide_line_weight;
   }
@@ -105,6 +116,11 @@ Rates choosing_rates(const Device& device, const Rates& rates) {
 /// Do multiplications take one element of memory for all lanes (Intel's manual, volume 2, 2.7.5, embedded broadcast)?
 bool broadcasts_memory(const Device& device, int bits) {
   return device.has_feature("avx512f") && bits >= 32;
+}
+
+/// Do multiply-adds of less than a line fill half of the slots? Then counting the steps of a tile takes what is left.
+bool counts_slots(const Device& device) {
+  return lacks_issue_slots(device) && !multiplies_lines(device);
 }
 
 /// Fused multiply-adds in flight that keep the units busy.
@@ -147,7 +163,11 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const double in_flight = sums * static_cast<double>(chains) / wanted_chains(device, rates);
   const double stalls = stall_cycles * std::clamp(ample_chains - in_flight, 0.0, ample_chains - 1);
   const double waits = distance.packed && distance.streamed > 0 ? rates.line_wait : 0;
-  return std::max({rates.overlap * sums / rates.arithmetic, loads, latency, distance.streamed / second_cache_bytes}) +
+  const bool in_memory = distance.rows_in_memory && vectors == 1;
+  const double issued = (sums + static_cast<double>(vectors + (in_memory ? 0 : rows)) + loop_instructions) /
+                        static_cast<double>(device.issue_width);
+  return std::max({rates.overlap * sums / rates.arithmetic, loads, latency, distance.streamed / second_cache_bytes,
+                   distance.own_columns || !counts_slots(device) ? 0 : issued}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) *
              weighted_loads(device, rates, rows, vectors, distance) +
          stalls + waits * static_cast<double>(rows + vectors) + 0.25;
@@ -217,11 +237,20 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         const double cycles = estimate(choosing);
         if (least > 0 && cycles >= least * 0.999) continue;
         least = cycles;
-        best = {r, v, width, chains, lacks_issue_slots(device) ? estimate(rates) : cycles};
+        best = {r, v, width, chains, multiplies_lines(device) ? estimate(rates) : cycles};
       }
     }
   }
   return best;
+}
+
+std::int64_t steps_together(const Device& device, const RegisterTile& tile, std::int64_t steps, bool asks) {
+  if (!counts_slots(device) || tile.rows * tile.vectors < least_unrolled_sums || tile.cycles < least_unrolled_cycles ||
+      tile.rows * tile.vectors + tile.vectors + least_free_registers > device.vector_registers)
+    return 1;
+  // LLVM begins each iteration with up to four loads that lie near each other, of two steps unless what asks stands
+  // between them; sums then go through memory in one step of all, which one of two would be.
+  return greatest_divisor(steps, asks ? 1 : most_steps_together, most_steps_together).value_or(1);
 }
 
 std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns) {
@@ -298,11 +327,13 @@ namespace {
 
 /// What a step of dot products waits for lines from the second cache, where multiplications leave no time for them: the
 /// columns' where all of them leave the first, and the rows', where those of one tile do.
-double dot_line_waits(const Device& device, const DotTile& tile, std::int64_t column_bytes, std::int64_t row_bytes) {
-  if (!multiplies_lines(device)) return 0;
-  const std::int64_t near = device.caches.front().bytes;
-  const std::int64_t lines = (column_bytes > near ? tile.columns : 0) + (tile.rows * row_bytes > near ? tile.rows : 0);
-  return dot_line_cycles * static_cast<double>(lines);
+double dot_line_waits(const Device& device, const DotTile& tile, std::int64_t vector_bytes, std::int64_t column_bytes,
+                      std::int64_t row_bytes) {
+  if (!lacks_issue_slots(device) || device.caches.empty()) return 0;
+  const CacheLevel& near = device.caches.front();
+  const std::int64_t far =
+      (column_bytes > near.bytes ? tile.columns : 0) + (tile.rows * row_bytes > near.bytes ? tile.rows : 0);
+  return dot_line_cycles * static_cast<double>(far * vector_bytes) / near.line_bytes;
 }
 
 }  // namespace
@@ -316,10 +347,10 @@ double dot_product_cycles(const Device& device, std::int64_t lanes, int bits, co
   const DotTile tile = choose_dot_tile(device, extents);
   const auto sums = static_cast<double>(tile.rows * tile.columns);
   const double loads = static_cast<double>(tile.rows + tile.columns) / rates.loads;
-  const double step =
-      (std::max({sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) +
-       dot_line_waits(device, tile, extents.columns.value_or(unknown_extent) * depth * bits / 8, depth * bits / 8)) /
-      sums;
+  const double step = (std::max({sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) +
+                       dot_line_waits(device, tile, lanes * bits / 8,
+                                      extents.columns.value_or(unknown_extent) * depth * bits / 8, depth * bits / 8)) /
+                      sums;
   const bool together = tile.columns > 1 && extents.columns.value_or(unknown_extent) % tile.columns == 0;
   const double fold = together ? fold_cycles : lone_fold_cycles;
   return rows * columns * (steps * step * dot_inefficiency + fold + tile_overhead / sums);

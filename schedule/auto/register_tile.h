@@ -35,6 +35,11 @@ struct TiledExtents {
 /// Is Enough for High-Performance BLIS" (2016), section 4.2.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
+/// How many of `steps` a tile takes one behind another in each iteration of their loop, so that counting and addresses
+/// take few of the slots beside multiply-adds: a divisor of them; 1 where slots are no concern, or so little is to be
+/// done that compiling it takes longer. `asks` where each step asks for a line of its panel ahead.
+std::int64_t steps_together(const Device& device, const RegisterTile& tile, std::int64_t steps, bool asks);
+
 /// Into how many parts the rows of a contraction are cut so that its cores share them evenly: one for each core where
 /// panels of columns do not divide among them, as three do not between two, and whole rows of tiles do; else 1.
 std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns);

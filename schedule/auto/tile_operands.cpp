@@ -232,7 +232,7 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels) {
   const std::int64_t room = own_cache_bytes(device) / 2;
-  if (!multiplies_lines(device) || row_bytes <= room) return 1;
+  if (!lacks_issue_slots(device) || row_bytes <= room) return 1;
   std::int64_t together = 1;
   for (std::int64_t count = 2; count * panel_bytes <= room; ++count) {
     const std::int64_t groups = panels / count;

@@ -145,7 +145,7 @@ void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std
 /// cache, and be copied once more for tiles that have no time for lines that lie apart.
 bool turns_by_panels(const RuleContext& context, const Block& reduction, const Operand& operand) {
   const std::int64_t side = widest_square(reduction, context.device);
-  return multiplies_lines(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
+  return lacks_issue_slots(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
          side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
          2 * estimated_elements(operand.buffer) * operand.buffer->dtype.bytes() >
              static_cast<double>(own_cache_bytes(context.device));

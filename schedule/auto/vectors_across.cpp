@@ -28,6 +28,9 @@ namespace {
 /// Cycles an element takes to be copied to where the next one is far away: through squares that are turned around in
 /// registers, whose lines come from a far cache or whose squares are small, or one by one.
 constexpr double square_cycles = 0.75, single_cycles = 1.5;
+/// Cycles that a step of a tile waits for its rows' line where each step's comes from another page beyond the second
+/// cache (measured on Cascade Lake with tiles of 6 x 2 vectors of 256 bits: 32x1024x1024 18, 2048x2048x2048 37).
+constexpr double paged_cycles = 16;
 /// What is estimated to take longer than this part is left as it is.
 constexpr double worth_turning = 0.95;
 /// A reader that costs more would be long to compile in so many copies.
@@ -151,6 +154,19 @@ bool others_are_larger(const Block& block, const Buffer& operand, const Device& 
   return stays_near(estimated_bytes(operand), device) && !stays_near(others, device);
 }
 
+/// What a step of a tile waits for operands that only its rows walk, where lines do not stay for the next tile's.
+double row_waits(const RuleContext& context, const Block& block, const ReductionShape& shape, const AcrossPlan& plan,
+                 std::int64_t depth) {
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  if (caches.empty() || depth * caches.front().line_bytes <= caches.front().bytes) return 0;
+  double cycles = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.buffer == block.f.writes[0].buffer || access.buffer == plan.operand) continue;
+    if (access.strides[plan.rows] == 1 && lies_by_pages(context, shape, access)) cycles += paged_cycles;
+  }
+  return cycles;
+}
+
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
@@ -189,6 +205,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
+  const double waits = row_waits(context, block, shape, plan, depth) * static_cast<double>(depth);
   bool found = false;
   for (const std::int64_t side : {square_sides[0], square_sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;
@@ -199,10 +216,11 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     if (tile.cycles == 0 || *rows < side || width % side != 0) continue;
     const std::int64_t strip = side > 1 ? strip_rows(context.device, *rows, tile.rows, side, width * bits / 8) : 0,
                        in_squares = side > 1 ? rows_in_squares(*rows, strip, side) : 0;
+    const std::int64_t tiles = (columns + width - 1) / width * ((*rows + tile.rows - 1) / tile.rows);
     const auto turned = static_cast<double>(in_squares), others = static_cast<double>(*rows - in_squares);
     const double storing = turned * (square_cycles + reading / static_cast<double>(side)) +
                            others * (single_cycles + reading),
-                 cycles = times * static_cast<double>(groups) * tile.cycles +
+                 cycles = times * static_cast<double>(groups) * (tile.cycles + static_cast<double>(tiles) * waits) +
                           square_cycles * static_cast<double>(*copied) +
                           times * static_cast<double>(*all_columns) * storing;
     if (cycles >= best) continue;

@@ -26,6 +26,16 @@ Device slower() {
   return device;
 }
 
+/// Two of vectors that are half a line, which fill half of the slots.
+Device half_lines() {
+  Device device = lines();
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.mask_registers = 0;
+  device.issue_width = 4;
+  return device;
+}
+
 bool decides(const Func& func, const Device& device, const std::string& wanted) {
   ScheduleLog log;
   auto_schedule(func, device, &log);
@@ -85,6 +95,18 @@ TEST(PackPanels, AskForLinesAheadWhereMultiplicationsLeaveNoTimeToWait) {
   EXPECT_EQ(asked(512, 1000, 1024, slower()), Asked{});
 }
 
+TEST(PackPanels, TakeStepsTogetherWhereMultiplicationsFillHalfOfTheSlots) {
+  const Func func = testing::matmul(510, 1024, 1024, false);
+  EXPECT_TRUE(decides(func, half_lines(), "pack groups of panels of b"));
+  EXPECT_EQ(annotations(func, half_lines(), "prefetch_offset: "), (std::vector<std::string>{"8192", "128"}))
+      << "eight rows of b, eight steps of a panel";
+  EXPECT_NE(print(auto_schedule(func, half_lines())).find("for ko in [0, 256)"), std::string::npos);
+  Device more = half_lines();
+  more.issue_width = 6;
+  EXPECT_FALSE(decides(func, more, "pack groups of panels of b"));
+  EXPECT_EQ(annotations(func, more, "prefetch_offset: "), std::vector<std::string>{});
+}
+
 TEST(PackPanels, KeepsResultsOfGroups) {
   Device small = lines();
   small.cores = 2;
@@ -116,6 +138,8 @@ TEST(PackPanels, TurnsThemWhereTilesReadThem) {
 }
 
 TEST(PackPanels, KeepsResults) {
+  const std::string together = testing::decisions_on(testing::matmul(66, 128, 128, false), half_lines(), "product");
+  EXPECT_NE(together.find("6 rows x 2 vectors"), std::string::npos) << together;
   const std::string decisions = testing::decisions_on(testing::matmul(50, 129, 100, false), lines(), "panels");
   EXPECT_NE(decisions.find("pack panels of b\n"), std::string::npos) << decisions;
 }

@@ -65,20 +65,39 @@ TEST(RegisterTile, LoadsLittleWhereEachMultiplicationWantsALine) {
   }
 }
 
-TEST(RegisterTile, LoadsLittleWhereFewInstructionsStartBesideMultiplications) {
+/// Two multiply-adds of half a line a cycle, and so many instructions.
+Device half_lines(int issue_width) {
   Device device = wide();
   device.vector_bits = 256;
   device.vector_registers = 16;
   device.fused_multiply_add = true;
   device.fma_per_cycle = 2;
   device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
-  device.issue_width = 4;
-  const RegisterTile few = choose_tile(device, 8, 32, {1024, 1024, 1024});
-  EXPECT_EQ(few.rows + few.vectors, 7) << "seven loads for twelve multiplications";
-  device.issue_width = 6;
-  const RegisterTile many = choose_tile(device, 8, 32, {1024, 1024, 1024});
-  EXPECT_EQ(many.rows, 6);
-  EXPECT_EQ(many.vectors, 2);
+  device.issue_width = issue_width;
+  return device;
+}
+
+TEST(RegisterTile, CountsInstructionsWhereFewStartBesideMultiplications) {
+  for (const int issue_width : {4, 6}) {
+    const RegisterTile tile = choose_tile(half_lines(issue_width), 8, 32, {1024, 1024, 1024});
+    EXPECT_EQ(tile.rows, 6);
+    EXPECT_EQ(tile.vectors, 2);
+  }
+  EXPECT_EQ(choose_tile(half_lines(4), 8, 32, {52, 53, 84}).vectors, 2)
+      << "a tile of one vector loads as often as it multiplies";
+}
+
+TEST(RegisterTile, TakesStepsTogetherWhereFewInstructionsStartBesideMultiplications) {
+  const RegisterTile tile{6, 2, 8, 1, 1e6};
+  EXPECT_EQ(steps_together(half_lines(4), tile, 512, true), 4);
+  EXPECT_EQ(steps_together(half_lines(6), tile, 512, true), 1) << "slots are no concern";
+  EXPECT_EQ(steps_together(wide(), tile, 512, true), 1);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 131, true), 1);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 386, true), 2);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 386, false), 1) << "sums would go through memory in each other step";
+  EXPECT_EQ(steps_together(half_lines(4), {6, 2, 8, 1, 20e3}, 512, true), 1) << "done before it were compiled";
+  EXPECT_EQ(steps_together(half_lines(4), {4, 3, 8, 1, 1e6}, 512, true), 1) << "no register is left";
+  EXPECT_EQ(steps_together(half_lines(4), {3, 2, 8, 1, 1e6}, 512, true), 1) << "latency is waited for";
 }
 
 TEST(RegisterTile, FitsTheRegisters) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "ir/text/parse.h"
@@ -166,6 +167,21 @@ TEST(VectorsAcross, TakeSumsInPartsWhosePanelsStayInTheFirstCache) {
   lines.fma_per_cycle = 1;
   const std::string slower = decisions_on(sliding_sums(shape), lines, "product");
   EXPECT_EQ(slower.find("in parts of"), std::string::npos) << "arithmetic covers lines: " << slower;
+}
+
+TEST(VectorsAcross, AreLeftWhereEachStepOfRowsIsAnotherPage) {
+  Device half = fused(wide());
+  half.vector_bits = 256;
+  half.vector_registers = 16;
+  half.fma_per_cycle = 2;
+  half.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  const auto lies_across = [&](int columns) {
+    ScheduleLog log;
+    auto_schedule(matmul(32, columns, 1024, false), half, &log);
+    return std::find(log.decisions.begin(), log.decisions.end(), "lay the vectors of product across memory") !=
+           log.decisions.end();
+  };
+  EXPECT_FALSE(lies_across(1024));
 }
 
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
