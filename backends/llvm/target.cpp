@@ -22,6 +22,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "backends/llvm/part_steps.h"
 #include "backends/llvm/walk_pointers.h"
 #include "ir/error.h"
 
@@ -201,13 +202,16 @@ class KernelPassManager : public llvm::legacy::PassManager {
 }  // namespace
 
 struct CodeGenerator::Passes {
-  Passes(llvm::TargetMachine& machine, Output output, bool walks_pointers) : stream(bytes) {
+  Passes(llvm::TargetMachine& machine, Output output, bool few_slots, int registers) : stream(bytes) {
     manager.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
     manager.add(llvm::createBasicAAWrapperPass());
     manager.add(llvm::createScopedNoAliasAAWrapperPass());
     manager.add(llvm::createEarlyCSEPass());
     manager.add(llvm::createLICMPass());
-    if (walks_pointers) manager.add(create_walk_pointers_pass());
+    if (few_slots) {
+      manager.add(create_walk_pointers_pass());
+      manager.add(create_part_steps_pass(registers));
+    }
     const auto type =
         output == Output::object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
     LATHE_CHECK(!machine.addPassesToEmitFile(manager, stream, nullptr, type, true), "LLVM's target cannot emit code");
@@ -228,7 +232,8 @@ Generators& generators() {
 
 }  // namespace
 
-CodeGenerator::CodeGenerator(const Device& device) : walks_pointers_(lacks_issue_slots(device)) {
+CodeGenerator::CodeGenerator(const Device& device)
+    : few_slots_(lacks_issue_slots(device)), registers_(device.vector_registers) {
   initialize_llvm();
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(device.triple, error);
@@ -248,7 +253,7 @@ CodeGenerator::~CodeGenerator() = default;
 std::vector<char> CodeGenerator::generate(llvm::Module& module, Output output) {
   std::unique_ptr<Passes> to_assembly;
   std::unique_ptr<Passes>& passes = output == Output::object ? to_object_ : to_assembly;
-  if (!passes) passes = std::make_unique<Passes>(*machine_, output, walks_pointers_);
+  if (!passes) passes = std::make_unique<Passes>(*machine_, output, few_slots_, registers_);
   passes->bytes.clear();
   try {
     passes->manager.run(module);

@@ -32,7 +32,8 @@ class CodeGenerator {
  private:
   struct Passes;
   std::unique_ptr<llvm::TargetMachine> machine_;
-  bool walks_pointers_ = false;  ///< walk_pointers.h
+  bool few_slots_ = false;  ///< walk_pointers.h, part_steps.h
+  int registers_ = 0;       ///< for vectors
   std::unique_ptr<Passes> to_object_;
 };
 

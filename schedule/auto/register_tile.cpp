@@ -76,12 +76,12 @@ constexpr double wide_load_weight = 4, wide_line_weight = 0.2;
 
 /// Steps of a tile in one iteration, the sums of a tile and the cycles of all from which on they are worth compiling
 /// (measured on Cascade Lake with 6 x 2 vectors of 256 bits, whose 20 instructions a step and four for the loop fill
-/// all slots of six cycles: with four steps 512x512x512 takes 0.86 of the time, 128x128x128 0.89 to 0.95, and less than
-/// with tiles of 4 x 3).
+/// all slots of six cycles: with four steps 512x512x512 takes 0.86 of the time, 128x128x128 0.89, and less than with
+/// tiles of 4 x 3; with three, convolutions of 3x3 0.9, with seven, 7x7 by 2 0.63).
 constexpr std::int64_t most_steps_together = 4, least_unrolled_sums = 8;
 constexpr double least_unrolled_cycles = 64e3;
-/// Registers besides those of sums and of columns, without which vectors that are loaded early push sums out.
-constexpr std::int64_t least_free_registers = 2;
+/// Steps of which none are left over where no divisor makes up such an iteration: a row of a window.
+constexpr std::int64_t most_whole_steps = 7;
 
 /// Rates of vectors of a width, an instruction a cycle each.
 struct Rates {
@@ -244,13 +244,11 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
   return best;
 }
 
-std::int64_t steps_together(const Device& device, const RegisterTile& tile, std::int64_t steps, bool asks) {
-  if (!counts_slots(device) || tile.rows * tile.vectors < least_unrolled_sums || tile.cycles < least_unrolled_cycles ||
-      tile.rows * tile.vectors + tile.vectors + least_free_registers > device.vector_registers)
+std::int64_t steps_together(const Device& device, const RegisterTile& tile, double cycles, std::int64_t steps) {
+  if (!counts_slots(device) || tile.rows * tile.vectors < least_unrolled_sums || cycles < least_unrolled_cycles)
     return 1;
-  // LLVM begins each iteration with up to four loads that lie near each other, of two steps unless what asks stands
-  // between them; sums then go through memory in one step of all, which one of two would be.
-  return greatest_divisor(steps, asks ? 1 : most_steps_together, most_steps_together).value_or(1);
+  const std::int64_t count = greatest_divisor(steps, 1, most_steps_together).value_or(1);
+  return count == 1 && steps <= most_whole_steps ? steps : count;
 }
 
 std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns) {

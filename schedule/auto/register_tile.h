@@ -36,9 +36,9 @@ struct TiledExtents {
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
 /// How many of `steps` a tile takes one behind another in each iteration of their loop, so that counting and addresses
-/// take few of the slots beside multiply-adds: a divisor of them; 1 where slots are no concern, or so little is to be
-/// done that compiling it takes longer. `asks` where each step asks for a line of its panel ahead.
-std::int64_t steps_together(const Device& device, const RegisterTile& tile, std::int64_t steps, bool asks);
+/// take few of the slots beside multiply-adds: a divisor of them; 1 where slots are no concern, or so few cycles are
+/// spent in all that compiling it takes longer.
+std::int64_t steps_together(const Device& device, const RegisterTile& tile, double cycles, std::int64_t steps);
 
 /// Into how many parts the rows of a contraction are cut so that its cores share them evenly: one for each core where
 /// panels of columns do not divide among them, as three do not between two, and whole rows of tiles do; else 1.

@@ -280,9 +280,15 @@ class Tiler {
 
   /// Splits the innermost of the loops over steps where a tile takes several at once; returns the loop over these. All
   /// of a loop's, where another goes on around it.
-  std::optional<LoopRef> take_steps_together(const RegisterTile& tile, bool asks, std::vector<LoopRef>& order) {
+  std::optional<LoopRef> take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order) {
     const std::int64_t* steps = order.empty() ? nullptr : as_int(schedule_.node(order.back()).extent);
-    const std::int64_t count = steps ? steps_together(context_.device, tile, *steps, asks) : 1;
+    if (!steps) return std::nullopt;
+    double cycles = tile.cycles;
+    for (const size_t i : shape_.space) {
+      const std::int64_t extent = extent_estimate(schedule_.node(block_).f.iters[i].domain.extent);
+      if (i != shape_.rows && i != shape_.vector_space) cycles *= static_cast<double>(extent);
+    }
+    const std::int64_t count = steps_together(context_.device, tile, cycles, *steps);
     if (count == 1 || (count == *steps && order.size() == 1)) return std::nullopt;
     if (count < *steps) {
       const auto [outer, inner] = split(schedule_, order.back(), count);
@@ -429,7 +435,7 @@ class Tiler {
       chain = inner;
     }
     std::optional<LoopRef> together;
-    if (shared && !others_ && !dot_ && !chain) together = take_steps_together(tile, packed, order);
+    if (shared && !others_ && !dot_ && !chain) together = take_steps_together(tile, order);
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
     const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;

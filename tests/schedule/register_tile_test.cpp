@@ -89,15 +89,14 @@ TEST(RegisterTile, CountsInstructionsWhereFewStartBesideMultiplications) {
 
 TEST(RegisterTile, TakesStepsTogetherWhereFewInstructionsStartBesideMultiplications) {
   const RegisterTile tile{6, 2, 8, 1, 1e6};
-  EXPECT_EQ(steps_together(half_lines(4), tile, 512, true), 4);
-  EXPECT_EQ(steps_together(half_lines(6), tile, 512, true), 1) << "slots are no concern";
-  EXPECT_EQ(steps_together(wide(), tile, 512, true), 1);
-  EXPECT_EQ(steps_together(half_lines(4), tile, 131, true), 1);
-  EXPECT_EQ(steps_together(half_lines(4), tile, 386, true), 2);
-  EXPECT_EQ(steps_together(half_lines(4), tile, 386, false), 1) << "sums would go through memory in each other step";
-  EXPECT_EQ(steps_together(half_lines(4), {6, 2, 8, 1, 20e3}, 512, true), 1) << "done before it were compiled";
-  EXPECT_EQ(steps_together(half_lines(4), {4, 3, 8, 1, 1e6}, 512, true), 1) << "no register is left";
-  EXPECT_EQ(steps_together(half_lines(4), {3, 2, 8, 1, 1e6}, 512, true), 1) << "latency is waited for";
+  EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 512), 4);
+  EXPECT_EQ(steps_together(half_lines(6), tile, 1e6, 512), 1) << "slots are no concern";
+  EXPECT_EQ(steps_together(wide(), tile, 1e6, 512), 1);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 386), 2);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 131), 1);
+  EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 7), 7) << "a row of a window";
+  EXPECT_EQ(steps_together(half_lines(4), tile, 20e3, 512), 1) << "done before it were compiled";
+  EXPECT_EQ(steps_together(half_lines(4), {3, 2, 8, 1, 1e6}, 1e6, 512), 1) << "latency is waited for";
 }
 
 TEST(RegisterTile, FitsTheRegisters) {
