@@ -214,8 +214,10 @@ class Chainer {
     std::int64_t depth = 1;
     for (const Iter& iter : schedule_.node(ref).f.iters)
       if (iter.kind == IterKind::reduce) depth *= *as_int(iter.domain.extent);
-    const RegisterTile shape =
-        choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), {extent(row), extent(column), depth});
+    TiledExtents extents{extent(row), extent(column), depth};
+    // Whole panels of a copy can be laid out one behind another.
+    extents.whole_columns = counts_slots(context_.device) && *extents.columns % (2 * lanes_) == 0;
+    const RegisterTile shape = choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), extents);
     const std::int64_t lanes = shape.lanes;
     const std::int64_t all_rows = extent(row), all_columns = extent(column), tile_columns = shape.vectors * lanes;
     const std::int64_t tile_rows = even_rows(all_rows, shape);
@@ -231,10 +233,12 @@ class Chainer {
       if (drives(schedule_.node(ref), IterKind::reduce, schedule_.node(loop))) order.push_back(loop);
     }
     const auto own_row = loop_of(ref, row_iter, outside), own_column = loop_of(ref, column_iter, outside);
+    const std::optional<LoopRef> together = take_steps_together(shape, order);
     const LoopRef first = order.front();
     if (own_row) order.push_back(*own_row);
     if (own_column) order.push_back(*own_column);
     reorder(schedule_, order);
+    if (together) unroll(schedule_, *together);
     if (own_row) unroll(schedule_, *own_row);
     if (own_column) vectorize_columns(*own_column, lanes);
     decompose_reduction(schedule_, ref, first);
@@ -244,6 +248,18 @@ class Chainer {
     context_.scheduled.insert(ref.name);
     context_.scheduled.insert(reader.name);
     return all_columns % tile_columns == 0 ? tile_columns : 0;
+  }
+
+  /// Splits the innermost of the loops over steps where a tile takes several at once; returns the loop over these.
+  std::optional<LoopRef> take_steps_together(const RegisterTile& shape, std::vector<LoopRef>& order) {
+    const std::int64_t* steps = as_int(schedule_.node(order.back()).extent);
+    const double cycles = shape.cycles * static_cast<double>(chain_.rows) / static_cast<double>(block_rows_);
+    const std::int64_t count = steps ? steps_together(context_.device, shape, cycles, *steps) : 1;
+    if (count == 1 || count == *steps) return std::nullopt;
+    const auto [outer, inner] = split(schedule_, order.back(), count);
+    order.back() = outer;
+    order.push_back(inner);
+    return inner;
   }
 
   /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.

@@ -5,6 +5,11 @@
 #include "schedule/auto/rule.h"
 
 namespace lathe {
+
+bool counts_slots(const Device& device) {
+  return lacks_issue_slots(device) && !multiplies_lines(device);
+}
+
 namespace {
 
 constexpr std::int64_t most_rows = 14, most_vectors = 8;
@@ -116,11 +121,6 @@ Rates choosing_rates(const Device& device, const Rates& rates) {
 /// Do multiplications take one element of memory for all lanes (Intel's manual, volume 2, 2.7.5, embedded broadcast)?
 bool broadcasts_memory(const Device& device, int bits) {
   return device.has_feature("avx512f") && bits >= 32;
-}
-
-/// Do multiply-adds of less than a line fill half of the slots? Then counting the steps of a tile takes what is left.
-bool counts_slots(const Device& device) {
-  return lacks_issue_slots(device) && !multiplies_lines(device);
 }
 
 /// Fused multiply-adds in flight that keep the units busy.

@@ -35,6 +35,10 @@ struct TiledExtents {
 /// Is Enough for High-Performance BLIS" (2016), section 4.2.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
+/// Do multiply-adds of less than a line fill half of the slots in which instructions start? Then what counts the steps
+/// of a tile takes what is left.
+bool counts_slots(const Device& device);
+
 /// How many of `steps` a tile takes one behind another in each iteration of their loop, so that counting and addresses
 /// take few of the slots beside multiply-adds: a divisor of them; 1 where slots are no concern, or so few cycles are
 /// spent in all that compiling it takes longer.

@@ -65,9 +65,9 @@ Func chain(int rows, int keys, int width, const std::string& weight = "exp2(s[vi
       rows, keys, width, weight));
 }
 
-Func scheduled(const Func& func, const std::string& decision) {
+Func scheduled(const Func& func, const std::string& decision, const Device& target = device()) {
   ScheduleLog log;
-  const Func after = auto_schedule(func, device(), &log);
+  const Func after = auto_schedule(func, target, &log);
   const bool decided = std::any_of(log.decisions.begin(), log.decisions.end(),
                                    [&](const std::string& line) { return line.starts_with(decision); });
   EXPECT_TRUE(decided) << decision << " is not among\n" << fmt::format("{}", fmt::join(log.decisions, "\n"));
@@ -100,6 +100,19 @@ TEST(ChainReductions, LaysKeysOutByThePanelsOfItsTiles) {
   // Blocks of 167 keys end within a panel.
   const Func ragged = auto_schedule(with_rows_of_keys(4 * 167), device());
   EXPECT_NE(print(ragged).find("alloc k_reindex: f32[3, 668]"), std::string::npos) << print(ragged);
+}
+
+TEST(ChainReductions, TakesStepsTogetherAndWholePanelsWhereMultiplicationsFillHalfOfTheSlots) {
+  Device half = device();
+  half.vector_bits = 256;
+  half.vector_registers = 16;
+  half.fma_per_cycle = 2;
+  half.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  half.issue_width = 4;
+  const Func func = chain(132, 128, 80);
+  EXPECT_NE(print(scheduled(func, "tile mix: 4 rows x 2 vectors", half)).find("k3o in [0, 32)"), std::string::npos);
+  half.issue_width = 6;
+  EXPECT_EQ(print(auto_schedule(func, half)).find("k3o in [0, 32)"), std::string::npos);
 }
 
 TEST(ChainReductions, TakesAnExtremeOfNumbersForNoMask) {
