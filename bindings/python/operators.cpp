@@ -336,6 +336,14 @@ void bind_indexing(nb::module_& module) {
       },
       "x"_a, "indices"_a, "axis"_a = -1);
   module.def(
+      "index_add",
+      [](nb::handle x, nb::handle indices, nb::handle source, std::int64_t axis) {
+        return ops::index_add(to_tensor(x, "index_add"), to_tensor(indices, "index_add"),
+                              to_tensor(source, "index_add"), axis);
+      },
+      "x"_a, "indices"_a, "source"_a, "axis"_a = 0,
+      "x with what `source` holds along `axis` added at an index each; equal indices add up.");
+  module.def(
       "one_hot",
       [](nb::handle indices, std::int64_t classes, nb::handle dtype) {
         return ops::one_hot(to_tensor(indices, "one_hot"), classes, to_optional_dtype(dtype).value_or(f32));

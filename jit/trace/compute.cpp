@@ -250,6 +250,40 @@ Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::
   return scan_tuple(shape, axis, reducer, terms, name).front();
 }
 
+Tensor scatter(const Tensor& begin, const Reducer& reducer, const Shape& extents,
+               const std::function<Contribution(const Indices&)>& f, std::string name) {
+  if (reducer.results.size() != 1)
+    fail_value(name, fmt::format("a scatter's reducer has one value; given {}", reducer.results.size()));
+  const DType dtype = reducer.results[0]->dtype;
+  check_folds_wide(name, dtype);
+  Listener listener;
+  ComputeNode start, node;
+  make_space_iters(begin.shape(), start);
+  node.begin = Beginning{start.iters, start.indices, convert(dtype, begin.at(start.indices))};
+  Indices box;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    node.iters.push_back({Var::make(fmt::format("vi{}", d)), {index(0), extents[d]}, IterKind::ordered});
+    box.emplace_back(node.iters.back().variable);
+  }
+  Contribution given = f(box);
+  if (given.place.size() != begin.rank())
+    fail_value(name, fmt::format("a place has {} indices; expected {}", given.place.size(), begin.rank()));
+  if (given.term->dtype != dtype) {
+    fail_type(name, fmt::format("the term of the scatter has type {}; its reducer folds {}",
+                                to_string(given.term->dtype), to_string(dtype)));
+  }
+  for (Iter& iter : node.iters) {
+    const bool apart = std::find(given.place.begin(), given.place.end(), Expr(iter.variable)) != given.place.end();
+    if (apart) iter.kind = IterKind::space;
+  }
+  std::string buffer_name = name;
+  std::replace(buffer_name.begin(), buffer_name.end(), '.', '_');
+  node.buffers = {BufferNode::make(buffer_name, dtype, begin.shape())};
+  node.indices = std::move(given.place);
+  node.values = combine(reducer, {Load::make(node.buffers[0], node.indices)}, {given.term});
+  return finish(begin.shape(), std::move(name), std::move(node), listener).front();
+}
+
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
                        const std::function<std::vector<Expr>(const Indices&)>& f) {
   Reduction reduction{.reducer = reducer, .domain = {}, .variables = {}, .terms = {}};

@@ -51,7 +51,7 @@ class Follower : public Mutator {
       if (!definition ||
           std::find(definition->buffers.begin(), definition->buffers.end(), buffer) == definition->buffers.end())
         continue;
-      const bool pointwise = !definition->reducer && definition->requirements.empty() &&
+      const bool pointwise = !definition->reducer && !definition->begin && definition->requirements.empty() &&
                              std::all_of(definition->iters.begin(), definition->iters.end(),
                                          [](const Iter& iter) { return iter.kind == IterKind::space; });
       return pointwise ? definition : nullptr;

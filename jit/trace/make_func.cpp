@@ -63,6 +63,41 @@ class Order {
   std::unordered_set<const void*> seen_;
 };
 
+/// Loops over the iters around one Block of the body. What it reads joins `read`.
+Stmt make_nest(const std::string& name, const std::vector<Iter>& iters, const std::optional<Reducer>& reducer,
+               Stmt init, std::vector<Stmt> body, const Bounds& bounds, std::unordered_set<const BufferNode*>& read) {
+  std::vector<VarRef> loops;
+  std::vector<Expr> bindings;
+  for (const Iter& iter : iters) {
+    loops.push_back(Var::make(iter.variable->name.substr(1)));
+    bindings.push_back(loops.back());
+  }
+  Stmt stmt = Block::make({.name = name,
+                           .iters = iters,
+                           .bindings = std::move(bindings),
+                           .predicate = nullptr,
+                           .reads = {},
+                           .writes = {},
+                           .allocs = {},
+                           .reducer = reducer,
+                           .init = std::move(init),
+                           .body = Seq::make(std::move(body)),
+                           .annotations = {}});
+  stmt = infer_regions(stmt, bounds);
+  for (const Region& region : stmt.as<Block>()->f.reads) read.insert(region.buffer.get());
+  for (size_t d = loops.size(); d-- > 0;) {
+    stmt = For::make(loops[d], index(0), iters[d].domain.extent, ForKind::serial, stmt);
+  }
+  return stmt;
+}
+
+/// What the output holds before the first instance.
+Stmt make_beginning(const Beginning& begin, const Buffer& output, const std::string& name, const BufferMap& map,
+                    const Bounds& bounds, std::unordered_set<const BufferNode*>& read) {
+  const Stmt store = Store::make(map.at(output.get()), begin.indices, replace_buffers(begin.value, map));
+  return make_nest(name, begin.iters, std::nullopt, nullptr, {store}, bounds, read);
+}
+
 /// One loop nest around one Block; buffers are replaced by `map`. What it reads joins `read`.
 Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap& map, const Bounds& bounds,
                std::unordered_set<const BufferNode*>& read) {
@@ -71,7 +106,10 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   for (const Expr& value : node.values) values.push_back(replace_buffers(value, map));
   std::vector<ReductionOutput> outputs;
   outputs.reserve(node.buffers.size());
-  for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), node.indices});
+  std::vector<Expr> indices;
+  indices.reserve(node.indices.size());
+  for (const Expr& place : node.indices) indices.push_back(replace_buffers(place, map));
+  for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), indices});
 
   std::vector<Stmt> body;
   body.reserve(node.requirements.size() + 1);
@@ -84,32 +122,9 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
     init = make_init(*node.reducer, outputs);
     body.push_back(make_update(*node.reducer, outputs, values));
   } else {
-    for (size_t k = 0; k < values.size(); ++k) body.push_back(Store::make(outputs[k].buffer, node.indices, values[k]));
+    for (size_t k = 0; k < values.size(); ++k) body.push_back(Store::make(outputs[k].buffer, indices, values[k]));
   }
-
-  std::vector<VarRef> loops;
-  std::vector<Expr> bindings;
-  for (const Iter& iter : node.iters) {
-    loops.push_back(Var::make(iter.variable->name.substr(1)));
-    bindings.push_back(loops.back());
-  }
-  Stmt stmt = Block::make({.name = name,
-                           .iters = node.iters,
-                           .bindings = std::move(bindings),
-                           .predicate = nullptr,
-                           .reads = {},
-                           .writes = {},
-                           .allocs = {},
-                           .reducer = node.reducer,
-                           .init = std::move(init),
-                           .body = Seq::make(std::move(body)),
-                           .annotations = {}});
-  stmt = infer_regions(stmt, bounds);
-  for (const Region& region : stmt.as<Block>()->f.reads) read.insert(region.buffer.get());
-  for (size_t d = loops.size(); d-- > 0;) {
-    stmt = For::make(loops[d], index(0), node.iters[d].domain.extent, ForKind::serial, stmt);
-  }
-  return stmt;
+  return make_nest(name, node.iters, node.reducer, std::move(init), std::move(body), bounds, read);
 }
 
 /// Gathers the parameters, refusing tensors that stand in them twice or are read without standing in them.
@@ -206,6 +221,10 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
     Bounds bounds;
     for (const Fact& fact : parameters.facts)
       bounds.bind(fact.variable, Interval{fact.min, fact.max, fact.multiple_of, 0});
+    if (const std::optional<Beginning>& begin = node->begin) {
+      const std::string own = block_names.unique(node->name + "_begin");
+      nests.push_back(make_beginning(*begin, node->buffers[0], own, buffers, bounds, read));
+    }
     nests.push_back(make_nest(*node, block, buffers, bounds, read));
     if (!node->is_step) operators += (operators.empty() ? "" : ",") + node->name;
   }

@@ -94,6 +94,19 @@ Tensor scan(const Shape& shape, size_t axis, const Reducer& reducer, const std::
 std::vector<Tensor> scan_tuple(const Shape& shape, size_t axis, const Reducer& reducer,
                                const std::function<std::vector<Expr>(const Indices&)>& f, std::string name = "scan");
 
+/// Where an element goes, and what it is combined with there.
+struct Contribution {
+  Indices place;
+  Expr term;
+};
+/// `begin`, and one contribution after another added to it: for each index of the box of `extents` the element at its
+/// place becomes the reducer's combination of itself and the term. Places may be loaded, and are to lie inside; those
+/// that meet are combined in the order of the box. Its axes that a place has as they are tell elements apart.
+///   scatter(zeros, simple_reducer(BinaryOp::add, f32), {m, n}, [&](const Indices& i) {
+///     return Contribution{{rows.at({i[0]}), i[1]}, x.at(i)}; })
+Tensor scatter(const Tensor& begin, const Reducer& reducer, const Shape& extents,
+               const std::function<Contribution(const Indices&)>& f, std::string name = "scatter");
+
 /// A tensor without storage: element i is f(i, mask), an expression over other tensors' at(). Every Load that f makes
 /// must be under `mask` (and may narrow it further).
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr& mask)>& f,

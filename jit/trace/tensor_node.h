@@ -16,15 +16,24 @@ struct Requirement {
   Expr index;
 };
 
-/// One Block to be. A scan's values read its own buffer. Iters of extent 1 are left out: their index is the constant 0.
+/// What an output holds before the first instance: a Block that stands before the node's own.
+struct Beginning {
+  std::vector<Iter> iters;
+  std::vector<Expr> indices;
+  Expr value;
+};
+
+/// One Block to be. A scan's values read its own buffer, as do those of what adds up from a beginning. Iters of extent
+/// 1 are left out: their index is the constant 0.
 struct ComputeNode {
   std::string name;
   bool is_step = false;     ///< a part of an operator: listings leave it out
-  std::vector<Iter> iters;  ///< space iters and a scan's ordered one, then reduce iters
+  std::vector<Iter> iters;  ///< space iters and ordered ones, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
   std::vector<Buffer> buffers;  ///< one an output
   std::vector<Expr> indices;    ///< where every output is stored
+  std::optional<Beginning> begin;
   std::vector<Requirement> requirements;
   std::vector<Tensor> sources;  ///< every input, scalar and compute that the values read, each once
 };

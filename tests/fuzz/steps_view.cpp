@@ -192,6 +192,22 @@ bool take_along_axis(Builder& b) {
   return true;
 }
 
+bool index_add(Builder& b) {
+  const Value x = ranked(b, 1);
+  const std::int64_t axis = b.axis(x);
+  const Expr bound = extent_of(x, axis);
+  if (is_int(bound, 0) || x.tensor.dtype().is_bool()) return false;
+  Shape shape = x.tensor.shape();
+  const Expr count = b.extent(b.random.between(0, 9));
+  shape[place_of(x, axis)] = count;
+  if (!b.fits(shape)) return false;
+  if (b.random.chance(20)) shape.erase(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(place_of(x, axis)));
+  const Value indices = indices_for(b, bound, {count}), source = b.input(x.tensor.dtype(), shape);
+  b.add("index_add", ops::index_add(x.tensor, indices.tensor, source.tensor, axis),
+        x.reproducible && !x.tensor.dtype().is_float());
+  return true;
+}
+
 bool one_hot(Builder& b) {
   const Value indices = b.input(b.random.chance(50) ? i64 : i32, b.shape(2), {Fill::Kind::index, -1, 6});
   const std::int64_t classes = b.random.between(1, 6);
@@ -337,6 +353,7 @@ std::vector<Step> view_steps() {
   add("getitem", getitem);
   add("take", take);
   add("take_along_axis", take_along_axis);
+  add("index_add", index_add);
   add("one_hot", one_hot);
   add("concat", concat);
   add("stack", stack);

@@ -101,6 +101,12 @@ def largest(*arrays):
     return max(float(np.abs(a[np.isfinite(a)]).max(initial=0)) for a in map(widen, arrays))
 
 
+def added_at(x, y):
+    result = x.copy()
+    np.add.at(result, (slice(None), INDICES), y)
+    return result
+
+
 def matmul_scale(a, b):
     return largest(a) * largest(b) * a.shape[-1]
 
@@ -242,6 +248,8 @@ def make_cases():
     # Gathers.
     view("take", lambda x: np.take(x, INDICES, 0), lambda x: lathe.take(x, INDICES, 0), shapes=cube)
     view("take_along_axis", lambda x: np.take_along_axis(x, ALONG, 1), lambda x: lathe.take_along_axis(x, ALONG, 1), shapes=[(3, 4)])
+    add("index_add", added_at, NUMBERS, op=lambda x, y: lathe.index_add(x, INDICES, y, 1), special=False, scale=largest,
+        shapes=[(3, 4), (3, 5)])
     add("one_hot", lambda x: np.eye(6, dtype=np.float32)[np.clip(x, 0, 5)], INTEGERS, op=lambda x: lathe.one_hot(x, 6),
         low=0, high=5, ulp=0, shapes=[(7,)])
 

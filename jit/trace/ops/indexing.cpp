@@ -6,10 +6,12 @@
 #include <array>
 
 #include "ir/error.h"
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/known_places.h"
+#include "jit/trace/ops/arithmetic.h"
 #include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
@@ -198,6 +200,35 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t give
         return x.at(source, mask);
       },
       "take_along_axis");
+}
+
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& source, std::int64_t given_axis) {
+  const DType type = result_type("index_add", std::array{x, source}, accepts_number);
+  const size_t axis = normalize_axis("index_add", given_axis, x.rank());
+  if (indices.rank() != 1) fail_value("index_add", fmt::format("takes 1-d indices; given {}", describe(indices)));
+  const Expr extent = x.shape()[axis];
+  Shape box = x.shape();
+  box[axis] = indices.shape()[0];
+  const Shape both = broadcast_shapes("index_add", std::array{box, source.shape()}, describe(std::array{x, source}));
+  if (!same_shape(both, box)) {
+    fail_value("index_add", fmt::format("the source broadcasts to {}: given {}", describe(box), describe(source)));
+  }
+  if (is_int(extent, 0)) {
+    if (!is_int(box[axis], 0)) fail_value("index_add", fmt::format("{} has no element to add to", describe(x)));
+    return astype(x, type);
+  }
+  const Tensor places = checked_indices("index_add", indices, axis, extent);
+  const DType wide = arithmetic_type(type);
+  const auto contribution = [&](const Indices& i) {
+    Contribution result{i, convert(wide, convert(type, at_broadcast(source, i, nullptr)))};
+    result.place[axis] = clamp_index(places.at({i[axis]}), extent);
+    for (size_t d = 0; d < result.place.size(); ++d) {
+      if (d != axis && is_int(x.shape()[d], 1)) result.place[d] = index(0);
+    }
+    return result;
+  };
+  const Tensor sums = scatter(astype(x, type), simple_reducer(BinaryOp::add, wide), box, contribution, "index_add");
+  return astype(sums, type);
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {

@@ -24,6 +24,10 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts);
 Tensor take(const Tensor& x, const Tensor& indices, std::int64_t axis);
 /// The index for each element of the result; shapes broadcast but for `axis`.
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis = -1);
+/// x, with what `source` holds along `axis` added at an index each: equal indices add up, in their order. Negative ones
+/// count from the end; one out of range stops the kernel. `source` broadcasts to x's shape with as many elements along
+/// `axis` as there are indices; f16 and bf16 are added up in f32. Sums of segments are those into zeros.
+Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& source, std::int64_t axis = 0);
 /// A last axis of `classes`, 1 at the index and 0 elsewhere; all 0 for an index outside.
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = f32);
 

@@ -124,6 +124,7 @@ constexpr Operator all_operators[] = {
     own("indexing", "getitem"),
     own("indexing", "take"),
     own("indexing", "take_along_axis"),
+    own("indexing", "index_add"),
     own("indexing", "one_hot"),
     own("joining", "concat"),
     own("joining", "stack"),

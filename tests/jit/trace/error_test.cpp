@@ -85,6 +85,11 @@ TEST(Errors, SayWhatWasGivenAndWhatWasExpected) {
   TYPE_MESSAGE(take(f({2}), f({2}), 0));
   MESSAGE(take(f({2}), i({2}), 1));
   MESSAGE(take_along_axis(f({2, 2}), i({2})));
+  TYPE_MESSAGE(index_add(f({2}), f({2}), f({2})));
+  TYPE_MESSAGE(index_add(less(f({2}), 0), i({2}), less(f({2}), 0)));
+  MESSAGE(index_add(f({2, 3}), i({2, 2}), f({2, 3})));
+  MESSAGE(index_add(f({2, 3}), i({4}), f({4, 2})));
+  MESSAGE(index_add(f({0, 3}), i({4}), f({4, 3})));
   TYPE_MESSAGE(one_hot(f({2}), 3));
   MESSAGE(concat({f({2, 3}), f({2, 4})}, 0));
   MESSAGE(concat({}));

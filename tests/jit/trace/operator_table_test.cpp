@@ -50,6 +50,7 @@ const std::map<std::string_view, Sample>& samples() {
       {"getitem", [](auto& x) { return ops::getitem(x, {0}); }},
       {"take", [](auto& x) { return ops::take(x, ops::arange(0, 2), 0); }},
       {"take_along_axis", [](auto& x) { return ops::take_along_axis(x, ops::zeros(shape, i64)); }},
+      {"index_add", [](auto& x) { return ops::index_add(x, ops::arange(0, 2), x); }},
       {"one_hot", [](auto& x) { return ops::one_hot(x, 2); }},
       {"concat", [](auto& x) { return ops::concat({x, x}); }},
       {"stack", [](auto& x) { return ops::stack({x, x}); }},

@@ -197,6 +197,37 @@ TEST(Take, AlongAxis) {
             (Values{1, 4}));
 }
 
+TEST(IndexAdd, AddsUpWhereIndicesAreEqual) {
+  EXPECT_EQ(values(run({x23, array(i64, {4}, {1, 0, -1, 1}), iota(f32, {4, 3})},
+                       [](auto& x) { return ops::index_add(x[0], x[1], x[2]); })),
+            (Values{3, 5, 7, 18, 22, 26}));
+  EXPECT_EQ(values(run({x23, array(u8, {3}, {2, 2, 0}), array(f32, {3}, {1, 10, 100})},
+                       [](auto& x) { return ops::index_add(x[0], x[1], x[2], 1); })),
+            (Values{100, 1, 13, 103, 4, 16}));
+  EXPECT_EQ(values(run({array(i64, {5}, {0, 3, 3, 1, 3})},
+                       [](auto& x) { return ops::index_add(ops::zeros(ops::make_shape({4}), i32), x[0], 1); })),
+            (Values{1, 1, 0, 3}));
+  EXPECT_EQ(
+      values(run({x23, empty(i64, {0}), empty(f32, {0, 3})}, [](auto& x) { return ops::index_add(x[0], x[1], x[2]); })),
+      values(x23));
+}
+
+TEST(IndexAdd, AddsHalvesUpInFull) {
+  const Array ones = run({array(i64, {4096}, Values(4096, 0))}, [](auto& x) {
+    return ops::index_add(ops::zeros(ops::make_shape({1}), f16), x[0], ops::ones(ops::make_shape({4096}), f16));
+  });
+  EXPECT_EQ(values(ones), (Values{4096}));
+}
+
+TEST(IndexAdd, StopsAtAnIndexOutside) {
+  Status status;
+  run_all(
+      {x23, array(i64, {2}, {1, 2}), x23}, [](auto& x) { return std::vector{ops::index_add(x[0], x[1], x[2])}; },
+      &status);
+  EXPECT_EQ(status.message, "index_add|axis 0|index");
+  EXPECT_EQ(status.index, 2);
+}
+
 TEST(OneHot, GivesARowOfZerosForAnIndexOutside) {
   EXPECT_EQ(values(run({array(i32, {3}, {1, -1, 2})}, [](auto& x) { return ops::one_hot(x[0], 3); })),
             (Values{0, 1, 0, 0, 0, 0, 0, 0, 1}));
