@@ -246,6 +246,16 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
     stage_steps(context, ref, *operand);
 }
 
+/// Does the index ask for a quotient or a remainder?
+bool takes_apart(const Expr& place) {
+  bool found = false;
+  for_each_expr(place, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+  });
+  return found;
+}
+
 /// Is each element of each operand read often?
 bool is_product(const RuleContext& context, const Block& block) {
   size_t operands = 0;
@@ -290,6 +300,35 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   if (!collects) return;
   attempt(context, fmt::format("collect the results of {}, which are scattered", ref.name),
           [&] { cache_write(context.schedule, ref, space::global); });
+}
+
+void stage_joined(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  std::vector<std::string> joined;
+  bool pays = false;
+  size_t operands = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || writes(block, access.buffer)) continue;
+    ++operands;
+    double copied = 1;
+    bool hidden = false;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (access.strides[i] == 0) continue;
+      hidden |= !access.strides[i] && !access.gains[i];
+      copied *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+    }
+    const Load* load = load_of(block, access.buffer);
+    const bool apart = std::any_of(load->indices.begin(), load->indices.end(), takes_apart);
+    const bool worth = apart && !access.masked && instance_count(block) >= strided_reuse * copied;
+    if (worth) joined.push_back(access.buffer->name);
+    if (hidden && !worth) return;
+    pays |= hidden;
+  }
+  if (operands < 2 || !pays) return;
+  for (const std::string& buffer : joined) {
+    attempt(context, fmt::format("copy what joined axes of {} read of {}", ref.name, buffer),
+            [&] { reindex(context.schedule, ref, buffer); });
+  }
 }
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {

@@ -81,6 +81,7 @@ bool tile_dot(RuleContext& context, const BlockRef& ref) {
 
 /// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
 bool tile(RuleContext& context, const BlockRef& ref) {
+  stage_joined(context, ref);
   // What is laid out for groups is copied once, scattered or not.
   if (!group_axes(context, ref)) {
     stage_scattered(context, ref);

@@ -373,3 +373,24 @@ MISCALLED = [
 def test_a_wrong_call_says_how_einsum_is_called(call, message):
     with pytest.raises(TypeError, match=f"^einsum: {message}"):
         lathe.jit(call)(np.ones((2, 2), np.float32))
+
+
+@pytest.mark.parametrize("taps", [2, 4, 7, 16])
+@pytest.mark.parametrize("batch, channels, side, filters", [(1, 3, 4, 50), (2, 5, 3, 96)])
+def test_patches_as_the_rows_of_a_matrix(batch, channels, side, filters, taps):
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((batch, channels, side * taps, side * taps), np.float32)
+    w = rng.standard_normal((filters, channels, taps, taps), np.float32)
+
+    def embed(lib, x, w, channels_last):
+        patches = lib.reshape(x, (batch, channels, side, taps, side, taps))
+        order = (0, 2, 4, 3, 5, 1) if channels_last else (0, 2, 4, 1, 3, 5)
+        patches = lib.reshape(lib.permute_dims(patches, order), (batch * side * side, -1))
+        weights = lib.permute_dims(w, (0, 2, 3, 1)) if channels_last else w
+        rows = patches @ lib.permute_dims(lib.reshape(weights, (filters, -1)), (1, 0))
+        return lib.permute_dims(lib.reshape(rows, (batch, side * side, filters)), (0, 2, 1))
+
+    for channels_last in (False, True):
+        f = lathe.jit(lambda x, w, last=channels_last: embed(lathe, x, w, last))
+        expected = embed(np, x.astype(np.float64), w.astype(np.float64), channels_last)
+        np.testing.assert_allclose(f(x, w), expected, rtol=1e-4, atol=1e-3)

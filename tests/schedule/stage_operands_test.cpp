@@ -120,6 +120,37 @@ TEST(StageOperands, SetsTheStepsOfOverlappingWindowsApart) {
   expect_golden(print(auto_schedule(windows({33, 9, 3, 3, 2}), wide())), "auto_steps.tir");
 }
 
+/// Patches of an image as the rows of a matrix, and weights, as views read them.
+Func patches(int filters, int side, int taps) {
+  return parse_func(fmt::format(
+      R"(func patches(x: f32[3, {3}, {3}], w: f32[{0}, 3, {2}, {2}], out: f32[{1}, {0}]) stage begin {{
+  for i in [0, {1}) {{ for j in [0, {0}) {{ for k in [0, {4}) {{
+    block product(space vi in [0, {1}) = i, space vj in [0, {0}) = j, reduce vk in [0, {4}) = k)
+        reads out[vi, vj], x[..], w[vj, .., .., ..] writes out[vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vi, vj]
+      let term: f32 = x[vk // {5}, vi // {6} * {2} + vk // {2} % {2}, vi % {6} * {2} + vk % {2}] *
+                      w[vj, vk // {5}, vk // {2} % {2}, vk % {2}]
+      out[vi, vj] = sum + term
+    }} }} }} }}
+}}
+)",
+      filters, side * side, taps, side * taps, 3 * taps * taps, taps * taps, side));
+}
+
+TEST(StageOperands, CopiesWhatJoinedAxesRead) {
+  for (const Device& device : {wide(), narrow()}) {
+    const std::string text = decisions_on(patches(40, 5, 4), device, "product");
+    EXPECT_NE(text.find("copy what joined axes of product read of x\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
+  }
+  expect_scheduled_well(patches(40, 5, 4));
+  // Each element of the copy would be read twice.
+  EXPECT_EQ(decisions_on(patches(2, 5, 4), wide(), "product").find("copy what joined axes"), std::string::npos);
+}
+
 TEST(StageOperands, LeavesWhatFewRead) {
   EXPECT_EQ(decisions({3, 9, 3, 1, 2}, wide()).find("copy"), std::string::npos);
   EXPECT_EQ(decisions({1, 9, 3, 3, 2}, wide()).find("apart"), std::string::npos);
