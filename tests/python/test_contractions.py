@@ -394,3 +394,31 @@ def test_patches_as_the_rows_of_a_matrix(batch, channels, side, filters, taps):
         f = lathe.jit(lambda x, w, last=channels_last: embed(lathe, x, w, last))
         expected = embed(np, x.astype(np.float64), w.astype(np.float64), channels_last)
         np.testing.assert_allclose(f(x, w), expected, rtol=1e-4, atol=1e-3)
+
+
+def halves_turned(lib, x, cos, sin):
+    a, b = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return lib.concat([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def pairs_turned(lib, x, cos, sin):
+    a, b = x[..., ::2], x[..., 1::2]
+    return lib.reshape(lib.stack([a * cos - b * sin, a * sin + b * cos], axis=-1), x.shape)
+
+
+@pytest.mark.parametrize("turn", [halves_turned, pairs_turned], ids=["halves", "pairs"])
+@pytest.mark.parametrize("rows, width", [(1, 8), (37, 64), (130, 48)])
+def test_products_of_what_is_joined_along_rows(turn, rows, width):
+    rng = np.random.default_rng(8)
+    q, k = (rng.standard_normal((2, rows, width), np.float32) for _ in range(2))
+    cos, sin = (rng.standard_normal((rows, width // 2), np.float32) for _ in range(2))
+    w = rng.standard_normal((2 * width, 40), np.float32)
+    scores = lathe.jit(lambda q, k, cos, sin: turn(lathe, q, cos, sin) @ lathe.matrix_transpose(turn(lathe, k, cos, sin)))
+    expected = turn(np, q, cos, sin) @ turn(np, k, cos, sin).swapaxes(-1, -2)
+    np.testing.assert_allclose(scores(q, k, cos, sin), expected, rtol=1e-4, atol=1e-3)
+    joined = lathe.jit(lambda q, k, w: lathe.concat([q, k], axis=-1) @ w)
+    np.testing.assert_allclose(joined(q, k, w), np.concatenate([q, k], -1) @ w, rtol=1e-4, atol=1e-3)
+    summed = lathe.jit(lambda q, k, w: lathe.einsum("bij,jk->ik", lathe.concat([q, k], axis=-1), w))
+    np.testing.assert_allclose(summed(q, k, w), (np.concatenate([q, k], -1) @ w).sum(0), rtol=1e-4, atol=1e-3)
+    below = lathe.jit(lambda q, k: lathe.concat([q, k], axis=1) @ lathe.matrix_transpose(q))
+    np.testing.assert_allclose(below(q, k), np.concatenate([q, k], 1) @ q.swapaxes(1, 2), rtol=1e-4, atol=1e-3)

@@ -118,8 +118,9 @@ Tensor as_factor(const Tensor& x, DType common) {
 }
 
 /// The product of two operands, summed over the axes that are not the result's.
-Tensor contract_pair(const std::array<std::string, 2>& axes, const std::string& kept, const Tensor& a, const Tensor& b,
-                     const std::map<char, Expr>& extents) {
+Tensor contract_pair(const std::array<std::string, 2>& axes, const std::string& kept, const Tensor& left,
+                     const Tensor& right, const std::map<char, Expr>& extents) {
+  const Tensor a = as_operand("einsum", left), b = as_operand("einsum", right);
   Shape result, folded;
   std::string folded_letters;
   for (char c : kept) result.push_back(extents.at(c));

@@ -6,14 +6,45 @@
 #include <array>
 
 #include "ir/reduction.h"
+#include "ir/visitor.h"
 #include "jit/trace/broadcast.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/ops/arithmetic.h"
 #include "jit/trace/ops/contraction.h"
 #include "jit/trace/ops/view_shape.h"
 #include "jit/trace/promotion.h"
+#include "jit/trace/tensor_node.h"
 
 namespace lathe::ops {
+
+Tensor as_operand(const std::string& name, const Tensor& x) {
+  const size_t rank = x.rank();
+  if (x.node()->kind != TensorKind::view || x.is_expression()) return x;
+  int chosen = 0;
+  size_t along = rank;  // the axis that lies contiguous in what is chosen among
+  {
+    Listener listener;  // what is read here is not read by the kernel
+    Indices places;
+    for (size_t d = 0; d < rank; ++d) places.emplace_back(Var::make(fmt::format("i{}", d)));
+    for_each_expr(x.at(places), [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (!load || !load->mask) return;
+      for (size_t d = 0; d < rank && along == rank; ++d) {
+        if (uses_var(load->indices.back(), places[d].as<Var>())) along = d;
+      }
+      chosen += along < rank && uses_var(load->mask, places[along].as<Var>());
+    });
+  }
+  if (chosen < 2) return x;
+  std::vector<std::int64_t> order, back(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    if (d != along) order.push_back(static_cast<std::int64_t>(d));
+  }
+  order.push_back(static_cast<std::int64_t>(along));
+  for (size_t d = 0; d < rank; ++d) back[static_cast<size_t>(order[d])] = static_cast<std::int64_t>(d);
+  const Tensor turned = permute_dims(x, order);
+  return permute_dims(compute(turned.shape(), [&](const Indices& i) { return turned.at(i); }, name + ".operand"), back);
+}
 
 Tensor contract(const std::string& name, const Tensor& a, const Tensor& b, const Shape& result, const Shape& folded,
                 const ElementAt& a_at, const ElementAt& b_at) {
@@ -30,7 +61,8 @@ Tensor contract(const std::string& name, const Tensor& a, const Tensor& b, const
   return astype(product, common);
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& left, const Tensor& right) {
+  const Tensor a = as_operand("matmul", left), b = as_operand("matmul", right);
   const std::array operands{a, b};
   result_type("matmul", operands, accepts_number);
   if (a.rank() == 0 || b.rank() == 0) {
