@@ -5,6 +5,7 @@
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 namespace lathe::codegen {
@@ -58,16 +59,20 @@ void load_anew(llvm::BasicBlock& block) {
 }
 
 bool part(llvm::BasicBlock& block, int registers) {
-  if (!llvm::is_contained(llvm::successors(&block), &block) ||
-      llvm::count_if(block.phis(), is_sum) + loaded_together + beside <= registers)
-    return false;
+  if (!llvm::is_contained(llvm::successors(&block), &block)) return false;
   std::vector<llvm::LoadInst*> firsts, loads;
+  std::map<llvm::Value*, size_t> elements;  // the steps that have loaded them
+  std::set<llvm::Value*> kept;              // of these, what later steps multiply too
   int products = 0;
   for (llvm::Instruction& instruction : block) {
     const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
     const auto called = call ? call->getIntrinsicID() : llvm::Intrinsic::not_intrinsic;
     if (called == llvm::Intrinsic::fma) {
       products += call->getType()->isVectorTy() ? 1 : 0;
+      for (llvm::Value* operand : call->args()) {
+        if (broadcast_load(operand) && elements.try_emplace(operand, firsts.size()).first->second < firsts.size())
+          kept.insert(operand);
+      }
     } else if (called == llvm::Intrinsic::prefetch) {
       continue;
     } else if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction); load && load->getType()->isVectorTy()) {
@@ -78,7 +83,8 @@ bool part(llvm::BasicBlock& block, int registers) {
       return false;
     }
   }
-  if (firsts.empty()) return false;
+  const auto held = llvm::count_if(block.phis(), is_sum) + static_cast<std::ptrdiff_t>(kept.size());
+  if (firsts.empty() || held + loaded_together + beside <= registers) return false;
   for (llvm::LoadInst* first : firsts) {
     llvm::IRBuilder<>(first).CreateFence(llvm::AtomicOrdering::AcquireRelease, llvm::SyncScope::SingleThread);
   }

@@ -302,8 +302,11 @@ func tile(a: f32[4096], b: f32[4096], c: f32[192], n: i64) stage end {
     expect_same(func, {bytes_of(a), bytes_of(b), bytes_of(std::vector<float>(192))}, {n});
 }
 
-TEST(Statements, StepsThatATileTakesTogetherKeepTheirSumsInRegisters) {
-  constexpr int rows = 6, steps = 3;
+class StepsTogether : public ::testing::TestWithParam<int> {};
+
+TEST_P(StepsTogether, KeepTheirSumsInRegisters) {
+  const int rows = GetParam();
+  constexpr int steps = 3;
   std::string text = R"(
 func tile(a: f32[1024], b: f32[4096], c: f32[48]) stage end {
   block() {
@@ -334,6 +337,9 @@ func tile(a: f32[1024], b: f32[4096], c: f32[48]) stage end {
   EXPECT_EQ(vectors_on_stack(assembly_text(func, device)), "");
 #endif
 }
+
+// Ten sums leave room for vectors of two steps, but not for elements of theirs besides.
+INSTANTIATE_TEST_SUITE_P(Rows, StepsTogether, ::testing::Values(5, 6));
 
 TEST(Registers, RefuseAnIndexThatIsNotConstant) {
   const Func func = parse_func(R"(
