@@ -188,14 +188,36 @@ const std::unordered_set<std::string_view>& idle_passes() {
   return names;
 }
 
-/// A pass manager that takes no idle passes.
+/// The first pass of each stage of code generation but the first. A pass manager runs all passes of a function before it
+/// goes on to the next, and their code is more than a core's own caches hold: taken stage by stage over all functions of
+/// a kernel, half as much of it comes from the last cache (four nests: 47 in the place of 91 thousand lines).
+bool begins_stage(std::string_view pass) {
+  return pass == "X86 DAG->DAG Instruction Selection" || pass == "Process Implicit Definitions" ||
+         pass == "Prologue/Epilogue Insertion & Frame Finalization";
+}
+
+/// Ends a run of function passes: what comes after it waits for all functions.
+class StageEnd : public llvm::ModulePass {
+ public:
+  StageEnd() : ModulePass(id) {}
+  bool runOnModule(llvm::Module&) override { return false; }
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override { usage.setPreservesAll(); }
+
+ private:
+  static char id;
+};
+char StageEnd::id = 0;
+
+/// A pass manager that takes no idle passes, and ends each stage for all functions before the next.
 class KernelPassManager : public llvm::legacy::PassManager {
  public:
   void add(llvm::Pass* pass) override {
-    if (idle_passes().contains(pass->getPassName()))
+    if (idle_passes().contains(pass->getPassName())) {
       delete pass;
-    else
-      llvm::legacy::PassManager::add(pass);
+      return;
+    }
+    if (begins_stage(pass->getPassName())) llvm::legacy::PassManager::add(new StageEnd());
+    llvm::legacy::PassManager::add(pass);
   }
 };
 
