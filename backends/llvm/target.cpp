@@ -188,9 +188,10 @@ const std::unordered_set<std::string_view>& idle_passes() {
   return names;
 }
 
-/// The first pass of each stage of code generation but the first. A pass manager runs all passes of a function before it
-/// goes on to the next, and their code is more than a core's own caches hold: taken stage by stage over all functions of
-/// a kernel, half as much of it comes from the last cache (four nests: 47 in the place of 91 thousand lines).
+/// The first pass of each stage of code generation but the first. A pass manager runs all passes of a function before
+/// it goes on to the next, and their code is more than a core's own caches hold: taken stage by stage over all
+/// functions of a kernel, half as much of it comes from the last cache (four nests: 47 in the place of 91 thousand
+/// lines).
 bool begins_stage(std::string_view pass) {
   return pass == "X86 DAG->DAG Instruction Selection" || pass == "Process Implicit Definitions" ||
          pass == "Prologue/Epilogue Insertion & Frame Finalization";

@@ -93,6 +93,17 @@ TEST(AutoSchedule, MovesTheLastVectorOfAFunctionBack) {
   EXPECT_FALSE(shifts("x[vi, vj] * 2.0f32", 267));
 }
 
+TEST(AutoSchedule, MovesTheLastRowsOfATileBackWhereThatComputesLittleTwice) {
+  const auto shifts = [](int rows) {
+    const Func func = matmul(rows, 64, 5, false);
+    expect_scheduled_well(func);
+    return print(auto_schedule(func, wide())).find("shift_last") != std::string::npos;
+  };
+  EXPECT_TRUE(shifts(839));
+  EXPECT_FALSE(shifts(13)) << "a third would be computed twice";
+  EXPECT_FALSE(shifts(840)) << "tiles are whole";
+}
+
 TEST(AutoSchedule, VectorizesWhatIsLongToComputeWhereverItLies) {
   const auto vectors = [](const char* value, int columns) {
     const Func func = parse_func(

@@ -157,6 +157,21 @@ TEST(AutoDot, ShiftsBytesAndPadsGroups) {
   expect_rule(product("i8", "i8", 6, 16, 10), "auto_dot_shifted");
 }
 
+TEST(AutoDot, AsksAheadInPanelsThatTheFirstCacheDoesNotHold) {
+  const auto asks = [](int depth, int products_a_cycle) {
+    Device device = dotting();
+    device.vector_bits = 512;
+    device.fma_per_cycle = products_a_cycle;
+    device.caches = {{1 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+    const Func before = product("u8", "i8", 12, 32, depth), after = auto_schedule(before, device);
+    expect_same_results(before, after);
+    return print(after).find("prefetch_offset") != std::string::npos;
+  };
+  EXPECT_TRUE(asks(64, 2));
+  EXPECT_FALSE(asks(16, 2)) << "a panel stays in the first cache";
+  EXPECT_FALSE(asks(64, 1)) << "loads have time to spare";
+}
+
 TEST(AutoDot, LeavesWhatHasNoInstruction) {
   for (const Func& func : {product("u8", "i8", 2, 32, 64), product("u8", "i8", 16, 32, 3), program("matmul")}) {
     const Func after = auto_schedule(func, dotting());
