@@ -7,11 +7,10 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 15> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 14> all{{{"fma", 3, false},
                                          {"dot", 3, false},
                                          {"scaleb", 2, false},
                                          {"at_most", 2, false},
-                                         {"negligible", 2, false},
                                          {"reciprocal", 1, false},
                                          {"permute", 2, false},
                                          {"reinterpret", 1, false},
@@ -72,11 +71,6 @@ Expr at_most(Expr a, double limit) {
   return Call::make(dtype, CallKind::intrinsic, "at_most", {std::move(a), constant(dtype, limit)});
 }
 
-Expr negligible(Expr a, double limit) {
-  const DType dtype = a->dtype;
-  return Call::make(dtype, CallKind::intrinsic, "negligible", {std::move(a), constant(dtype, limit)});
-}
-
 Expr reciprocal(Expr a) {
   const DType dtype = a->dtype;
   return Call::make(dtype, CallKind::intrinsic, "reciprocal", {std::move(a)});
@@ -87,36 +81,9 @@ Expr permute(Expr v, Expr n) {
   return Call::make(dtype, CallKind::intrinsic, "permute", {std::move(v), std::move(n)});
 }
 
-namespace {
-
-const Call* as_limit(const Expr& e, std::string_view name) {
+const Expr& without_limit(const Expr& e) {
   const Call* call = e.as<Call>();
-  return call && call->call_kind == CallKind::intrinsic && call->callee == name ? call : nullptr;
-}
-
-double number_in(const Expr& e, double otherwise) {
-  const Broadcast* broadcast = e.as<Broadcast>();
-  const FloatImm* number = broadcast ? broadcast->value.as<FloatImm>() : e.as<FloatImm>();
-  return number ? number->value : otherwise;
-}
-
-}  // namespace
-
-const Expr& without_limits(const Expr& e) {
-  const bool limited = as_limit(e, "at_most") || as_limit(e, "negligible");
-  return limited ? without_limits(e.as<Call>()->args[0]) : e;
-}
-
-Limits limits_of(const Expr& e) {
-  Limits limits;
-  if (const Call* call = as_limit(e, "at_most")) {
-    limits = limits_of(call->args[0]);
-    limits.most = std::min(limits.most, number_in(call->args[1], limits.most));
-  } else if (const Call* call = as_limit(e, "negligible")) {
-    limits = limits_of(call->args[0]);
-    limits.negligible = std::max(limits.negligible, number_in(call->args[1], limits.negligible));
-  }
-  return limits;
+  return call && call->call_kind == CallKind::intrinsic && call->callee == "at_most" ? call->args[0] : e;
 }
 
 Expr reinterpret(DType dtype, Expr a) {

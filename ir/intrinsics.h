@@ -1,5 +1,4 @@
 #pragma once
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +21,6 @@ namespace lathe {
 ///                         is some value
 ///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows
 ///                         may rely on that. Floats
-///   negligible(a, c)      a, or minus infinity where it is less than the constant c, as is quicker: for arguments of
-///                         powers that may as well be zero there. Floats
 ///   reciprocal(a)         1/a to within a part in 2^14, where |a| lies between 2^-100 and 2^100; otherwise some value.
 ///                         Floats
 ///   permute(v, n)         lane i is lane n[i] of v, modulo the lanes of v, which are a power of two. n is of integers
@@ -47,15 +44,8 @@ const Intrinsic* find_intrinsic(std::string_view name);
 Expr fma(Expr a, Expr b, Expr c);
 Expr scaleb(Expr a, Expr n);
 Expr at_most(Expr a, double limit);
-Expr negligible(Expr a, double limit);
-/// The `a` of at_most(a, c) and negligible(a, c), whose value it is; any other expression as it is.
-const Expr& without_limits(const Expr& e);
-/// What at_most and negligible say of such an expression.
-struct Limits {
-  double most = std::numeric_limits<double>::infinity();
-  double negligible = -std::numeric_limits<double>::infinity();  ///< below it
-};
-Limits limits_of(const Expr& e);
+/// The `a` of at_most(a, c), whose value it is; any other expression as it is.
+const Expr& without_limit(const Expr& e);
 Expr reciprocal(Expr a);
 Expr permute(Expr v, Expr n);
 Expr dot(Expr c, Expr a, Expr b);

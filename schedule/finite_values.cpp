@@ -153,7 +153,7 @@ class Prover {
     const Expr term = through(sum->term);
     const Unary* power = term.as<Unary>();
     if (!power || (power->op != UnaryOp::exp && power->op != UnaryOp::exp2)) return false;
-    const Binary* exponent = without_limits(power->a).as<Binary>();
+    const Binary* exponent = without_limit(power->a).as<Binary>();
     if (!exponent || exponent->op != BinaryOp::sub) return false;
     const Load* greatest = exponent->b.as<Load>();
     const std::optional<Sum> extreme =

@@ -50,7 +50,7 @@ class Finder {
   }
 
   std::optional<Homomorphism> power(const Unary& unary, const Expr& e) {
-    const std::optional<Slopes> slopes = linear(without_limits(unary.a));
+    const std::optional<Slopes> slopes = linear(without_limit(unary.a));
     if (!slopes) return fail(e, "has an exponent that is not linear in it");
     if (slopes->own != -slopes->result) return fail(e, "has an exponent that may grow past what it is in the end");
     return Homomorphism{unary.op, slopes->result};

@@ -13,7 +13,6 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
-#include "ir/passes/neglect_weights.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -49,7 +48,6 @@ Pipeline cpu_pipeline() {
   p.append(Stage::tuning, pass("simplify", simplify_func));
 
   p.append(Stage::tiling, pass("mark_shiftable_tiles", mark_shiftable_tiles));
-  p.append(Stage::tiling, pass("neglect_weights", neglect_weights));
   p.append(Stage::tiling, pass("lower_reductions", lower_reductions));
 
   p.append(Stage::before_flatten, pass("lower_blocks", lower_blocks));

@@ -114,7 +114,7 @@ AccessCode ExprCompiler::access(const Buffer& buffer, const std::vector<Expr>& i
 
 int ExprCompiler::call(const Expr& e, const Call* node) {
   if (node->call_kind == CallKind::intrinsic && node->callee == "dot") return compile(dot_as_sum(*node));
-  if (const Expr& value = without_limits(e); value != e) return compile(value);
+  if (const Expr& value = without_limit(e); value != e) return compile(value);
   Instruction instruction;
   std::vector<Operand> args;
   args.reserve(node->args.size());

@@ -1,6 +1,7 @@
 #include "ir/passes/lower_math.h"
 
 #include <functional>
+#include <limits>
 
 #include "ir/intrinsics.h"
 #include "ir/passes/math/functions.h"
@@ -8,6 +9,12 @@
 
 namespace lathe {
 namespace {
+
+/// What an expression is known not to exceed.
+double limit_of(const Expr& e) {
+  if (without_limit(e) == e) return std::numeric_limits<double>::infinity();
+  return math::constant_value(e.as<Call>()->args[1]).value_or(std::numeric_limits<double>::infinity());
+}
 
 class MathLowering : public Mutator {
  public:
@@ -17,12 +24,12 @@ class MathLowering : public Mutator {
  protected:
   Expr mutate_Unary(const Expr& e, const Unary* node) override {
     const Expr a = mutate(node->a);
-    if (const Expr lowered = math::lower_unary(*builder_, node->op, a, limits_of(node->a))) return lowered;
+    if (const Expr lowered = math::lower_unary(*builder_, node->op, a, limit_of(node->a))) return lowered;
     return a == node->a ? e : Unary::make(node->op, a);
   }
 
   Expr mutate_Call(const Expr& e, const Call* node) override {
-    const Expr& value = without_limits(e);
+    const Expr& value = without_limit(e);
     return value == e ? Mutator::mutate_Call(e, node) : mutate(value);
   }
 

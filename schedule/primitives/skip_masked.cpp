@@ -168,7 +168,7 @@ class Masking {
   }
 
   Constant evaluate(const Expr& limited) {
-    const Expr& e = without_limits(limited);
+    const Expr& e = without_limit(limited);
     switch (e->kind) {
       case ExprKind::FloatImm:
         return e.as<FloatImm>()->value;

@@ -1,14 +1,9 @@
-#include <algorithm>
-#include <limits>
-
 #include "ir/intrinsics.h"
 #include "ir/passes/math/coefficients.h"
 #include "ir/passes/math/functions.h"
 
 namespace lathe::math {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Added to and taken from a small float, it leaves the nearest integer; before it is taken away, the low bits of the
 /// sum's mantissa are that integer in two's complement, above an even multiple of 2^10.
@@ -49,22 +44,15 @@ struct Vanishing {
   Builder& b;
   Expr argument;
   double zero, far;
-  bool blanked = false;  ///< lanes below `zero` come to more than zero, and are not wanted
 
-  Expr computed() const {
-    if (b.scales_by_exponent()) return argument;
-    if (!blanked) return clamp_low(b, argument, far);
-    const DType type = argument->dtype;
-    return b.bind("above", select(lt(argument, constant(type, zero)), constant(type, far), argument));
-  }
+  Expr computed() const { return b.scales_by_exponent() ? argument : clamp_low(b, argument, far); }
   Expr result(const Expr& scaled) const {
     if (!b.scales_by_exponent()) return scaled;
     return select(lt(argument, constant(argument->dtype, zero)), constant(argument->dtype, 0.0), scaled);
   }
 };
-Vanishing vanishing_exp(Builder& b, const Expr& x, double negligible = -infinity) {
-  constexpr double zero = -104;
-  return {b, x, std::max(zero, negligible), -173, negligible > zero};
+Vanishing vanishing_exp(Builder& b, const Expr& x) {
+  return {b, x, -104, -173};
 }
 
 /// e^x for x in -173 .. 89, or NaN; for lower x with scaleb some value.
@@ -103,20 +91,19 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
 
 }  // namespace
 
-Expr exp_f32(Builder& b, const Expr& x, const Limits& limits) {
+Expr exp_f32(Builder& b, const Expr& x, double highest) {
   constexpr double infinite = 89;
-  const Vanishing low = vanishing_exp(b, x, limits.negligible);
+  const Vanishing low = vanishing_exp(b, x);
   const Expr above = low.computed();
-  return low.result(exp_clamped(b, limits.most <= infinite ? above : clamp_high(b, above, infinite)));
+  return low.result(exp_clamped(b, highest <= infinite ? above : clamp_high(b, above, infinite)));
 }
 
-Expr exp2_f32(Builder& b, const Expr& argument, const Limits& limits) {
+Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
   constexpr double infinite = 129;
   const DType type = argument->dtype;
-  constexpr double zero = -151;
-  const Vanishing low{b, argument, std::max(zero, limits.negligible), -250, limits.negligible > zero};
+  const Vanishing low{b, argument, -151, -250};
   const Expr above = low.computed();
-  const Expr x = limits.most <= infinite ? above : clamp_high(b, above, infinite);
+  const Expr x = highest <= infinite ? above : clamp_high(b, above, infinite);
   const Expr shifted = b.bind("shifted", x + constant(type, round_f32));
   const Expr n = b.bind("n", shifted - constant(type, round_f32));
   const Expr r = b.bind("r", x - n);

@@ -1,7 +1,6 @@
 #pragma once
 #include <optional>
 
-#include "ir/intrinsics.h"
 #include "ir/passes/math/builder.h"
 
 namespace lathe::math {
@@ -10,15 +9,15 @@ namespace lathe::math {
 std::optional<double> constant_value(const Expr& e);
 
 /// What replaces `op` of arguments that are lowered already, or null where the machine has an instruction for it. `a`
-/// is known to keep to the limits, or to be not a number.
-Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, const Limits& limits);
+/// is known to be no more than `highest`, or not a number.
+Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest);
 Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
 
 /// Our own vector functions in f32, any lane count, at most 2 ULP on every input, denormals and special values
-/// included, with and without a fused multiply-add. Arguments are bound already; those of powers are known to keep to
-/// the limits, or to be not a number. Measured errors: docs/math.md.
-Expr exp_f32(Builder& b, const Expr& x, const Limits& limits);
-Expr exp2_f32(Builder& b, const Expr& x, const Limits& limits);
+/// included, with and without a fused multiply-add. Arguments are bound already; those of powers are known to be no
+/// more than `highest`, or not a number. Measured errors: docs/math.md.
+Expr exp_f32(Builder& b, const Expr& x, double highest);
+Expr exp2_f32(Builder& b, const Expr& x, double highest);
 Expr log_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
 Expr sigmoid_f32(Builder& b, const Expr& x);

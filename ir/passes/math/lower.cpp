@@ -12,12 +12,12 @@ bool is_f32(DType dtype) {
   return dtype.element() == f32;
 }
 
-Expr own_f32(Builder& b, UnaryOp op, const Expr& x, const Limits& limits) {
+Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
   switch (op) {
     case UnaryOp::exp:
-      return exp_f32(b, x, limits);
+      return exp_f32(b, x, highest);
     case UnaryOp::exp2:
-      return exp2_f32(b, x, limits);
+      return exp2_f32(b, x, highest);
     case UnaryOp::log:
       return log_f32(b, x);
     case UnaryOp::tanh:
@@ -81,11 +81,11 @@ std::optional<double> constant_value(const Expr& e) {
   return number ? std::optional(number->value) : std::nullopt;
 }
 
-Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, const Limits& limits) {
+Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest) {
   if (is_native(op)) return nullptr;
-  if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a), limits));
+  if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a), highest));
   const Expr x = b.bind("argument", a);
-  Expr own = is_f32(x->dtype) ? own_f32(b, op, x, limits) : nullptr;
+  Expr own = is_f32(x->dtype) ? own_f32(b, op, x, highest) : nullptr;
   if (op == UnaryOp::erf && x->dtype.element() == f64 && b.permutes(f64)) own = erf_f64(b, x);
   return b.bind("value", own ? std::move(own) : library_unary(b, op, x));
 }

@@ -20,7 +20,6 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
-#include "ir/passes/neglect_weights.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -84,7 +83,6 @@ Func plan_described_storage(const Func& func, const Device& device) {
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
       {"mark_shiftable_tiles", mark_shiftable_tiles},
-      {"neglect_weights", neglect_weights},
       {"lower_reductions", lower_reductions},
       {"lower_blocks", lower_blocks},
       {"place_allocations", for_described_device<place_allocations>},
