@@ -70,9 +70,14 @@ def main(bolt, module, profile):
             print(f"the module's code is not laid out anew: {error}", file=sys.stderr)
             laid = module
         stripped = pathlib.Path(name) / "stripped"
-        run(["strip", "--strip-all", "-o", stripped, laid])
-        stripped.chmod(0o755)
-        stripped.replace(module)
+        try:
+            run(["strip", "--strip-all", "-o", stripped, laid])
+        except (OSError, RuntimeError) as error:
+            print(f"the module keeps its symbols: {error}", file=sys.stderr)
+            stripped = laid
+        if stripped != module:
+            stripped.chmod(0o755)
+            stripped.replace(module)
 
 
 if __name__ == "__main__":
