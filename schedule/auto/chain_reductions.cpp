@@ -264,8 +264,7 @@ class Chainer {
 
   /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.
   void shift_last(const LoopRef& tiles, std::int64_t extent, std::int64_t tile, std::int64_t lanes) {
-    const std::int64_t rest = extent % tile, twice = (tile - rest) / lanes * lanes;
-    if (rest == 0 || twice * least_of_shifted <= extent) annotate(schedule_, tiles, shift_last_key, 1);
+    if (shifts_cheaply(extent, tile, lanes, least_of_shifted)) annotate(schedule_, tiles, shift_last_key, 1);
   }
 
   void vectorize_columns(const LoopRef& loop, std::int64_t lanes) {

@@ -251,6 +251,11 @@ std::int64_t steps_together(const Device& device, const RegisterTile& tile, doub
   return count == 1 && steps <= most_whole_steps ? steps : count;
 }
 
+bool shifts_cheaply(std::int64_t extent, std::int64_t tile, std::int64_t lanes, std::int64_t least) {
+  const std::int64_t rest = extent % tile, twice = (tile - rest) / lanes * lanes;
+  return rest == 0 || twice * least <= extent;
+}
+
 std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns) {
   const std::int64_t cores = device.cores, width = tile.vectors * tile.lanes, panels = (columns + width - 1) / width,
                      strips = (rows + tile.rows - 1) / tile.rows;

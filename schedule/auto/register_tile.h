@@ -44,6 +44,10 @@ bool counts_slots(const Device& device);
 /// spent in all that compiling it takes longer.
 std::int64_t steps_together(const Device& device, const RegisterTile& tile, double cycles, std::int64_t steps);
 
+/// May a last tile that is not whole be shifted inwards to where it is, at the price of no more than one of `least`
+/// elements in whole vectors of `lanes` that are computed twice? True where all tiles are whole.
+bool shifts_cheaply(std::int64_t extent, std::int64_t tile, std::int64_t lanes, std::int64_t least);
+
 /// Into how many parts the rows of a contraction are cut so that its cores share them evenly: one for each core where
 /// panels of columns do not divide among them, as three do not between two, and whole rows of tiles do; else 1.
 std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns);

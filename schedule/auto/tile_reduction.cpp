@@ -202,7 +202,7 @@ class Tiler {
     if (row) {
       const std::int64_t* extent = as_int(schedule_.node(*row).extent);
       const auto [outer, inner] = split(schedule_, *row, strips ? across_->strip : rows);
-      if (!strips && extent && *extent % rows != 0 && (rows - *extent % rows) * least_of_shifted_rows <= *extent)
+      if (!strips && extent && *extent % rows != 0 && shifts_cheaply(*extent, rows, 1, least_of_shifted_rows))
         annotate(schedule_, outer, shift_last_key, 1);
       order.push_back(outer);
       inner_row = inner;
