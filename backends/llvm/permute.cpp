@@ -48,10 +48,11 @@ llvm::Value* FloatEmitter::permute(llvm::Value* v, llvm::Value* n) {
   if (table == 1) return splat(b, v, count);
   const int half_register = 256 / bits, whole_register = 512 / bits;
   const bool narrow_fits = table <= 2 * half_register;
+  const bool by_eight = traits.permutes_eight && bits == 32 && table <= 8;
   const bool wide = traits.wide_vectors && (count > half_register || !narrow_fits);
   const int lanes = wide ? whole_register : half_register;
   llvm::Value* result = nullptr;
-  if (traits.permutes && (bits == 32 || bits == 64) && table <= 2 * lanes) {
+  if (by_eight || (traits.permutes && (bits == 32 || bits == 64) && table <= 2 * lanes)) {
     llvm::Type* real = bits == 32 ? b.getFloatTy() : b.getDoubleTy();
     llvm::Value* from = b.CreateBitCast(v, with_lanes_of(real, v->getType()));
     for (int first = 0; first < count; first += lanes) {

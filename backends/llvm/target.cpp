@@ -82,6 +82,7 @@ TargetTraits traits_of(const Device& device) {
     traits.bfloat_dot = device.has_feature("avx512bf16") && device.has_feature("avx512vl");
     traits.pair_products = device.vector_bits;
     traits.permutes = traits.reciprocals = device.has_feature("avx512f") && device.has_feature("avx512vl");
+    traits.permutes_eight = device.has_feature("avx2");
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.mask_words =
         device.has_feature("avx512bw") && device.has_feature("avx512dq") && device.has_feature("avx512vl");

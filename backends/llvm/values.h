@@ -18,6 +18,7 @@ struct TargetTraits {
   bool fused_multiply_add = false;
   bool scales_by_exponent = false;  ///< x86's vscalefps
   bool permutes = false;            ///< AVX-512's permutations of lanes, by vectors of every width
+  bool permutes_eight = false;      ///< AVX2's vpermps: any of 8 lanes of 32 bits to each
   bool reciprocals = false;         ///< AVX-512's vrcp14ps, on vectors of every width
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
   bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width

@@ -45,8 +45,9 @@ bool Builder::scales_by_exponent() const {
   return has_avx512();
 }
 
-bool Builder::permutes(DType dtype) const {
-  return has_avx512() && (dtype.bits == 32 || device_.vector_bits >= 512);
+bool Builder::permutes(DType dtype, int lanes) const {
+  if (has_avx512()) return dtype.bits == 32 || device_.vector_bits >= 512;
+  return dtype.bits == 32 && lanes <= 8 && device_.triple.starts_with("x86_64") && device_.has_feature("avx2");
 }
 
 bool Builder::estimates_reciprocals() const {

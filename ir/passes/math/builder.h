@@ -27,19 +27,24 @@ class Builder {
   Expr multiply_add(const Expr& a, const Expr& b, const Expr& c) const;
   /// Has the device one instruction for the intrinsic `scaleb`?
   bool scales_by_exponent() const;
-  /// Has the device one instruction for the intrinsic `permute` of 16 lanes by a vector of its own?
-  bool permutes(DType dtype) const;
+  /// Has the device one instruction for the intrinsic `permute` of `lanes` lanes by a vector of its own?
+  bool permutes(DType dtype, int lanes) const;
   /// .. for the intrinsic `reciprocal`?
   bool estimates_reciprocals() const;
-  /// A polynomial in x - center in each of 16 cells: rows of a table are the centers, then coefficients, lowest degree
-  /// first; `cell` is x's, modulo 16. Where `at_zero` holds, x itself takes the place of the first coefficient.
-  template <class T, std::size_t rows>
-  Expr piecewise(const T (&table)[rows][16], const Expr& x, const Expr& cell, const Expr& at_zero = nullptr) {
+  /// A polynomial in x - center in each of 8 or 16 cells of what is not negative: rows of a table are the centers, then
+  /// coefficients, lowest degree first; `cell` is x's, modulo their number. In the cell at zero, whose center and first
+  /// coefficient are zero, x times `slope` (0 or 1) is added: there alone x - center is over the first coefficient.
+  template <class T, std::size_t rows, std::size_t cells>
+  Expr piecewise(const T (&table)[rows][cells], const Expr& x, const Expr& cell, int slope) {
     const Expr t = bind("t", x - entry(table[0], x->dtype, cell));
     Expr sum = entry(table[rows - 1], x->dtype, cell);
     for (std::size_t i = rows - 1; i-- > 2;) sum = multiply_add(sum, t, entry(table[i], x->dtype, cell));
-    const Expr first = entry(table[1], x->dtype, cell);
-    return multiply_add(sum, t, at_zero ? select(at_zero, x, first) : first);
+    Expr first = entry(table[1], x->dtype, cell);
+    if (slope != 0) {
+      first = bind("first", std::move(first));
+      first = select(gt(t, first), t, first);
+    }
+    return multiply_add(sum, t, first);
   }
   /// Horner's scheme, lowest degree first.
   template <class T, std::size_t n>
@@ -67,8 +72,8 @@ class Builder {
   Stmt wrap(Stmt stmt);
 
  private:
-  template <class T>
-  static Expr entry(const T (&row)[16], DType dtype, const Expr& cell) {
+  template <class T, std::size_t cells>
+  static Expr entry(const T (&row)[cells], DType dtype, const Expr& cell) {
     std::vector<Expr> numbers;
     std::vector<int> order;
     for (const T number : row) {

@@ -5,18 +5,17 @@
 namespace lathe::math {
 namespace {
 
-/// The bits of |x| + offset from `shift` on say which cell it is in; the first one ends where that sum is `first_end`.
+/// The bits of scale * |x| + offset from `shift` on say which cell it is in.
 template <class Table>
-Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double offset, int shift, double first_end,
+Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift,
                   double one_from_here) {
   const DType type = x->dtype;
   const Expr most = constant(type, one_from_here), magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
   const Expr inside = b.bind("inside", select(gt(magnitude, most), most, magnitude));
-  const Expr shifted = b.bind("shifted", inside + constant(type, offset));
-  const Expr image = bits(shifted);
+  const Expr first = constant(type, offset);
+  const Expr image = bits(scale == 1 ? inside + first : b.multiply_add(inside, constant(type, scale), first));
   const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
-  const Expr at_zero = lt(shifted, constant(type, first_end));
-  return with_sign_of(b.piecewise(table, inside, cell, at_zero), x);
+  return with_sign_of(b.piecewise(table, inside, cell, 1), x);
 }
 
 }  // namespace
@@ -25,7 +24,8 @@ Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double offset, 
 /// is so nearly straight that a low degree serves, and no exponential is needed. From 4 on the nearest float is 1.
 Expr erf_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  if (b.permutes(f32)) return erf_by_cells(b, x, coefficients::erf_cells, 1.5, 20, 1.625, 3.9375);
+  if (b.permutes(f32, 16)) return erf_by_cells(b, x, coefficients::erf_cells, 1, 1.5, 20, 3.9375);
+  if (b.permutes(f32, 8)) return erf_by_cells(b, x, coefficients::erf_few_cells, 0.46875, 0.625, 21, 3.9375);
   const Expr split = constant(type, 1.1875), four = constant(type, 4.0);
   const Expr magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
   const Expr square = b.bind("square", x * x);
@@ -41,7 +41,7 @@ Expr erf_f32(Builder& b, const Expr& x) {
 
 /// From 5.93 on the nearest float is 1.
 Expr erf_f64(Builder& b, const Expr& x) {
-  return erf_by_cells(b, x, coefficients::wide_erf_cells, 6, 48, 6.25, 5.9375);
+  return erf_by_cells(b, x, coefficients::wide_erf_cells, 1, 6, 48, 5.9375);
 }
 
 }  // namespace lathe::math

@@ -70,13 +70,16 @@ Expr exp_clamped(Builder& b, const Expr& x) {
   return scale(b, p, n, shifted);
 }
 
-/// The leading bits of |x| + 5/8 say which cell it is in: they grow from an eighth near 0 to 2 where tanh hardly moves.
-Expr tanh_by_cells(Builder& b, const Expr& x) {
+/// The leading bits of scale * |x| + offset say which cell it is in: cells grow from zero on to where tanh hardly
+/// moves.
+template <class Table>
+Expr tanh_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift) {
   const DType type = x->dtype;
-  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.0625);
-  const Expr image = bits(inside + constant(type, 0.625));
-  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, 21)));
-  return with_sign_of(b.piecewise(coefficients::tanh_cells, inside, cell), x);
+  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.05);
+  const Expr first = constant(type, offset);
+  const Expr image = bits(scale == 1 ? inside + first : b.multiply_add(inside, constant(type, scale), first));
+  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
+  return with_sign_of(b.piecewise(table, inside, cell, 0), x);
 }
 
 /// q = e / (1 + e) with e = e^x, by an estimate of the reciprocal. What q then lacks is (e - q - q e) / (1 + e), whose
@@ -115,7 +118,8 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
 /// is small n is 0. Beyond 9.1 the nearest float is 1.
 Expr tanh_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  if (b.permutes(f32)) return tanh_by_cells(b, x);
+  if (b.permutes(f32, 16)) return tanh_by_cells(b, x, coefficients::tanh_cells, 1, 0.625, 21);
+  if (b.permutes(f32, 8)) return tanh_by_cells(b, x, coefficients::tanh_few_cells, 0.828125, 0.5, 22);
   const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.1);
   const Expr a = b.bind("twice", half + half);
   const Expr shifted = b.bind("shifted", b.multiply_add(a, constant(type, log2_e), constant(type, round_f32)));

@@ -86,7 +86,7 @@ Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest) {
   if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a), highest));
   const Expr x = b.bind("argument", a);
   Expr own = is_f32(x->dtype) ? own_f32(b, op, x, highest) : nullptr;
-  if (op == UnaryOp::erf && x->dtype.element() == f64 && b.permutes(f64)) own = erf_f64(b, x);
+  if (op == UnaryOp::erf && x->dtype.element() == f64 && b.permutes(f64, 16)) own = erf_f64(b, x);
   return b.bind("value", own ? std::move(own) : library_unary(b, op, x));
 }
 

@@ -136,7 +136,6 @@ def fit_cell(function, low, high, degree, rounding, step, slope=0):
 HALF_LN2 = mp.log(2) / 2 * (1 + mpf(2) ** -8)
 QUARTER_PI = mp.pi / 4 * (1 + mpf(2) ** -8)
 ERF_SPLIT = mpf("1.1875")
-CELLS = 16
 CANDIDATES = 100
 
 
@@ -245,15 +244,19 @@ def tables():
 
 
 def cell_tables():
-    """(name, comment, type, rows, error): polynomials in 16 cells, whose numbers are leading bits of x + offset."""
+    """(name, comment, type, rows, error): polynomials in 16 or 8 cells, whose numbers are leading bits of scale * x +
+    offset."""
     single, double = ("float", "f", "I", round_f32, mpf(2) ** -16), ("double", "d", "Q", round_f64, mpf(2) ** -40)
-    for name, function, kind, offset, shift, edges, degree, slope in (
-        ("tanh", mp.tanh, single, "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10", 5, 0),
-        ("erf", mp.erf, single, "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
+    for name, function, kind, scale, offset, shift, edges, degree, slope in (
+        ("tanh", mp.tanh, single, "1", "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10", 5, 0),
+        ("erf", mp.erf, single, "1", "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
+        ("tanh_few", mp.tanh, single, "0.828125", "0.5", 22, "0.75 1 1.5 2 3 4 6 8", 7, 0),
+        ("erf_few", mp.erf, single, "0.46875", "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5", 6, 1),
         (
             "wide_erf",
             mp.erf,
             double,
+            "1",
             "6",
             48,
             "6.25 6.5 6.75 7 7.25 7.5 7.75 8 8.5 9 9.5 10 10.5 11 11.5 12",
@@ -262,20 +265,24 @@ def cell_tables():
         ),
     ):
         type_name, real, whole, rounding, step = kind
-        offset, worst = mpf(offset), mpf(0)
-        rows = [[mpf(0)] * CELLS for _ in range(degree + 2)]
+        cells = 8 if name.endswith("_few") else 16
+        scale, offset, worst = mpf(scale), mpf(offset), mpf(0)
+        rows = [[mpf(0)] * cells for _ in range(degree + 2)]
         low = offset
         for high in map(mpf, edges.split()):
-            center, coefficients, error = fit_cell(function, low - offset, high - offset, degree, rounding, step, slope)
+            center, coefficients, error = fit_cell(
+                function, (low - offset) / scale, (high - offset) / scale, degree, rounding, step, slope
+            )
             bits = struct.unpack(whole, struct.pack(real, float(low)))[0]
             for row, value in zip(rows, [center, *coefficients], strict=True):
-                row[(bits >> shift) % CELLS] = value
+                row[(bits >> shift) % cells] = value
             worst = max(worst, error)
             low = high
+        scaled = "x" if scale == 1 else f"{float(scale)} x"
         yield (
             f"{name}_cells",
-            f"{name.removeprefix('wide_')}(x) in cells, which bits from {shift} on of x + {float(offset)} name: centers, then"
-            " coefficients; relative",
+            f"{name.removeprefix('wide_').removesuffix('_few')}(x) in cells, which bits from {shift} on of {scaled} +"
+            f" {float(offset)} name: centers, then coefficients; relative",
             type_name,
             rows,
             worst,
@@ -312,7 +319,7 @@ def header():
         lines += [*wrapped(numbers(coefficients, kind), "   ", "};"), ""]
     for name, comment, kind, rows, error in cell_tables():
         lines.append(f"/// {comment}; error 2^{float(mp.log(error, 2)):.1f}.")
-        lines.append(f"inline constexpr {kind} {name}[][{CELLS}] = {{")
+        lines.append(f"inline constexpr {kind} {name}[][{len(rows[0])}] = {{")
         for row in rows:
             lines += ["    {", *wrapped(numbers(row, kind), "       ", "},")]
         lines += ["};", ""]

@@ -155,6 +155,34 @@ TEST(LowerMath, TheInterpreterRunsWhatItMakes) {
   }
 }
 
+TEST(LowerMath, TanhAndErfTakeTheirCoefficientsFromTablesThatOneInstructionPermutes) {
+  // Lanes of the tables: 16 with AVX-512's short vectors, 8 with AVX2, none elsewhere.
+  const int expected[] = {8, 16, 8, 0, 0, 0};
+  for (size_t i = 0; i < devices().size(); ++i) {
+    for (const UnaryOp op : {UnaryOp::tanh, UnaryOp::erf}) {
+      const Func func = elementwise(f32, f32, 1, 8, [&](const auto& x) { return unary(op, x[0]); });
+      int lanes = 0;
+      for_each_expr(lower_math(func, devices()[i])->body, [&](const Expr& e) {
+        const Call* call = e.as<Call>();
+        if (call && call->callee == "permute") lanes = call->args[0]->dtype.lanes;
+      });
+      EXPECT_EQ(lanes, expected[i]) << to_string(op);
+    }
+  }
+}
+
+TEST(LowerMath, TanhAndErfNeverPassOne) {
+  std::vector<float> x(elements);
+  for (int i = 0; i < elements; ++i)
+    x[static_cast<size_t>(i)] = 3.75f + 0.0625f * static_cast<float>(i % 24) + (i < 24 ? 0.0f : 4.5f);
+  for (const Device& d : devices()) {
+    for (const UnaryOp op : {UnaryOp::tanh, UnaryOp::erf}) {
+      const Func func = elementwise(f32, f32, 1, 16, [&](const auto& v) { return unary(op, v[0]); });
+      for (const float y : run(lower_math(func, d), {x})) EXPECT_LE(y, 1.0f) << to_string(op);
+    }
+  }
+}
+
 TEST(LowerMath, AValueUsedTwiceIsBoundOnce) {
   // Twelve functions one in the other: unbound, the innermost would be written out millions of times.
   const Func func = elementwise(f32, f32, 1, 8, [](const auto& x) {
