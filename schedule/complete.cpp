@@ -54,6 +54,16 @@ std::string why_not_alone(const Path& path, size_t& own) {
   return "";
 }
 
+std::string why_not_unordered_alone(const Path& path, size_t& own) {
+  const Block& block = *path.back().as<Block>();
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind != IterKind::space && iter.kind != IterKind::reduce)
+      return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
+  }
+  if (has_blocks(block)) return "holds other blocks";
+  return why_not_alone(path, own);
+}
+
 std::string why_not_space_alone(const Path& path, size_t& own) {
   const Block& block = *path.back().as<Block>();
   for (const Iter& iter : block.f.iters) {
@@ -61,21 +71,20 @@ std::string why_not_space_alone(const Path& path, size_t& own) {
       return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
   }
   if (block.f.init) return "has an init";
-  if (has_blocks(block)) return "holds other blocks";
-  return why_not_alone(path, own);
+  return why_not_unordered_alone(path, own);
 }
 
-SpaceDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
-                                 const LoopRef& loop) {
-  SpaceDomain domain{.path = path_to(schedule, block)};
+namespace {
+
+constexpr const char* alone =
+    "runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
+
+/// The loop's iter, of a block that is refused for `reason` where there is one.
+IterDomain require_domain(const Schedule& schedule, const std::string& application, IterDomain domain,
+                          const std::string& clause, const std::string& reason, const LoopRef& loop) {
   const Path& path = domain.path;
   const Block::Fields& f = path.back().as<Block>()->f;
-  if (const std::string reason = why_not_space_alone(path, domain.own); !reason.empty()) {
-    refuse(schedule, application, 1,
-           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
-           "own, with no other block in those loops",
-           path.back(), reason);
-  }
+  if (!reason.empty()) refuse(schedule, application, 1, clause, path.back(), reason);
   const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
   const auto found = std::find(f.bindings.begin(), f.bindings.end(), Expr(loop.variable));
   if (found == f.bindings.end())
@@ -89,6 +98,24 @@ SpaceDomain require_space_domain(const Schedule& schedule, const std::string& ap
   }
   domain.extent = *extent;
   return domain;
+}
+
+}  // namespace
+
+IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                const LoopRef& loop) {
+  IterDomain domain{.path = path_to(schedule, block)};
+  const std::string reason = why_not_space_alone(domain.path, domain.own);
+  return require_domain(schedule, application, std::move(domain),
+                        fmt::format("block has only space iters and no init, and {}", alone), reason, loop);
+}
+
+IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                    const LoopRef& loop) {
+  IterDomain domain{.path = path_to(schedule, block)};
+  const std::string reason = why_not_unordered_alone(domain.path, domain.own);
+  return require_domain(schedule, application, std::move(domain),
+                        fmt::format("block has only space and reduce iters, and {}", alone), reason, loop);
 }
 
 std::string why_not_pointwise(const Block& block) {

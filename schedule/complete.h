@@ -16,21 +16,25 @@ std::string why_incomplete_unless_left_out(const Path& path);
 
 /// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
 std::string why_not_alone(const Path& path, size_t& own);
-/// The same, and that the block has only space iters, no init, and holds no other blocks.
+/// The same, and that the block only has iters in any order, of space or of a sum, and holds no other blocks.
+std::string why_not_unordered_alone(const Path& path, size_t& own);
+/// The same, and that the block has only space iters and no init.
 std::string why_not_space_alone(const Path& path, size_t& own);
 
-/// A block whose iters are all of space, each with a loop of its own that holds nothing else, seen from one of its
-/// loops.
-struct SpaceDomain {
+/// A block whose iters each have a loop of their own that holds nothing else, seen from one of its loops.
+struct IterDomain {
   Path path;                ///< to the block
   size_t own = 0;           ///< level in the path of the outermost of its loops
   size_t iter = 0;          ///< which the loop drives
   std::int64_t extent = 0;  ///< of that iter, which begins at 0
 };
 
-/// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing.
-SpaceDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
-                                 const LoopRef& loop);
+/// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing, or has other iters than of space.
+IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                const LoopRef& loop);
+/// The same of a block that may be a reduction.
+IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                    const LoopRef& loop);
 
 /// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
 /// a dimension of one element, so that a whole run writes whole buffers; else what is not so.

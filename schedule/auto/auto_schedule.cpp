@@ -18,6 +18,7 @@
 #include "schedule/auto/rule.h"
 #include "schedule/auto/share_reductions.h"
 #include "schedule/auto/split_digits.h"
+#include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -39,6 +40,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
+                          {"split_joined_sums", split_joined_sums},
                           {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},

@@ -56,8 +56,15 @@ Divisors divisors_of(const Block& block, const VarRef& variable) {
   return divisors;
 }
 
-/// The divisors by which a loop's iter is to be split, the greatest first; none where they do not nest.
-std::vector<std::int64_t> splits_of(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
+bool is_element_wise(const Block& block) {
+  return !block.f.reducer && !block.f.init && !has_blocks(block) &&
+         std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& iter) { return iter.kind == IterKind::space; });
+}
+
+}  // namespace
+
+std::vector<std::int64_t> digits_of(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
   const Block& block = schedule.node(ref);
   const auto bound = std::find(block.f.bindings.begin(), block.f.bindings.end(), Expr(loop.variable));
   if (bound == block.f.bindings.end()) return {};
@@ -75,26 +82,22 @@ std::vector<std::int64_t> splits_of(const Schedule& schedule, const BlockRef& re
   return divisors.found;
 }
 
-bool is_element_wise(const Block& block) {
-  return !block.f.reducer && !block.f.init && !has_blocks(block) &&
-         std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& iter) { return iter.kind == IterKind::space; });
+void split_by_digits(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
+  LoopRef rest = loop;
+  for (auto left = digits_of(schedule, block, loop); !left.empty(); left = digits_of(schedule, block, rest))
+    rest = split_iter(schedule, block, rest, left.front()).second;
 }
-
-}  // namespace
 
 void split_digits(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     if (context.scheduled.contains(ref.name) || !is_element_wise(schedule.node(ref))) continue;
     for (const LoopRef& loop : own_loops(schedule, ref)) {
-      const std::vector<std::int64_t> splits = splits_of(schedule, ref, loop);
+      const std::vector<std::int64_t> splits = digits_of(schedule, ref, loop);
       if (splits.empty()) continue;
       const double before = elementwise_cost(context, ref);
       attempt(context, fmt::format("split {} of {} by {}", loop.variable->name, ref.name, splits.front()), [&] {
-        LoopRef rest = loop;
-        for (auto left = splits; !left.empty(); left = splits_of(schedule, ref, rest))
-          rest = split_iter(schedule, ref, rest, left.front()).second;
+        split_by_digits(schedule, ref, loop);
         if (elementwise_cost(context, ref) >= before) throw Refusal("split_digits", 3, "an element costs no less");
       });
     }

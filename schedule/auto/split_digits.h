@@ -13,4 +13,10 @@ namespace lathe {
 ///   3. where an element is estimated to cost less after it
 void split_digits(RuleContext& context);
 
+/// The divisors by which accesses of a block take the iter apart that a loop drives, the greatest first; none where
+/// they do not divide each other and the extent, or no remainder is asked for.
+std::vector<std::int64_t> digits_of(const Schedule& schedule, const BlockRef& block, const LoopRef& loop);
+/// Splits the loop's iter by these, with split_iter.
+void split_by_digits(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
+
 }  // namespace lathe

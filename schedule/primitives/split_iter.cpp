@@ -19,13 +19,17 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
   const VarRef outer = Var::make(old->name + "o"), inner = Var::make(old->name + "i");
   const Stmt made = with_fields(block, [&](Block::Fields& f) {
     const auto at = [&](auto& list) { return list.begin() + static_cast<std::ptrdiff_t>(iter); };
-    f.iters[iter] = {outer, Range{index(0), index(count)}, IterKind::space};
-    f.iters.insert(at(f.iters) + 1, {inner, Range{index(0), index(factor)}, IterKind::space});
+    f.iters[iter] = {outer, Range{index(0), index(count)}, f.iters[iter].kind};
+    f.iters.insert(at(f.iters) + 1, {inner, Range{index(0), index(factor)}, f.iters[iter].kind});
     f.bindings[iter] = outer_loop;
     f.bindings.insert(at(f.bindings) + 1, Expr(inner_loop));
     Bounds bounds = around;
     for (const Iter& other : f.iters) bounds.bind(other.variable, other.domain);
-    f.body = simplify(substitute(f.body, {{old.get(), Expr(outer) * factor + inner}}), bounds);
+    const auto in_two = [&](const Stmt& s) {
+      return simplify(substitute(s, {{old.get(), Expr(outer) * factor + inner}}), bounds);
+    };
+    f.body = in_two(f.body);
+    if (f.init) f.init = in_two(f.init);
   });
   return with_inferred_regions(*made.as<Block>());
 }
@@ -35,7 +39,7 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
 std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block, const LoopRef& loop,
                                        std::int64_t factor) {
   const std::string application = fmt::format("split_iter({}, {}, {})", block.name, schedule.place(loop), factor);
-  const auto [path, own, iter, extent] = require_space_domain(schedule, application, block, loop);
+  const auto [path, own, iter, extent] = require_unordered_domain(schedule, application, block, loop);
   const Path loop_path = path_to(schedule, loop);
   const Block& node = *path.back().as<Block>();
   if (factor < 2 || factor >= extent || extent % factor != 0) {

@@ -17,7 +17,7 @@ namespace lathe {
 /// Returns the outer loop and the inner one.
 ///
 /// Requires:
-///   1. block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its own,
+///   1. block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its own,
 ///      with no other block in those loops
 ///   2. loop drives an iter of block, whose domain is [0, n) with n constant
 ///   3. 1 < factor < n, and factor divides n

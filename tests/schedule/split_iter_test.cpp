@@ -42,11 +42,38 @@ TEST(SplitIter, WalksQuotientAndRemainderByLoopsOfTheirOwn) {
   expect_scheduled(s, before, "split_iter");
 }
 
-TEST(SplitIter, RefusesReductionsOtherLoopsAndWhatDoesNotDivide) {
-  Schedule sums(matmul(4, 4, 4, false));
-  const std::string name = sums.blocks().front().name;
+TEST(SplitIter, SplitsTheAxisOfASumWithItsRowsToo) {
+  const Func before = parse_func(R"(func sums(x: f32[3, 5, 6], out: f32[10]) {
+  for i in [0, 10) {
+    for r in [0, 9) {
+      block sums(space vi in [0, 10) = i, reduce vr in [0, 9) = r) reads x[..] writes out[vi] {
+        reducer (a: f32) (b: f32) {a + b} identity {0.0f32}
+        init { out[vi] = 0.0f32 }
+        let a0: f32 = out[vi]
+        let b0: f32 = x[vr // 3, vi // 2, vr % 3 * 2 + vi % 2]
+        out[vi] = a0 + b0
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  split_iter(s, {"sums"}, s.loop("sums", 1), 3);
+  split_iter(s, {"sums"}, s.loop("sums", 0), 2);
+  expect_scheduled(s, before, "split_iter_of_sums");
+}
+
+TEST(SplitIter, RefusesOtherBlocksAndLoopsAndWhatDoesNotDivide) {
+  Schedule scan(parse_func(R"(func scan(x: f32[6], out: f32[6]) {
+  for i in [0, 6) {
+    block scan(ordered vi in [0, 6) = i) reads x[vi], out[..] writes out[vi] {
+      out[vi] = x[vi] + out[max(vi - 1, 0)]
+    }
+  }
+}
+)"));
   expect_refused(
-      sums, [&] { split_iter(sums, {name}, sums.loop(name, 0), 2); }, "split_iter", 1, "split_iter_refused_1");
+      scan, [&] { split_iter(scan, {"scan"}, scan.loop("scan", 0), 2); }, "split_iter", 1, "split_iter_refused_1");
   Schedule s(repeat(5, 7, shifted(5)));
   for (const int factor : {0, 1, 4, 35, 70}) {
     SCOPED_TRACE(factor);
@@ -73,6 +100,38 @@ TEST(SplitDigits, NestsLoopsWhereAnIndexIsTakenApart) {
   // 7 does not divide the extent.
   EXPECT_FALSE(splits(40, 6, "y[vi, vj] + x[vj % 7]"));
   EXPECT_FALSE(splits(40, 6, "y[vi, vj] + x[vj // 6]"));
+}
+
+/// Sums over an axis that joins others, which a load takes apart.
+bool splits_sum(const std::string& element, const std::string& combined) {
+  const Func func = parse_func(fmt::format(R"(func joined(x: f32[8, 6, 40], y: f32[320, 6], out: f32[6]) {{
+  for i in [0, 6) {{
+    for r in [0, 320) {{
+      block joined(space vi in [0, 6) = i, reduce vr in [0, 320) = r) reads x[..], y[vr, vi] writes out[vi] {{
+        reducer (a: f32) (b: f32) {{{1}}} identity {{0.0f32}}
+        init {{ out[vi] = 0.0f32 }}
+        let a0: f32 = out[vi]
+        let b0: f32 = {0}
+        out[vi] = {2}
+      }}
+    }}
+  }}
+}}
+)",
+                                           element, combined, replaced_all(combined, "a + b", "a0 + b0")));
+  expect_scheduled_well(func);
+  return decisions_on(func, wide(), "joined").find("split the axes that joined joins") != std::string::npos;
+}
+
+TEST(SplitJoinedSums, NestsLoopsOverTheAxesThatALoadTakesApart) {
+  EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40]", "a + b"));
+  EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40] * y[vr, vi]", "a + b"));
+  // It lies by constant steps as it is.
+  EXPECT_FALSE(splits_sum("y[vr // 40 * 40 + vr % 40, vi]", "a + b"));
+  // 7 does not divide the extent.
+  EXPECT_FALSE(splits_sum("x[vr // 40, vi, vr % 7]", "a + b"));
+  // A product's operand, read for each result.
+  EXPECT_FALSE(splits_sum("x[vr // 40, 0, vr % 40] * y[vr, vi]", "a + b"));
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+#include "schedule/auto/split_joined_sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/split_digits.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+bool moves_by_constant_steps(const Block& block) {
+  const std::vector<Access> accesses = block_accesses(block);
+  return std::all_of(accesses.begin(), accesses.end(), [](const Access& access) {
+    return std::all_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return stride; });
+  });
+}
+
+/// Is an element that is reduced read for several results?
+bool shares_operands(const Block& block) {
+  const std::vector<Access> accesses = block_accesses(block);
+  const auto moves = [&](const Access& access, size_t i) {
+    return access.strides[i] != 0 && extent_estimate(block.f.iters[i].domain.extent) > 1;
+  };
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    bool walks = false, stands = false;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      const bool reduced = block.f.iters[i].kind == IterKind::reduce;
+      walks |= reduced && moves(access, i);
+      stands |= !reduced && access.strides[i] == 0 && extent_estimate(block.f.iters[i].domain.extent) > 1;
+    }
+    return !access.store && walks && stands;
+  });
+}
+
+bool may_split(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
+         block.f.writes.size() == 1 && simple_op(*block.f.reducer) && !is_sealed(block) &&
+         !moves_by_constant_steps(block) && !shares_operands(block);
+}
+
+}  // namespace
+
+void split_joined_sums(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
+    if (!may_split(context, ref)) continue;
+    std::vector<LoopRef> joined;
+    for (const LoopRef& loop : own_loops(schedule, ref)) {
+      const bool reduced = drives(schedule.node(ref), IterKind::reduce, schedule.node(loop));
+      if (reduced && !digits_of(schedule, ref, loop).empty()) joined.push_back(loop);
+    }
+    if (joined.empty()) continue;
+    attempt(context, fmt::format("split the axes that {} joins", ref.name), [&] {
+      for (const LoopRef& loop : joined) split_by_digits(schedule, ref, loop);
+      if (!moves_by_constant_steps(schedule.node(ref)))
+        throw Refusal("split_joined_sums", 3, "a load moves by no constant step still");
+    });
+  }
+}
+
+}  // namespace lathe

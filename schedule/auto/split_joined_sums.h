@@ -1,0 +1,17 @@
+#pragma once
+#include "schedule/auto/rule.h"
+
+namespace lathe {
+
+/// Splits the axis of a reduction into those that it joins, where a load takes it apart: what lay by no constant step
+/// is walked in nested loops, which later rules order and fill vectors from.
+///
+///   for i: for r in 0..3584:                            for i: for ro in 0..64: for ri in 0..56:
+///     s[i] += x[r // 56, i, r % 56]               ->      s[i] += x[ro, i, ri]
+///
+///   1. simple reductions that are no product: operands of products are copied as tiles want them
+///   2. where the divisors divide each other and the extent (split_digits)
+///   3. where every load then moves by a constant step
+void split_joined_sums(RuleContext& context);
+
+}  // namespace lathe
