@@ -9,6 +9,16 @@
 #include "schedule/access.h"
 
 namespace lathe {
+namespace {
+
+/// The level of the outermost of the loops around the block alone.
+size_t own_level(const Path& path) {
+  size_t own = path.size() - 1;
+  while (own > 0 && path[own - 1].as<For>()) --own;
+  return own;
+}
+
+}  // namespace
 
 std::string why_incomplete(const Path& path) {
   if (path.back().as<Block>()->f.predicate) return "has a predicate";
@@ -42,8 +52,7 @@ std::string why_incomplete_unless_left_out(const Path& path) {
 std::string why_not_alone(const Path& path, size_t& own) {
   if (std::string reason = why_incomplete(path); !reason.empty()) return reason;
   const Block& block = *path.back().as<Block>();
-  own = path.size() - 1;
-  while (own > 0 && path[own - 1].as<For>()) --own;
+  own = own_level(path);
   for (const Expr& binding : block.f.bindings) {
     const bool found = !binding.as<Var>() ||
                        std::any_of(path.begin() + static_cast<std::ptrdiff_t>(own), path.end(), [&](const Stmt& s) {
@@ -54,16 +63,6 @@ std::string why_not_alone(const Path& path, size_t& own) {
   return "";
 }
 
-std::string why_not_unordered_alone(const Path& path, size_t& own) {
-  const Block& block = *path.back().as<Block>();
-  for (const Iter& iter : block.f.iters) {
-    if (iter.kind != IterKind::space && iter.kind != IterKind::reduce)
-      return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
-  }
-  if (has_blocks(block)) return "holds other blocks";
-  return why_not_alone(path, own);
-}
-
 std::string why_not_space_alone(const Path& path, size_t& own) {
   const Block& block = *path.back().as<Block>();
   for (const Iter& iter : block.f.iters) {
@@ -71,20 +70,26 @@ std::string why_not_space_alone(const Path& path, size_t& own) {
       return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
   }
   if (block.f.init) return "has an init";
-  return why_not_unordered_alone(path, own);
+  if (has_blocks(block)) return "holds other blocks";
+  return why_not_alone(path, own);
 }
 
 namespace {
 
-constexpr const char* alone =
-    "runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
+std::string why_not_unordered(const Path& path) {
+  const Block& block = *path.back().as<Block>();
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind != IterKind::space && iter.kind != IterKind::reduce)
+      return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
+  }
+  return has_blocks(block) ? "holds other blocks" : why_incomplete(path);
+}
 
-/// The loop's iter, of a block that is refused for `reason` where there is one.
-IterDomain require_domain(const Schedule& schedule, const std::string& application, IterDomain domain,
-                          const std::string& clause, const std::string& reason, const LoopRef& loop) {
+/// Fills in the loop's iter.
+IterDomain require_loop(const Schedule& schedule, const std::string& application, IterDomain domain,
+                        const LoopRef& loop) {
   const Path& path = domain.path;
   const Block::Fields& f = path.back().as<Block>()->f;
-  if (!reason.empty()) refuse(schedule, application, 1, clause, path.back(), reason);
   const std::string whole = "loop drives an iter of block, whose domain is [0, n) with n constant";
   const auto found = std::find(f.bindings.begin(), f.bindings.end(), Expr(loop.variable));
   if (found == f.bindings.end())
@@ -105,17 +110,31 @@ IterDomain require_domain(const Schedule& schedule, const std::string& applicati
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop) {
   IterDomain domain{.path = path_to(schedule, block)};
-  const std::string reason = why_not_space_alone(domain.path, domain.own);
-  return require_domain(schedule, application, std::move(domain),
-                        fmt::format("block has only space iters and no init, and {}", alone), reason, loop);
+  if (const std::string reason = why_not_space_alone(domain.path, domain.own); !reason.empty()) {
+    refuse(schedule, application, 1,
+           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
+           "own, with no other block in those loops",
+           domain.path.back(), reason);
+  }
+  return require_loop(schedule, application, std::move(domain), loop);
 }
 
 IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                     const LoopRef& loop) {
   IterDomain domain{.path = path_to(schedule, block)};
-  const std::string reason = why_not_unordered_alone(domain.path, domain.own);
-  return require_domain(schedule, application, std::move(domain),
-                        fmt::format("block has only space and reduce iters, and {}", alone), reason, loop);
+  domain.own = own_level(domain.path);
+  std::string reason = why_not_unordered(domain.path);
+  const bool around = reason.empty() &&
+                      std::any_of(domain.path.begin(), domain.path.begin() + domain.own,
+                                  [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
+  if (around) reason = "has other blocks beside it in the loop";
+  if (!reason.empty()) {
+    refuse(schedule, application, 1,
+           "block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its "
+           "own, with no other block in the one that is split",
+           domain.path.back(), reason);
+  }
+  return require_loop(schedule, application, std::move(domain), loop);
 }
 
 std::string why_not_pointwise(const Block& block) {

@@ -16,12 +16,10 @@ std::string why_incomplete_unless_left_out(const Path& path);
 
 /// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
 std::string why_not_alone(const Path& path, size_t& own);
-/// The same, and that the block only has iters in any order, of space or of a sum, and holds no other blocks.
-std::string why_not_unordered_alone(const Path& path, size_t& own);
-/// The same, and that the block has only space iters and no init.
+/// The same, and that the block has only space iters, no init, and holds no other blocks.
 std::string why_not_space_alone(const Path& path, size_t& own);
 
-/// A block whose iters each have a loop of their own that holds nothing else, seen from one of its loops.
+/// A block whose iters each have a loop of their own, seen from one of its loops, which holds nothing else.
 struct IterDomain {
   Path path;                ///< to the block
   size_t own = 0;           ///< level in the path of the outermost of its loops
@@ -32,7 +30,7 @@ struct IterDomain {
 /// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing, or has other iters than of space.
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop);
-/// The same of a block that may be a reduction.
+/// The same of a block that may be a reduction, and whose outer loops, but not this one, may hold other blocks.
 IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                     const LoopRef& loop);
 

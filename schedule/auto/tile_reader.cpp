@@ -16,6 +16,11 @@ bool element_wise(const Block& block) {
 /// Elements between neighbours that a vector stores, up to which whole vectors with gaps are stored.
 constexpr std::int64_t widest_gap = 4;
 
+/// A reader that computes so much more than the reduction makes, as one that joins its results with others, wants a
+/// loop nest of its own: its tiles would walk past the results (200 rows of a product joined with 312 of another on
+/// Cascade Lake: the nest of the first took three times as long).
+constexpr double most_walked = 1.25;
+
 /// Is the reader contiguous along an iter of the reduction, or nearly so?
 bool stores_along(const Block& reduction, const Block& reader, size_t vectors) {
   for (const auto& [iter, loop] : matched_loops(reduction, reader)) {
@@ -76,6 +81,9 @@ std::optional<BlockRef> element_wise_reader(const RuleContext& context, const Bl
       context.scheduled.contains(readers[0].name))
     return std::nullopt;
   const Block& reader = schedule.node(readers[0]);
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  if (instance_count(reader, facts) > most_walked * estimated_elements(reduction.f.writes[0].buffer, facts))
+    return std::nullopt;
   size_t wanted = 0, walked = 0;
   for (const size_t i : shape.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
   for (const Iter& iter : reader.f.iters) walked += !is_int(iter.domain.extent, 1);

@@ -1,6 +1,7 @@
 """Contractions of shapes that the scheduler treats differently, against float64 NumPy."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -422,3 +423,35 @@ def test_products_of_what_is_joined_along_rows(turn, rows, width):
     np.testing.assert_allclose(summed(q, k, w), (np.concatenate([q, k], -1) @ w).sum(0), rtol=1e-4, atol=1e-3)
     below = lathe.jit(lambda q, k: lathe.concat([q, k], axis=1) @ lathe.matrix_transpose(q))
     np.testing.assert_allclose(below(q, k), np.concatenate([q, k], 1) @ q.swapaxes(1, 2), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("first", [1, 40, 200])
+def test_products_of_what_is_joined_along_either_axis(first):
+    rng = np.random.default_rng(9)
+    a, b, w = (rng.standard_normal(shape, np.float32) for shape in [(first, 96), (120, 96), (96, 80)])
+    rows = lathe.jit(lambda a, b, w: lathe.concat([a, b], axis=0) @ w)
+    np.testing.assert_allclose(rows(a, b, w), np.concatenate([a, b]) @ w, rtol=1e-4, atol=1e-3)
+    steps = lathe.jit(lambda a, b, w: lathe.matrix_transpose(w) @ lathe.matrix_transpose(lathe.concat([a, b], axis=0)))
+    np.testing.assert_allclose(steps(a, b, w), w.T @ np.concatenate([a, b]).T, rtol=1e-4, atol=1e-3)
+    along = lathe.jit(lambda a, b: lathe.matrix_transpose(lathe.concat([a, b], axis=0)) @ lathe.concat([a, b], axis=0))
+    both = np.concatenate([a, b])
+    np.testing.assert_allclose(along(a, b), both.T @ both, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_products_that_are_joined(axis):
+    """Each has a nest of its own, which walks no further than its results."""
+    rng = np.random.default_rng(10)
+    a, b, w = (rng.standard_normal(shape, np.float32) for shape in [(64, 96), (160, 96), (96, 80)])
+    if axis == 1:
+        a, b, w = w.T @ a.T, w.T @ b.T, np.eye(80, dtype=np.float32)
+        joined = lathe.jit(lambda a, b, w: lathe.concat([w @ a, w @ b], axis=1))
+        expected = np.concatenate([w @ a, w @ b], 1)
+    else:
+        joined = lathe.jit(lambda a, b, w: lathe.concat([a @ w, b @ w], axis=0))
+        expected = np.concatenate([a @ w, b @ w])
+    np.testing.assert_allclose(joined(a, b, w), expected, rtol=1e-4, atol=1e-3)
+    text = joined.lower(a, b, w).text("scheduled")
+    registers = re.findall(r"alloc (\w+): .* @register", text)
+    choices = [line for line in text.splitlines() if "select(" in line]
+    assert registers and not any(f"{name}[" in line for name in registers for line in choices)

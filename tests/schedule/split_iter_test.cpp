@@ -63,6 +63,32 @@ TEST(SplitIter, SplitsTheAxisOfASumWithItsRowsToo) {
   expect_scheduled(s, before, "split_iter_of_sums");
 }
 
+TEST(SplitIter, LeavesOuterLoopsToOtherBlocksToo) {
+  const Func before = parse_func(R"(func two(x: f32[4, 6], sum: f32[4], out: f32[4, 6]) {
+  for i in [0, 4) {
+    for r in [0, 6) {
+      block sums(space vi in [0, 4) = i, reduce vr in [0, 6) = r) reads x[vi, vr] writes sum[vi] {
+        reducer (a: f32) (b: f32) {a + b} identity {0.0f32}
+        init { sum[vi] = 0.0f32 }
+        let a0: f32 = sum[vi]
+        let b0: f32 = x[vi, vr]
+        sum[vi] = a0 + b0
+      }
+    }
+    for j in [0, 6) {
+      block two(space vi in [0, 4) = i, space vj in [0, 6) = j) reads x[vi, ..], sum[vi] writes out[vi, vj] {
+        out[vi, vj] = x[vi, vj % 3] - sum[vi]
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  split_iter(s, {"two"}, s.loop("two", 1), 3);
+  expect_scheduled(s, before, "split_iter_beside_others");
+  EXPECT_THROW(split_iter(s, {"two"}, s.loop("two", 0), 2), Refusal);
+}
+
 TEST(SplitIter, RefusesOtherBlocksAndLoopsAndWhatDoesNotDivide) {
   Schedule scan(parse_func(R"(func scan(x: f32[6], out: f32[6]) {
   for i in [0, 6) {

@@ -32,7 +32,7 @@ Tensor as_operand(const std::string& name, const Tensor& x) {
       for (size_t d = 0; d < rank && along == rank; ++d) {
         if (uses_var(load->indices.back(), places[d].as<Var>())) along = d;
       }
-      chosen += along < rank && uses_var(load->mask, places[along].as<Var>());
+      chosen += along < rank;
     });
   }
   if (chosen < 2) return x;
