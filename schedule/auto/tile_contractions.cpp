@@ -10,6 +10,7 @@
 #include "schedule/auto/dot_products.h"
 #include "schedule/auto/group_axes.h"
 #include "schedule/auto/joined_rows.h"
+#include "schedule/auto/part_operands.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reduction.h"
@@ -92,6 +93,7 @@ bool tile(RuleContext& context, const BlockRef& ref) {
   widen_operands(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
+  part_operands(context, ref);
   const std::optional<TurnedCopy> turned =
       may_turn(context.schedule.node(ref)) ? turn_operand(context, ref) : std::nullopt;
   const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
