@@ -175,10 +175,11 @@ llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Valu
     if (c->isAllOnes() && is_signed) return divide ? b.CreateNeg(x) : zero;
     if (!is_signed || (c->isPowerOf2() && !c->isNegative())) {
       if (c->isPowerOf2()) {
-        if (!divide) return b.CreateAnd(x, b.CreateSub(y, int_constant(type, 1)));
-        return is_signed ? b.CreateAShr(x, c->logBase2()) : b.CreateLShr(x, c->logBase2());
+        if (!divide) return combine(llvm::Instruction::And, x, b.CreateSub(y, int_constant(type, 1)));
+        return combine(is_signed ? llvm::Instruction::AShr : llvm::Instruction::LShr, x,
+                       int_constant(type, c->logBase2()));
       }
-      return divide ? b.CreateUDiv(x, y) : b.CreateURem(x, y);
+      return combine(divide ? llvm::Instruction::UDiv : llvm::Instruction::URem, x, y);
     }
   }
   const bool constant = constant_int(y) != nullptr;

@@ -53,10 +53,10 @@ llvm::Value* FunctionEmitter::lanes_from(llvm::Value* vector, int first, int cou
 /// The 16-bit integers at the even (`odd` 0) or odd places of pairs of 8-bit ones.
 llvm::Value* FunctionEmitter::every_other(DType bytes, llvm::Value* vector, int odd) {
   const auto count = llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements() / 2;
-  llvm::Value* pairs = b.CreateBitCast(vector, llvm::FixedVectorType::get(b.getInt16Ty(), count));
+  llvm::Value* pairs = seen_as(vector, llvm::FixedVectorType::get(b.getInt16Ty(), count));
   llvm::Value* eight = llvm::ConstantInt::get(pairs->getType(), 8);
-  if (odd == 0) pairs = b.CreateShl(pairs, eight);
-  return bytes.is_signed() ? b.CreateAShr(pairs, eight) : b.CreateLShr(pairs, eight);
+  if (odd == 0) pairs = combine(llvm::Instruction::Shl, pairs, eight);
+  return combine(bytes.is_signed() ? llvm::Instruction::AShr : llvm::Instruction::LShr, pairs, eight);
 }
 
 /// The portable form, as ir/intrinsics.h has it (dot_as_sum).
@@ -108,7 +108,7 @@ llvm::Value* FunctionEmitter::emit_dot(const Call* node) {
     if (const auto id = groups && fits ? whole(width) : llvm::Intrinsic::not_intrinsic) {
       auto* operand = llvm::FixedVectorType::get(first == bf16 ? b.getBFloatTy() : b.getInt32Ty(),
                                                  static_cast<unsigned>(first == bf16 ? 2 * width : width));
-      t = b.CreateIntrinsic(id, {}, {t, b.CreateBitCast(p, operand), b.CreateBitCast(q, operand)});
+      t = b.CreateIntrinsic(id, {}, {t, seen_as(p, operand), seen_as(q, operand)});
     } else {
       for (const int odd : {0, 1}) {
         t = b.CreateAdd(t,

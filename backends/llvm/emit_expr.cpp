@@ -202,15 +202,15 @@ llvm::Value* FunctionEmitter::emit_index(const Expr& e) {
   if (division && divisor && divisor->value > 0 && is_non_negative(node->a)) {
     llvm::Value* a = emit_index(node->a);
     llvm::Value* c = b.getInt64(divisor->value);
-    return node->op == BinaryOp::floor_div ? b.CreateUDiv(a, c) : b.CreateURem(a, c);
+    return combine(node->op == BinaryOp::floor_div ? llvm::Instruction::UDiv : llvm::Instruction::URem, a, c);
   }
   const bool pure = is_pure_index(e);
   const bool arithmetic = node->op == BinaryOp::add || node->op == BinaryOp::sub || node->op == BinaryOp::mul;
   if (!pure || !arithmetic) return emit(e);
   llvm::Value *a = emit_index(node->a), *c = emit_index(node->b);
-  if (node->op == BinaryOp::add) return b.CreateNSWAdd(a, c);
-  if (node->op == BinaryOp::sub) return b.CreateNSWSub(a, c);
-  return b.CreateNSWMul(a, c);
+  if (node->op == BinaryOp::add) return combine_exactly(llvm::Instruction::Add, a, c);
+  if (node->op == BinaryOp::sub) return combine_exactly(llvm::Instruction::Sub, a, c);
+  return combine_exactly(llvm::Instruction::Mul, a, c);
 }
 
 // ---- vectors ----
@@ -221,8 +221,8 @@ llvm::Value* FunctionEmitter::emit_ramp(const Ramp* node) {
   llvm::SmallVector<llvm::Constant*, 16> steps;
   for (int i = 0; i < lanes; ++i) steps.push_back(int_constant(type->getScalarType(), i));
   llvm::Value* iota = lanes == 1 ? static_cast<llvm::Value*>(steps[0]) : llvm::ConstantVector::get(steps);
-  llvm::Value* stride = splat(b, emit(node->stride), lanes);
-  return b.CreateAdd(splat(b, emit(node->base), lanes), b.CreateMul(iota, stride));
+  llvm::Value* stride = repeated(emit(node->stride), lanes);
+  return add(repeated(emit(node->base), lanes), b.CreateMul(iota, stride));
 }
 
 llvm::Value* FunctionEmitter::emit_select(const Select* node) {
@@ -360,7 +360,7 @@ llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value
     // Out of range LLVM's result is poison; freezing makes it some value.
     return b.CreateFreeze(to.is_signed() ? b.CreateFPToSI(value, type) : b.CreateFPToUI(value, type));
   }
-  return from.is_signed() ? b.CreateSExtOrTrunc(value, type) : b.CreateZExtOrTrunc(value, type);
+  return resized(value, type, from.is_signed());
 }
 
 }  // namespace lathe::codegen

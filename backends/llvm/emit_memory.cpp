@@ -34,12 +34,19 @@ llvm::Value* FunctionEmitter::base_pointer(const BufferNode* buffer) {
     pointer = load_pointer(prologue.CreateConstInBoundsGEP1_64(prologue.getPtrTy(), buffers_argument, param->second),
                            prologue.getPtrTy());
   } else if (buffer->space == space::global) {
-    pointer = rounded_up(context_field(offsetof(LatheContext, shared_workspace), prologue.getPtrTy()), "shared_align");
+    if (!shared_workspace_) {
+      shared_workspace_ =
+          rounded_up(context_field(offsetof(LatheContext, shared_workspace), prologue.getPtrTy()), "shared_align");
+    }
+    pointer = shared_workspace_;
   } else if (buffer->space == space::worker) {
-    llvm::Value* stride = context_field(offsetof(LatheContext, worker_stride), prologue.getInt64Ty());
-    llvm::Value* offset = prologue.CreateNSWMul(prologue.CreateSExt(worker, prologue.getInt64Ty()), stride);
-    llvm::Value* workspaces = context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy());
-    pointer = rounded_up(prologue.CreateGEP(prologue.getInt8Ty(), workspaces, offset), "worker_align");
+    if (!worker_workspace_) {
+      llvm::Value* stride = context_field(offsetof(LatheContext, worker_stride), prologue.getInt64Ty());
+      llvm::Value* offset = prologue.CreateNSWMul(prologue.CreateSExt(worker, prologue.getInt64Ty()), stride);
+      llvm::Value* workspaces = context_field(offsetof(LatheContext, worker_workspace), prologue.getPtrTy());
+      worker_workspace_ = rounded_up(prologue.CreateGEP(prologue.getInt8Ty(), workspaces, offset), "worker_align");
+    }
+    pointer = worker_workspace_;
   } else {
     throw Refusal("emit", 2,
                   "buffer " + buffer->name + " lives in space '" + buffer->space + "', which kernels cannot address");

@@ -17,9 +17,8 @@ llvm::Value* FunctionEmitter::emit_repeated(const Shuffle* node, llvm::ArrayRef<
   for (int i = 0; i < lanes; ++i) {
     if (node->lanes[static_cast<size_t>(i)] != i % group) return nullptr;
   }
-  llvm::Value* element = b.CreateBitCast(vectors[0], b.getIntNTy(static_cast<unsigned>(bits)));
-  return b.CreateBitCast(b.CreateVectorSplat(static_cast<unsigned>(lanes / group), element),
-                         value_type(context, node->dtype));
+  llvm::Value* element = seen_as(vectors[0], b.getIntNTy(static_cast<unsigned>(bits)));
+  return seen_as(repeated(element, lanes / group), value_type(context, node->dtype));
 }
 
 /// Vectors of bytes or words that make up 512 bits: end to end, then every lane to its place by one instruction. Its
@@ -115,7 +114,7 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
     }
     joined = wide;
   }
-  if (total == 1) return splat(b, vectors[0], lanes);
+  if (total == 1) return repeated(vectors[0], lanes);
   return b.CreateShuffleVector(joined, node->lanes);
 }
 

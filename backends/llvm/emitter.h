@@ -163,10 +163,16 @@ class FunctionEmitter {
   /// Of llvm.smin, llvm.umax and their like.
   llvm::Value* extreme(llvm::Intrinsic::ID intrinsic, llvm::Value* x, llvm::Value* y);
   llvm::Value* repeated(llvm::Value* scalar, int lanes);
+  /// Integers of another width.
+  llvm::Value* resized(llvm::Value* x, llvm::Type* type, bool is_signed);
+  /// The same bits as values of another type.
+  llvm::Value* seen_as(llvm::Value* x, llvm::Type* type);
   /// Of integers or floats.
   llvm::Value* compare(llvm::CmpInst::Predicate predicate, llvm::Value* x, llvm::Value* y);
-  /// A bitwise operation.
+  /// A bitwise operation, a shift, or a division of integers.
   llvm::Value* combine(llvm::Instruction::BinaryOps operation, llvm::Value* x, llvm::Value* y);
+  /// A sum, difference or product of integers that does not leave their range.
+  llvm::Value* combine_exactly(llvm::Instruction::BinaryOps operation, llvm::Value* x, llvm::Value* y);
   /// All bits turned over: of a comparison the opposite one.
   llvm::Value* opposite(llvm::Value* x);
 
@@ -204,6 +210,7 @@ class FunctionEmitter {
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
+  llvm::Value *shared_workspace_ = nullptr, *worker_workspace_ = nullptr;  ///< of all buffers that lie there
   llvm::DenseMap<Key, llvm::Value*> known_;
   std::vector<Key> known_log_;
   std::int64_t memory_version_ = 0;  ///< another one behind whatever may have written to memory

@@ -43,10 +43,30 @@ llvm::Value* FunctionEmitter::combine(llvm::Instruction::BinaryOps operation, ll
   return known({operation, x, y, nullptr, 0}, [&] { return b.CreateBinOp(operation, x, y); });
 }
 
+llvm::Value* FunctionEmitter::combine_exactly(llvm::Instruction::BinaryOps operation, llvm::Value* x, llvm::Value* y) {
+  return known({operation | no_wrap, x, y, nullptr, 0}, [&]() -> llvm::Value* {
+    if (operation == llvm::Instruction::Add) return b.CreateNSWAdd(x, y);
+    if (operation == llvm::Instruction::Sub) return b.CreateNSWSub(x, y);
+    return b.CreateNSWMul(x, y);
+  });
+}
+
 llvm::Value* FunctionEmitter::opposite(llvm::Value* x) {
   if (auto* comparison = llvm::dyn_cast<llvm::CmpInst>(x))
     return compare(comparison->getInversePredicate(), comparison->getOperand(0), comparison->getOperand(1));
   return combine(llvm::Instruction::Xor, x, llvm::Constant::getAllOnesValue(x->getType()));
+}
+
+llvm::Value* FunctionEmitter::seen_as(llvm::Value* x, llvm::Type* type) {
+  if (auto* cast = llvm::dyn_cast<llvm::BitCastInst>(x); cast && cast->getOperand(0)->getType() == type)
+    return cast->getOperand(0);
+  return known({llvm::Instruction::BitCast, x, nullptr, type, 0}, [&] { return b.CreateBitCast(x, type); });
+}
+
+llvm::Value* FunctionEmitter::resized(llvm::Value* x, llvm::Type* type, bool is_signed) {
+  const unsigned operation = is_signed ? llvm::Instruction::SExt : llvm::Instruction::ZExt;  // or a truncation
+  return known({operation, x, nullptr, type, 0},
+               [&] { return is_signed ? b.CreateSExtOrTrunc(x, type) : b.CreateZExtOrTrunc(x, type); });
 }
 
 llvm::Value* FunctionEmitter::repeated(llvm::Value* scalar, int lanes) {
