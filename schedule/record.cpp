@@ -30,6 +30,7 @@
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/join_blocks.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
@@ -189,6 +190,7 @@ const std::map<std::string, Apply>& primitives() {
        }},
       {"hoist_factor", [](Schedule& s, const Line& l) { hoist_factor(s, l.block(0), l.string(1)); }},
       {"join_blocks", [](Schedule& s, const Line& l) { join_blocks(s, l.block(0), l.block(1)); }},
+      {"join_iters", [](Schedule& s, const Line& l) { join_iters(s, l.block(0), l.loop(1), l.loop(2)); }},
       {"join_loops", [](Schedule& s, const Line& l) { join_loops(s, l.loop(0), l.loop(1)); }},
       {"join_rows", [](Schedule& s, const Line& l) { join_rows(s, l.loop(0), l.loop(1), l.integer(2)); }},
       {"merge_equal", [](Schedule& s, const Line& l) { merge_equal(s, l.block(0), l.block(1)); }},

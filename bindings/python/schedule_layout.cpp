@@ -8,6 +8,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/rolling_buffer.h"
@@ -152,7 +153,15 @@ void bind_layout(nb::class_<S>& type) {
           },
           "block"_a, "loop"_a, "factor"_a,
           "Makes two iters of the one that a loop drives, its quotient and its remainder by `factor`, each with a loop "
-          "of its own; gives the loops.");
+          "of its own; gives the loops.")
+      .def(
+          "join_iters",
+          [](S& s, nb::handle block, const Loop& outer, const Loop& inner) {
+            return s.give(join_iters(s.schedule, s.take_block(block), s.take(outer), s.take(inner)));
+          },
+          "block"_a, "outer"_a, "inner"_a,
+          "Makes one iter of the two that loops drive, one directly in the other, as if its rows lay one behind the "
+          "other; gives the loop.");
 }
 
 }  // namespace lathe::python

@@ -10,6 +10,7 @@
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/join_nests.h"
 #include "schedule/auto/join_reductions.h"
+#include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
@@ -41,6 +42,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},
+                          {"join_short_sums", join_short_sums},
                           {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},

@@ -28,6 +28,7 @@
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/join_blocks.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
@@ -351,6 +352,13 @@ std::vector<Move> loop_moves() {
          const auto loop = block ? any_loop(s, random, block) : std::nullopt;
          if (loop) split_domain(s, *block, *loop, random.between(1, 4));
          return loop.has_value();
+       }},
+      {"join_iters",
+       [](Schedule& s, Random& random) {
+         const auto loops = neighbouring_loops(s, random);
+         const auto block = loops ? any_block(s, random) : std::nullopt;
+         if (block) join_iters(s, *block, loops->first, loops->second);
+         return block.has_value();
        }},
       {"split_iter",
        [](Schedule& s, Random& random) {
@@ -721,7 +729,7 @@ const std::vector<Move>& moves() {
                                                          {"double_buffer", 2},
                                                          {"fuse_reduction_epilogue", 3},
                                                          {"reverse_compute_at", 2},
-                                                         {"fuse_reductions", 26},
+                                                         {"fuse_reductions", 29},
                                                          {"hoist_factor", 7},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
@@ -732,6 +740,7 @@ const std::vector<Move>& moves() {
                                                          {"shift_operand", 12},
                                                          {"split_domain", 2},
                                                          {"split_iter", 6},
+                                                         {"join_iters", 10},
                                                          {"split_residues", 14},
                                                          {"transform_layout", 1},
                                                          {"vectorize", 1},

@@ -48,3 +48,14 @@ def test_group_norm_with_channels_last(groups):
     expected = (g - g.mean((1, 3), keepdims=True)) / np.sqrt(g.var((1, 3), keepdims=True) + 1e-5)
     assert "vi3 //" not in lathe.jit(norm).lower(x, w, b).text("scheduled")
     np.testing.assert_allclose(lathe.jit(norm)(x, w, b), expected.reshape(x.shape) * w + b, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("axis", [(0, 1, 2, 3), (1, 2, 3), (2, 3), (0, 2, 3), (0, 1), 3])
+@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("shape", [(16, 32, 3, 3), (5, 7, 7, 7), (3, 4, 5, 1), (2, 3, 65, 2)])
+def test_reductions_over_short_axes(shape, fold, axis):
+    x = np.random.default_rng(2).uniform(0.999, 1.001, shape).astype(np.float32)
+    found = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(x)
+    np.testing.assert_allclose(found, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)
+    turned = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(x.transpose(1, 0, 3, 2).copy().transpose(1, 0, 3, 2))
+    np.testing.assert_allclose(turned, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)

@@ -253,6 +253,7 @@ def test_an_iter_becomes_two():
     assert (s.extent(outer), s.extent(inner)) == (rows // 3, 3)
     with pytest.raises(lathe.Refusal, match="split_iter.*condition 3"):
         s.split_iter("twice", s.loops("twice")[0], 3)
+    assert s.extent(s.join_iters("twice", outer, inner)) == rows
     check_padded(s.func, 12)
 
 

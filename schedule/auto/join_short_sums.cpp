@@ -1,0 +1,63 @@
+#include "schedule/auto/join_short_sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/split_joined_sums.h"
+#include "schedule/primitives/join_iters.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The reduce iter that a loop drives alone.
+std::optional<size_t> reduced_by(const Block& block, const For& loop) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.bindings[i] == Expr(loop.variable) && block.f.iters[i].kind == IterKind::reduce) return i;
+  }
+  return std::nullopt;
+}
+
+/// Is each step of the outer iter, in every access, as many of the inner one as that has?
+bool walk_as_one(const Block& block, size_t outer, size_t inner) {
+  const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
+  const std::vector<Access> accesses = block_accesses(block);
+  bool walks = false;
+  for (const Access& access : accesses) {
+    const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
+    if (!extent || !a || !b || *a != *b * *extent || (*b != 0 && *b != 1)) return false;
+    walks |= b == 1;
+  }
+  return walks;
+}
+
+/// Joins the innermost two loops of the block; says whether it did.
+bool join_innermost(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<LoopRef> own = own_loops(schedule, ref);
+  if (own.size() < 2) return false;
+  const LoopRef& outer = own[own.size() - 2];
+  const LoopRef& inner = own.back();
+  const auto a = reduced_by(block, schedule.node(outer)), b = reduced_by(block, schedule.node(inner));
+  if (!a || !b || !walk_as_one(block, *a, *b)) return false;
+  const std::int64_t* extent = as_int(block.f.iters[*b].domain.extent);
+  if (*extent >= least_iterations * vector_lanes(block, context.device)) return false;
+  return attempt(context, fmt::format("join the inner axes of {}, of {} elements", ref.name, *extent),
+                 [&] { join_iters(schedule, ref, outer, inner); });
+}
+
+}  // namespace
+
+void join_short_sums(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    if (!is_plain_sum(context, ref)) continue;
+    while (join_innermost(context, ref)) {
+    }
+  }
+}
+
+}  // namespace lathe
