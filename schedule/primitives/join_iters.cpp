@@ -22,11 +22,12 @@ Stmt with_one(const Block& block, size_t outer, size_t inner, std::int64_t facto
     f.bindings.erase(f.bindings.begin() + static_cast<std::ptrdiff_t>(inner));
     Bounds bounds = around;
     for (const Iter& iter : f.iters) bounds.bind(iter.variable, iter.domain);
-    const auto in_one = [&](const Stmt& s) {
-      return simplify(substitute(s, {{first.get(), floor_div(Expr(joined), factor)},
-                                     {second.get(), floor_mod(Expr(joined), factor)}}),
-                      bounds);
-    };
+    const Substitution one{{first.get(), floor_div(Expr(joined), factor)},
+                           {second.get(), floor_mod(Expr(joined), factor)}};
+    const auto in_one = [&](const Stmt& s) { return simplify(substitute(s, one), bounds); };
+    // What a hint says is said of the one.
+    for (Region& region : f.reads) region = substitute(region, one);
+    for (Region& region : f.writes) region = substitute(region, one);
     f.body = in_one(f.body);
     if (f.init) f.init = in_one(f.init);
   });

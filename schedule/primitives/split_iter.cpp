@@ -25,9 +25,11 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
     f.bindings.insert(at(f.bindings) + 1, Expr(inner_loop));
     Bounds bounds = around;
     for (const Iter& other : f.iters) bounds.bind(other.variable, other.domain);
-    const auto in_two = [&](const Stmt& s) {
-      return simplify(substitute(s, {{old.get(), Expr(outer) * factor + inner}}), bounds);
-    };
+    const Substitution two{{old.get(), Expr(outer) * factor + inner}};
+    const auto in_two = [&](const Stmt& s) { return simplify(substitute(s, two), bounds); };
+    // What a hint says is said of the two.
+    for (Region& region : f.reads) region = substitute(region, two);
+    for (Region& region : f.writes) region = substitute(region, two);
     f.body = in_two(f.body);
     if (f.init) f.init = in_two(f.init);
   });
