@@ -36,7 +36,7 @@ for _, _, function, shapes in compile_times.operators():
 
 
 def run(command, **options):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200, **options)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}")
 
@@ -65,7 +65,7 @@ def main(bolt, module, profile):
             if not profile.exists():
                 make_profile(bolt, module, profile, pathlib.Path(name))
             run([bolt, module, "-o", laid, f"-data={profile}", *OPTIONS])
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             print(f"the module's code is not laid out anew: {error}", file=sys.stderr)
             laid = module
         stripped = pathlib.Path(name) / "stripped"

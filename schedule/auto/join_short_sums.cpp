@@ -28,7 +28,7 @@ bool walk_as_one(const Block& block, size_t outer, size_t inner) {
   bool walks = false;
   for (const Access& access : accesses) {
     const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
-    if (!extent || !a || !b || *a != *b * *extent || (*b != 0 && *b != 1)) return false;
+    if (!extent || *extent < 1 || !a || !b || *a != *b * *extent || (*b != 0 && *b != 1)) return false;
     walks |= b == 1;
   }
   return walks;

@@ -82,15 +82,19 @@ void part(RuleContext& context, const BlockRef& ref, const std::string& operand,
   const Buffer made = schedule.node(copy).f.writes[0].buffer;
   const Block& reader = schedule.node(ref);
   const Load* load = load_of(reader, made);
-  const std::vector<LoopRef> loops = own_loops(schedule, copy);
   LayoutMap map{same_layout(made->rank()).from, {}};
   std::vector<LoopRef> order;
+  const auto loop_along = [&](size_t d) { return loop_of_iter(schedule, copy, d); };
+  for (size_t d = 0; d < made->rank(); ++d) {
+    if (!loop_along(d)) map.to.emplace_back(map.from[d]);  // of extent one, which no loop walks along
+  }
   const auto place = [&](const std::vector<Walk>& walks, bool in_memory, bool in_time) {
     for (const Walk& walk : walks) {
       for (size_t d = 0; d < made->rank(); ++d) {
-        if (iter_at(reader, load->indices[d]) != walk.iter) continue;
+        const std::optional<LoopRef> loop = loop_along(d);
+        if (!loop || iter_at(reader, load->indices[d]) != walk.iter) continue;
         if (in_memory) map.to.emplace_back(map.from[d]);
-        if (in_time) order.push_back(loops.at(d));
+        if (in_time) order.push_back(*loop);
       }
     }
   };

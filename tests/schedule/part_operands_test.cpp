@@ -22,26 +22,27 @@ Device lines() {
   return device;
 }
 
-/// out[p, f, i, j] = sum of w[c, f, 1 - r, 3 - 2 * s - p] * x[c, i + r, j + s + p]: residues p of the taps along a row.
-Func residues(int filters, int size, int depth, const std::string& tap = "3 - vs * 2 - vp") {
+/// out[p, f, i, j] = sum of w[c, f, rows - 1 - r, 3 - 2 * s - p] * x[c, i + r, j + s + p]: residues p of the taps along
+/// a row, of which there are 16 in all.
+Func residues(int filters, int size, int depth, const std::string& tap = "3 - vs * 2 - vp", int rows = 4) {
   return parse_func(fmt::format(
-      R"(func contraction(x: f32[{2}, {3}, {4}], w: f32[{2}, {0}, 4, 4], out: f32[2, {0}, {1}, {1}]) stage begin {{
+      R"(func contraction(x: f32[{2}, {3}, {4}], w: f32[{2}, {0}, {6}, {8}], out: f32[2, {0}, {1}, {1}]) stage begin {{
   for p in [0, 2) {{ for f in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {1}) {{
-    for c in [0, {2}) {{ for r in [0, 4) {{ for s in [0, 2) {{
+    for c in [0, {2}) {{ for r in [0, {6}) {{ for s in [0, {9}) {{
       block product(space vp in [0, 2) = p, space vf in [0, {0}) = f, space vi in [0, {1}) = i,
-                    space vj in [0, {1}) = j, reduce vc in [0, {2}) = c, reduce vr in [0, 4) = r,
-                    reduce vs in [0, 2) = s)
-          reads out[vp, vf, vi, vj], w[vc, vf, 3 - vr, {5}], x[vc, vi + vr, vj + vs + vp] writes out[vp, vf, vi, vj]
+                    space vj in [0, {1}) = j, reduce vc in [0, {2}) = c, reduce vr in [0, {6}) = r,
+                    reduce vs in [0, {9}) = s)
+          reads out[vp, vf, vi, vj], w[vc, vf, {7} - vr, {5}], x[vc, vi + vr, vj + vs + vp] writes out[vp, vf, vi, vj]
       {{
         reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
         init {{ out[vp, vf, vi, vj] = 0.0f32 }}
         let sum: f32 = out[vp, vf, vi, vj]
-        let term: f32 = w[vc, vf, 3 - vr, {5}] * x[vc, vi + vr, vj + vs + vp]
+        let term: f32 = w[vc, vf, {7} - vr, {5}] * x[vc, vi + vr, vj + vs + vp]
         out[vp, vf, vi, vj] = sum + term
       }} }} }} }} }} }} }} }}
 }}
 )",
-      filters, size, depth, size + 3, size + 2, tap));
+      filters, size, depth, size + rows - 1, size + 8 / rows, tap, rows, rows - 1, 16 / rows, 8 / rows));
 }
 
 bool parts(const Func& func, const Device& device) {
@@ -55,6 +56,11 @@ TEST(PartOperands, BringsTogetherWhatThePassOfAResidueReads) {
   const Func func = residues(32, 32, 32);
   EXPECT_TRUE(parts(func, lines()));
   expect_golden(print(auto_schedule(func, lines())), "auto_part_operands.tir");
+}
+
+TEST(PartOperands, TakesOneRowOfTaps) {
+  const Func func = residues(32, 32, 32, "15 - vs * 2 - vp", 1);
+  EXPECT_TRUE(parts(func, lines()));
 }
 
 TEST(PartOperands, OnlyWhereMultiplicationsLeaveLoadsNoTime) {
