@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/simplify.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
@@ -172,6 +173,21 @@ std::string why_not_pointwise(const Block& block) {
 bool starts_at_identity(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
   return parts && block.f.reducer && block.f.init && equal(block.f.init, make_init(*block.f.reducer, parts->outputs));
+}
+
+Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& change, const Substitution& places,
+                const Bounds& around) {
+  const Stmt made = with_fields(block, [&](Block::Fields& f) {
+    change(f);
+    Bounds bounds = around;
+    for (const Iter& iter : f.iters) bounds.bind(iter.variable, iter.domain);
+    const auto in_place = [&](const Stmt& s) { return simplify(substitute(s, places), bounds); };
+    for (Region& region : f.reads) region = substitute(region, places);
+    for (Region& region : f.writes) region = substitute(region, places);
+    f.body = in_place(f.body);
+    if (f.init) f.init = in_place(f.init);
+  });
+  return with_inferred_regions(*made.as<Block>());
 }
 
 std::string loop_name(const Block& block, size_t i) {

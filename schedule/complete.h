@@ -1,9 +1,11 @@
 #pragma once
 /// Blocks as they were traced: each iter over its whole domain by a loop of its own. Primitives that lay a block's
 /// loops anew ask for that.
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "ir/analysis/interval.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -41,6 +43,11 @@ std::string why_not_pointwise(const Block& block);
 /// Does the block, a reduction, have an init that gives its outputs the reducer's identities? Another one gives a start
 /// that counts once, so that its parts must not each begin with it.
 bool starts_at_identity(const Block& block);
+
+/// The block with other iters, as `change` lays them (and their bindings) out. What named an old one, the body, the
+/// init and region hints, says what `places` has for it instead, simplified within `around`.
+Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& change, const Substitution& places,
+                const Bounds& around);
 
 /// The name of the loop that iter `i` is bound to, or the iter's own without its leading v.
 std::string loop_name(const Block& block, size_t i);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "ir/analysis/simplify.h"
-#include "schedule/access.h"
 #include "schedule/complete.h"
 #include "schedule/rewrite.h"
 
@@ -15,23 +13,15 @@ Stmt with_one(const Block& block, size_t outer, size_t inner, std::int64_t facto
               const VarRef& loop, const Bounds& around) {
   const VarRef first = block.f.iters[outer].variable, second = block.f.iters[inner].variable;
   const VarRef joined = Var::make(first->name + "j");
-  const Stmt made = with_fields(block, [&](Block::Fields& f) {
+  const auto join = [&](Block::Fields& f) {
     f.iters[outer] = {joined, Range{index(0), index(count)}, f.iters[outer].kind};
     f.bindings[outer] = loop;
     f.iters.erase(f.iters.begin() + static_cast<std::ptrdiff_t>(inner));
     f.bindings.erase(f.bindings.begin() + static_cast<std::ptrdiff_t>(inner));
-    Bounds bounds = around;
-    for (const Iter& iter : f.iters) bounds.bind(iter.variable, iter.domain);
-    const Substitution one{{first.get(), floor_div(Expr(joined), factor)},
-                           {second.get(), floor_mod(Expr(joined), factor)}};
-    const auto in_one = [&](const Stmt& s) { return simplify(substitute(s, one), bounds); };
-    // What a hint says is said of the one.
-    for (Region& region : f.reads) region = substitute(region, one);
-    for (Region& region : f.writes) region = substitute(region, one);
-    f.body = in_one(f.body);
-    if (f.init) f.init = in_one(f.init);
-  });
-  return with_inferred_regions(*made.as<Block>());
+  };
+  return with_iters(block, join,
+                    {{first.get(), floor_div(Expr(joined), factor)}, {second.get(), floor_mod(Expr(joined), factor)}},
+                    around);
 }
 
 }  // namespace

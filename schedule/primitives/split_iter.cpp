@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "ir/analysis/simplify.h"
-#include "schedule/access.h"
 #include "schedule/complete.h"
 #include "schedule/rewrite.h"
 
@@ -17,23 +13,14 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
               const VarRef& inner_loop, const Bounds& around) {
   const VarRef old = block.f.iters[iter].variable;
   const VarRef outer = Var::make(old->name + "o"), inner = Var::make(old->name + "i");
-  const Stmt made = with_fields(block, [&](Block::Fields& f) {
+  const auto split = [&](Block::Fields& f) {
     const auto at = [&](auto& list) { return list.begin() + static_cast<std::ptrdiff_t>(iter); };
     f.iters[iter] = {outer, Range{index(0), index(count)}, f.iters[iter].kind};
     f.iters.insert(at(f.iters) + 1, {inner, Range{index(0), index(factor)}, f.iters[iter].kind});
     f.bindings[iter] = outer_loop;
     f.bindings.insert(at(f.bindings) + 1, Expr(inner_loop));
-    Bounds bounds = around;
-    for (const Iter& other : f.iters) bounds.bind(other.variable, other.domain);
-    const Substitution two{{old.get(), Expr(outer) * factor + inner}};
-    const auto in_two = [&](const Stmt& s) { return simplify(substitute(s, two), bounds); };
-    // What a hint says is said of the two.
-    for (Region& region : f.reads) region = substitute(region, two);
-    for (Region& region : f.writes) region = substitute(region, two);
-    f.body = in_two(f.body);
-    if (f.init) f.init = in_two(f.init);
-  });
-  return with_inferred_regions(*made.as<Block>());
+  };
+  return with_iters(block, split, {{old.get(), Expr(outer) * factor + inner}}, around);
 }
 
 }  // namespace
