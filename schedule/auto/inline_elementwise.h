@@ -5,7 +5,7 @@ namespace lathe {
 
 /// Inlines a producer without a reduction into all its consumers where that costs no more than storing and loading it:
 /// a cast or an addition nearly always, an exponential only into one consumer that reads each element once, or where it
-/// would pass over memory, as in a softmax over the first axis of a large array.
+/// would pass over memory or the last cache, as in a softmax over the first axis of a large array.
 ///
 ///   1. never out of or into a block that is opaque or calls what is extern (is_sealed)
 ///   2. never what lies in a space that somebody chose: `global` is what tracing gives

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/analysis/simplify.h"
+#include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/memory_walk.h"
@@ -34,7 +35,9 @@ std::optional<Pass> vector_pass(const Schedule& schedule, const BlockRef& ref) {
     const For& loop = schedule.node(loops[depth]);
     vectors |= loop.for_kind == ForKind::vectorized;
     if (loop.for_kind != ForKind::serial) continue;
-    return vectors && loop.annotations.empty() ? std::optional(Pass{loops[depth - 1], loops[depth]}) : std::nullopt;
+    const bool asks = std::any_of(loop.annotations.begin(), loop.annotations.end(),
+                                  [](const auto& annotation) { return annotation.first != shift_last_key; });
+    return vectors && !asks ? std::optional(Pass{loops[depth - 1], loops[depth]}) : std::nullopt;
   }
   return std::nullopt;
 }

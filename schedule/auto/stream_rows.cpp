@@ -6,6 +6,7 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
+#include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/primitives/cache_write.h"
@@ -28,6 +29,10 @@ namespace {
 constexpr std::int64_t streams_at_once = 8;
 /// Chains of additions that a step has at the least; what memory delivers leaves time for no more.
 constexpr std::int64_t least_chains = 4;
+/// Of terms that take long enough to overlap without, as an exponential does; of an extreme, which waits for memory
+/// with two as well, whose instructions are three for the sake of NaN (measured on Cascade Lake: the same time, and a
+/// fifth less of it to compile).
+constexpr std::int64_t costly_chains = 1, ordered_chains = 2;
 /// Beyond so many rows arithmetic weighs as much as memory, and each operand is worth a packed copy.
 constexpr std::int64_t most_rows = 8;
 /// Columns of a block: shorter pieces of a row break streams off.
@@ -81,13 +86,19 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
   return std::nullopt;
 }
 
+std::int64_t chains(const Block& block) {
+  if (body_cost(block.f.body) >= costly_update) return costly_chains;
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
+  return op == BinaryOp::min || op == BinaryOp::max ? ordered_chains : least_chains;
+}
+
 class Streamer {
  public:
   Streamer(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const Streams& streams)
       : context_(context), schedule_(context.schedule), block_(block), shape_(shape), streams_(streams) {
     lanes_ = vector_lanes(schedule_.node(block_), context_.device);
-    const std::int64_t all = (streams_.columns + lanes_ - 1) / lanes_;
-    vectors_ = std::min((least_chains + streams_.row_count - 1) / streams_.row_count, all);
+    const std::int64_t all = (streams_.columns + lanes_ - 1) / lanes_, rows = streams_.row_count;
+    vectors_ = std::min((chains(schedule_.node(block_)) + rows - 1) / rows, all);
   }
 
   bool fits() const {

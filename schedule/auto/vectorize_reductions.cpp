@@ -25,8 +25,6 @@ namespace {
 /// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, or one that waits
 /// for its load, two do nearly in short rows, where every further one is compiled for little.
 constexpr std::int64_t chains = 4, ordered_chains = 2;
-/// What the cost model gives an update besides its term: two loads, the operation and a store.
-constexpr double plain_update_cost = 4;
 
 /// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
 /// again, which take a millisecond more to compile.
@@ -81,7 +79,7 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   const bool ordered = (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
-  if (body_cost(block.f.body) >= costly_body + plain_update_cost) return 1;
+  if (body_cost(block.f.body) >= costly_update) return 1;
   const Func& func = context.schedule.func();
   const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent, func->facts) / lanes;
   std::int64_t vectors = ordered && steps < long_row ? ordered_chains : chains;

@@ -105,11 +105,20 @@ TEST(PrefetchRows, ReductionsOfRowsThatStreamByAskForTheNextOnes) {
       << "rows of less than a page, and steps that hardware follows";
 }
 
+TEST(StreamRows, TakesFewerVectorsAtATimeOfWhatOverlapsWithout) {
+  const Func func = softmax(64, 1100, false);
+  const Device device = with_caches(160 << 10, large);
+  EXPECT_TRUE(says(decisions_on(func, device, "greatest"), "stream greatest: 1 rows x 2 vectors"));
+  EXPECT_TRUE(says(decisions_on(func, device, "total"), "stream total: 1 rows x 1 vectors")) << "of exponentials";
+}
+
 TEST(InlineElementwise, ComputesAgainWhatWouldPassOverMemory) {
   const Func first = softmax(40, 64, false), last = softmax(40, 64, true);
   constexpr std::int64_t bytes = std::int64_t{40} * 64 * 4;
   EXPECT_TRUE(says(decisions_on(first, with_caches(1024, bytes - 1), "power"), "inline power"));
-  EXPECT_TRUE(says(decisions_on(first, with_caches(1024, bytes), "power"), "keep power: inlined it would cost"));
+  EXPECT_TRUE(says(decisions_on(first, with_caches(bytes - 1, large), "power"), "inline power"))
+      << "passing over the last cache takes longer than an exponential";
+  EXPECT_TRUE(says(decisions_on(first, with_caches(bytes, large), "power"), "keep power: inlined it would cost"));
   EXPECT_TRUE(says(decisions_on(last, with_caches(1024, bytes - 1), "power"), "keep power: inlined it would cost"))
       << "one row at a time stays near";
   EXPECT_TRUE(says(decisions_on(last, with_caches(128, 255), "power"), "inline power")) << "not even a row does";
