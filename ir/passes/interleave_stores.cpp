@@ -1,6 +1,7 @@
 #include "ir/passes/interleave_stores.h"
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -72,7 +73,8 @@ class Interleaver : public Mutator {
 
     std::vector<Expr> parts;
     parts.reserve(static_cast<size_t>(count));
-    for (std::int64_t t = 0; t < count; ++t) parts.push_back(substitute(value, {{step, index(t)}}));
+    // Folded, as places in registers have to be.
+    for (std::int64_t t = 0; t < count; ++t) parts.push_back(simplify(substitute(value, {{step, index(t)}})));
     const int lanes = value->dtype.lanes;
     if (count == three) return mask ? nullptr : three_stores(store->buffer, base, parts);
     std::vector<int> woven, stretched;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -155,14 +156,28 @@ class Parameters {
     }
   }
 
-  /// Variables of symbolic extents become scalar parameters behind all others.
-  void add_symbols(const Expr& extent) {
-    if (extent.as<IntImm>()) return;
-    for (const VarRef& variable : used_vars(extent)) {
+  /// Variables of symbolic extents become scalar parameters behind all others: those of an expression but the iters
+  /// that it is evaluated for.
+  void add_symbols(const Expr& expr, const std::vector<Iter>& bound = {}) {
+    if (expr.as<IntImm>()) return;
+    for (const VarRef& variable : used_vars(expr)) {
+      if (std::any_of(bound.begin(), bound.end(), [&](const Iter& iter) { return iter.variable == variable; }))
+        continue;
       if (!scalars_.insert(variable.get()).second) continue;
       params.push_back(variable);
       facts.push_back({.variable = variable, .min = 2, .max = std::nullopt, .multiple_of = 1, .equals = nullptr});
     }
+  }
+
+  /// What a node speaks of: an extent stands in no loop of its own where the tensor of that length was folded away.
+  void add_symbols(const ComputeNode& node) {
+    for (const Iter& iter : node.iters) add_symbols(iter.domain.extent);
+    if (node.begin) {
+      for (const Iter& iter : node.begin->iters) add_symbols(iter.domain.extent);
+    }
+    for (const Requirement& requirement : node.requirements) add_symbols(requirement.condition, node.iters);
+    for (const Expr& place : node.indices) add_symbols(place, node.iters);
+    for (const Expr& value : node.values) add_symbols(value, node.iters);
   }
 
   Names names;
@@ -217,7 +232,7 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
       buffers.emplace(buffer.get(), target);
       allocs.push_back(target);
     }
-    for (const Iter& iter : node->iters) parameters.add_symbols(iter.domain.extent);
+    parameters.add_symbols(*node);
     Bounds bounds;
     for (const Fact& fact : parameters.facts)
       bounds.bind(fact.variable, Interval{fact.min, fact.max, fact.multiple_of, 0});

@@ -79,6 +79,35 @@ void refuse_shared(const Schedule& schedule, const std::string& application, con
   }
 }
 
+bool asserts(const Block& block) {
+  bool found = false;
+  for_each_stmt(block.f.body, [&](const Stmt& s) { found |= s.as<Assert>() != nullptr; });
+  return found;
+}
+
+/// What stops the kernel must still be met: refuses where an instance is not proved to run in `body`, the program as
+/// moved. Each writes an element of its own.
+void refuse_left_out(const Schedule& schedule, const std::string& application, const Stmt& block, const Stmt& body) {
+  const Block& producer = *block.as<Block>();
+  const Bounds bounds(schedule.func());
+  const auto written = [&](const Buffer& buffer) { return writes(producer, buffer); };
+  std::vector<Region> covered;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const Block* around = s.as<Block>();
+    if (!around || std::none_of(around->f.allocs.begin(), around->f.allocs.end(), written)) return;
+    for (Region& region : must_write_regions(around->f.body, bounds, written)) covered.push_back(std::move(region));
+  });
+  for (const Region& region : producer.f.writes) {
+    const Region whole = full_region(region.buffer);
+    const bool found = std::any_of(covered.begin(), covered.end(), [&](const Region& part) {
+      return part.buffer == whole.buffer && contains(part, whole, bounds);
+    });
+    if (found) continue;
+    refuse(schedule, application, 8, "block asserts nothing, or is proved to run every instance", block,
+           fmt::format("asserts, and is not proved to write all of {}", region.buffer->name));
+  }
+}
+
 /// Does the predicate speak of the block's own iters alone, so that it says the same in other loops?
 bool movable_predicate(const Block& block) {
   if (!block.f.predicate) return true;
@@ -253,6 +282,7 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   const auto commit = [&](const Stmt& body) {
     if (others) refuse_exposed(schedule, application, readers, producer, body, loop);
     refuse_shared(schedule, application, producer, body, target);
+    if (asserts(producer)) refuse_left_out(schedule, application, path.back(), body);
     schedule.commit(body, application);
   };
   const bool narrowed = std::any_of(cut.begin(), cut.end(), [](const auto& domain) { return domain.has_value(); });

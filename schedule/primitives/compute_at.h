@@ -29,6 +29,7 @@ namespace lathe {
 ///   6. where a checked hint says what is read, block copies from a buffer that still holds the same below loop, no
 ///      reduction starts below loop and goes on around it, and what loop computes decides no index
 ///   7. iterations of a parallel or bound loop around loop compute elements of their own
+///   8. block asserts nothing, or is proved to run every instance
 void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

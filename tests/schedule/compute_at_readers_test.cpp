@@ -91,5 +91,47 @@ TEST(ComputeAt, RefusesToComputeOtherIterationsOfASharedLoop) {
       s, [&] { compute_at(s, {"double"}, s.loop("sum", 1)); }, "compute_at", 1, "compute_at_refused_1_shared");
 }
 
+/// `place` asserts for each of 6 elements; `store` reads `reads` of them, by rows of `columns`.
+Func asserting(const std::string& columns, const std::string& reads) {
+  return parse_func(fmt::format(R"(func asserting(x: i64[6], out: i64[6, {0}]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc places: i64[6]
+    for i in [0, 6) {{
+      block place(space vi in [0, 6) = i) reads x[vi] writes places[vi] {{
+        assert x[vi] < 7, "take|axis 0|index", x[vi]
+        places[vi] = x[vi]
+      }}
+    }}
+    for i in [0, 6) {{
+      for j in [0, {0}) {{
+        block store(space vi in [0, 6) = i, space vj in [0, {0}) = j) reads places[{1}] writes out[vi, vj] {{
+          out[vi, vj] = places[{1}]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                columns, reads));
+}
+
+TEST(ComputeAt, MovesWhatAssertsWhereAllOfItStillRuns) {
+  const Func before = asserting("4", "vi");
+  Schedule s(before);
+  compute_at(s, {"place"}, s.loop("store", 0));
+  expect_scheduled(s, before, "compute_at_asserts");
+}
+
+TEST(ComputeAt, RefusesToLeaveAssertionsOut) {
+  Schedule part(asserting("4", "vi // 2"));
+  expect_refused(
+      part, [&] { compute_at(part, {"place"}, part.loop("store", 0)); }, "compute_at", 8,
+      "compute_at_refused_8_part");
+  Schedule none(asserting("0", "vi"));
+  expect_refused(
+      none, [&] { compute_at(none, {"place"}, none.loop("store", 1)); }, "compute_at", 8,
+      "compute_at_refused_8_none");
+}
+
 }  // namespace
 }  // namespace lathe::testing

@@ -106,6 +106,23 @@ TEST(MakeFunc, SymbolicExtentsPassThroughTheLibrary) {
       "and m");
 }
 
+TEST(MakeFunc, AnExtentThatOnlyACheckOrAValueSpeaksOfIsAParameter) {
+  const VarRef n = Var::make("n");
+  const Tensor x = input("x", f32, {index(9)}), i = input("i", i64, {index(9)});
+  const std::vector<std::pair<const char*, Tensor>> traced = {
+      {"index_add", ops::index_add(ops::zeros({n}, f32), i, x)},
+      {"take_along_axis", ops::take_along_axis(ops::ones({n}, f32), i, 0)},
+      {"take", ops::take(ops::flip(ops::cumulative_sum(ops::ones({n}, i64), 0)), i, 0)},
+  };
+  for (const auto& [name, output] : traced) {
+    const Func func = make_func("f", {x, i}, {output});
+    EXPECT_EQ(scalar_params(func), (std::vector<VarRef>{n})) << name;
+    for (const Finding& finding : verify(func)) {
+      ADD_FAILURE() << name << ": " << finding.rule << ": " << finding.message << "\n" << print(func);
+    }
+  }
+}
+
 TEST(MakeFunc, RunTimeScalarsAreParameters) {
   const Tensor x = input("x", f32, {index(4)}), alpha = scalar("alpha", f64, true);
   const Func func = make_func("f", {x, alpha}, {x * (alpha + 1)});
