@@ -134,6 +134,8 @@ class FunctionEmitter {
   /// The distance of a ramp's elements as an i64.
   llvm::Value* emit_step(const Expr& stride);
   Offset stepped(Offset offset, llvm::Value* step);
+  llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
+  llvm::Value* zero_element();
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
   void emit_store(const Store* node);

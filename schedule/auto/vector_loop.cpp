@@ -61,6 +61,13 @@ bool is_window(const Access& access, size_t iter, const Device& device) {
          *gain < std::int64_t{2} * device.lanes(bits);
 }
 
+bool scatters(const std::vector<Access>& accesses, size_t iter) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const auto stride = access.strides[iter];
+    return access.store && (!stride || std::abs(*stride) > most_shuffled_stride);
+  });
+}
+
 bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto stride = access.strides[iter];

@@ -352,10 +352,14 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   }
   const Nest nest{ref, accesses, loops, *iters, choice.loop, body_cost(block.f.body)};
   if (turn(context, nest)) return;
-  const bool copies = nest.cost <= copy_body, picks = gathers(accesses, nest.iter(), context.device);
+  const bool picks = gathers(accesses, nest.iter(), context.device);
   if (picks && pick_rows(context, ref, accesses, loops, *iters, nest.best)) return;
-  if (copies && picks) {
+  if (picks && nest.cost <= copy_body) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
+    return;
+  }
+  if ((picks || scatters(accesses, nest.iter())) && choice.cost >= nest.cost) {
+    context.note(fmt::format("keep {} scalar: it computes less than it takes to gather", ref.name));
     return;
   }
   attempt(context, fmt::format("vectorize {} over {}", ref.name, nest.loop().variable->name),

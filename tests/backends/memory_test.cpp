@@ -141,6 +141,28 @@ func gather(x: {0}[64], k: i64[64], m: bool[64], out: {0}[64], back: {0}[64], sm
   }
 }
 
+TEST(Memory, OneElementForAllLanesIsLoadedOnce) {
+  const Func func = parse_func(R"(
+func one(x: f32[4], out: f32[8], n: i64) stage end facts {n in [0, 8]} {
+  out[ramp(0, 1, 8) if ramp(0, 1, 8) < broadcast(n, 8)] = x[2i64x8 if ramp(0, 1, 8) < broadcast(n, 8)]
+}
+)");
+  for (int n : {0, 1, 5, 8}) expect_same(func, {bytes_of(floats(4)), bytes_of(floats(8))}, {n});
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  EXPECT_EQ(count(text, "= load float"), 0u) << text;
+  EXPECT_EQ(count(text, "call <1 x float> @llvm.masked.load"), 1u) << text;
+}
+
+TEST(Memory, NoInstructionGathers) {
+  const Func func = parse_func(R"(
+func pick(x: f32[64], out: f32[8], s: i64, n: i64) stage end facts {n in [0, 8]} {
+  out[ramp(0, 1, 8)] = x[ramp(0, s, 8) if ramp(0, 1, 8) < broadcast(n, 8)]
+}
+)");
+  for (int n : {0, 1, 5, 8}) expect_same(func, {bytes_of(floats(64)), bytes_of(floats(8))}, {8, n});
+  EXPECT_EQ(count(llvm_ir_text(func, host_device("native")), "gather"), 0u);
+}
+
 TEST(Memory, ScatteredLanesThatMeetKeepTheirOrder) {
   const Func func = parse_func(R"(
 func meet(k: i64[8], out: i32[8]) stage end {

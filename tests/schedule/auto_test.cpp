@@ -121,6 +121,35 @@ TEST(AutoSchedule, VectorizesWhatIsLongToComputeWhereverItLies) {
   EXPECT_FALSE(vectors("exp(x[vi, vj])", 2));
 }
 
+TEST(AutoSchedule, KeepsScalarWhatIsCheaperThanItsPlaces) {
+  const auto vectors = [](const std::string& value, const char* place) {
+    const Func func =
+        parse_func(fmt::format(R"(func apart(x: f32[20, 300], y: f32[20, 30], out: bool[20, 300]) stage begin {{
+  for i in [0, 20) {{ for j in [0, 30) {{
+    block map(space vi in [0, 20) = i, space vj in [0, 30) = j) reads x[vi, ..], y[vi, vj] writes out[vi, {1}] {{
+      out[vi, {1}] = {0} < y[vi, vj] }} }} }} }})",
+                               value, place));
+    expect_scheduled_well(func);
+    return print(auto_schedule(func, wide())).find("vectorized") != std::string::npos;
+  };
+  EXPECT_TRUE(vectors("x[vi, vj]", "vj"));
+  EXPECT_FALSE(vectors("x[vi, vj * 10]", "vj"));
+  EXPECT_TRUE(vectors("exp(x[vi, vj * 10])", "vj"));
+  EXPECT_FALSE(vectors("x[vi, vj]", "vj * 10"));
+}
+
+TEST(AutoSchedule, SumsInFewLanesWhatLiesApart) {
+  const Func func = parse_func(R"(func sums(x: f32[5, 640], out: f32[5]) stage begin {
+  for i in [0, 5) { for k in [0, 64) {
+    block sum(space vi in [0, 5) = i, reduce vk in [0, 64) = k) reads x[vi, vk * 10], out[vi] writes out[vi] {
+      reducer (l: f32) (r: f32) {l + r} identity {0.0f32}
+      init { out[vi] = 0.0f32 }
+      let a: f32 = out[vi]
+      let b: f32 = x[vi, vk * 10]
+      out[vi] = a + b } } } })");
+  EXPECT_EQ(decisions_on(func, wide(), "sum"), "reduce sum in 4 vectors of 4 lanes\n");
+}
+
 TEST(AutoSchedule, TakesExtentsForNoMoreThanFactsAllow) {
   // Has it copies of vectors, and vectors of 16 lanes?
   const auto counts = [](const std::string& most) {

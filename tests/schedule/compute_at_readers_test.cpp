@@ -125,12 +125,10 @@ TEST(ComputeAt, MovesWhatAssertsWhereAllOfItStillRuns) {
 TEST(ComputeAt, RefusesToLeaveAssertionsOut) {
   Schedule part(asserting("4", "vi // 2"));
   expect_refused(
-      part, [&] { compute_at(part, {"place"}, part.loop("store", 0)); }, "compute_at", 8,
-      "compute_at_refused_8_part");
+      part, [&] { compute_at(part, {"place"}, part.loop("store", 0)); }, "compute_at", 8, "compute_at_refused_8_part");
   Schedule none(asserting("0", "vi"));
   expect_refused(
-      none, [&] { compute_at(none, {"place"}, none.loop("store", 1)); }, "compute_at", 8,
-      "compute_at_refused_8_none");
+      none, [&] { compute_at(none, {"place"}, none.loop("store", 1)); }, "compute_at", 8, "compute_at_refused_8_none");
 }
 
 }  // namespace
