@@ -12,6 +12,7 @@
 #include "schedule/auto/join_reductions.h"
 #include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/merge_duplicates.h"
+#include "schedule/auto/near_copies.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/reduce_rows.h"
@@ -46,6 +47,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
+                          {"near_copies", near_copies},
                           {"fuse_rows", fuse_rows},
                           {"join_nests", join_nests},
                           {"vectorize_reductions", vectorize_reductions},

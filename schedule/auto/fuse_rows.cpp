@@ -42,19 +42,6 @@ bool can_move(const Schedule& schedule, const BlockRef& ref) {
          why_not_pointwise(block).empty();
 }
 
-/// The bytes that one iteration of the loop needs of what the block computes.
-double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
-  const Path path = path_to(schedule, loop);
-  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  double bytes = static_cast<double>(region.buffer->dtype.bytes());
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    bytes *= static_cast<double>(
-        std::min(extent_estimate(region.buffer->shape[d], facts), extent_estimate(region.ranges[d].extent, facts)));
-  }
-  return bytes;
-}
-
 /// Are the iterations of the loops down to `depth` short, and enough to fill a vector?
 bool has_short_rows(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
                     const std::vector<LoopRef>& loops, size_t depth) {
@@ -92,6 +79,18 @@ bool stays_near(const RuleContext& context, const BlockRef& ref, const std::vect
 }
 
 }  // namespace
+
+double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
+  const Path path = path_to(schedule, loop);
+  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  double bytes = static_cast<double>(region.buffer->dtype.bytes());
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    bytes *= static_cast<double>(
+        std::min(extent_estimate(region.buffer->shape[d], facts), extent_estimate(region.ranges[d].extent, facts)));
+  }
+  return bytes;
+}
 
 double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth) {
   const std::vector<Fact>& facts = schedule.func()->facts;

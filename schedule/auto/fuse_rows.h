@@ -21,4 +21,7 @@ void fuse_rows(RuleContext& context);
 /// it has.
 double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth);
 
+/// The bytes that one iteration of the loop needs of what the block computes.
+double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop);
+
 }  // namespace lathe

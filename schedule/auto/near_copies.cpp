@@ -1,0 +1,96 @@
+#include "schedule/auto/near_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/fuse_rows.h"
+#include "schedule/auto/stage_operands.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// What is copied at a time takes such a share of the first cache, beside what is read and written.
+constexpr double near_share = 2;
+
+bool fits_nearby(const Device& device, double bytes) {
+  return !device.caches.empty() && bytes * near_share <= static_cast<double>(device.caches.front().bytes);
+}
+
+/// The deepest loop of the reader under which nothing of the copy is made twice, outside of its tiles and steps, where
+/// what an iteration reads is near.
+std::optional<LoopRef> loop_for(const RuleContext& context, const BlockRef& copy, const BlockRef& reader) {
+  const Schedule& schedule = context.schedule;
+  const Block& reads = schedule.node(reader);
+  const std::vector<LoopRef> loops = schedule.loops(reader);
+  std::optional<LoopRef> found;
+  double iterations = 1;
+  for (size_t depth = 0; depth < loops.size(); ++depth) {
+    const For& loop = schedule.node(loops[depth]);
+    const bool outer = (loop.for_kind == ForKind::serial || loop.for_kind == ForKind::parallel) &&
+                       !drives(reads, IterKind::reduce, loop);
+    if (!outer || repetition(schedule, schedule.node(copy), loops, depth) > 1) break;
+    iterations *= static_cast<double>(extent_estimate(loop.extent, schedule.func()->facts));
+    if (!is_int(loop.extent, 1)) found = loops[depth];
+  }
+  const bool near = found && iterations >= context.device.cores &&
+                    fits_nearby(context.device, live_bytes(schedule, schedule.node(copy), *found));
+  return near ? found : std::nullopt;
+}
+
+bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (context.device.caches.empty() || block.f.reducer || block.f.writes.size() != 1 || is_sealed(block) ||
+      has_blocks(block) || fusion_wish(block) == FusionWish::apart)
+    return false;
+  const Buffer made = block.f.writes[0].buffer;
+  const std::vector<BlockRef> readers = schedule.consumers(ref);
+  if (readers.size() != 1 || !is_allocated(schedule.func(), made)) return false;
+  const BlockRef& reader = readers[0];
+  const bool tiled = schedule.node(reader).f.reducer && context.scheduled.contains(reader.name);
+  if (!tiled && !moved.contains(reader.name)) return false;
+  const double bytes = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
+  if (bytes <= static_cast<double>(context.device.caches.front().bytes)) return false;
+  const auto loop = loop_for(context, ref, reader);
+  if (!loop) return false;
+  const std::string row = loop->variable->name;
+  return attempt(context, fmt::format("copy for each {} what {} reads of {}", row, reader.name, made->name),
+                 [&] { compute_at(schedule, ref, *loop); });
+}
+
+}  // namespace
+
+bool copied_nearby(const RuleContext& context, const Block& reduction, const Buffer& operand) {
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  double bytes = estimated_elements(operand, facts) * operand->dtype.bytes();
+  for (const Region& read : reduction.f.reads) {
+    if (read.buffer != operand) continue;
+    for (const Iter& iter : reduction.f.iters) {
+      const auto is_iter = [&](const Range& range) { return range.min == Expr(iter.variable); };
+      if (iter.kind == IterKind::space && std::any_of(read.ranges.begin(), read.ranges.end(), is_iter))
+        bytes /= static_cast<double>(extent_estimate(iter.domain.extent, facts));
+    }
+  }
+  return fits_nearby(context.device, bytes);
+}
+
+void near_copies(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  NameSet moved;
+  std::vector<BlockRef> blocks = schedule.blocks();
+  std::reverse(blocks.begin(), blocks.end());
+  for (const BlockRef& ref : blocks) {
+    if (context.scheduled.contains(ref.name)) continue;
+    if (move_near(context, ref, moved)) moved.insert(ref.name);
+    if (sets_steps_apart(schedule.node(ref))) {
+      lay_steps_apart(context, ref);
+      moved.insert(ref.name);
+    }
+  }
+}
+
+}  // namespace lathe
