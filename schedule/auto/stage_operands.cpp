@@ -26,9 +26,10 @@ namespace {
 
 /// Reads of an element for which a padded copy is made, of rows of one or two vectors; of longer ones it takes more, as
 /// only the vectors at their ends touch the padding (measured on Zen 4: a copy for depthwise 3x3 took a tenth of the
-/// time over rows of 14, 1.6 times as long over rows of 56). What is copied a channel at a time
-/// (near_copies) costs little more than padding the ends alone (measured on Cascade Lake: 0.78 of the time for 96
-/// channels of 56x56, but 1.6 times as long where a channel of 112x112 leaves that cache).
+/// time over rows of 14, 1.6 times as long over rows of 56). Where arithmetic leaves loads no time, one that is made a
+/// channel at a time (near_copies) costs little more than padding the ends alone (measured on Cascade Lake: 0.86 of the
+/// time for 96 channels of 56x56, but 1.6 times as long where a channel of 112x112 leaves the first cache, and 1.5
+/// times with vectors of 256 bits).
 constexpr double padded_reuse = 6;
 /// The same where vectors could not walk the operand otherwise, and where they could along windows of so many elements.
 constexpr double strided_reuse = 4, window_reuse = 32;
@@ -113,9 +114,8 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
       return;
     }
     if (!select) return;
-    const double touched =
-        copied_nearby(context, block, load->buffer) ? 1 : end_vectors(block, select->condition, context.device);
-    const double reuse = padded_reuse / touched;
+    const bool nearby = multiplies_lines(context.device) && copied_nearby(context, block, load->buffer);
+    const double reuse = padded_reuse / (nearby ? 1 : end_vectors(block, select->condition, context.device));
     // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
     const double least = is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer)) : reuse;
     if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer->name);

@@ -45,7 +45,11 @@ bool copies_by_channels(const Func& func, const Device& device) {
   return decisions_on(func, device, "sum").find("copy for each 0 what sum reads of x_padded") != std::string::npos;
 }
 
-constexpr std::int64_t channel = 22 * 22 * 4;  // bytes, padded
+/// Bytes of a channel of so many rows and columns, padded.
+constexpr std::int64_t padded(std::int64_t size) {
+  return (size + 2) * (size + 2) * 4;
+}
+constexpr std::int64_t channel = padded(20);
 
 TEST(NearCopies, PadsAChannelWhereItIsRead) {
   const Func func = depthwise(6, 20);
@@ -63,11 +67,14 @@ TEST(NearCopies, OnlyOfPartsThatStayNear) {
 TEST(NearCopies, CopiesForLongRowsPayWhereTheyAreNear) {
   // Rows of four vectors, of which only those at the ends touch the padding.
   const Func func = depthwise(6, 64);
-  const auto pads = [&](std::int64_t first) {
-    return decisions_on(func, with_caches(first), "sum").find("pad x once for sum") != std::string::npos;
+  const auto pads = [&](std::int64_t first, int fma_per_cycle) {
+    Device device = with_caches(first);
+    device.fma_per_cycle = fma_per_cycle;
+    return decisions_on(func, device, "sum").find("pad x once for sum") != std::string::npos;
   };
-  EXPECT_TRUE(pads(2 * 66 * 66 * 4));
-  EXPECT_FALSE(pads(64 * 66 * 4));
+  EXPECT_TRUE(pads(2 * padded(64), 2));
+  EXPECT_FALSE(pads(padded(64), 2));
+  EXPECT_FALSE(pads(2 * padded(64), 1)) << "loads have the time of a multiply-add each";
 }
 
 TEST(NearCopies, PadsARowWhereItsElementsAreSetApart) {
