@@ -180,32 +180,38 @@ class Tiler {
         below_columns.clear();
       }
     }
-    std::optional<LoopRef> inner_row, inner_column, panel;
-    if (column) {
-      const auto [outer, inner] = split(schedule_, *column, columns);
-      column_loop_ = outer;
-      if (group_ > 1) {
-        const auto [groups, within] = split(schedule_, outer, group_);
-        column_loop_ = groups;
-        panel = within;
-      }
-      order.push_back(*column_loop_);
-      inner_column = inner;
-    }
-    order.insert(order.end(), below_columns.begin(), below_columns.end());
-    if (other) {
-      const auto [outer, inner] = split(schedule_, *other, paired_.others);
-      order.push_back(outer);
-      reader_other_ = inner;
-    }
     const bool strips = row && across_ && across_->strip > 0;
-    if (row) {
-      const std::int64_t* extent = as_int(schedule_.node(*row).extent);
-      const auto [outer, inner] = split(schedule_, *row, strips ? across_->strip : rows);
-      if (!strips && extent && *extent % rows != 0 && shifts_cheaply(*extent, rows, 1, least_of_shifted_rows))
-        annotate(schedule_, outer, shift_last_key, 1);
-      order.push_back(outer);
-      inner_row = inner;
+    // The loops around a tile: each over tiles where it is to be split.
+    if (column) order.push_back(*column);
+    order.insert(order.end(), below_columns.begin(), below_columns.end());
+    if (other) order.push_back(*other);
+    if (row) order.push_back(*row);
+    if (moves_tiles_ && !across_ && !dot_ && !has_makers()) {
+      std::vector<TiledLoop> tiles;
+      if (column) tiles.push_back({*column, columns});
+      if (other) tiles.push_back({*other, paired_.others});
+      if (row) tiles.push_back({*row, rows});
+      if (auto nearer = order_of_tiles(context_, block_, reader_, loops_, order, tiles)) {
+        order = std::move(*nearer);
+        row_parts_ = 1;
+        context_.note(fmt::format("order the loops around the tiles of {} by what lies near", block_.name));
+      }
+    }
+    std::optional<LoopRef> inner_row, inner_column, panel;
+    for (LoopRef& loop : order) {
+      if (column && loop == *column) {
+        std::tie(loop, inner_column) = split(schedule_, loop, columns);
+        if (group_ > 1) std::tie(loop, panel) = split(schedule_, loop, group_);
+        column_loop_ = loop;
+      } else if (other && loop == *other) {
+        std::tie(loop, reader_other_) = split(schedule_, loop, paired_.others);
+      } else if (row && loop == *row) {
+        const std::int64_t* extent = as_int(schedule_.node(loop).extent);
+        const bool shifted =
+            !strips && extent && *extent % rows != 0 && shifts_cheaply(*extent, rows, 1, least_of_shifted_rows);
+        std::tie(loop, inner_row) = split(schedule_, loop, strips ? across_->strip : rows);
+        if (shifted) annotate(schedule_, loop, shift_last_key, 1);
+      }
     }
     // What other loops lie outside is shared out as well.
     const std::int64_t* strip_count = row && order.size() == 2 ? as_int(schedule_.node(order.back()).extent) : nullptr;
@@ -258,6 +264,13 @@ class Tiler {
   void prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements) {
     if (multiplies_lines(context_.device) && panel_bytes > context_.device.caches.front().bytes)
       annotate(schedule_, steps, "prefetch_offset", steps_ahead * step_elements);
+  }
+
+  /// Are there operands whose place is yet to be chosen, by the loops around the tiles?
+  bool has_makers() const {
+    const std::vector<BlockRef> producers = schedule_.producers(block_);
+    return std::any_of(producers.begin(), producers.end(),
+                       [&](const BlockRef& maker) { return !context_.scheduled.contains(maker.name); });
   }
 
   /// Is the operand made for each panel anew, so that it lies near and in one piece?
@@ -415,6 +428,7 @@ class Tiler {
     }
     if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
       row_parts_ = row_parts(context_.device, tile, *rows, *columns);
+    moves_tiles_ = !packed && !by_panels;
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     const std::int64_t panel_width = group_ > 1 ? width : 0;
     if (turns_panels) {
@@ -591,6 +605,7 @@ class Tiler {
   std::optional<LoopRef> steps_loop_;  ///< around the steps that a tile takes at once
   size_t outside_ = 0;                 ///< loops around the tile
   std::int64_t row_parts_ = 1;         ///< of all rows, for a core each
+  bool moves_tiles_ = true;            ///< loops over tiles may go out of others: nothing is laid out by panels
   std::int64_t group_ = 1;             ///< panels that a strip of rows meets one after another
 };
 

@@ -13,6 +13,7 @@ namespace lathe {
 struct LoopWalk {
   std::vector<std::int64_t> strides;
   std::int64_t element_bytes = 0;
+  bool store = false;
 };
 
 /// Loops around a tile, in any order, and those within one.
@@ -27,6 +28,10 @@ struct LoopNest {
 /// given.
 std::optional<std::vector<size_t>> order_of_walks(const Device& device, const LoopNest& nest);
 
+/// The same where only the loops `moved` among the outer ones change their places, each to any.
+std::optional<std::vector<size_t>> order_of_tiles(const Device& device, const LoopNest& nest,
+                                                  const std::vector<size_t>& moved);
+
 /// The loops of `reader`, which stores what tiles of `reduction` hold, that are around the tiles, in such an order;
 /// nothing also where an extent or a stride is no constant. `matched` are the reader's loops for iters of the
 /// reduction.
@@ -34,5 +39,19 @@ std::optional<std::vector<LoopRef>> order_around_tiles(const RuleContext& contex
                                                        const BlockRef& reader,
                                                        const std::vector<std::pair<size_t, LoopRef>>& matched,
                                                        const std::vector<LoopRef>& around);
+
+/// A loop of the reader that is to be split into tiles of so many iterations.
+struct TiledLoop {
+  LoopRef loop;
+  std::int64_t size;
+};
+
+/// The same for the order of loops over tiles among the others: of `around`, those in `tiles` stand for the loop over
+/// tiles that splitting them leaves around, and may go further out.
+std::optional<std::vector<LoopRef>> order_of_tiles(const RuleContext& context, const BlockRef& reduction,
+                                                   const BlockRef& reader,
+                                                   const std::vector<std::pair<size_t, LoopRef>>& matched,
+                                                   const std::vector<LoopRef>& around,
+                                                   const std::vector<TiledLoop>& tiles);
 
 }  // namespace lathe

@@ -50,6 +50,45 @@ TEST(WalkOrder, KeepsTheOrderWithoutCaches) {
   EXPECT_EQ(order_of_walks(device, jumps), std::nullopt);
 }
 
+TEST(WalkOrder, TakesLoopsOverTilesOutWhereRowsOfResultsLieTogether) {
+  // for panel in 40: for tile in 400: 8 rows of 16 columns of a result whose rows lie in one piece.
+  const LoopNest nest{{40, 400, 8, 16}, 2, {{{16, 5120, 640, 1}, 4, true}, {{16, 0, 0, 1}, 4}, {{0, 8, 1, 0}, 4}}};
+  EXPECT_EQ(order_of_tiles(with_own_cache(std::int64_t{1} << 18), nest, {0, 1}), (Order{1, 0}));
+  // Only what may move does.
+  EXPECT_EQ(order_of_tiles(with_own_cache(std::int64_t{1} << 18), nest, {0}), std::nullopt);
+}
+
+TEST(WalkOrder, LeavesTilesInPanelsThatDoNotStayTogether) {
+  // for panel in 40: for tile in 4: all of a panel's 4096 steps are near for every tile; all panels are not.
+  const LoopNest nest{{40, 4, 8, 16, 4096},
+                      2,
+                      {{{16, 5120, 640, 1, 0}, 4, true}, {{16, 0, 0, 1, 640}, 4}, {{0, 32768, 4096, 0, 1}, 4}}};
+  EXPECT_EQ(order_of_tiles(with_own_cache(std::int64_t{1} << 20), nest, {0, 1}), std::nullopt);
+}
+
+/// out[a, i, b, j] = sum over k of x[k, a, i, b] * y[k, j], of which lines hold several j of one i.
+TEST(WalkOrder, StoresLinesThatSeveralTilesShareOneAfterAnother) {
+  const Func func = parse_func(R"(func shallow(x: f32[5, 60, 12], y: f32[12, 5, 17], out: f32[60, 12, 17]) stage begin {
+  for b in [0, 12) { for i in [0, 60) { for j in [0, 17) { for k in [0, 5) {
+    block product(space vb in [0, 12) = b, space vi in [0, 60) = i, space vj in [0, 17) = j, reduce vk in [0, 5) = k)
+        reads out[vi, vb, vj], x[vk, vi, vb], y[vb, vk, vj] writes out[vi, vb, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vb, vj] = 0.0f32 }
+      let l: f32 = out[vi, vb, vj]
+      let r: f32 = x[vk, vi, vb] * y[vb, vk, vj]
+      out[vi, vb, vj] = l + r } } } } }
+})");
+  Device device = with_own_cache(std::int64_t{1} << 17);
+  device.fma_per_cycle = 2;
+  device.issue_width = 4;
+  EXPECT_NE(decisions_on(func, device, "product").find("order the loops around the tiles of product"),
+            std::string::npos)
+      << decisions_on(func, device, "product");
+  // Where instructions have slots to spare, nothing says that loads and stores wait.
+  device.fma_per_cycle = 1;
+  EXPECT_EQ(decisions_on(func, device, "product").find("order the loops"), std::string::npos);
+}
+
 /// out[a, e, f, c] = sum over g of x[a, g, c] * y[e, g, a, f].
 TEST(WalkOrder, ReordersLoopsAndPicksRowsThatLieNear) {
   const Func func = parse_func(R"(func far(x: f32[6, 12, 5], y: f32[20, 12, 6, 7], out: f32[6, 20, 7, 5]) stage begin {
