@@ -428,7 +428,7 @@ class Tiler {
     }
     if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
       row_parts_ = row_parts(context_.device, tile, *rows, *columns);
-    moves_tiles_ = !packed && !by_panels;
+    moves_tiles_ = !packed;
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     const std::int64_t panel_width = group_ > 1 ? width : 0;
     if (turns_panels) {
@@ -605,7 +605,7 @@ class Tiler {
   std::optional<LoopRef> steps_loop_;  ///< around the steps that a tile takes at once
   size_t outside_ = 0;                 ///< loops around the tile
   std::int64_t row_parts_ = 1;         ///< of all rows, for a core each
-  bool moves_tiles_ = true;            ///< loops over tiles may go out of others: nothing is laid out by panels
+  bool moves_tiles_ = true;            ///< loops over tiles may go out of others: no panel is packed below one
   std::int64_t group_ = 1;             ///< panels that a strip of rows meets one after another
 };
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "ir/analysis/simplify.h"
+#include "ir/buffer.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 
@@ -133,6 +135,27 @@ struct NestLoop {
   std::int64_t tile;  ///< iterations of the one within; 0 where there is none
 };
 
+/// How far an access goes from the first iteration of an iter to another, in elements, as panels of a width that
+/// divides the latter go on by no constant stride.
+std::optional<std::int64_t> moved_at(const Block& block, const Access& access, size_t iter, std::int64_t iteration) {
+  for (const Region& region : access.store ? block.f.writes : block.f.reads) {
+    if (region.buffer != access.buffer) continue;
+    std::vector<Expr> indices;
+    for (const Range& range : region.ranges) indices.push_back(range.min);
+    const Expr place = flat_index(access.buffer, indices);
+    const auto at = [&](std::int64_t value) {
+      Substitution values;
+      for (size_t i = 0; i < block.f.iters.size(); ++i)
+        values[block.f.iters[i].variable.get()] = index(i == iter ? value : 0);
+      return simplify(substitute(place, values));
+    };
+    const Expr first = at(0), other = at(iteration);
+    const std::int64_t *from = as_int(first), *to = as_int(other);
+    return from && to ? std::optional(*to - *from) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 /// Strides of an access of the block for each loop; nothing where one is no constant.
 std::optional<LoopWalk> walk_of(const Block& block, const Access& access,
                                 const std::vector<std::optional<NestLoop>>& loop_of_iter, size_t loops) {
@@ -141,10 +164,15 @@ std::optional<LoopWalk> walk_of(const Block& block, const Access& access,
     if (is_int(block.f.iters[i].domain.extent, 1)) continue;
     const std::optional<std::int64_t>& stride = access.strides[i];
     const std::optional<NestLoop>& loop = loop_of_iter[i];
-    if (!stride || (!loop && *stride != 0)) return std::nullopt;
+    const bool panels = !stride && loop && loop->tile > 0;
+    const auto within = panels ? moved_at(block, access, i, 1) : stride;
+    if (!within || (!loop && *within != 0)) return std::nullopt;
     if (!loop) continue;
-    walk.strides[loop->around] = *stride * std::max<std::int64_t>(loop->tile, 1);
-    if (loop->tile > 0) walk.strides[loop->within] = *stride;
+    const auto around =
+        panels ? moved_at(block, access, i, loop->tile) : *within * std::max<std::int64_t>(loop->tile, 1);
+    if (!around) return std::nullopt;
+    walk.strides[loop->around] = *around;
+    if (loop->tile > 0) walk.strides[loop->within] = *within;
   }
   return walk;
 }

@@ -89,6 +89,26 @@ TEST(WalkOrder, StoresLinesThatSeveralTilesShareOneAfterAnother) {
   EXPECT_EQ(decisions_on(func, device, "product").find("order the loops"), std::string::npos);
 }
 
+/// out = a * x^T of six steps: x is turned around, and lies by panels.
+TEST(WalkOrder, StoresWholeRowsOfTilesOverPanels) {
+  const Func func = parse_func(R"(func panels(a: f32[24, 6], x: f32[800, 6], out: f32[24, 800]) stage begin {
+  for i in [0, 24) { for j in [0, 800) { for k in [0, 6) {
+    block product(space vi in [0, 24) = i, space vj in [0, 800) = j, reduce vk in [0, 6) = k)
+        reads out[vi, vj], a[vi, vk], x[vj, vk] writes out[vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vj] = 0.0f32 }
+      let l: f32 = out[vi, vj]
+      let r: f32 = a[vi, vk] * x[vj, vk]
+      out[vi, vj] = l + r } } } }
+})");
+  Device device = with_own_cache(std::int64_t{1} << 17);
+  device.fma_per_cycle = 2;
+  device.issue_width = 4;
+  const std::string decisions = decisions_on(func, device, "product");
+  EXPECT_NE(decisions.find("out by panels"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("order the loops around the tiles of product"), std::string::npos) << decisions;
+}
+
 /// out[a, e, f, c] = sum over g of x[a, g, c] * y[e, g, a, f].
 TEST(WalkOrder, ReordersLoopsAndPicksRowsThatLieNear) {
   const Func func = parse_func(R"(func far(x: f32[6, 12, 5], y: f32[20, 12, 6, 7], out: f32[6, 20, 7, 5]) stage begin {
