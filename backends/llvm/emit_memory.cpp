@@ -264,35 +264,6 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   return result;
 }
 
-/// Under a loop annotated with prefetches: asks for the cache line so many elements behind the start of a run, where no
-/// more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is checked.
-void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write) {
-  const auto param = prefetch_.params.find(buffer);
-  if (param == prefetch_.params.end() && (to_write || prefetch_.offset == 0)) return;
-  const std::int64_t line = kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
-  const std::int64_t bytes = buffer->dtype.bytes();
-  const Affine place = to_affine(first);
-  std::int64_t step = 0;
-  for (const AffineTerm& term : place.terms) {
-    if (term.atom.get() == prefetch_.variable) step = term.coefficient;
-  }
-  if (2 * std::abs(step) * bytes < line) return;
-  for (const auto& [other, asked] : prefetch_.asked) {
-    Affine difference = place;
-    if (other == buffer && add_scaled(difference, asked, -1) && difference.is_constant() &&
-        std::abs(difference.constant) * bytes < line)
-      return;
-  }
-  prefetch_.asked.emplace_back(buffer, place);
-  Offset ahead = split_offset(first);
-  ahead.constant += param == prefetch_.params.end() ? prefetch_.offset : param->second;
-  constexpr int nearest = 3, data = 1;
-  const int keep = nearest - std::clamp(prefetch_.cache - 1, 0, nearest - 1);
-  b.CreateIntrinsic(
-      llvm::Intrinsic::prefetch, {b.getPtrTy()},
-      {element_address(buffer, ahead, false), b.getInt32(to_write ? 1 : 0), b.getInt32(keep), b.getInt32(data)});
-}
-
 llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   if (node->buffer->space == space::registers) return emit_register_load(node);
   const BufferNode* buffer = node->buffer.get();

@@ -63,9 +63,16 @@ void FunctionEmitter::emit(const Stmt& s) {
       return emit_if(static_cast<const If*>(s.get()));
     case StmtKind::While:
       return emit_while(static_cast<const While*>(s.get()));
-    case StmtKind::Seq:
-      for (const Stmt& stmt : static_cast<const Seq*>(s.get())->stmts) emit(stmt);
+    case StmtKind::Seq: {
+      auto* seq = static_cast<const Seq*>(s.get());
+      sequels_.emplace_back(seq, 0);
+      for (const Stmt& stmt : seq->stmts) {
+        ++sequels_.back().second;
+        emit(stmt);
+      }
+      sequels_.pop_back();
       return;
+    }
     case StmtKind::Eval: {
       const Expr& value = static_cast<const Eval*>(s.get())->value;
       evaluated_ = value.get();
@@ -137,6 +144,8 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     begin = b.CreateNSWMul(begin, b.getInt64(stride));
     end = b.CreateNSWMul(end, b.getInt64(stride));
   }
+  std::vector<StoresBehind> stores_behind;
+  if (counted && loop->annotations.contains("prefetch_stores")) stores_behind = find_stores_behind(trips);
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::BasicBlock *body = new_block("loop"), *exit = new_block("done");
   std::vector<llvm::Value*> initial;
@@ -174,7 +183,14 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     }
     if (!prefetch_.params.empty()) prefetch_.variable = variable;
   }
+  if (!stores_behind.empty()) {
+    llvm::Value* moved = b.CreateNSWSub(counter, begin);
+    emit_stores_behind(stores_behind, stride == 1 ? moved : b.CreateExactSDiv(moved, b.getInt64(stride)), trips);
+  }
+  std::vector<std::pair<const Seq*, size_t>> sequels;
+  std::swap(sequels, sequels_);
   emit(loop->body);
+  std::swap(sequels, sequels_);
   std::swap(around, prefetch_);
   streaming_ = streaming;
   llvm::Value* next = b.CreateNSWAdd(counter, b.getInt64(stride));

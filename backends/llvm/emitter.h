@@ -129,7 +129,6 @@ class FunctionEmitter {
   llvm::Align access_alignment(const BufferNode* buffer, const Expr& index);
   std::int64_t known_multiple(const Expr& index);
   llvm::Value* emit_load(const Load* node);
-  void emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
   /// The distance of a ramp's elements as an i64.
   llvm::Value* emit_step(const Expr& stride);
@@ -151,6 +150,21 @@ class FunctionEmitter {
   llvm::Value* spread_mask(llvm::Value* mask, int step, int part);
   template <class Instruction>
   Instruction* annotate(Instruction* access, const BufferNode* buffer, bool is_load);
+
+  // ---- asking for lines ahead (emit_prefetch.cpp) ----
+  void emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write);
+  void ask_for(llvm::Value* address, bool to_write, int keep);
+  std::int64_t line_bytes() const;
+  /// What a loop annotated with prefetch_stores asks for: in its iteration i, lines at these distances from start +
+  /// i * step, all in bytes.
+  struct StoresBehind {
+    llvm::Value* start = nullptr;
+    std::int64_t step = 0, steps = 0;
+    std::vector<std::int64_t> lines = {};
+  };
+  std::vector<StoresBehind> find_stores_behind(std::int64_t trips);
+  std::optional<StoresBehind> walk_in_steps(std::vector<std::int64_t> places, std::int64_t trips) const;
+  void emit_stores_behind(const std::vector<StoresBehind>& behind, llvm::Value* iteration, std::int64_t trips);
 
   // ---- known instructions (known.cpp): unrolled copies ask for the same ones again and again ----
   /// Names an instruction without side effects by what it is made of.
@@ -245,6 +259,8 @@ class FunctionEmitter {
     std::vector<std::pair<const BufferNode*, Affine>> asked = {};
   };
   Prefetch prefetch_;
+  /// The sequences that the statement stands in, within the innermost loop, and where each goes on behind it.
+  std::vector<std::pair<const Seq*, size_t>> sequels_;
   bool streaming_ = false;           ///< inside a loop that is annotated with streaming_stores
   bool streamed_ = false;            ///< some store went past the caches
   std::vector<llvm::Value*> slots_;  ///< each register slot's current value; null while not allocated

@@ -8,6 +8,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -327,6 +328,13 @@ class Tiler {
     return order.back();
   }
 
+  /// The same where it pays; elsewhere has steps ask for the lines of results that are stored right behind them.
+  std::optional<LoopRef> lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order) {
+    const std::optional<LoopRef> together = take_steps_together(tile, order);
+    if (!together && !across_ && !copy_) ask_for_results(context_, block_, reader_, tile.rows, order);
+    return together;
+  }
+
   /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
   std::optional<LoopRef> divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const {
     for (size_t i = loops.size(); i-- > 0;) {
@@ -463,7 +471,7 @@ class Tiler {
       chain = inner;
     }
     std::optional<LoopRef> together;
-    if (shared && !others_ && !dot_ && !chain) together = take_steps_together(tile, order);
+    if (shared && !others_ && !dot_ && !chain) together = lay_steps(tile, order);
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
     const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;

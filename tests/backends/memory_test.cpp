@@ -385,5 +385,60 @@ func f(x: f32[1024], y: f32[1024], out: f32[1024]) stage end {
   EXPECT_EQ(calls, 2u) << "y is not asked for\n" << text;
 }
 
+/// How many prefetches a loop over 8 iterations contains, and the byte offsets that it multiplies its count with.
+std::pair<size_t, std::string> asked_behind(const std::string& stores, int trips = 8) {
+  const Func func = parse_func(fmt::format(R"(
+func f(x: f32[64], out: f32[8192], other: f32[8192]) stage end {{
+  for i in [0, 4) {{
+    block tile() {{
+      alloc sum: f32[16] @register
+      sum[ramp(0, 1, 16)] = broadcast(0.0f32, 16)
+      for k in [0, {}) @{{prefetch_stores: 1}} {{
+        sum[ramp(0, 1, 16)] = sum[ramp(0, 1, 16)] + x[ramp(k, 1, 16)]
+      }}
+      {}
+    }}
+  }}
+}}
+)",
+                                           trips, stores));
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  size_t calls = 0;
+  for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
+  std::vector<float> x(64), out(8192), other(8192);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.5f * static_cast<float>(i % 7);
+  expect_same(func, {bytes_of(x), bytes_of(out), bytes_of(other)});
+  const size_t steps = text.find("mul nsw i64 %", text.find("%k = phi"));
+  const size_t comma = text.find(", ", steps);
+  return {calls, steps == std::string::npos ? "" : text.substr(comma + 2, text.find('\n', comma) - comma - 2)};
+}
+
+/// Stores of the sum to these elements of each row of `out`, rows 1024 elements apart.
+std::string stores(int rows, const std::vector<int>& columns, const std::string& mask = "") {
+  std::string text;
+  for (int row = 0; row < rows; ++row) {
+    for (const int column : columns)
+      text += fmt::format("out[ramp(i * 64 + {}, 1, 16){}] = sum[ramp(0, 1, 16)]\n", row * 1024 + column, mask);
+  }
+  return text;
+}
+
+TEST(PrefetchStores, AsksForAStepOfTheStoresBehindInEachIteration) {
+  using Asked = std::pair<size_t, std::string>;
+  EXPECT_EQ(asked_behind(stores(4, {0, 16, 32})), (Asked{3, "4096"}));
+  EXPECT_EQ(asked_behind(stores(4, {0, 16, 32}), 2), (Asked{6, "8192"})) << "two rows at a time";
+  EXPECT_EQ(asked_behind(stores(1, {0, 16, 32})), (Asked{1, "64"})) << "a single row";
+  EXPECT_EQ(asked_behind(stores(4, {0, 8})), (Asked{1, "4096"})) << "halves of a line";
+  EXPECT_EQ(asked_behind(stores(4, {0, 16}) + "other[ramp(i * 64, 1, 16)] = sum[ramp(0, 1, 16)]"), (Asked{2, "4096"}))
+      << "a single store makes no walk";
+}
+
+TEST(PrefetchStores, NotForStoresThatMakeNoWalk) {
+  EXPECT_EQ(asked_behind(stores(1, {0, 16, 48, 112, 240})).first, 0u);
+  EXPECT_EQ(asked_behind("for j in [0, 4) { out[ramp(j * 1024, 1, 16)] = sum[ramp(0, 1, 16)] }").first, 0u)
+      << "a loop of its own";
+  EXPECT_EQ(asked_behind(stores(4, {0, 16}, " if ramp(i, 1, 16) < broadcast(16, 16)")).first, 0u);
+}
+
 }  // namespace
 }  // namespace lathe

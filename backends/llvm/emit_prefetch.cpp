@@ -1,0 +1,128 @@
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+
+#include "backends/llvm/emitter.h"
+
+namespace lathe::codegen {
+namespace {
+
+constexpr int nearest_cache = 3, data_cache = 1;  // of llvm.prefetch
+
+/// Adds the stores of whole runs that certainly happen when `s` does, but for those in loops.
+void add_stores(const Stmt& s, std::vector<const Store*>& stores) {
+  if (auto* seq = s.as<Seq>()) {
+    for (const Stmt& stmt : seq->stmts) add_stores(stmt, stores);
+  } else if (auto* let = s.as<Let>()) {
+    add_stores(let->body, stores);
+  } else if (auto* store = s.as<Store>()) {
+    auto* ramp = store->indices[0].as<Ramp>();
+    if (ramp && is_int(ramp->stride, 1) && !store->mask && store->buffer->space != space::registers)
+      stores.push_back(store);
+  }
+}
+
+}  // namespace
+
+std::int64_t FunctionEmitter::line_bytes() const {
+  return kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
+}
+
+/// Under a loop annotated with prefetches: asks for the cache line so many elements behind the start of a run, where no
+/// more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is checked.
+void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write) {
+  const auto param = prefetch_.params.find(buffer);
+  if (param == prefetch_.params.end() && (to_write || prefetch_.offset == 0)) return;
+  const std::int64_t line = line_bytes(), bytes = buffer->dtype.bytes();
+  const Affine place = to_affine(first);
+  std::int64_t step = 0;
+  for (const AffineTerm& term : place.terms) {
+    if (term.atom.get() == prefetch_.variable) step = term.coefficient;
+  }
+  if (2 * std::abs(step) * bytes < line) return;
+  for (const auto& [other, asked] : prefetch_.asked) {
+    Affine difference = place;
+    if (other == buffer && add_scaled(difference, asked, -1) && difference.is_constant() &&
+        std::abs(difference.constant) * bytes < line)
+      return;
+  }
+  prefetch_.asked.emplace_back(buffer, place);
+  Offset ahead = split_offset(first);
+  ahead.constant += param == prefetch_.params.end() ? prefetch_.offset : param->second;
+  const int keep = nearest_cache - std::clamp(prefetch_.cache - 1, 0, nearest_cache - 1);
+  ask_for(element_address(buffer, ahead, false), to_write, keep);
+}
+
+void FunctionEmitter::ask_for(llvm::Value* address, bool to_write, int keep) {
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {address, b.getInt32(to_write ? 1 : 0), b.getInt32(keep), b.getInt32(data_cache)});
+}
+
+/// What stands behind the loop that is about to be emitted, each buffer that is stored to as a walk in equal steps, of
+/// which an iteration asks for one. Nothing of a buffer whose stores make no such walk of at most `trips` steps, or
+/// begin where only the loop finds out.
+std::vector<FunctionEmitter::StoresBehind> FunctionEmitter::find_stores_behind(std::int64_t trips) {
+  std::vector<const Store*> stores;
+  for (const auto& [seq, next] : sequels_) {
+    for (size_t i = next; i < seq->stmts.size(); ++i) add_stores(seq->stmts[i], stores);
+  }
+  std::vector<StoresBehind> behind;
+  std::vector<const BufferNode*> seen;
+  for (const Store* first : stores) {
+    const BufferNode* buffer = first->buffer.get();
+    if (std::find(seen.begin(), seen.end(), buffer) != seen.end()) continue;
+    seen.push_back(buffer);
+    const Expr& start = first->indices[0].as<Ramp>()->base;
+    if (!is_pure_index(start)) continue;
+    std::vector<std::int64_t> places;
+    for (const Store* store : stores) {
+      if (store->buffer.get() != buffer) continue;
+      Affine place = to_affine(store->indices[0].as<Ramp>()->base);
+      if (add_scaled(place, to_affine(start), -1) && place.is_constant())
+        places.push_back(place.constant * buffer->dtype.bytes());
+    }
+    if (auto walk = walk_in_steps(std::move(places), trips)) {
+      walk->start = element_address(buffer, split_offset(start), false);
+      behind.push_back(std::move(*walk));
+    }
+  }
+  return behind;
+}
+
+/// The walk of fewest places a step that reaches them all in no more than so many steps. Nothing where that would be
+/// most of them at once, though several steps are there to be taken.
+std::optional<FunctionEmitter::StoresBehind> FunctionEmitter::walk_in_steps(std::vector<std::int64_t> places,
+                                                                            std::int64_t trips) const {
+  std::sort(places.begin(), places.end());
+  const size_t count = places.size();
+  const size_t least = (count + static_cast<size_t>(trips) - 1) / static_cast<size_t>(trips),
+               most = std::min(count - 1, std::max(2 * least, (count + 1) / 2));
+  for (size_t together = least; together <= most; ++together) {
+    StoresBehind walk;
+    walk.step = places[together] - places[0];
+    walk.steps = static_cast<std::int64_t>((count + together - 1) / together);
+    bool even = true;
+    for (size_t i = 0; i + together < count; ++i) even &= places[i + together] - places[i] == walk.step;
+    if (!even) continue;
+    for (size_t i = 0; i < together; ++i) {
+      if (walk.lines.empty() || places[i] - walk.lines.back() >= line_bytes()) walk.lines.push_back(places[i]);
+    }
+    return walk;
+  }
+  return std::nullopt;
+}
+
+/// Asks for a step of each walk; those of later iterations than it has steps ask for the last one again.
+void FunctionEmitter::emit_stores_behind(const std::vector<StoresBehind>& behind, llvm::Value* iteration,
+                                         std::int64_t trips) {
+  for (const StoresBehind& walk : behind) {
+    llvm::Value* step = iteration;
+    if (trips > walk.steps) step = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, step, b.getInt64(walk.steps - 1));
+    llvm::Value* address = b.CreateGEP(b.getInt8Ty(), walk.start, b.CreateNSWMul(step, b.getInt64(walk.step)));
+    for (const std::int64_t line : walk.lines)
+      ask_for(b.CreateGEP(b.getInt8Ty(), address, b.getInt64(line)), true, nearest_cache);
+  }
+}
+
+}  // namespace lathe::codegen
