@@ -31,6 +31,11 @@ constexpr double square_cycles = 0.75, single_cycles = 1.5;
 /// Cycles that a step of a tile waits for its rows' line where each step's comes from another page beyond the second
 /// cache (measured on Cascade Lake with tiles of 6 x 2 vectors of 256 bits: 32x1024x1024 18, 2048x2048x2048 37).
 constexpr double paged_cycles = 16;
+/// The same where two multiply-adds of whole lines start each cycle, which no wait hides behind: of an operand that
+/// fills half of a core's own caches, by steps from so many bytes on (measured on Cascade Lake, tiles of 14 x 2 in 1x1
+/// convolutions beside packed panels: 512 to 128 channels at 28 2.1 times as long, at 20 1.2, 256 to 64 at 28 1.3; 2048
+/// to 256 at 14, of 784 bytes, 0.96).
+constexpr std::int64_t far_step = 1024, far_part = 2;
 /// What is estimated to take longer than this part is left as it is.
 constexpr double worth_turning = 0.95;
 /// A reader that costs more would be long to compile in so many copies.
@@ -154,15 +159,30 @@ bool others_are_larger(const Block& block, const Buffer& operand, const Device& 
   return stays_near(estimated_bytes(operand), device) && !stays_near(others, device);
 }
 
+/// Does each step of the reduction take a line of the operand that neither the last one nor hardware has brought near?
+bool steps_far(const RuleContext& context, const Block& block, const ReductionShape& shape, const Access& access) {
+  const auto elements = constant_elements(access.buffer);
+  const std::int64_t bytes = access.buffer->dtype.bytes();
+  const auto walked = std::find_if(shape.reduce.rbegin(), shape.reduce.rend(),
+                                   [&](size_t i) { return constant_extent(block, i) != 1; });
+  return multiplies_lines(context.device) && elements && walked != shape.reduce.rend() &&
+         *elements * bytes > own_cache_bytes(context.device) / far_part &&
+         std::abs(access.strides[*walked].value_or(0)) * bytes >= far_step;
+}
+
 /// What a step of a tile waits for operands that only its rows walk, where lines do not stay for the next tile's.
 double row_waits(const RuleContext& context, const Block& block, const ReductionShape& shape, const AcrossPlan& plan,
                  std::int64_t depth) {
   const std::vector<CacheLevel>& caches = context.device.caches;
-  if (caches.empty() || depth * caches.front().line_bytes <= caches.front().bytes) return 0;
+  if (caches.empty()) return 0;
+  const bool stays = depth * caches.front().line_bytes <= caches.front().bytes;
+  if (stays && !multiplies_lines(context.device)) return 0;
   double cycles = 0;
   for (const Access& access : block_accesses(block)) {
     if (access.store || access.buffer == block.f.writes[0].buffer || access.buffer == plan.operand) continue;
-    if (access.strides[plan.rows] == 1 && lies_by_pages(context, shape, access)) cycles += paged_cycles;
+    if (access.strides[plan.rows] != 1) continue;
+    if (steps_far(context, block, shape, access) || (!stays && lies_by_pages(context, shape, access)))
+      cycles += paged_cycles;
   }
   return cycles;
 }

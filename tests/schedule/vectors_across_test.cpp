@@ -63,6 +63,14 @@ Device fused(Device device) {
   return device;
 }
 
+/// Without running it, as large ones would take long to.
+bool lays_across(const Func& func, const Device& device) {
+  ScheduleLog log;
+  auto_schedule(func, device, &log);
+  return std::find(log.decisions.begin(), log.decisions.end(), "lay the vectors of product across memory") !=
+         log.decisions.end();
+}
+
 bool lies_across(const Shape& shape, const Device& device) {
   const std::string decisions = decisions_on(sliding_sums(shape), device, "product");
   return ("\n" + decisions).find("\nlay the vectors of product across memory\n") != std::string::npos;
@@ -175,13 +183,33 @@ TEST(VectorsAcross, AreLeftWhereEachStepOfRowsIsAnotherPage) {
   half.vector_registers = 16;
   half.fma_per_cycle = 2;
   half.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
-  const auto lies_across = [&](int columns) {
-    ScheduleLog log;
-    auto_schedule(matmul(32, columns, 1024, false), half, &log);
-    return std::find(log.decisions.begin(), log.decisions.end(), "lay the vectors of product across memory") !=
-           log.decisions.end();
+  EXPECT_FALSE(lays_across(matmul(32, 1024, 1024, false), half));
+}
+
+TEST(VectorsAcross, AreLeftWhereStepsOfRowsLieFarApart) {
+  const auto lies_across = [](int channels, int side, int multiply_adds) {
+    Device device = fused(wide());
+    device.fma_per_cycle = multiply_adds;
+    device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+    const Func func = parse_func(fmt::format(
+        R"(func f(x: f32[{0}, {1}, {1}], w: f32[128, {0}], out: f32[128, {1}, {1}]) stage begin {{
+  block root() reads x[..], w[..] writes out[..] {{
+    for f in [0, 128) {{ for i in [0, {1}) {{ for j in [0, {1}) {{ for c in [0, {0}) {{ for t in [0, 1) {{
+      block product(space vf in [0, 128) = f, space vi in [0, {1}) = i, space vj in [0, {1}) = j, reduce vc in [0, {0}) = c,
+                    reduce vt in [0, 1) = t)
+          reads out[vf, vi, vj], x[vc, vi, vj + vt], w[vf, vc] writes out[vf, vi, vj] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vf, vi, vj] = 0.0f32 }}
+        let l: f32 = out[vf, vi, vj]
+        let r: f32 = x[vc, vi, vj + vt] * w[vf, vc]
+        out[vf, vi, vj] = l + r }} }} }} }} }} }} }} }})",
+        channels, side));
+    return lays_across(func, device);
   };
-  EXPECT_FALSE(lies_across(1024));
+  EXPECT_FALSE(lies_across(512, 20, 2));
+  EXPECT_TRUE(lies_across(512, 20, 1)) << "a tile's arithmetic covers what its steps wait";
+  EXPECT_TRUE(lies_across(256, 20, 2)) << "what is read stays in the second cache";
+  EXPECT_TRUE(lies_across(1024, 14, 2)) << "hardware brings lines that are near";
 }
 
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
