@@ -9,6 +9,7 @@
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/join_nests.h"
+#include "schedule/auto/join_parts.h"
 #include "schedule/auto/join_reductions.h"
 #include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/merge_duplicates.h"
@@ -56,6 +57,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"cut_choices", cut_choices},
                           {"split_digits", split_digits},
                           {"vectorize_elementwise", vectorize_elementwise},
+                          {"join_parts", join_parts},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},
                           {"prefetch_rows", prefetch_rows},

@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/split_digits.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/split_domain.h"
@@ -119,7 +120,7 @@ struct Points {
   std::int64_t least_row_vectors() const { return repeats ? least_repeated_vectors : least_joined_vectors; }
 };
 
-Points points_of(const Block& block, size_t row) {
+Points points_of(const Block& block, size_t row, bool has_digits) {
   Points points{std::vector<std::set<std::int64_t>>(block.f.iters.size()), {}};
   std::set<std::int64_t> repeats;
   const auto look = [&](const Expr& condition, bool jumps, bool places) {
@@ -143,7 +144,7 @@ Points points_of(const Block& block, size_t row) {
       // Places that turn back or stand still at a border, as in padding.
       for (const Expr& index : load->indices) look(index, true, true);
     }
-    add_repeats(block, e, row, repeats);
+    if (!has_digits) add_repeats(block, e, row, repeats);
   });
   points.repeats = !repeats.empty();
   points.jumps.merge(repeats);
@@ -198,11 +199,15 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
          smallest >= static_cast<double>(least_vectors * lanes);
 }
 
-/// The points that are worth cutting at; those of the row alone where all of them make too many blocks.
-std::vector<std::set<std::int64_t>> points_worth_it(const Block& block, std::int64_t lanes) {
+/// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
+/// loops of its own digits would walk is not cut where it repeats others.
+std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref,
+                                                    std::int64_t lanes) {
+  const Block& block = schedule.node(ref);
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};
-  Points found = points_of(block, *row);
+  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *row);
+  Points found = points_of(block, *row, loop && !digits_of(schedule, ref, *loop).empty());
   const std::int64_t least_row = found.least_row_vectors() * lanes;
   std::vector<std::set<std::int64_t>>& points = found.of_iters;
   const std::int64_t extent = extent_estimate(block.f.iters[*row].domain.extent);
@@ -236,7 +241,7 @@ void cut_choices(RuleContext& context) {
     if (block.f.writes.size() != 1 || is_allocated(schedule.func(), block.f.writes[0].buffer) || is_sealed(block) ||
         may_stream(block.f.writes[0].buffer, context.device))
       continue;
-    const auto points = points_worth_it(block, vector_lanes(block, context.device));
+    const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
     if (points.empty()) continue;
     attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
             [&] { cut(schedule, ref, points, 0); });

@@ -1,0 +1,84 @@
+#include "schedule/auto/join_parts.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// A first cache of so many bytes.
+Device with_first_cache(std::int64_t bytes) {
+  Device device = wide();
+  device.caches = {{bytes, 64, 8, false}, {1 << 20, 64, 8, false}};
+  return device;
+}
+
+bool joins(const Func& func, std::int64_t first_cache = 1 << 12) {
+  const std::string decisions = decisions_on(func, with_first_cache(first_cache), "join");
+  EXPECT_NE(decisions.find("cut join"), std::string::npos) << decisions;
+  return decisions.find("walk the rows of join and ") != std::string::npos;
+}
+
+/// 40 rows of a and b, joined along the rows.
+Func sides(int left, int right) {
+  return parse_func(fmt::format(R"(func sides(a: f32[40, {0}], b: f32[40, {1}], out: f32[40, {2}]) {{
+  for i in [0, 40) {{ for j in [0, {2}) {{
+    block join(space vi in [0, 40) = i, space vj in [0, {2}) = j) reads a[..], b[..] writes out[vi, vj] {{
+      out[vi, vj] = select(vj < {0}, a[vi, vj if vj < {0}], b[vi, vj - {0} if {0} <= vj]) }} }} }} }})",
+                                left, right, left + right));
+}
+
+/// One below the other.
+Func below(int upper, int lower) {
+  return parse_func(fmt::format(R"(func below(a: f32[{0}, 40], b: f32[{1}, 40], out: f32[{2}, 40]) {{
+  for i in [0, {2}) {{ for j in [0, 40) {{
+    block join(space vi in [0, {2}) = i, space vj in [0, 40) = j) reads a[..], b[..] writes out[vi, vj] {{
+      out[vi, vj] = select(vi < {0}, a[vi, vj if vi < {0}], b[vi - {0}, vj if {0} <= vi]) }} }} }} }})",
+                                upper, lower, upper + lower));
+}
+
+TEST(JoinParts, WalksTheSidesOfARowTogether) {
+  EXPECT_TRUE(joins(sides(80, 64)));
+  EXPECT_TRUE(joins(sides(50, 50))) << "parts of one length";
+}
+
+TEST(JoinParts, LeavesWhatStaysInTheFirstCache) {
+  EXPECT_FALSE(joins(sides(80, 64), 1 << 15));
+}
+
+TEST(JoinParts, LeavesRowsThatDoNotStayInTheFirstCache) {
+  EXPECT_FALSE(joins(sides(600, 500)));
+}
+
+TEST(JoinParts, LeavesRowsBelowEachOther) {
+  EXPECT_FALSE(joins(below(50, 50)));
+  EXPECT_FALSE(joins(below(50, 40)));
+}
+
+TEST(JoinParts, JoinsAllPartsOfPaddingThatRepeatsTheEdge) {
+  const Func func = parse_func(R"(func pad(x: f32[40, 90], out: f32[40, 96]) {
+  for i in [0, 40) { for j in [0, 96) {
+    block join(space vi in [0, 40) = i, space vj in [0, 96) = j) reads x[vi, ..] writes out[vi, vj] {
+      out[vi, vj] = x[vi, min(max(vj - 3, 0), 89)] } } } })");
+  EXPECT_TRUE(joins(func));
+  const std::string text = print(auto_schedule(func, with_first_cache(1 << 12)));
+  EXPECT_EQ(text.find("in [0, 40) {"), text.rfind("for i in [0, 40) {") + 6) << text;
+}
+
+TEST(CutChoices, LeavesRowsThatTheirDigitsWalk) {
+  const Func func = parse_func(R"(func deep(x: f32[40, 2, 2, 64], out: f32[40, 256]) {
+  for i in [0, 40) { for j in [0, 256) {
+    block join(space vi in [0, 40) = i, space vj in [0, 256) = j) reads x[vi, .., .., ..] writes out[vi, vj] {
+      out[vi, vj] = x[vi, vj // 64 % 2, vj // 128, vj % 64] } } } })");
+  const std::string decisions = decisions_on(func, wide(), "join");
+  EXPECT_EQ(decisions.find("cut join"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("split j of join by 128"), std::string::npos) << decisions;
+}
+
+}  // namespace
+}  // namespace lathe::testing
