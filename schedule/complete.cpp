@@ -77,13 +77,36 @@ std::string why_not_space_alone(const Path& path, size_t& own) {
 
 namespace {
 
-std::string why_not_unordered(const Path& path) {
-  const Block& block = *path.back().as<Block>();
+std::string why_ordered(const Block& block) {
   for (const Iter& iter : block.f.iters) {
     if (iter.kind != IterKind::space && iter.kind != IterKind::reduce)
       return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
   }
-  return has_blocks(block) ? "holds other blocks" : why_incomplete(path);
+  return has_blocks(block) ? "holds other blocks" : "";
+}
+
+std::string why_not_unordered(const Path& path) {
+  const std::string reason = why_ordered(*path.back().as<Block>());
+  return reason.empty() ? why_incomplete(path) : reason;
+}
+
+/// What the loop does besides driving one iter, over its whole domain.
+std::string why_not_driven(const Path& path, const For& loop) {
+  const Block::Fields& f = path.back().as<Block>()->f;
+  if (loop.for_kind != ForKind::serial)
+    return fmt::format("lies in the {} loop {}", to_string(loop.for_kind), loop.variable->name);
+  if (f.predicate && uses_var(f.predicate, loop.variable.get()))
+    return fmt::format("has a predicate on {}", loop.variable->name);
+  for (size_t i = 0; i < f.iters.size(); ++i) {
+    const Range& domain = f.iters[i].domain;
+    const bool driven = f.bindings[i] == Expr(loop.variable);
+    if (!driven && uses_var(f.bindings[i], loop.variable.get()))
+      return fmt::format("binds iter {} to no loop of its own", f.iters[i].variable->name);
+    if (driven &&
+        (constant_difference(loop.min, domain.min) != 0 || constant_difference(loop.extent, domain.extent) != 0))
+      return fmt::format("runs over a part of the domain of iter {}", f.iters[i].variable->name);
+  }
+  return "";
 }
 
 /// Fills in the loop's iter.
@@ -134,6 +157,27 @@ IterDomain require_unordered_domain(const Schedule& schedule, const std::string&
            "block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its "
            "own, with no other block in the one that is split",
            domain.path.back(), reason);
+  }
+  return require_loop(schedule, application, std::move(domain), loop);
+}
+
+IterDomain require_driven_iter(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                               const LoopRef& loop) {
+  IterDomain domain{.path = path_to(schedule, block)};
+  domain.own = own_level(domain.path);
+  std::string reason = why_ordered(*domain.path.back().as<Block>());
+  const auto is_loop = [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; };
+  const auto own = domain.path.begin() + static_cast<std::ptrdiff_t>(domain.own);
+  if (reason.empty() && std::any_of(domain.path.begin(), own, is_loop))
+    reason = "has other blocks beside it in the loop";
+  if (reason.empty() && std::any_of(own, domain.path.end(), is_loop))
+    reason = why_not_driven(domain.path, schedule.node(loop));
+  if (!reason.empty()) {
+    refuse(
+        schedule, application, 1,
+        "block has only space and reduce iters, one of which loop drives over its whole domain, which is serial, and "
+        "holds no other block",
+        domain.path.back(), reason);
   }
   return require_loop(schedule, application, std::move(domain), loop);
 }

@@ -201,8 +201,7 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
 
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
 /// loops of its own digits would walk is not cut where it repeats others.
-std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref,
-                                                    std::int64_t lanes) {
+std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref, std::int64_t lanes) {
   const Block& block = schedule.node(ref);
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};

@@ -28,7 +28,7 @@ Stmt with_two(const Block& block, size_t iter, std::int64_t factor, std::int64_t
 std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block, const LoopRef& loop,
                                        std::int64_t factor) {
   const std::string application = fmt::format("split_iter({}, {}, {})", block.name, schedule.place(loop), factor);
-  const auto [path, own, iter, extent] = require_unordered_domain(schedule, application, block, loop);
+  const auto [path, own, iter, extent] = require_driven_iter(schedule, application, block, loop);
   const Path loop_path = path_to(schedule, loop);
   const Block& node = *path.back().as<Block>();
   if (factor < 2 || factor >= extent || extent % factor != 0) {

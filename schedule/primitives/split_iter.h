@@ -17,8 +17,8 @@ namespace lathe {
 /// Returns the outer loop and the inner one.
 ///
 /// Requires:
-///   1. block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its own,
-///      with no other block in the one that is split
+///   1. block has only space and reduce iters, one of which loop drives over its whole domain, which is serial, and
+///      holds no other block
 ///   2. loop drives an iter of block, whose domain is [0, n) with n constant
 ///   3. 1 < factor < n, and factor divides n
 std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block, const LoopRef& loop,

@@ -63,6 +63,26 @@ TEST(SplitIter, SplitsTheAxisOfASumWithItsRowsToo) {
   expect_scheduled(s, before, "split_iter_of_sums");
 }
 
+TEST(SplitIter, SplitsWhatIsComputedByTilesOfAnotherIter) {
+  const Func before = parse_func(R"(func tiles(x: f32[3, 40], out: f32[10, 6]) {
+  for io in [0, 3) {
+    for ii in [0, 4) {
+      for j in [0, 6) {
+        block tiles(space vi in [0, 10) = io * 4 + ii, space vj in [0, 6) = j) where io * 4 + ii < 10
+            reads x[..] writes out[vi, vj] {
+          out[vi, vj] = x[vj % 3, vi + vj // 3]
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  split_iter(s, {"tiles"}, s.loop("tiles", 2), 3);
+  expect_scheduled(s, before, "split_iter_of_tiles");
+  EXPECT_THROW(split_iter(s, {"tiles"}, s.loop("tiles", 1), 2), Refusal);
+}
+
 TEST(SplitIter, LeavesOuterLoopsToOtherBlocksToo) {
   const Func before = parse_func(R"(func two(x: f32[4, 6], sum: f32[4], out: f32[4, 6]) {
   for i in [0, 4) {
