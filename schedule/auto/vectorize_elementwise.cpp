@@ -12,6 +12,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/one_walk.h"
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
@@ -229,12 +230,20 @@ LoopRef make_one_walk(Schedule& schedule, const Nest& nest) {
     reorder(schedule, order);
     return walk;
   }
-  const std::int64_t* extent = as_int(schedule.node(walk).extent);
-  std::int64_t run = extent ? *extent : 0;
+  const auto extent_of = [&](const LoopRef& loop) {
+    const std::int64_t* extent = as_int(schedule.node(loop).extent);
+    return extent ? *extent : 0;
+  };
+  std::int64_t extent = extent_of(walk), run = extent;
+  std::vector<size_t> iters{nest.iter()};
+  std::vector<std::int64_t> extents;
   for (size_t inner = nest.best; inner > 0 && run > 0; --inner) {
-    const std::int64_t* outer = as_int(schedule.node(nest.loops[inner - 1]).extent);
     if (!walks_as_one(nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
-    run *= outer ? *outer : 0;
+    iters.insert(iters.begin(), nest.iters[inner - 1]);
+    extents.insert(extents.begin(), extent);
+    if (!may_be_one_walk(schedule.node(nest.ref), iters, extents)) break;
+    extent = extent_of(nest.loops[inner - 1]);
+    run *= extent;
     walk = fuse(schedule, nest.loops[inner - 1], walk);
   }
   return walk;

@@ -172,6 +172,23 @@ TEST(AutoSchedule, WalksAnyNumberOfCompactRowsAsOne) {
       << print(auto_schedule(func, wide()));
 }
 
+TEST(AutoSchedule, KeepsRowsApartWhereAWalkWouldDivide) {
+  const auto walks = [](const std::string& value) {
+    const Func func = parse_func(R"(func map(x: f32[13, 3, 10], out: f32[6, 5, 13]) stage begin {
+  for i in [0, 6) { for j in [0, 5) { for k in [0, 13) {
+    block map(space vi in [0, 6) = i, space vj in [0, 5) = j, space vk in [0, 13) = k) reads x[..] writes out[vi, vj, vk] {
+      out[vi, vj, vk] = )" + value +
+                                 " } } } } }");
+    expect_scheduled_well(func);
+    return print(auto_schedule(func, wide())).find("i_j") != std::string::npos;
+  };
+  EXPECT_TRUE(walks("exp(x[0, 0, 0])"));
+  EXPECT_FALSE(walks("select(vk < 3, exp(x[0, 0, 0]), 0.0f32)")) << "a value asks for the column";
+  EXPECT_FALSE(
+      walks("x[(vi * 65 + vj * 13 + vk) // 30, (vi * 65 + vj * 13 + vk) // 10 % 3, (vi * 5 + vj * 3 + vk) % 10]"))
+      << "of the walk's digits the place is no step";
+}
+
 TEST(AutoSchedule, LeavesWhatItCannotChangeAsItWas) {
   for (const char* name : {"scan", "gather", "pad", "chain"}) {
     SCOPED_TRACE(name);
