@@ -42,8 +42,7 @@ std::pair<LoopRef, LoopRef> split_iter(Schedule& schedule, const BlockRef& block
   for (size_t level = nest.size() - 1; level-- > 0;) {
     const For& around = *nest[level].as<For>();
     if (&around != loop_path.back().as<For>()) {
-      made =
-          For::make(around.variable, around.min, around.extent, around.for_kind, std::move(made), around.annotations);
+      made = with_body(around, std::move(made));
     } else {
       made = For::make(inner, index(0), index(factor), around.for_kind, std::move(made));
       made = For::make(outer, index(0), index(count), around.for_kind, std::move(made), around.annotations);

@@ -7,6 +7,7 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/bind.h"
 #include "schedule/primitives/split.h"
 #include "tests/golden.h"
 #include "tests/schedule/auto_support.h"
@@ -81,6 +82,16 @@ TEST(SplitIter, SplitsWhatIsComputedByTilesOfAnotherIter) {
   split_iter(s, {"tiles"}, s.loop("tiles", 2), 3);
   expect_scheduled(s, before, "split_iter_of_tiles");
   EXPECT_THROW(split_iter(s, {"tiles"}, s.loop("tiles", 1), 2), Refusal);
+}
+
+TEST(SplitIter, KeepsTheOtherLoopsAsTheyAre) {
+  const Func before = repeat(5, 7, shifted(5));
+  Schedule s(before);
+  bind_loop(s, s.loop("repeat", 0), "core");
+  split_iter(s, {"repeat"}, s.loop("repeat", 1), 5);
+  const For& outer = s.node(s.loop("repeat", 0));
+  EXPECT_EQ(outer.for_kind, ForKind::bound);
+  EXPECT_EQ(outer.thread_axis, "core");
 }
 
 TEST(SplitIter, LeavesOuterLoopsToOtherBlocksToo) {
