@@ -272,7 +272,12 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   const int lanes = dtype.lanes;
   llvm::Value* mask = emit_mask(node->mask);
   if (mask && lanes == 1) mask = b.CreateVectorSplat(1, mask);
+  // Elements that all lanes take in are asked for where a loop asks for the parameter.
+  const auto asks = [&](const Expr& element) {
+    if (!mask && prefetch_.params.contains(buffer)) emit_prefetch(buffer, element, false);
+  };
   if (lanes == 1) {
+    asks(index);
     llvm::Value* loaded = emit_load_run(buffer, split_offset(index), 1, access_alignment(buffer, index), mask);
     if (mask) loaded = b.CreateExtractElement(loaded, std::uint64_t{0});
     return from_memory(dtype, loaded);
@@ -286,6 +291,7 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
                         : ramp     ? ramp->base
                         : constant ? lathe::index(constant->value)
                                    : index;
+    asks(scalar);
     if (!mask) {
       llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), nullptr);
       return from_memory(dtype, repeated(loaded, lanes));

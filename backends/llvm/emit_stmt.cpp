@@ -182,6 +182,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
       if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;
     }
     if (!prefetch_.params.empty()) prefetch_.variable = variable;
+    if (auto* cache = number("prefetch_cache")) prefetch_.cache = static_cast<int>(*cache);
   }
   if (!stores_behind.empty()) {
     llvm::Value* moved = b.CreateNSWSub(counter, begin);

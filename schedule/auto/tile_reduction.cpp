@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/auto/ask_for_results.h"
+#include "schedule/auto/ask_next_tile.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -473,6 +474,9 @@ class Tiler {
     std::optional<LoopRef> together;
     if (shared && !others_ && !dot_ && !chain) together = lay_steps(tile, order);
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
+    const size_t inner_steps = (chain ? 1 : 0) + (together ? 1 : 0);
+    if (!across_ && !dot_ && order.size() > inner_steps)
+      ask_next_tile(context_, block_, order[order.size() - 1 - inner_steps], outside_);
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
     const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;
     if (other) order.push_back(*other);

@@ -440,5 +440,20 @@ TEST(PrefetchStores, NotForStoresThatMakeNoWalk) {
   EXPECT_EQ(asked_behind(stores(4, {0, 16}, " if ramp(i, 1, 16) < broadcast(16, 16)")).first, 0u);
 }
 
+TEST(Prefetch, OfElementsThatAllLanesTakeInOnceForEachLine) {
+  const std::string text = llvm_ir_text(parse_func(R"(
+func f(x: f32[8192], y: f32[1024], out: f32[1024]) stage end {
+  for k in [0, 64) @{prefetch_param_0: 512, prefetch_cache: 2} {
+    out[ramp(k * 16, 1, 16)] = broadcast(x[k * 128], 16) * y[ramp(k * 16, 1, 16)] + broadcast(x[k * 128 + 8], 16) + broadcast(x[k * 128 + 20], 16)
+  }
+}
+)"),
+                                        host_device("native"));
+  size_t calls = 0;
+  for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
+  EXPECT_EQ(calls, 2u) << text;
+  EXPECT_NE(text.find("i32 0, i32 2, i32 1)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace lathe

@@ -1,0 +1,110 @@
+#include "schedule/auto/ask_next_tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ir/analysis/affine.h"
+#include "ir/buffer.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The distance of steps in bytes from which on hardware loses them.
+constexpr std::int64_t least_jump = 512;
+/// Sums of a tile for each line that a step asks for: fewer, and asking would take their slots.
+constexpr std::int64_t sums_of_line = 6;
+/// Iterations of loops in which the operand stands still, each of which asks for the same again.
+constexpr std::int64_t most_repeated = 4;
+
+/// How far an access goes with an iteration of a loop around its block, in elements.
+std::int64_t moved_by(const Block& block, const Access& access, const LoopRef& loop) {
+  std::int64_t elements = 0;
+  for (size_t i = 0; i < block.f.iters.size(); ++i)
+    elements += to_affine(block.f.bindings[i]).coefficient(Expr(loop.variable)) * access.strides[i].value_or(0);
+  return elements;
+}
+
+/// How far it goes to the next tile; 0 where that is not soon, or the same.
+std::int64_t next_tile(const Schedule& schedule, const Block& block, const Access& access,
+                       const std::vector<LoopRef>& around) {
+  std::int64_t repeated = 1;
+  for (auto loop = around.rbegin(); loop != around.rend(); ++loop) {
+    const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+    if (!extent) return 0;
+    if (*extent == 1) continue;
+    if (const std::int64_t moved = moved_by(block, access, *loop)) return moved;
+    repeated *= *extent;
+    if (repeated > most_repeated) return 0;
+  }
+  return 0;
+}
+
+/// Lines that a step of a tile reads, by the loops within the tile.
+std::int64_t lines_of_step(const Schedule& schedule, const Block& block, const Access& access,
+                           const std::vector<LoopRef>& within, std::int64_t line) {
+  const std::int64_t elements = line / access.buffer->dtype.bytes();
+  std::int64_t reach = 0, lines = 1;
+  for (const LoopRef& loop : within) {
+    const std::int64_t moved = std::abs(moved_by(block, access, loop)),
+                       extent = as_int(schedule.node(loop).extent) ? *as_int(schedule.node(loop).extent) : 1;
+    if (moved >= elements) {
+      lines *= extent;
+    } else {
+      reach += moved * (extent - 1);
+    }
+  }
+  return lines * (1 + reach / elements);
+}
+
+}  // namespace
+
+void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside) {
+  const Device& device = context.device;
+  if (device.stream_ahead_bytes == 0 || device.caches.empty()) return;
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::int64_t line = device.caches.front().line_bytes, own = own_cache_bytes(device);
+  std::vector<LoopRef> around = schedule.loops(ref), within;
+  std::int64_t count = 1, sums = 1;  // of the steps of a tile, and of the vectors that each adds to
+  for (size_t k = outside; k < around.size(); ++k) {
+    const std::int64_t* extent = as_int(schedule.node(around[k]).extent);
+    if (!extent) return;
+    const bool step = std::any_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
+      const size_t i = static_cast<size_t>(&iter - block.f.iters.data());
+      return iter.kind == IterKind::reduce && uses_var(block.f.bindings[i], around[k].variable.get());
+    });
+    (step ? count : sums) *= *extent;
+    if (!step) within.push_back(around[k]);
+  }
+  sums /= vector_lanes(block, device);
+  around.resize(outside);
+  const std::vector<Buffer> params = buffer_params(schedule.func());
+  std::vector<std::pair<size_t, std::int64_t>> asked;
+  for (const Access& access : block_accesses(block)) {
+    const auto param = std::find(params.begin(), params.end(), access.buffer);
+    const std::int64_t bytes = access.buffer->dtype.bytes();
+    if (access.store || access.masked || param == params.end() ||
+        estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(own) ||
+        std::abs(moved_by(block, access, steps)) * bytes < least_jump)
+      continue;
+    const std::int64_t lines = lines_of_step(schedule, block, access, within, line),
+                       next = next_tile(schedule, block, access, around);
+    if (next == 0 || count * lines * line * 2 > own || lines * sums_of_line > sums) continue;
+    // What the next tile reads of the same lines is there already.
+    const std::int64_t tiles = (line + std::abs(next) * bytes - 1) / (std::abs(next) * bytes);
+    asked.emplace_back(static_cast<size_t>(param - params.begin()), next * tiles);
+  }
+  for (const auto& [param, ahead] : asked) {
+    context.note(fmt::format("ask for what the next tile of {} reads of {}", ref.name, params[param]->name));
+    annotate(schedule, steps, fmt::format("prefetch_param_{}", param), ahead);
+    annotate(schedule, steps, "prefetch_cache", 2);
+  }
+}
+
+}  // namespace lathe
