@@ -458,8 +458,10 @@ class Tiler {
     for (const size_t i : shape_.reduce) {
       const auto loop = own_loop(i);
       if (loop && dot_ && i == dot_->step) {
-        std::tie(groups, group) = split(schedule_, *loop, dot_->group);
-        order.push_back(*groups);
+        const auto [outer, inner] = split(schedule_, *loop, dot_->group);
+        groups = outer;
+        group = inner;
+        order.push_back(outer);
       } else if (loop) {
         order.push_back(*loop);
       }
@@ -492,7 +494,7 @@ class Tiler {
     if (together) unroll(schedule_, *together);
     if (other) unroll(schedule_, *other);
     if (first) decompose_reduction(schedule_, chain ? partial_ : block_, *first);
-    if (groups && operand) {
+    if (groups && dot_ && operand) {
       const std::int64_t step = width * dot_->group;
       prefetch_steps(*groups, depth.value_or(0) * step * operand->buffer->dtype.bytes(), step);
     }

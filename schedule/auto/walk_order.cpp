@@ -141,6 +141,7 @@ std::optional<std::int64_t> moved_at(const Block& block, const Access& access, s
   for (const Region& region : access.store ? block.f.writes : block.f.reads) {
     if (region.buffer != access.buffer) continue;
     std::vector<Expr> indices;
+    indices.reserve(region.ranges.size());
     for (const Range& range : region.ranges) indices.push_back(range.min);
     const Expr place = flat_index(access.buffer, indices);
     const auto at = [&](std::int64_t value) {
