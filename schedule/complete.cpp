@@ -106,6 +106,11 @@ std::string why_not_driven(const Path& path, const For& loop) {
         (constant_difference(loop.min, domain.min) != 0 || constant_difference(loop.extent, domain.extent) != 0))
       return fmt::format("runs over a part of the domain of iter {}", f.iters[i].variable->name);
   }
+  for (const Stmt& level : path) {
+    const For* around = level.as<For>();
+    if (around && (uses_var(around->min, loop.variable.get()) || uses_var(around->extent, loop.variable.get())))
+      return fmt::format("lies in the loop {}, whose bounds use it", around->variable->name);
+  }
   return "";
 }
 

@@ -86,10 +86,9 @@ void near_copies(RuleContext& context) {
   for (const BlockRef& ref : blocks) {
     if (context.scheduled.contains(ref.name)) continue;
     if (move_near(context, ref, moved)) moved.insert(ref.name);
-    if (sets_steps_apart(schedule.node(ref))) {
-      lay_steps_apart(context, ref);
+    if (sets_steps_apart(schedule.node(ref)) &&
+        attempt(context, "lay out what sets steps apart in " + ref.name, [&] { lay_steps_apart(context, ref); }))
       moved.insert(ref.name);
-    }
   }
 }
 

@@ -278,6 +278,7 @@ bool is_scattered(const Buffer& buffer, std::int64_t most_apart) {
 }  // namespace
 
 std::optional<std::int64_t> sets_steps_apart(const Block& copy) {
+  if (copy.f.reducer || copy.f.init || is_sealed(copy)) return std::nullopt;
   const Store* store = copy.f.body.as<Store>();
   const Binary* step = store && store->indices.size() > 1 ? store->indices.end()[-2].as<Binary>() : nullptr;
   const std::int64_t* count = step && step->op == BinaryOp::floor_mod ? as_int(step->b) : nullptr;
@@ -287,8 +288,9 @@ std::optional<std::int64_t> sets_steps_apart(const Block& copy) {
 void lay_steps_apart(RuleContext& context, const BlockRef& copy) {
   Schedule& schedule = context.schedule;
   const auto step = sets_steps_apart(schedule.node(copy));
-  if (!step) return;
-  const LoopRef along = own_loops(schedule, copy).back();
+  const std::vector<LoopRef> own = own_loops(schedule, copy);
+  if (!step || own.empty()) return;
+  const LoopRef along = own.back();
   const std::int64_t* extent = as_int(schedule.node(along).extent);
   const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
   if (!extent || *extent < 2 * *step) return;

@@ -192,7 +192,7 @@ std::optional<LoopNest> nest_of(const Schedule& schedule, const Block& reduction
   std::vector<NestLoop> places;
   for (const LoopRef& loop : loops) {
     const std::int64_t* extent = as_int(schedule.node(loop).extent);
-    if (!extent) return std::nullopt;
+    if (!extent || *extent == 0) return std::nullopt;
     places.push_back({nest.extents.size(), 0, 0});
     nest.extents.push_back(*extent);
   }

@@ -84,5 +84,19 @@ TEST(NearCopies, PadsARowWhereItsElementsAreSetApart) {
   expect_scheduled_well(func);
 }
 
+TEST(NearCopies, LeavesBlocksThatOnlyLookLikeCopies) {
+  const auto apart = [](const std::string& loop, const std::string& iter, const std::string& beside) {
+    return parse_func(fmt::format(R"(func t(x: f32[64], y: f32[64], out: f32[2, 32]) stage begin {{ {} i in [0, 64) {{
+  block b({} vi in [0, 64) = i) reads x[vi] writes out[..] {{ out[vi % 2, vi // 2] = x[vi] }} {} }} }})",
+                                  loop, iter, beside));
+  };
+  const std::string other = "block c(space vi in [0, 64) = i) reads x[vi] writes y[vi] { y[vi] = x[vi] }";
+  expect_scheduled_well(apart("for", "space", other));
+  expect_scheduled_well(apart("for", "ordered", ""));
+  expect_scheduled_well(apart("for", "opaque", ""));
+  expect_scheduled_well(apart("parallel for", "space", ""));
+  expect_scheduled_well(apart("for", "space", ""));
+}
+
 }  // namespace
 }  // namespace lathe::testing

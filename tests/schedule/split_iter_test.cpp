@@ -143,6 +143,16 @@ TEST(SplitIter, RefusesOtherBlocksAndLoopsAndWhatDoesNotDivide) {
   EXPECT_THROW(split_iter(halves, {"repeat"}, outer, 5), Refusal);
 }
 
+TEST(SplitIter, NotOfALoopThatBoundsAnother) {
+  const Func triangle = parse_func(R"(func t(x: f32[4, 8, 2], out: f32[8, 8]) stage begin {
+  for i in [0, 8) { for j in [0, i + 1) {
+    block b(space vi in [0, 8) = i, space vj in [0, 8) = j) reads x[..] writes out[vi, vj] {
+      out[vi, vj] = x[vi // 2, vj, vi % 2] } } } })");
+  Schedule s(triangle);
+  EXPECT_THROW(split_iter(s, {"b"}, s.loop("b", 0), 2), Refusal);
+  expect_scheduled_well(triangle);
+}
+
 TEST(SplitDigits, NestsLoopsWhereAnIndexIsTakenApart) {
   const auto splits = [](int columns, int times, const std::string& value) {
     const Func func = repeat(columns, times, value);
