@@ -290,7 +290,7 @@ void lay_steps_apart(RuleContext& context, const BlockRef& copy) {
   const auto step = sets_steps_apart(schedule.node(copy));
   const std::vector<LoopRef> own = own_loops(schedule, copy);
   if (!step || own.empty()) return;
-  const LoopRef along = own.back();
+  const LoopRef& along = own.back();
   const std::int64_t* extent = as_int(schedule.node(along).extent);
   const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
   if (!extent || *extent < 2 * *step) return;
