@@ -10,16 +10,11 @@
 #include "schedule/access.h"
 
 namespace lathe {
-namespace {
-
-/// The level of the outermost of the loops around the block alone.
 size_t own_level(const Path& path) {
   size_t own = path.size() - 1;
   while (own > 0 && path[own - 1].as<For>()) --own;
   return own;
 }
-
-}  // namespace
 
 std::string why_incomplete(const Path& path) {
   if (path.back().as<Block>()->f.predicate) return "has a predicate";
@@ -114,6 +109,17 @@ std::string why_not_driven(const Path& path, const For& loop) {
   return "";
 }
 
+/// Is the loop one of those at these levels of the path?
+bool holds_loop(const Path& path, size_t first, size_t end, const LoopRef& loop) {
+  return std::any_of(path.begin() + static_cast<std::ptrdiff_t>(first), path.begin() + static_cast<std::ptrdiff_t>(end),
+                     [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
+}
+
+/// Why the loop does not hold the block alone; "" where it does, or is not around it.
+std::string why_beside_others(const IterDomain& domain, const LoopRef& loop) {
+  return holds_loop(domain.path, 0, domain.own, loop) ? "has other blocks beside it in the loop" : "";
+}
+
 /// Fills in the loop's iter.
 IterDomain require_loop(const Schedule& schedule, const std::string& application, IterDomain domain,
                         const LoopRef& loop) {
@@ -153,10 +159,7 @@ IterDomain require_unordered_domain(const Schedule& schedule, const std::string&
   IterDomain domain{.path = path_to(schedule, block)};
   domain.own = own_level(domain.path);
   std::string reason = why_not_unordered(domain.path);
-  const bool around = reason.empty() &&
-                      std::any_of(domain.path.begin(), domain.path.begin() + domain.own,
-                                  [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
-  if (around) reason = "has other blocks beside it in the loop";
+  if (reason.empty()) reason = why_beside_others(domain, loop);
   if (!reason.empty()) {
     refuse(schedule, application, 1,
            "block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its "
@@ -171,11 +174,8 @@ IterDomain require_driven_iter(const Schedule& schedule, const std::string& appl
   IterDomain domain{.path = path_to(schedule, block)};
   domain.own = own_level(domain.path);
   std::string reason = why_ordered(*domain.path.back().as<Block>());
-  const auto is_loop = [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; };
-  const auto own = domain.path.begin() + static_cast<std::ptrdiff_t>(domain.own);
-  if (reason.empty() && std::any_of(domain.path.begin(), own, is_loop))
-    reason = "has other blocks beside it in the loop";
-  if (reason.empty() && std::any_of(own, domain.path.end(), is_loop))
+  if (reason.empty()) reason = why_beside_others(domain, loop);
+  if (reason.empty() && holds_loop(domain.path, domain.own, domain.path.size(), loop))
     reason = why_not_driven(domain.path, schedule.node(loop));
   if (!reason.empty()) {
     refuse(

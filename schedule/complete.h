@@ -21,6 +21,9 @@ std::string why_not_alone(const Path& path, size_t& own);
 /// The same, and that the block has only space iters, no init, and holds no other blocks.
 std::string why_not_space_alone(const Path& path, size_t& own);
 
+/// The level in a path to a block of the outermost of the loops around it alone.
+size_t own_level(const Path& path);
+
 /// A block whose iters each have a loop of their own, seen from one of its loops, which holds nothing else.
 struct IterDomain {
   Path path;                ///< to the block

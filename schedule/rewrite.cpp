@@ -241,6 +241,16 @@ bool drives(const Block& block, IterKind kind, const For& loop) {
   return false;
 }
 
+std::optional<size_t> iter_moved_by(const Block& block, const VarRef& loop) {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < block.f.bindings.size(); ++i) {
+    if (!uses_var(block.f.bindings[i], loop.get())) continue;
+    if (found || block.f.bindings[i] != Expr(loop)) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
 const Block* root_block(const Func& func) {
   const Block* block = func->body.as<Block>();
   return block && block->f.iters.empty() ? block : nullptr;

@@ -39,6 +39,8 @@ bool writes(const Block& block, const Buffer& buffer);
 
 /// Is an iter of that kind bound to an expression of the loop?
 bool drives(const Block& block, IterKind kind, const For& loop);
+/// The iter that a loop alone moves, by one; nothing where there is none, or several.
+std::optional<size_t> iter_moved_by(const Block& block, const VarRef& loop);
 
 /// The outermost block of a Func, whose allocs are the intermediates.
 const Block* root_block(const Func& func);

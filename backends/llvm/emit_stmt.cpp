@@ -173,10 +173,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     auto found = loop->annotations.find(name);
     return found == loop->annotations.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
   };
-  if (auto* offset = number("prefetch_offset")) {
-    auto* cache = number("prefetch_cache");
-    prefetch_ = {.variable = variable, .offset = *offset, .cache = cache ? static_cast<int>(*cache) : 1};
-  }
+  if (auto* offset = number("prefetch_offset")) prefetch_ = {.variable = variable, .offset = *offset};
   if (!loop->annotations.empty()) {
     for (const auto& [buffer, place] : kernel.param_index) {
       if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;

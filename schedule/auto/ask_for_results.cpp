@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/primitives/annotate.h"
@@ -38,8 +37,7 @@ std::int64_t steps_that_matter(const RuleContext& context, const BlockRef& reduc
   if (!multiplies_lines(context.device)) return 0;
   const Schedule& schedule = context.schedule;
   const Buffer& result = schedule.node(reader).f.writes[0].buffer;
-  const std::vector<Buffer> params = buffer_params(schedule.func());
-  if (std::find(params.begin(), params.end(), result) == params.end() || may_stream(result, context.device)) return 0;
+  if (is_allocated(schedule.func(), result) || may_stream(result, context.device)) return 0;
   const auto near = static_cast<double>(own_cache_bytes(context.device));
   if (estimated_elements(result, schedule.func()->facts) * result->dtype.bytes() > near) return most_steps;
   return touched_bytes(schedule, reduction, reader) > near ? most_near : 0;

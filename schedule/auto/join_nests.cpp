@@ -127,15 +127,10 @@ struct Rows {
   double bytes = 0;                 ///< of an iteration
 };
 
-/// The iter that the outermost loop of a nest alone moves, by one; nothing where there is none, or several.
+/// The space iter that the outermost loop of a nest moves.
 std::optional<size_t> row_iter(const Block& block, const VarRef& loop) {
-  std::optional<size_t> outer;
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    if (!uses_var(block.f.bindings[i], loop.get())) continue;
-    if (outer || block.f.bindings[i] != Expr(loop) || block.f.iters[i].kind != IterKind::space) return std::nullopt;
-    outer = i;
-  }
-  return outer;
+  const std::optional<size_t> outer = iter_moved_by(block, loop);
+  return outer && block.f.iters[*outer].kind == IterKind::space ? outer : std::nullopt;
 }
 
 /// How a region is touched by rows of the iter; nothing where they lie across memory, or are short.

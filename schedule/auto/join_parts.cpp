@@ -31,17 +31,6 @@ std::optional<Part> part_of(const Stmt& nest) {
   return part;
 }
 
-/// The iter that the loop alone moves, and by itself.
-std::optional<size_t> iter_of(const Block& block, const For& loop) {
-  std::optional<size_t> found;
-  for (size_t i = 0; i < block.f.bindings.size(); ++i) {
-    if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
-    if (found || block.f.bindings[i] != Expr(loop.variable)) return std::nullopt;
-    found = i;
-  }
-  return found;
-}
-
 /// Do both store to the same rows of the array as their iter `i` moves?
 bool stores_alike(const Part& first, const Part& second, size_t i) {
   const Block::Fields &a = first.block->f, &b = second.block->f;
@@ -65,8 +54,8 @@ size_t common_loops(const Part& first, const Part& second) {
     if (a.for_kind != ForKind::serial || b.for_kind != ForKind::serial || a.annotations != b.annotations ||
         constant_difference(a.min, b.min) != 0 || constant_difference(a.extent, b.extent) != 0)
       break;
-    const std::optional<size_t> iter = iter_of(*first.block, a);
-    if (!iter || iter_of(*second.block, b) != iter || !stores_alike(first, second, *iter)) break;
+    const std::optional<size_t> iter = iter_moved_by(*first.block, a.variable);
+    if (!iter || iter_moved_by(*second.block, b.variable) != iter || !stores_alike(first, second, *iter)) break;
   }
   return common;
 }

@@ -51,8 +51,9 @@ bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) 
   const std::vector<BlockRef> readers = schedule.consumers(ref);
   if (readers.size() != 1 || !is_allocated(schedule.func(), made)) return false;
   const BlockRef& reader = readers[0];
-  const bool tiled = schedule.node(reader).f.reducer && context.scheduled.contains(reader.name);
-  if (!tiled && !moved.contains(reader.name)) return false;
+  const Block& reads = schedule.node(reader);
+  const bool placed = context.scheduled.contains(reader.name) && (reads.f.reducer || sets_steps_apart(reads));
+  if (!placed && !moved.contains(reader.name)) return false;
   const double bytes = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
   if (bytes <= static_cast<double>(context.device.caches.front().bytes)) return false;
   const auto loop = loop_for(context, ref, reader);
@@ -84,11 +85,7 @@ void near_copies(RuleContext& context) {
   std::vector<BlockRef> blocks = schedule.blocks();
   std::reverse(blocks.begin(), blocks.end());
   for (const BlockRef& ref : blocks) {
-    if (context.scheduled.contains(ref.name)) continue;
-    if (move_near(context, ref, moved)) moved.insert(ref.name);
-    if (sets_steps_apart(schedule.node(ref)) &&
-        attempt(context, "lay out what sets steps apart in " + ref.name, [&] { lay_steps_apart(context, ref); }))
-      moved.insert(ref.name);
+    if (!context.scheduled.contains(ref.name) && move_near(context, ref, moved)) moved.insert(ref.name);
   }
 }
 

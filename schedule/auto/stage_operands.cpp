@@ -232,6 +232,14 @@ void stage_steps(RuleContext& context, const BlockRef& ref, const Strided& opera
     map.to.back() = floor_mod(last, step);
     map.to.push_back(floor_div(last, step));
     transform_layout(schedule, ref, apart->name, map);
+    const LoopRef along = own_loops(schedule, copy).back();
+    const std::int64_t* extent = as_int(schedule.node(along).extent);
+    const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
+    if (!extent || *extent < 2 * step) return;
+    const auto [steps, within] = split(schedule, along, step);
+    reorder(schedule, {within, steps});
+    vectorize(schedule, (*extent + step - 1) / step <= lanes ? steps : split(schedule, steps, lanes).second);
+    context.scheduled.insert(copy.name);
   });
 }
 
@@ -277,27 +285,11 @@ bool is_scattered(const Buffer& buffer, std::int64_t most_apart) {
 
 }  // namespace
 
-std::optional<std::int64_t> sets_steps_apart(const Block& copy) {
-  if (copy.f.reducer || copy.f.init || is_sealed(copy)) return std::nullopt;
+bool sets_steps_apart(const Block& copy) {
   const Store* store = copy.f.body.as<Store>();
   const Binary* step = store && store->indices.size() > 1 ? store->indices.end()[-2].as<Binary>() : nullptr;
   const std::int64_t* count = step && step->op == BinaryOp::floor_mod ? as_int(step->b) : nullptr;
-  return count && equal(store->indices.back(), floor_div(step->a, *count)) ? std::optional(*count) : std::nullopt;
-}
-
-void lay_steps_apart(RuleContext& context, const BlockRef& copy) {
-  Schedule& schedule = context.schedule;
-  const auto step = sets_steps_apart(schedule.node(copy));
-  const std::vector<LoopRef> own = own_loops(schedule, copy);
-  if (!step || own.empty()) return;
-  const LoopRef& along = own.back();
-  const std::int64_t* extent = as_int(schedule.node(along).extent);
-  const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
-  if (!extent || *extent < 2 * *step) return;
-  const auto [steps, within] = split(schedule, along, *step);
-  reorder(schedule, {within, steps});
-  vectorize(schedule, (*extent + *step - 1) / *step <= lanes ? steps : split(schedule, steps, lanes).second);
-  context.scheduled.insert(copy.name);
+  return count && equal(store->indices.back(), floor_div(step->a, *count));
 }
 
 void stage_scattered(RuleContext& context, const BlockRef& ref) {

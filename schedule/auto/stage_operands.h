@@ -16,9 +16,7 @@ void stage_joined(RuleContext& context, const BlockRef& reduction);
 void stage_operands(RuleContext& context, const BlockRef& reduction);
 
 /// Is the block a copy that sets elements apart by their place in a step, as stage_operands makes of what vectors
-/// cannot walk? The step then, in elements.
-std::optional<std::int64_t> sets_steps_apart(const Block& copy);
-/// Lays out the loops of such a copy, fresh ones, in vectors of elements that are a step apart.
-void lay_steps_apart(RuleContext& context, const BlockRef& copy);
+/// cannot walk?
+bool sets_steps_apart(const Block& copy);
 
 }  // namespace lathe

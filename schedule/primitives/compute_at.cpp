@@ -18,13 +18,6 @@
 namespace lathe {
 namespace {
 
-/// The outermost loop of the path below which nothing but the block stands.
-size_t own_level(const Path& path) {
-  size_t level = path.size() - 1;
-  while (level > 0 && path[level - 1].as<For>()) --level;
-  return level;
-}
-
 /// Is `variable` that of a loop of the path?
 bool lies_around(const Path& path, const Var* variable) {
   return std::any_of(path.begin(), path.end(),
