@@ -20,6 +20,8 @@ SETTLE_SECONDS = (
 )
 HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
+QUIET = 0.7  # share of the best rate of the caches seen, under which a neighbour is taken to be busy on the same core
+PATIENCE = 5  # times its budget that a comparison waits for its neighbours to be quiet
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
 
 # One page policy for every malloc of the process, Lathe's, NumPy's and each peer's alike: huge pages, and freed memory
@@ -76,6 +78,24 @@ class PythonTimer:
         return self.clock() - start
 
 
+class Neighbours:
+    """Whether others on the same host leave this core's caches alone, by a rate that they slow down."""
+
+    def __init__(self, rate):
+        self.rate = rate
+        self.best = max(rate() for _ in range(50))
+
+    def quiet(self):
+        rate = self.rate()
+        self.best = max(self.best, rate)
+        return rate >= QUIET * self.best
+
+    def wait(self, deadline):
+        """Until they are quiet, or the clock on the wall passes the deadline."""
+        while not self.quiet() and time.perf_counter() < deadline:
+            pass
+
+
 @dataclasses.dataclass
 class Ratio:
     """How much longer a peer takes, over paired rounds: the median and its 95 % interval."""
@@ -116,12 +136,13 @@ def interval(values):
     return Ratio(statistics.median(ordered), ordered[low], ordered[high])
 
 
-def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
+def compare(timers, budget=2.0, least=7, most=300, probe=None, neighbours=None, pause=0.0):
     """Rounds of one sample each, in an order that chance decides, until the best peer's ratio to the first is known to 1 %.
 
-    `probe` gives the rate of a loop that only the frequency changes: a round across which it drifts is dropped whole.
-    `pause` lets the workers of the call before stop spinning; untimed calls behind it wake this one's. `budget` is in seconds of the wall, but `least` rounds
-    are always made.
+    `probe` gives the rate of a loop that only the frequency changes: a round across which it drifts is dropped whole, as
+    is one behind which `neighbours` are not quiet. `pause` lets the workers of the call before stop spinning; untimed
+    calls behind it wake this one's. `budget` is in seconds of the wall that rounds take which are kept, but `least`
+    rounds are always made.
     """
     batch, once, first = {}, {}, None
     for name, timer in timers.items():
@@ -133,10 +154,14 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
         seconds = min(seconds, timer.time(1))
         first = first or seconds
         batch[name] = max(1, math.ceil(BATCH_SECONDS / max(seconds, 1e-8)))
-    names, rounds, deadline = list(batch), [], time.perf_counter() + budget
+    names, rounds, spent = list(batch), [], 0.0
+    deadline = time.perf_counter() + PATIENCE * budget
     rates, chance = [probe() if probe else 1.0], random.Random(1)
     while len(rounds) < most:
         sample = {}
+        if neighbours:
+            neighbours.wait(deadline)
+        started = time.perf_counter()
         for name in chance.sample(names, len(names)):
             timer = timers[name]
             if pause:
@@ -148,20 +173,23 @@ def compare(timers, budget=2.0, least=7, most=300, probe=None, pause=0.0):
                 timer.time(2)
             sample[name] = timer.time(batch[name]) / batch[name]
         rates.append(probe() if probe else 1.0)
-        rounds.append((sample, abs(rates[-1] - rates[-2]) <= DRIFT * rates[-2]))
+        steady = abs(rates[-1] - rates[-2]) <= DRIFT * rates[-2] and (not neighbours or neighbours.quiet())
+        rounds.append((sample, steady))
+        ended = time.perf_counter()
+        spent += ended - started if steady else 0.0
         if len(rounds) >= least:
-            out_of_time = time.perf_counter() > deadline
+            out_of_time = spent > budget or ended > deadline
             if out_of_time or len(rounds) % 5 == 0:
-                result = summarize(names, rounds, rates, once)
+                result = summarize(names, rounds, rates, once, least)
                 if out_of_time or result.settled:
                     return result
-    return summarize(names, rounds, rates, once)
+    return summarize(names, rounds, rates, once, least)
 
 
-def summarize(names, rounds, rates, once):
+def summarize(names, rounds, rates, once, least):
     kept = [sample for sample, steady in rounds if steady]
-    if len(kept) < len(rounds) / 2:
-        kept = [sample for sample, _ in rounds]  # nothing but drift: the interval will say so
+    if len(kept) < min(least, len(rounds) / 2):
+        kept = [sample for sample, _ in rounds]  # hardly a moment's peace: the interval will say so
     first = names[0]
     return Comparison(
         {name: statistics.median(sample[name] for sample in kept) for name in names} | once,

@@ -90,6 +90,28 @@ BENCH_API double bench_fma_gflops(double milliseconds) {
   return bench::fma_peak_gflops(milliseconds);
 }
 
+/// Bytes a second that this core loads from a buffer of half its own caches, which a busy neighbour on the same core
+/// slows down while it leaves arithmetic on registers alone. The second of two walks: the first brings the lines near.
+BENCH_API double bench_cache_rate() {
+  using Lane = std::uint64_t __attribute__((vector_size(64)));
+  static const std::vector<Lane> memory = [] {
+    std::int64_t own = 1 << 18;
+    for (const CacheLevel& cache : compile_device().caches)
+      if (!cache.shared) own = cache.bytes;
+    return std::vector<Lane>(static_cast<size_t>(own) / 2 / sizeof(Lane) / 4 * 4);
+  }();
+  const auto walk = [] {
+    Lane sums[4] = {};
+    for (size_t i = 0; i < memory.size(); i += 4)
+      for (size_t k = 0; k < 4; ++k) sums[k] += memory[i + k];
+    __asm__ volatile("" ::"m"(sums) : "memory");
+  };
+  walk();
+  const double start = bench::thread_seconds();
+  walk();
+  return static_cast<double>(memory.size() * sizeof(Lane)) / (bench::thread_seconds() - start);
+}
+
 /// Bytes read and written a second by the quickest copy of one core whose source and target together are `bytes`: the
 /// better of memcpy, which writes around the caches where the copy is large, and of a loop over vectors.
 BENCH_API double bench_copy_rate(std::int64_t bytes) {

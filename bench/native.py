@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 import pathlib
 
 import numpy as np
@@ -23,7 +24,8 @@ class Native:
         library.bench_release.argtypes = [pointer]
         library.bench_time.restype = ctypes.c_double
         library.bench_time.argtypes = [pointer, pointer, ctypes.c_int64, ctypes.c_bool]
-        library.bench_fma_gflops.restype = library.bench_copy_rate.restype = ctypes.c_double
+        for rate in (library.bench_fma_gflops, library.bench_copy_rate, library.bench_cache_rate):
+            rate.restype = ctypes.c_double
         library.bench_fma_gflops.argtypes = [ctypes.c_double]
         library.bench_copy_rate.argtypes = [ctypes.c_int64]
         self.copies = {}
@@ -31,6 +33,20 @@ class Native:
     def fma_gflops(self, milliseconds=0.0):
         """Of one core, over 0.1 ms at the least."""
         return self.library.bench_fma_gflops(milliseconds)
+
+    def cache_rate(self):
+        """The least of the CPUs that this process may use, in bytes a second: loads from half of a core's own caches."""
+        cpus = os.sched_getaffinity(0)
+        if len(cpus) == 1:
+            return self.library.bench_cache_rate()
+        rates = []
+        try:
+            for cpu in cpus:
+                os.sched_setaffinity(0, {cpu})
+                rates.append(self.library.bench_cache_rate())
+        finally:
+            os.sched_setaffinity(0, cpus)
+        return min(rates)
 
     def copy_rate(self, footprint):
         """Bytes a second of a copy whose source and target together are about `footprint` bytes."""

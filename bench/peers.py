@@ -171,6 +171,7 @@ def run_case(table, case, options, budget, brief=False):
         timers,
         budget,
         probe=None if multithreaded or brief else options.native.fma_gflops,
+        neighbours=options.neighbours,
         pause=0.02 if multithreaded else 0.0,
         **({"most": 40} if brief else {}),
     )
@@ -276,6 +277,7 @@ def run_one(options):
 
     lathe.set_thread_count(options.thread_count)
     options.native = native.Native(options.build)
+    options.neighbours = measure.Neighbours(options.native.cache_rate)
     options.gflops = options.native.fma_gflops(50)
     table = PythonTable(options) if options.table == "python" else LibraryTable(options)
     info = lathe.device_info()

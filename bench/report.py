@@ -63,7 +63,7 @@ def marks(row):
     if faults:
         parts.append("page faults a call: " + ", ".join(f"{name} {count:.0f}" for name, count in faults.items()))
     if row.get("dropped", 0) > row.get("rounds", 1):
-        parts.append("the frequency drifted")
+        parts.append(f"{row['dropped'] / (row['dropped'] + row['rounds']):.0%} of the rounds were disturbed")
     if row.get("least") is not None:
         parts.append(f"least {row['least']:.2f}, {len(row['under_0.8'])} under 0.8")
     parts += [f"{name}: {note}" for name, note in row["notes"].items() if isinstance(note, str)]

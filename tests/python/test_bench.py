@@ -56,6 +56,30 @@ def test_a_round_across_which_the_rate_changes_is_dropped_for_all():
     assert (result.rounds, result.dropped) == (19, 1)
 
 
+def test_a_round_behind_which_neighbours_are_busy_is_dropped_and_the_next_waits_for_them():
+    loud = {"until": 0}
+    samples = iter(range(10**6))
+
+    def seconds(factor):
+        def of(_):
+            now = next(samples)
+            if now % 20 == 19:
+                loud["until"] = now + 5  # they wake during a sample, and are asked five times before they rest
+            return factor * (9e-3 if now % 20 == 19 else 1e-3)
+
+        return of
+
+    def rate():
+        loud["until"] -= 1
+        return 0.5 if loud["until"] > 0 else 1.0
+
+    neighbours = measure.Neighbours(rate)
+    timers = {"lathe": FakeTimer(seconds(1.0)), "peer": FakeTimer(seconds(2.0))}
+    result = measure.compare(timers, budget=0.05, least=40, most=60, neighbours=neighbours)
+    assert result.dropped > 0
+    assert result.ratios["peer"].low == result.ratios["peer"].high == 2.0
+
+
 def test_the_best_peer_is_the_quickest():
     timers = {name: FakeTimer(lambda _, s=s: s) for name, s in (("lathe", 1e-3), ("slow", 3e-3), ("quick", 2e-3))}
     assert measure.compare(timers, budget=0).best == "quick"
