@@ -20,8 +20,8 @@ SETTLE_SECONDS = (
 )
 HOPELESS = 20, 0.05  # a contender this many times slower than the first, and this slow in seconds, is timed once
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
-QUIET = 0.7  # share of the best rate of the caches seen, under which a neighbour is taken to be busy on the same core
-PATIENCE = 5  # times its budget that a comparison waits for its neighbours to be quiet
+QUIET = 0.62  # share of the best rate of the caches seen, under which a neighbour is taken to be busy on the same core
+PATIENCE = 4  # times its budget that a comparison waits for its neighbours to be quiet
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
 
 # One page policy for every malloc of the process, Lathe's, NumPy's and each peer's alike: huge pages, and freed memory
