@@ -62,8 +62,6 @@ def marks(row):
     faults = {name: count for name, count in row.get("faults", {}).items() if count >= 0.5}
     if faults:
         parts.append("page faults a call: " + ", ".join(f"{name} {count:.0f}" for name, count in faults.items()))
-    if row.get("dropped", 0) > row.get("rounds", 1):
-        parts.append(f"{row['dropped'] / (row['dropped'] + row['rounds']):.0%} of the rounds were disturbed")
     if row.get("least") is not None:
         parts.append(f"least {row['least']:.2f}, {len(row['under_0.8'])} under 0.8")
     parts += [f"{name}: {note}" for name, note in row["notes"].items() if isinstance(note, str)]
@@ -99,6 +97,9 @@ def summary(rows):
         )
     unsettled = sum(not row["settled"] for row in rows)
     lines.append(f"{unsettled} intervals are wider than 1 % (~)")
+    disturbed = sum(row.get("dropped", 0) > row.get("rounds", 1) for row in every)
+    if disturbed:
+        lines.append(f"{disturbed} cases lost more than half of their rounds to neighbours or a drifting frequency")
     return lines
 
 
