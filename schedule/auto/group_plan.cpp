@@ -211,13 +211,64 @@ std::vector<Axes> concatenated(std::vector<Axes> a, const std::vector<Axes>& b) 
   return a;
 }
 
-/// Where arrays lie best for the choice, with the cycles of copies alone: for products of matrices whose columns
-/// vectors walk, or for dot products along the last of the axes that are summed. The axes of a group lie as in one or
-/// the other of the two arrays that have them.
-Grouping lay_matrices(const RuleContext& context, const Product& product, const Choice& choice, bool dots) {
+/// The estimate of tiles for so many rows, columns and steps, worked out once for each.
+class TileCosts {
+ public:
+  TileCosts(const RuleContext& context, const Block& block, const Product& product)
+      : device_(context.device), lanes_(vector_lanes(block, context.device)), bits_(widest_bits(block)) {
+    double terms = 1;
+    for (const std::int64_t extent : product.extents) terms *= static_cast<double>(extent);
+    least_ = terms / static_cast<double>(lanes_ * device_.fma_per_cycle);
+  }
+
+  double of(const Grouping& plan, std::int64_t inner) {
+    const auto key = std::make_tuple(plan.rows, plan.columns, plan.depth);
+    auto found = tiles_.find(key);
+    if (found == tiles_.end()) {
+      const TiledExtents extents{plan.rows, plan.columns, plan.depth};
+      found = tiles_.emplace(key, choose_tile(device_, lanes_, bits_, extents)).first;
+    }
+    const RegisterTile& tile = found->second;
+    const std::int64_t width = tile.vectors * tile.lanes;
+    const std::int64_t tiles = rounded_up(plan.rows, tile.rows) / tile.rows * (rounded_up(plan.columns, width) / width);
+    const std::int64_t inner_loops = plan.summed.size() > 1 ? tiles * (plan.depth / inner) : 0;
+    return static_cast<double>(plan.times) * (tile.cycles + nested_loop * static_cast<double>(inner_loops));
+  }
+  /// Steps along the reduction in vectors, where each run of `inner` is filled up.
+  double of_dots(const Grouping& plan, std::int64_t inner) const {
+    const TiledExtents extents{plan.rows, plan.columns, plan.depth / inner * rounded_up(inner, lanes_)};
+    return static_cast<double>(plan.times) * dot_product_cycles(device_, lanes_, bits_, extents);
+  }
+  /// The same where vectors walk the batch, a lane for each of so many products.
+  double of_batch(const Grouping& plan, std::int64_t batch) {
+    const auto key = std::make_tuple(plan.rows, plan.columns, batch);
+    auto found = paired_.find(key);
+    if (found == paired_.end()) {
+      found =
+          paired_.emplace(key, choose_paired_tile(device_, lanes_, bits_, plan.rows, plan.columns, batch, plan.depth))
+              .first;
+    }
+    return static_cast<double>(plan.times / batch) * found->second.cycles;
+  }
+  /// What no tile is faster than.
+  double least() const { return least_; }
+
+ private:
+  const Device& device_;
+  const std::int64_t lanes_;
+  const int bits_;
+  double least_ = 0;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, RegisterTile> tiles_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, PairedTile> paired_;
+};
+
+/// Where arrays lie best for the choice, if that is better than `best`: for products of matrices whose columns vectors
+/// walk, or for dot products along the last of the axes that are summed. The axes of a group lie as in one or the other
+/// of the two arrays that have them; which of them stay apart differs with that, and so do the tiles.
+void lay_matrices(const RuleContext& context, const Product& product, const Choice& choice, bool dots, TileCosts& costs,
+                  Grouping& best) {
   const bool swapped = choice.swapped;
   const Walked &across = swapped ? product.right : product.left, &along = swapped ? product.left : product.right;
-  Grouping best = worst();
   for (int order = 0; order < 8; ++order) {
     Axes rows = by_stride(swapped ? product.columns : product.rows, (order & 1) != 0 ? across : product.result),
          columns = by_stride(swapped ? product.rows : product.columns, (order & 2) != 0 ? along : product.result);
@@ -238,59 +289,23 @@ Grouping lay_matrices(const RuleContext& context, const Product& product, const 
                              concatenated(plan.summed, {rows}), product);
     }
     plan.result = lay_out(context, plan, product.result, {rows, columns}, Walk::vectors, product);
+    if (plan.cycles + costs.least() >= best.cycles) continue;
     plan.left = swapped ? vectors : steps;
     plan.right = swapped ? steps : vectors;
+    plan.times = product.count(plan.apart);
+    plan.rows = product.count(plan.joined[0]);
+    plan.columns = product.count(plan.joined[1]);
+    plan.depth = product.count(product.summed);
+    plan.vectors = dots ? Grouping::Vectors::summed : Grouping::Vectors::columns;
+    const std::int64_t inner = product.count(plan.summed.back());
+    plan.cycles += dots ? costs.of_dots(plan, inner) : costs.of(plan, inner);
     keep_better(best, std::move(plan));
   }
-  best.times = product.count(best.apart);
-  best.rows = product.count(best.joined[0]);
-  best.columns = product.count(best.joined[1]);
-  best.depth = product.count(product.summed);
-  return best;
 }
-
-/// The estimate of tiles for so many rows, columns and steps, worked out once for each.
-class TileCosts {
- public:
-  TileCosts(const RuleContext& context, const Block& block)
-      : device_(context.device), lanes_(vector_lanes(block, context.device)), bits_(widest_bits(block)) {}
-
-  double of(const Grouping& plan, std::int64_t inner) {
-    const auto key = std::make_tuple(plan.rows, plan.columns, plan.depth);
-    auto found = tiles_.find(key);
-    if (found == tiles_.end()) {
-      const TiledExtents extents{plan.rows, plan.columns, plan.depth};
-      found = tiles_.emplace(key, choose_tile(device_, lanes_, bits_, extents)).first;
-    }
-    const RegisterTile& tile = found->second;
-    const std::int64_t width = tile.vectors * tile.lanes;
-    const std::int64_t tiles = rounded_up(plan.rows, tile.rows) / tile.rows * (rounded_up(plan.columns, width) / width);
-    const std::int64_t inner_loops = plan.summed.size() > 1 ? tiles * (plan.depth / inner) : 0;
-    return static_cast<double>(plan.times) * (tile.cycles + nested_loop * static_cast<double>(inner_loops));
-  }
-  /// Steps along the reduction in vectors, where each run of `inner` is filled up.
-  double of_dots(const Grouping& plan, std::int64_t inner) const {
-    const TiledExtents extents{plan.rows, plan.columns, plan.depth / inner * rounded_up(inner, lanes_)};
-    return static_cast<double>(plan.times) * dot_product_cycles(device_, lanes_, bits_, extents);
-  }
-  /// What no tile is faster than.
-  double least(const Product& product) const {
-    double terms = 1;
-    for (const std::int64_t extent : product.extents) terms *= static_cast<double>(extent);
-    return terms / static_cast<double>(lanes_ * device_.fma_per_cycle);
-  }
-
- private:
-  const Device& device_;
-  const std::int64_t lanes_;
-  const int bits_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, RegisterTile> tiles_;
-};
 
 /// The best product of matrices for each place of the batch and of what else stays apart.
 Grouping plan_matrices(const RuleContext& context, const Block& block, const Product& product) {
-  TileCosts costs(context, block);
-  const double least = costs.least(product);
+  TileCosts costs(context, block, product);
   Grouping best = worst();
   const auto modes = [](const Axes& axes) { return axes.size() > 1 ? 3 : 1; };
   for (const bool swapped : {false, true}) {
@@ -299,23 +314,16 @@ Grouping plan_matrices(const RuleContext& context, const Block& block, const Pro
     for (int choice = 0; choice < row_modes * column_modes * 2; ++choice) {
       const Choice chosen{swapped, choice / 2 % row_modes, choice / 2 / row_modes, choice % 2 != 0};
       if (chosen.nested && product.summed.size() < 2) continue;
-      for (const bool dots : {false, true}) {
-        Grouping plan = lay_matrices(context, product, chosen, dots);
-        if (plan.cycles + least >= best.cycles) continue;
-        const std::int64_t inner = product.count(plan.summed.back());
-        plan.cycles += dots ? costs.of_dots(plan, inner) : costs.of(plan, inner);
-        plan.vectors = dots ? Grouping::Vectors::summed : Grouping::Vectors::columns;
-        keep_better(best, std::move(plan));
-      }
+      for (const bool dots : {false, true}) lay_matrices(context, product, chosen, dots, costs, best);
     }
   }
   return best;
 }
 
-/// Where arrays lie best for vectors along the batch, with the cycles of copies alone: the axes of a group lie as in
-/// the result, or as in the operand that has them.
-Grouping lay_batch(const RuleContext& context, const Product& product, const BatchChoice& choice) {
-  Grouping best = worst();
+/// Where arrays lie best for vectors along the batch, if that is better than `best`: the axes of a group lie as in the
+/// result, or as in the operand that has them.
+void lay_batch(const RuleContext& context, const Product& product, const BatchChoice& choice, TileCosts& costs,
+               Grouping& best) {
   for (int order = 0; order < 12; ++order) {
     const Walked* batch_as[] = {&product.result, &product.left, &product.right};
     const bool in_operands = (order & 1) != 0;
@@ -335,31 +343,27 @@ Grouping lay_batch(const RuleContext& context, const Product& product, const Bat
     plan.left = lay_out(context, plan, product.left, groups(rows), Walk::vectors, product);
     plan.right = lay_out(context, plan, product.right, groups(columns), Walk::vectors, product);
     plan.result = lay_out(context, plan, product.result, {rows, columns, batch}, Walk::vectors, product);
+    if (plan.cycles + costs.least() >= best.cycles) continue;
+    plan.rows = product.count(plan.joined[0]);
+    plan.columns = product.count(plan.joined[1]);
+    plan.depth = product.count(product.summed);
+    const std::int64_t lanes = product.count(plan.joined[2]);
+    plan.times = lanes * product.count(plan.apart);
+    plan.cycles += costs.of_batch(plan, lanes);
     keep_better(best, std::move(plan));
   }
-  return best;
 }
 
 /// Vectors along the batch: a lane for each of so many small products.
 Grouping plan_batch(const RuleContext& context, const Block& block, const Product& product) {
-  const std::int64_t lanes = vector_lanes(block, context.device);
-  const int bits = widest_bits(block);
+  TileCosts costs(context, block, product);
   Grouping best = worst();
   for (int i = 0; i < 16; ++i) {
     const BatchChoice choice{(i & 1) != 0, (i & 2) != 0, (i & 4) != 0, (i & 8) != 0};
     if ((choice.batch && product.batch.size() < 2) || (choice.rows && product.rows.size() < 2) ||
         (choice.columns && product.columns.size() < 2) || (choice.nested && product.summed.size() < 2))
       continue;
-    Grouping plan = lay_batch(context, product, choice);
-    plan.rows = product.count(plan.joined[0]);
-    plan.columns = product.count(plan.joined[1]);
-    plan.depth = product.count(product.summed);
-    const std::int64_t batch = product.count(plan.joined[2]), apart = product.count(plan.apart);
-    plan.times = batch * apart;
-    if (plan.cycles >= best.cycles) continue;
-    plan.cycles += static_cast<double>(apart) *
-                   choose_paired_tile(context.device, lanes, bits, plan.rows, plan.columns, batch, plan.depth).cycles;
-    keep_better(best, std::move(plan));
+    lay_batch(context, product, choice, costs, best);
   }
   return best;
 }
