@@ -254,9 +254,9 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
           fmt::format("permute of {} by {}: lanes of the first must be a power of two, and the second integers "
                       "as wide",
                       to_string(v), to_string(n)));
-    } else if (callee == "reciprocal") {
+    } else if (callee == "reciprocal" || callee == "exponent" || callee == "mantissa") {
       LATHE_EXPECT(dtype.is_float() && args[0]->dtype == dtype,
-                   fmt::format("reciprocal of {}: it takes floats", to_string(args[0]->dtype)));
+                   fmt::format("{} of {}: it takes floats", callee, to_string(args[0]->dtype)));
     } else if (callee == "reinterpret") {
       LATHE_EXPECT(
           dtype.bits == args[0]->dtype.bits && dtype.lanes == args[0]->dtype.lanes,

@@ -7,11 +7,13 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 14> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 16> all{{{"fma", 3, false},
                                          {"dot", 3, false},
                                          {"scaleb", 2, false},
                                          {"at_most", 2, false},
                                          {"reciprocal", 1, false},
+                                         {"exponent", 1, false},
+                                         {"mantissa", 1, false},
                                          {"permute", 2, false},
                                          {"reinterpret", 1, false},
                                          {"population_count", 1, false},
@@ -74,6 +76,16 @@ Expr at_most(Expr a, double limit) {
 Expr reciprocal(Expr a) {
   const DType dtype = a->dtype;
   return Call::make(dtype, CallKind::intrinsic, "reciprocal", {std::move(a)});
+}
+
+Expr exponent(Expr a) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "exponent", {std::move(a)});
+}
+
+Expr mantissa(Expr a) {
+  const DType dtype = a->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "mantissa", {std::move(a)});
 }
 
 Expr permute(Expr v, Expr n) {

@@ -16,13 +16,19 @@ namespace lathe {
 ///                         of group i, widened to c's type, one after another. Integers wrap. An instruction may add
 ///                         the products of floats in another order, round once or more often, and take denormal
 ///                         operands and results for zero, so only precision `default` asks for it
-///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254, and
+///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 (f64:
+///   from
+///                         -2044 to 2046), and
 ///                         |a| lies between 2^-20 and 2^20 or is zero, infinite or not a number; otherwise the result
 ///                         is some value
 ///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows
 ///                         may rely on that. Floats
 ///   reciprocal(a)         1/a to within a part in 2^14, where |a| lies between 2^-100 and 2^100; otherwise some value.
 ///                         Floats
+///   exponent(a)           the whole number n of which |a| lies in [2^n, 2^(n+1)), as a float: minus infinity of zero,
+///                         infinity of infinity. Floats
+///   mantissa(a)           a / 2^n in [0.75, 1.5); of zero 1 with its sign, of infinity 1, of what is negative not a
+///                         number. Floats
 ///   permute(v, n)         lane i is lane n[i] of v, modulo the lanes of v, which are a power of two. n is of integers
 ///                         as wide as v's elements, and of any lane count
 ///   reinterpret(a)        the same bits as another type of the same width
@@ -47,6 +53,8 @@ Expr at_most(Expr a, double limit);
 /// The `a` of at_most(a, c), whose value it is; any other expression as it is.
 const Expr& without_limit(const Expr& e);
 Expr reciprocal(Expr a);
+Expr exponent(Expr a);
+Expr mantissa(Expr a);
 Expr permute(Expr v, Expr n);
 Expr dot(Expr c, Expr a, Expr b);
 /// What a dot is, in other operations.

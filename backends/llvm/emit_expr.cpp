@@ -312,6 +312,11 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
     if (!is_half(dtype)) return floats.reciprocal(args[0]);
     return floats.narrow(dtype, floats.reciprocal(floats.widen(dtype, args[0])));
   }
+  if (name == "exponent" || name == "mantissa") {
+    const auto part = [&](llvm::Value* x) { return name == "exponent" ? floats.exponent(x) : floats.mantissa(x); };
+    if (!is_half(dtype)) return part(args[0]);
+    return floats.narrow(dtype, part(floats.widen(dtype, args[0])));
+  }
   if (name == "permute") return floats.permute(args[0], args[1]);
   if (name == "reinterpret") {
     llvm::Value* bits =

@@ -7,11 +7,6 @@
 namespace lathe::codegen {
 namespace {
 
-int lanes_of(llvm::Value* v) {
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-  return vector ? static_cast<int>(vector->getNumElements()) : 1;
-}
-
 /// `count` lanes of v from `first` on; those past its end are any, or go on at its beginning.
 llvm::Value* slice(Builder& b, llvm::Value* v, int first, int count, bool around) {
   const int lanes = lanes_of(v);
@@ -79,21 +74,6 @@ llvm::Value* FloatEmitter::permute(llvm::Value* v, llvm::Value* n) {
     result = b.CreateInsertElement(result, lane, static_cast<std::uint64_t>(i));
   }
   return result;
-}
-
-llvm::Value* FloatEmitter::reciprocal(llvm::Value* x) {
-  using namespace llvm::Intrinsic;
-  const auto bits = static_cast<unsigned>(x->getType()->getPrimitiveSizeInBits().getFixedValue());
-  const bool single = x->getType()->getScalarType()->isFloatTy();
-  const auto pick = [&](ID of_float, ID of_double) { return single ? of_float : of_double; };
-  ID id = not_intrinsic;
-  if (bits == 512) id = pick(x86_avx512_rcp14_ps_512, x86_avx512_rcp14_pd_512);
-  if (bits == 256) id = pick(x86_avx512_rcp14_ps_256, x86_avx512_rcp14_pd_256);
-  if (bits == 128) id = pick(x86_avx512_rcp14_ps_128, x86_avx512_rcp14_pd_128);
-  if (!traits.reciprocals || id == not_intrinsic) return b.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1.0), x);
-  const auto lanes = static_cast<unsigned>(lanes_of(x));
-  llvm::Value* every_lane = llvm::Constant::getAllOnesValue(b.getIntNTy(std::max(lanes, 8U)));
-  return b.CreateIntrinsic(id, {}, {x, llvm::PoisonValue::get(x->getType()), every_lane});
 }
 
 }  // namespace lathe::codegen

@@ -81,7 +81,8 @@ TargetTraits traits_of(const Device& device) {
         (device.has_feature("avx512vnni") && device.has_feature("avx512vl")) || device.has_feature("avxvnni");
     traits.bfloat_dot = device.has_feature("avx512bf16") && device.has_feature("avx512vl");
     traits.pair_products = device.vector_bits;
-    traits.permutes = traits.reciprocals = device.has_feature("avx512f") && device.has_feature("avx512vl");
+    traits.permutes = traits.reciprocals = traits.float_parts =
+        device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.permutes_eight = device.has_feature("avx2");
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.mask_words =

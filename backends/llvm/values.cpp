@@ -33,6 +33,11 @@ llvm::Type* memory_type(llvm::LLVMContext& context, DType dtype) {
   return with_lanes(element_memory_type(context, dtype), dtype.lanes);
 }
 
+int lanes_of(llvm::Value* v) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return vector ? static_cast<int>(vector->getNumElements()) : 1;
+}
+
 llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like) {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like);
   return vector ? llvm::FixedVectorType::get(element, vector->getNumElements()) : element;

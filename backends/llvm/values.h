@@ -3,6 +3,7 @@
 ///
 /// A bool is an i1 as a value and an i8 in memory. f16 and bf16 are i16 bits in both: they are widened to float around
 /// every operation, so that no target feature and no run-time library is needed for them.
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include "ir/dtype.h"
@@ -20,6 +21,7 @@ struct TargetTraits {
   bool permutes = false;            ///< AVX-512's permutations of lanes, by vectors of every width
   bool permutes_eight = false;      ///< AVX2's vpermps: any of 8 lanes of 32 bits to each
   bool reciprocals = false;         ///< AVX-512's vrcp14ps, on vectors of every width
+  bool float_parts = false;         ///< AVX-512's vgetexpps and vgetmantps, on vectors of every width
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
   bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width
   bool mask_words = false;          ///< masks of 8 to 64 lanes are words of bits: AVX-512's, on vectors of every width
@@ -40,6 +42,8 @@ inline bool is_half(DType dtype) {
   return dtype.is_float() && dtype.bits == 16;
 }
 
+/// 1 of a scalar.
+int lanes_of(llvm::Value* v);
 /// `element` with the lanes of `like`.
 llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like);
 llvm::Value* splat(Builder& b, llvm::Value* scalar, int lanes);
@@ -77,6 +81,9 @@ class FloatEmitter {
   llvm::Value* scaleb(llvm::Value* x, llvm::Value* n);
   /// float and double; the intrinsic `reciprocal`.
   llvm::Value* reciprocal(llvm::Value* x);
+  /// float and double; the intrinsics `exponent` and `mantissa`.
+  llvm::Value* exponent(llvm::Value* x);
+  llvm::Value* mantissa(llvm::Value* x);
   /// Vectors of any type; the intrinsic `permute`. A scalar `n` gives a scalar.
   llvm::Value* permute(llvm::Value* v, llvm::Value* n);
 
@@ -86,6 +93,8 @@ class FloatEmitter {
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value, bool may_be_nan = true);
   llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
+  /// What `of` makes of x, which it gets in vectors of 128, 256 or 512 bits.
+  llvm::Value* in_registers(llvm::Value* x, llvm::function_ref<llvm::Value*(llvm::Value*)> of);
   llvm::Value* power_of_two(llvm::Value* n, llvm::Type* type);
   llvm::Value* to_odd(llvm::Value* sum, llvm::Value* error);
   llvm::Value* fma_by_double(llvm::Value* x, llvm::Value* y, llvm::Value* z);

@@ -154,6 +154,12 @@ int ExprCompiler::call(const Expr& e, const Call* node) {
   } else if (node->callee == "reciprocal") {
     instruction = start(Opcode::reciprocal, e);
     instruction.a = args[0].slot;
+  } else if (node->callee == "exponent") {
+    instruction = start(Opcode::exponent, e);
+    instruction.a = args[0].slot;
+  } else if (node->callee == "mantissa") {
+    instruction = start(Opcode::mantissa, e);
+    instruction.a = args[0].slot;
   } else if (node->callee.starts_with("reduce_")) {
     instruction = start(Opcode::reduce_lanes, e);
     instruction.binary = binary_kernel(reduction_op(node->callee, from), from, options_.exact_floats);

@@ -2,10 +2,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "ir/interpreter/machine.h"
 
 namespace lathe::interpreter {
+
+namespace {
+
+/// The intrinsic `mantissa`.
+double mantissa_of(double x) {
+  if (std::isnan(x) || (std::signbit(x) && x != 0)) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0 || std::isinf(x)) return std::copysign(1.0, x);
+  int exponent = 0;
+  const double half = std::frexp(x, &exponent);
+  return half < 0.75 ? 2 * half : half;
+}
+
+}  // namespace
 
 void Machine::load(const Instruction& instruction) {
   const AccessCode& access = program_.accesses[static_cast<size_t>(instruction.side)];
@@ -111,6 +126,12 @@ void Machine::evaluate(const Instruction& i) {
         const double inverse = 1 / at(i.a)[l].d;
         at(i.out)[l].d = options_.exact_floats ? inverse : round_to(i.dtype, inverse);
       }
+      break;
+    case Opcode::exponent:
+      for (int l = 0; l < i.lanes; ++l) at(i.out)[l].d = std::logb(at(i.a)[l].d);
+      break;
+    case Opcode::mantissa:
+      for (int l = 0; l < i.lanes; ++l) at(i.out)[l].d = mantissa_of(at(i.a)[l].d);
       break;
     case Opcode::extern_call:
       call_extern(i);

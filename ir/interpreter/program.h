@@ -32,6 +32,8 @@ enum class Opcode : std::uint8_t {
   population_count,
   permute,
   reciprocal,
+  exponent,
+  mantissa,
   extern_call,
   address_of
 };

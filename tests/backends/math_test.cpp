@@ -123,26 +123,37 @@ void check_unary(UnaryOp op, Exact1 exact) {
   }
 }
 
-TEST(Math, ErfOfDoublesIsWithinTwoUlps) {
-  const Device device = host_device();
-  const ElementwiseKernel kernel(UnaryOp::erf, f64, device, device.lanes(64));
+/// On arguments up to `range`, near `edges`, and tiny.
+void check_doubles(UnaryOp op, Exact1 exact, const Device& device, double range, const std::vector<double>& edges) {
+  const ElementwiseKernel kernel(op, f64, device, device.lanes(64));
   std::vector<double> in;
   std::mt19937_64 random(17);
-  for (const double edge : {0.0, 0.25, 0.5, 1.75, 2.0, 2.5, 3.5, 5.5, 5.9375, 6.0}) {
+  for (const double edge : edges) {
     for (int i = -20; i < 20; ++i) in.push_back(edge + i * 0x1p-50);
   }
   while (in.size() < 1 << 15) {
     const double unit = static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63;
-    in.push_back(random() % 4 ? unit * 6 : std::ldexp(unit, -static_cast<int>(random() % 1080)));
+    in.push_back(random() % 4 ? unit * range : std::ldexp(unit, -static_cast<int>(random() % 1080)));
   }
   std::vector<double> out(in.size());
   kernel(out.data(), {in.data()}, static_cast<std::int64_t>(in.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     const Number x(in[i]);
     Number truth;
-    mpfr_erf(truth.value, x.value, MPFR_RNDN);
-    ASSERT_LE(error(out[i], truth.value), 2) << "erf(" << in[i] << ") = " << out[i];
+    exact(truth.value, x.value, MPFR_RNDN);
+    ASSERT_LE(error(out[i], truth.value), 2) << to_string(op) << "(" << in[i] << ") = " << out[i];
   }
+}
+
+TEST(Math, ErfOfDoublesIsWithinTwoUlps) {
+  check_doubles(UnaryOp::erf, mpfr_erf, host_device(), 6, {0.0, 0.25, 0.5, 1.75, 2.0, 2.5, 3.5, 5.5, 5.9375, 6.0});
+}
+
+TEST(Math, ExpOfDoublesIsWithinTwoUlps) {
+  const double half_ln2 = std::log(2) / 2;
+  for (const char* level : {"native", "avx2", "baseline"})
+    check_doubles(UnaryOp::exp, mpfr_exp, host_device(level), 760,
+                  {0.0, half_ln2, -half_ln2, 3 * half_ln2, 709.0, 709.782712893384, 710.0, -708.396, -745.133, -746.0});
 }
 
 int rsqrt(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {

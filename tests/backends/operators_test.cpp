@@ -403,6 +403,18 @@ TEST(Operators, PermutePicksLanesModuloTheirCount) {
   }
 }
 
+TEST(Operators, ExponentAndMantissa) {
+  const std::pair<std::string, Expr (*)(Expr)> parts[] = {{"exponent", exponent}, {"mantissa", mantissa}};
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    std::vector<std::uint64_t> bits = interesting_bits(dtype, 17);
+    std::vector<Case> cases;
+    for (const auto& [name, part] : parts)
+      cases.push_back(
+          {name + " of " + to_string(dtype), dtype, [=](const std::vector<Expr>& x) { return part(x[0]); }});
+    expect_same_values({dtype}, {pack(dtype, bits)}, lane_counts, cases);
+  }
+}
+
 TEST(Operators, ReciprocalIsNear) {
   for (const DType dtype : {f32, f64}) {
     std::vector<std::uint64_t> bits = interesting_bits(dtype, 13);

@@ -48,8 +48,9 @@ const std::vector<Function>& own_functions() {
 #define LATHE_FUNCTION(name) \
   {#name, UnaryOp::name, [](mpfr_ptr result, mpfr_srcptr x) { mpfr_##name(result, x, MPFR_RNDN); }}
   static const std::vector<Function> functions = {
-      LATHE_FUNCTION(exp), LATHE_FUNCTION(exp2), LATHE_FUNCTION(log), LATHE_FUNCTION(tanh),
-      LATHE_FUNCTION(erf), LATHE_FUNCTION(sin),  LATHE_FUNCTION(cos), {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
+      LATHE_FUNCTION(exp),   LATHE_FUNCTION(exp2), LATHE_FUNCTION(log),  LATHE_FUNCTION(log2),
+      LATHE_FUNCTION(log10), LATHE_FUNCTION(tanh), LATHE_FUNCTION(erf),  LATHE_FUNCTION(sin),
+      LATHE_FUNCTION(cos),   LATHE_FUNCTION(tan),  LATHE_FUNCTION(atan), {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
 #undef LATHE_FUNCTION
   return functions;
 }

@@ -54,6 +54,19 @@ bool Builder::estimates_reciprocals() const {
   return has_avx512();
 }
 
+bool Builder::splits_floats() const {
+  return has_avx512();
+}
+
+Expr Builder::inverse(const Expr& x, const Expr& low) {
+  const Expr one = constant(x->dtype, 1.0);
+  if (!estimates_reciprocals() && !low) return div(one, x);
+  const Expr estimate = bind("estimate", estimates_reciprocals() ? reciprocal(x) : div(one, x));
+  Expr missing = multiply_add(-estimate, x, one);
+  if (low) missing = multiply_add(-estimate, low, missing);
+  return multiply_add(missing, estimate, estimate);
+}
+
 Expr Builder::bind(const char* name, Expr value) {
   if (!binds_ || is_atom(value)) return value;
   VarRef variable = Var::make(name, value->dtype);

@@ -31,6 +31,11 @@ class Builder {
   bool permutes(DType dtype, int lanes) const;
   /// .. for the intrinsic `reciprocal`?
   bool estimates_reciprocals() const;
+  /// .. for each of the intrinsics `exponent` and `mantissa`?
+  bool splits_floats() const;
+  /// 1 / (x + low) within a unit in the last place, where |x| lies between 2^-100 and 2^100; otherwise some value.
+  /// `low` may be null, and is no more than x's rounding.
+  Expr inverse(const Expr& x, const Expr& low = nullptr);
   /// A polynomial in x - center in each of 8 or 16 cells of what is not negative: rows of a table are the centers, then
   /// coefficients, lowest degree first; `cell` is x's, modulo their number. In the cell at zero, whose center and first
   /// coefficient are zero, x times `slope` (0 or 1) is added: there alone x - center is over the first coefficient.

@@ -19,11 +19,23 @@ inline constexpr float exp2[] = {
     0x1.62e4300000000p-1f, 0x1.ebfbdc0000000p-3f, 0x1.c6af780000000p-5f, 0x1.3b2dde0000000p-7f,
     0x1.5f0b160000000p-10f, 0x1.4170d40000000p-13f};
 
-/// (log(1+f) - f) / f^2 for |f| <= 1/3; relative to log(1+f); error 2^-27.7.
+/// (log(1+f) - f) / f^2 for 1+f in [3/4, 3/2); relative to log(1+f); error 2^-26.3.
 inline constexpr float log[] = {
-    -0x1.0000000000000p-1f, 0x1.5555060000000p-2f, -0x1.fffefc0000000p-3f, 0x1.99d0440000000p-3f,
-    -0x1.559c440000000p-3f, 0x1.1ed6620000000p-3f, -0x1.f331c60000000p-4f, 0x1.1e679e0000000p-3f,
-    -0x1.07ce6a0000000p-3f};
+    -0x1.0000000000000p-1f, 0x1.5555a40000000p-2f, -0x1.00004a0000000p-2f, 0x1.99691a0000000p-3f,
+    -0x1.550e020000000p-3f, 0x1.28f32c0000000p-3f, -0x1.0c03760000000p-3f, 0x1.9d96a00000000p-4f,
+    -0x1.53c2600000000p-5f};
+
+/// log2(1+f) / f less the nearest float to log2(e), for 1+f in [3/4, 3/2); relative; error 2^-27.6.
+inline constexpr float log2[] = {
+    0x1.c7f8a40000000p-27f, -0x1.7154760000000p-1f, 0x1.ec71360000000p-2f, -0x1.7155540000000p-2f,
+    0x1.2750d40000000p-2f, -0x1.ebbee00000000p-3f, 0x1.abd7160000000p-3f, -0x1.85d94c0000000p-3f,
+    0x1.36cea40000000p-3f, -0x1.0c13320000000p-4f};
+
+/// log10(1+f) / f less the nearest float to log10(e), for 1+f in [3/4, 3/2); relative; error 2^-27.8.
+inline constexpr float log10[] = {
+    -0x1.9915e20000000p-27f, -0x1.bcb7b20000000p-3f, 0x1.287ad80000000p-3f, -0x1.bcb80a0000000p-4f,
+    0x1.63958a0000000p-4f, -0x1.281bcc0000000p-4f, 0x1.01ce6c0000000p-4f, -0x1.d529f60000000p-5f,
+    0x1.73a4280000000p-5f, -0x1.3db95e0000000p-6f};
 
 /// erf(x)/x - 1 in u = x^2 for x <= 1.1875; relative to erf(x)/x; error 2^-30.1.
 inline constexpr float erf_small[] = {
@@ -42,6 +54,22 @@ inline constexpr float sin[] = {
 /// (cos(r) - 1 + r^2/2) / r^4 in u = r^2 for |r| <= pi/4; relative to cos(r); error 2^-32.5.
 inline constexpr float cos[] = {
     0x1.55554a0000000p-5f, -0x1.6c0c220000000p-10f, 0x1.99e3ce0000000p-16f};
+
+/// (tan(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to tan(r); error 2^-29.3.
+inline constexpr float tan[] = {
+    0x1.5555620000000p-2f, 0x1.110d180000000p-3f, 0x1.baf17a0000000p-5f, 0x1.5bc9b00000000p-6f, 0x1.67dc4a0000000p-7f,
+    -0x1.a53ef20000000p-14f, 0x1.2514760000000p-8f};
+
+/// (atan(t) - t) / t^3 in u = t^2 for t <= 1; relative to atan(t); error 2^-28.2.
+inline constexpr float atan[] = {
+    -0x1.55553e0000000p-2f, 0x1.9991e40000000p-3f, -0x1.2420a80000000p-3f, 0x1.c092e60000000p-4f,
+    -0x1.58336e0000000p-4f, 0x1.db15080000000p-5f, -0x1.0003c20000000p-5f, 0x1.6796f80000000p-7f,
+    -0x1.dab4220000000p-10f};
+
+/// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, in f64; relative to e^r; error 2^-57.7.
+inline constexpr double wide_exp[] = {
+    0x1.000000000000ap-1, 0x1.55555555554f9p-3, 0x1.5555555550603p-5, 0x1.1111111127f00p-7, 0x1.6c16c184b94c5p-10,
+    0x1.a01a0129bf11dp-13, 0x1.a0199878da686p-16, 0x1.71df251d0a732p-19, 0x1.28aef497120bcp-22, 0x1.ad829b2341207p-26};
 
 /// log2(1+f) / f for 1+f in [sqrt(1/2), sqrt(2)], in f64; relative; error 2^-38.4.
 inline constexpr double pow_log2[] = {

@@ -7,20 +7,23 @@ namespace {
 
 /// Added to and taken from a small float, it leaves the nearest integer; before it is taken away, the low bits of the
 /// sum's mantissa are that integer in two's complement, above an even multiple of 2^10.
-constexpr double round_f32 = 0x1.8p23;
-constexpr double log2_e = 0x1.715476p+0;
+constexpr double round_f32 = 0x1.8p23, round_f64 = 0x1.8p52;
+constexpr double log2_e = 0x1.715476p+0, wide_log2_e = 0x1.71547652b82fep+0;
 /// ln(2) in two parts; the first has 15 bits, so that its product with an integer of 9 bits is exact.
 constexpr double ln2_high = 0x1.62e4p-1, ln2_low = 0x1.7f7d1cp-20;
+/// In f64 of 32 bits, for integers of 11.
+constexpr double wide_ln2_high = 0x1.62e42feep-1, wide_ln2_low = 0x1.a39ef35793c76p-33;
 
-/// 2^n as a float, n being the low bits of `image` and between -126 and 127.
+/// 2^n as a float, n being the low bits of `image` and an exponent of normal numbers.
 Expr power_of_two(const Expr& image) {
-  return reinterpret(f32,
-                     binary(BinaryOp::shl, image, constant(image->dtype, 23)) + constant(image->dtype, 0x3f800000));
+  const bool single = image->dtype.bits == 32;
+  const Expr one = constant(image->dtype, single ? std::int64_t{0x3f800000} : std::int64_t{0x3ff} << 52);
+  return reinterpret(single ? f32 : f64, binary(BinaryOp::shl, image, constant(image->dtype, single ? 23 : 52)) + one);
 }
 
-/// p * 2^n for p near 1 and n in -252 .. 254, n being also the low bits of `shifted`: by an instruction, or in two
-/// steps of which at most the second rounds, so that results run over into infinity and under into denormals as they
-/// should.
+/// p * 2^n for p near 1 and n in -252 .. 254 (f64: -2044 .. 2046), n being also the low bits of `shifted`: by an
+/// instruction, or in two steps of which at most the second rounds, so that results run over into infinity and under
+/// into denormals as they should.
 Expr scale(Builder& b, const Expr& p, const Expr& n, const Expr& shifted) {
   if (b.scales_by_exponent()) return scaleb(p, n);
   const Expr image = b.bind("image", bits(shifted));
@@ -55,15 +58,17 @@ Vanishing vanishing_exp(Builder& b, const Expr& x) {
   return {b, x, -104, -173};
 }
 
-/// e^x for x in -173 .. 89, or NaN; for lower x with scaleb some value.
+/// e^x for x in -173 .. 89 (f64: -1400 .. 710), or NaN; for lower x with scaleb some value.
 Expr exp_clamped(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  const Expr one = constant(type, 1.0);
-  const Expr shifted = b.bind("shifted", b.multiply_add(x, constant(type, log2_e), constant(type, round_f32)));
-  const Expr n = b.bind("n", shifted - constant(type, round_f32));
-  const Expr high = b.multiply_add(n, constant(type, -ln2_high), x);
-  const Expr r = b.bind("r", b.multiply_add(n, constant(type, -ln2_low), high));
-  const Expr tail = b.polynomial(coefficients::exp, r);
+  const bool single = type.bits == 32;
+  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
+  const Expr one = constant(type, 1.0), round = pick(round_f32, round_f64);
+  const Expr shifted = b.bind("shifted", b.multiply_add(x, pick(log2_e, wide_log2_e), round));
+  const Expr n = b.bind("n", shifted - round);
+  const Expr high = b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), x);
+  const Expr r = b.bind("r", b.multiply_add(n, pick(-ln2_low, -wide_ln2_low), high));
+  const Expr tail = single ? b.polynomial(coefficients::exp, r) : b.polynomial(coefficients::wide_exp, r);
   // Each form is the more accurate where it is used: 0.87 ULP with the instruction, 0.97 without.
   const Expr p =
       b.device().fused_multiply_add ? b.multiply_add(b.multiply_add(tail, r, one), r, one) : one + (r * r * tail + r);
@@ -97,6 +102,13 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
 Expr exp_f32(Builder& b, const Expr& x, double highest) {
   constexpr double infinite = 89;
   const Vanishing low = vanishing_exp(b, x);
+  const Expr above = low.computed();
+  return low.result(exp_clamped(b, highest <= infinite ? above : clamp_high(b, above, infinite)));
+}
+
+Expr exp_f64(Builder& b, const Expr& x, double highest) {
+  constexpr double infinite = 710;
+  const Vanishing low{b, x, -746, -1400};
   const Expr above = low.computed();
   return low.result(exp_clamped(b, highest <= infinite ? above : clamp_high(b, above, infinite)));
 }

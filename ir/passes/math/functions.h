@@ -19,12 +19,17 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
 Expr exp_f32(Builder& b, const Expr& x, double highest);
 Expr exp2_f32(Builder& b, const Expr& x, double highest);
 Expr log_f32(Builder& b, const Expr& x);
+Expr log2_f32(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10, tan and atan
+Expr log10_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
 Expr sigmoid_f32(Builder& b, const Expr& x);
 Expr erf_f32(Builder& b, const Expr& x);
+Expr exp_f64(Builder& b, const Expr& x, double highest);
 Expr erf_f64(Builder& b, const Expr& x);  ///< where the device permutes f64; at most 2 ULP as well
 Expr sin_f32(Builder& b, const Expr& x);
 Expr cos_f32(Builder& b, const Expr& x);
+Expr tan_f32(Builder& b, const Expr& x);
+Expr atan_f32(Builder& b, const Expr& x);
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y);
 
 /// Modulo the width; a negative exponent truncates the true power: 1 and -1 keep theirs, the rest gives 0.

@@ -32,9 +32,9 @@ Expr log_twice(Builder& b, const Expr& x) {
   return call(b, "log", absolute(x)) + constant(x->dtype, 0x1.62e42fefa39efp-1);
 }
 
-Expr sigmoid(Builder& b, const Expr& x) {
+Expr sigmoid_f64(Builder& b, const Expr& x) {
   const Expr one = constant(x->dtype, 1.0);
-  const Expr e = b.bind("e", call(b, "exp", -absolute(x)));
+  const Expr e = b.bind("e", exp_f64(b, b.bind("negative", -absolute(x)), 0));
   return div(select(lt(x, constant(x->dtype, 0.0)), e, one), one + e);
 }
 
@@ -67,7 +67,7 @@ Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
     case UnaryOp::rsqrt:
       return div(constant(type, 1.0), unary(UnaryOp::sqrt, x));
     case UnaryOp::sigmoid:
-      return sigmoid(b, x);
+      return sigmoid_f64(b, x);
     case UnaryOp::sinh:
       return up_to(b, "sinh", x, hyperbolic_limit, with_sign_of(half_exp(b, x), x));
     case UnaryOp::cosh:

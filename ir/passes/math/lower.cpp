@@ -13,6 +13,7 @@ bool is_f32(DType dtype) {
 }
 
 Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
+  const bool fused = b.device().fused_multiply_add;
   switch (op) {
     case UnaryOp::exp:
       return exp_f32(b, x, highest);
@@ -20,6 +21,10 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return exp2_f32(b, x, highest);
     case UnaryOp::log:
       return log_f32(b, x);
+    case UnaryOp::log2:
+      return fused ? log2_f32(b, x) : nullptr;
+    case UnaryOp::log10:
+      return fused ? log10_f32(b, x) : nullptr;
     case UnaryOp::tanh:
       return tanh_f32(b, x);
     case UnaryOp::sigmoid:
@@ -30,9 +35,18 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return sin_f32(b, x);
     case UnaryOp::cos:
       return cos_f32(b, x);
+    case UnaryOp::tan:
+      return fused ? tan_f32(b, x) : nullptr;
+    case UnaryOp::atan:
+      return fused ? atan_f32(b, x) : nullptr;
     default:
       return nullptr;
   }
+}
+
+Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
+  if (op == UnaryOp::exp) return exp_f64(b, x, highest);
+  return op == UnaryOp::erf && b.permutes(f64, 16) ? erf_f64(b, x) : nullptr;
 }
 
 /// Has every machine an instruction, or is it a test of bits?
@@ -85,8 +99,7 @@ Expr lower_unary(Builder& b, UnaryOp op, const Expr& a, double highest) {
   if (is_native(op)) return nullptr;
   if (is_half(a->dtype)) return cast(a->dtype, lower_unary(b, op, cast(f32, a), highest));
   const Expr x = b.bind("argument", a);
-  Expr own = is_f32(x->dtype) ? own_f32(b, op, x, highest) : nullptr;
-  if (op == UnaryOp::erf && x->dtype.element() == f64 && b.permutes(f64, 16)) own = erf_f64(b, x);
+  Expr own = is_f32(x->dtype) ? own_f32(b, op, x, highest) : own_f64(b, op, x, highest);
   return b.bind("value", own ? std::move(own) : library_unary(b, op, x));
 }
 

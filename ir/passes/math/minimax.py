@@ -136,6 +136,7 @@ def fit_cell(function, low, high, degree, rounding, step, slope=0):
 HALF_LN2 = mp.log(2) / 2 * (1 + mpf(2) ** -8)
 QUARTER_PI = mp.pi / 4 * (1 + mpf(2) ** -8)
 ERF_SPLIT = mpf("1.1875")
+LOG_RANGE = (mpf(-1) / 4, mpf(1) / 2)
 CANDIDATES = 100
 
 
@@ -162,13 +163,26 @@ def tables():
         "float",
         *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -half, half, range(6), round_f32),
     )
-    third = mpf(1) / 3
     yield (
         "log",
-        "(log(1+f) - f) / f^2 for |f| <= 1/3; relative to log(1+f)",
+        "(log(1+f) - f) / f^2 for 1+f in [3/4, 3/2); relative to log(1+f)",
         "float",
-        *fit(lambda f: (mp.log1p(f) - f) / f**2, lambda f: f**2 / mp.log1p(f), -third, third, range(9), round_f32),
+        *fit(lambda f: (mp.log1p(f) - f) / f**2, lambda f: f**2 / mp.log1p(f), *LOG_RANGE, range(9), round_f32),
     )
+    for name, base in (("log2", 2), ("log10", 10)):
+        factor = 1 / mp.log(base)
+        yield (
+            name,
+            f"{name}(1+f) / f less the nearest float to {name}(e), for 1+f in [3/4, 3/2); relative",
+            "float",
+            *fit(
+                lambda f, c=factor: mp.log1p(f) * c / f - round_f32(c),
+                lambda f, c=factor: f / (mp.log1p(f) * c),
+                *LOG_RANGE,
+                range(10),
+                round_f32,
+            ),
+        )
     yield (
         "erf_small",
         "erf(x)/x - 1 in u = x^2 for x <= 1.1875; relative to erf(x)/x",
@@ -220,6 +234,38 @@ def tables():
             range(3),
             round_f32,
         ),
+    )
+    yield (
+        "tan",
+        "(tan(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to tan(r)",
+        "float",
+        *fit(
+            lambda u: (mp.tan(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
+            lambda u: mp.sqrt(u) ** 3 / mp.tan(mp.sqrt(u)),
+            0,
+            QUARTER_PI**2,
+            range(7),
+            round_f32,
+        ),
+    )
+    yield (
+        "atan",
+        "(atan(t) - t) / t^3 in u = t^2 for t <= 1; relative to atan(t)",
+        "float",
+        *fit(
+            lambda u: (mp.atan(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
+            lambda u: mp.sqrt(u) ** 3 / mp.atan(mp.sqrt(u)),
+            mpf(2) ** -10,  # below it the weight is next to nothing
+            1,
+            range(9),
+            round_f32,
+        ),
+    )
+    yield (
+        "wide_exp",
+        "(e^r - 1 - r) / r^2 for |r| <= ln(2)/2, in f64; relative to e^r",
+        "double",
+        *fit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, range(10), round_f64),
     )
     root = mp.sqrt(2) * (1 + mpf(2) ** -10)
     yield (
