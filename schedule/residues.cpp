@@ -28,7 +28,24 @@ std::int64_t floored(std::int64_t a, std::int64_t b) {
   return (a - ((a % b) + b) % b) / b;
 }
 
+const Binary* remainder_of(const Expr& e) {
+  const Binary* binary = e.as<Binary>();
+  return binary && binary->op == BinaryOp::floor_mod ? binary : nullptr;
+}
+
 }  // namespace
+
+std::optional<ResidueCondition> residue_condition(const Expr& condition) {
+  const Binary* comparison = condition.as<Binary>();
+  if (!comparison || (comparison->op != BinaryOp::eq && comparison->op != BinaryOp::lt)) return std::nullopt;
+  const bool below = comparison->op == BinaryOp::lt, left = remainder_of(comparison->a) != nullptr;
+  const Binary* remainder = remainder_of(left ? comparison->a : comparison->b);
+  const std::int64_t* modulus = remainder ? as_int(remainder->b) : nullptr;
+  const std::int64_t* value = as_int(left ? comparison->b : comparison->a);
+  if (!modulus || !value || *modulus < 2) return std::nullopt;
+  if (below && *value != (left ? 1 : *modulus - 2)) return std::nullopt;
+  return ResidueCondition{remainder->a, *modulus, !below ? *value : left ? 0 : *modulus - 1};
+}
 
 Expr matching_residue(const Congruence& c) {
   if (const Expr line = fitted([&](std::int64_t a) { return c.matching(a); }, c.residue, c.modulus)) return line;

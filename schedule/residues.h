@@ -1,5 +1,6 @@
 #pragma once
 /// Iters of a reduction taken apart into residues and quotients, where a condition allows only matching residues.
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,15 @@
 #include "ir/visitor.h"
 
 namespace lathe {
+
+/// What a condition allows of a residue: form % modulus == value.
+struct ResidueCondition {
+  Expr form;
+  std::int64_t modulus = 0, value = 0;
+};
+
+/// Of a comparison that leaves one residue, however it says so: r == t, r < 1, m - 2 < r. Nothing for any other.
+std::optional<ResidueCondition> residue_condition(const Expr& condition);
 
 /// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list.
 struct Congruence {

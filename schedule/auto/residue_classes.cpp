@@ -15,6 +15,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/residues.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -26,11 +27,7 @@ bool asks_for_residues(const Block& block) {
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
     if (!choice || found) return;
-    for (const Expr& condition : conjuncts_of(choice->condition)) {
-      const Binary* comparison = condition.as<Binary>();
-      const Binary* remainder = comparison && comparison->op == BinaryOp::eq ? comparison->a.as<Binary>() : nullptr;
-      found |= remainder && remainder->op == BinaryOp::floor_mod;
-    }
+    for (const Expr& condition : conjuncts_of(choice->condition)) found |= residue_condition(condition).has_value();
   });
   return found;
 }

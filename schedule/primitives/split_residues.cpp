@@ -93,17 +93,13 @@ class Splitter {
   }
 
   std::optional<Congruence> congruence(const Expr& condition) const {
-    const Binary* comparison = condition.as<Binary>();
-    const bool equal_to = comparison && comparison->op == BinaryOp::eq;
-    const Binary* remainder = equal_to ? comparison->a.as<Binary>() : nullptr;
-    const std::int64_t* modulus = remainder && remainder->op == BinaryOp::floor_mod ? as_int(remainder->b) : nullptr;
-    const std::int64_t* value = modulus ? as_int(comparison->b) : nullptr;
-    if (!value || *modulus < 2 || *modulus > most_residues) return std::nullopt;
-    const Affine form = to_affine(remainder->a);
+    const std::optional<ResidueCondition> allowed = residue_condition(condition);
+    if (!allowed || allowed->modulus > most_residues) return std::nullopt;
+    const Affine form = to_affine(allowed->form);
     Congruence c;
     c.condition = condition;
-    c.modulus = *modulus;
-    c.offset = form.constant - *value;
+    c.modulus = allowed->modulus;
+    c.offset = form.constant - allowed->value;
     for (const AffineTerm& term : form.terms) {
       size_t i = 0;
       while (i < block_.f.iters.size() && term.atom != Expr(block_.f.iters[i].variable)) ++i;

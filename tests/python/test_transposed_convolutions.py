@@ -72,6 +72,27 @@ def spread(x, w, stride, pad, more, dilation):
     )
 
 
+def laid_out(x, w, stride, pad, more, dilation):
+    """Zeros between the elements and around them by pads and reshapes alone, then a plain convolution."""
+    n, c, height, width = x.shape
+    _, k, r, s = w.shape
+    rows, columns = extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation)
+    top, left = dilation * (r - 1) - pad, dilation * (s - 1) - pad
+    between = [(0, 0), (0, 0), (0, 0), (0, stride - 1), (0, 0), (0, stride - 1)]
+    wide = lathe.pad(x.reshape((n, c, height, 1, width, 1)), between).reshape((n, c, height * stride, width * stride))
+    wide = wide[:, :, : (height - 1) * stride + 1, : (width - 1) * stride + 1]
+    below, right = dilation * (r - 1) - pad + more, dilation * (s - 1) - pad + more
+    wide = lathe.pad(wide, [(0, 0), (0, 0), (top, below), (left, right)])
+    return lathe.compute(
+        (n, k, rows, columns),
+        lambda b, f, i, j: lathe.reduce(
+            "sum",
+            (c, r, s),
+            lambda ci, ri, si: wide[b, ci, i + dilation * ri, j + dilation * si] * w[ci, f, r - 1 - ri, s - 1 - si],
+        ),
+    )
+
+
 # x, w, stride, pad, output padding, dilation
 cases = [
     ((1, 8, 9, 9), (8, 16, 4, 4), 2, 1, 0, 1),
@@ -88,7 +109,7 @@ cases = [
 ]
 
 
-@pytest.mark.parametrize("form", [gathered, spread])
+@pytest.mark.parametrize("form", [gathered, spread, laid_out])
 @pytest.mark.parametrize("case", cases, ids=str)
 def test_each_residue_is_a_dense_sum(case, form):
     x_shape, w_shape, *placement = case

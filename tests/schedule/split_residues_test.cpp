@@ -93,6 +93,17 @@ TEST(SplitResidues, TakesAnyStepsThatShareNoDivisor) {
   EXPECT_GT(split, 500);
 }
 
+TEST(SplitResidues, TakesOneResidueHoweverTheConditionSaysSo) {
+  for (const char* condition :
+       {"(vh + vr) % 3 == 2", "(vh + vr) % 3 < 1", "1 < (vh + vr) % 3", "(vh + vr) % 2 < 1", "0 < (vh + vr) % 2"}) {
+    SCOPED_TRACE(condition);
+    const Func before = spread(fmt::format("select({}, x[(vh + vr) // 3], 0.0f32)", condition));
+    Schedule s(before);
+    split_residues(s, {"sum"});
+    expect_same(before, s.func());
+  }
+}
+
 std::vector<float> run(const Func& func, std::vector<float> w) {
   std::vector<float> x(6, 1.0f), out(20);
   std::vector<HostBuffer> buffers;
@@ -143,6 +154,7 @@ TEST(SplitResidues, RefusesWhatIsNoWholeSum) {
 TEST(SplitResidues, RefusesTermsThatNoResidueDecides) {
   expect_refusal(spread("select(vh + vr < 6, x[vh + vr if vh + vr < 6], 0.0f32)"), 2);
   expect_refusal(spread(element(1, 2, 0, 2)), 2, "_divisor");
+  expect_refusal(spread("select((vh + vr) % 3 < 2, x[(vh + vr) // 3], 0.0f32)"), 2, "_several_residues");
   expect_refusal(spread("select((vh + vr) % 2 == 0, x[(vh + vr) // 4], 1.0f32)"), 2, "_not_zero");
   expect_refusal(spread(element(1, 1, 0, 2), 10, 4, "f32", "select((vh + vr) % 3 == 0, 1.0f32, 0.0f32)"), 2,
                  "_several");
