@@ -217,6 +217,8 @@ Expr ExprSimplifier::unary(const Expr& e, const Unary* u) {
   if (u->op == UnaryOp::abs && a->dtype.is_integer()) {
     Interval known = bounds_.interval(a);
     if (known.min && *known.min >= 0 && known.max) return a;
+    // Of the least number the absolute value wraps, and so does the negative.
+    if (known.min && known.max && *known.max <= 0) return simplify(Unary::make(UnaryOp::neg, a));
   }
   return a == u->a ? e : Unary::make(u->op, a);
 }

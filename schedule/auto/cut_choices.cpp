@@ -46,9 +46,16 @@ std::optional<Threshold> threshold_of(const Block& block, const Affine& distance
   return std::nullopt;
 }
 
-/// What a choice of places takes: the arms of a select, a minimum or a maximum.
+/// The number whose absolute value a place is, as in padding that reflects; null for others.
+Expr reflected(const Expr& e) {
+  const Unary* u = e.as<Unary>();
+  return u && u->op == UnaryOp::abs && u->dtype == i64 ? u->a : nullptr;
+}
+
+/// What a choice of places takes: the arms of a select, a minimum or a maximum, an absolute value or its negative.
 std::optional<std::pair<Expr, Expr>> arms_of(const Expr& e) {
   if (const Select* choice = e.as<Select>()) return std::pair{choice->when_true, choice->when_false};
+  if (const Expr a = reflected(e)) return std::pair{a, -a};
   const Binary* b = e.as<Binary>();
   if (b && (b->op == BinaryOp::min || b->op == BinaryOp::max)) return std::pair{b->a, b->b};
   return std::nullopt;
@@ -70,8 +77,14 @@ void add_thresholds(const Block& block, const Affine& distance, int nested, std:
   if (const auto threshold = threshold_of(block, distance)) found.push_back(*threshold);
 }
 
-/// Where a comparison of places comes out differently, or a minimum or maximum of two takes the other.
+/// Where a comparison of places comes out differently, a minimum or maximum of two takes the other, or what an absolute
+/// value is of changes its sign.
 std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
+  std::vector<Threshold> found;
+  if (const Expr a = reflected(e)) {
+    add_thresholds(block, to_affine(a), most_nested, found);
+    return found;
+  }
   const Binary* comparison = e.as<Binary>();
   if (!comparison || comparison->a->dtype != i64) return {};
   const BinaryOp op = comparison->op;
@@ -82,7 +95,6 @@ std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
   Affine distance = to_affine(less ? comparison->b : comparison->a);
   if (!add_scaled(distance, to_affine(less ? comparison->a : comparison->b), -1)) return {};
   if (op == BinaryOp::lt || op == BinaryOp::gt) distance.constant -= 1;
-  std::vector<Threshold> found;
   add_thresholds(block, distance, most_nested, found);
   return found;
 }
