@@ -5,6 +5,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
+#include "ir/passes/math/functions.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 
@@ -156,7 +157,15 @@ double unary_cost(UnaryOp op, DType dtype) {
   }
 }
 
-double binary_cost(BinaryOp op, DType dtype) {
+/// A power by a constant that takes a few products or a root.
+bool is_power_by_products(const Binary& power) {
+  if (power.op != BinaryOp::pow) return false;
+  if (as_int(power.b)) return true;
+  const FloatImm* exponent = power.b.as<FloatImm>();
+  return exponent && math::is_constant_power(power.dtype, exponent->value);
+}
+
+double binary_cost(BinaryOp op, DType dtype, bool by_products) {
   switch (op) {
     case BinaryOp::div:
       return 6;
@@ -164,7 +173,7 @@ double binary_cost(BinaryOp op, DType dtype) {
     case BinaryOp::floor_mod:
       return dtype.is_float() ? 10 : 20;
     case BinaryOp::pow:
-      return 50;
+      return by_products ? 4 : 50;
     case BinaryOp::atan2:
     case BinaryOp::hypot:
       return 40;
@@ -196,7 +205,8 @@ class CostSum : public Visitor {
         total += unary_cost(e.as<Unary>()->op, e->dtype);
         break;
       case ExprKind::Binary:
-        total += e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype);
+        total +=
+            e->dtype == i64 ? 0.5 : binary_cost(e.as<Binary>()->op, e->dtype, is_power_by_products(*e.as<Binary>()));
         break;
       case ExprKind::Select:
         total += 1;

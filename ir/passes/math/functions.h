@@ -32,6 +32,13 @@ Expr tan_f32(Builder& b, const Expr& x);
 Expr atan_f32(Builder& b, const Expr& x);
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y);
 
+/// Powers by a constant that products, a quotient or a root give within 2 ULP in f32 and 4 in f64, and in every special
+/// case.
+bool is_constant_power(DType type, double exponent);
+Expr pow_constant(Builder& b, const Expr& x, double exponent);
+/// The power by an exponent of at least 0, which integers give modulo the width.
+Expr pow_by_squaring(Builder& b, const Expr& x, std::int64_t exponent);
+
 /// Modulo the width; a negative exponent truncates the true power: 1 and -1 keep theirs, the rest gives 0.
 Expr pow_integer(Builder& b, const Expr& x, const Expr& y);
 

@@ -71,20 +71,18 @@ bool is_native(UnaryOp op) {
   }
 }
 
-/// Powers that a product gives within 1 ULP, and in every special case; null for others.
-Expr pow_by_products(const Expr& x, double exponent) {
-  if (exponent == 1) return x;
-  if (exponent == 2) return x * x;
-  if (exponent == 3) return x * x * x;
-  if (exponent == -1) return div(constant(x->dtype, 1.0), x);
-  return nullptr;
-}
-
 Expr pow_float(Builder& b, const Expr& x, const Expr& y) {
   if (const auto exponent = constant_value(y)) {
-    if (Expr product = pow_by_products(x, *exponent)) return product;
+    if (is_constant_power(x->dtype, *exponent)) return pow_constant(b, x, *exponent);
   }
   return x->dtype.bits == 32 ? pow_f32(b, x, y) : library_binary(b, BinaryOp::pow, x, y);
+}
+
+/// The integer in every lane of a constant.
+std::optional<std::int64_t> whole_value(const Expr& e) {
+  const Broadcast* broadcast = e.as<Broadcast>();
+  const std::int64_t* number = as_int(broadcast ? broadcast->value : e);
+  return number ? std::optional(*number) : std::nullopt;
 }
 
 }  // namespace
@@ -130,7 +128,10 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
     case BinaryOp::floor_mod:
       return b.bind("value", floor_mod_float(b, x, y));
     case BinaryOp::pow:
-      return b.bind("value", is_float ? pow_float(b, x, y) : pow_integer(b, x, y));
+      if (is_float) return b.bind("value", pow_float(b, x, y));
+      if (const auto exponent = whole_value(y); exponent && *exponent >= 0)
+        return b.bind("value", pow_by_squaring(b, x, *exponent));
+      return b.bind("value", pow_integer(b, x, y));
     default:
       return b.bind("value", library_binary(b, op, x, y));
   }

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "ir/intrinsics.h"
@@ -10,6 +11,9 @@ namespace {
 
 constexpr std::uint64_t one_f64 = 0x3ff0000000000000;
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Beyond, log and exp take no longer than products.
+constexpr double most_squared = 64;
 
 /// log2 of a = |x|, an f64 that was an f32: x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)). Relative error 2^-38.
 Expr log2_f64(Builder& b, const Expr& a) {
@@ -50,6 +54,34 @@ std::array<Expr, 3> square_and_multiply(const std::array<Expr, 3>& s) {
 
 }  // namespace
 
+bool is_constant_power(DType type, double exponent) {
+  if (std::abs(exponent) == 0.5 || (-1 <= exponent && exponent <= 3 && exponent == std::trunc(exponent))) return true;
+  if (type.bits <= 32) return std::abs(exponent) <= most_squared && exponent == std::trunc(exponent);
+  return exponent == -2 || exponent == 4;
+}
+
+/// In f32 what takes several products is f64 in between, so that it rounds once: an f64 overflows and vanishes beyond
+/// where an f32 does.
+Expr pow_constant(Builder& b, const Expr& x, double exponent) {
+  const DType type = x->dtype;
+  Expr one = constant(type, 1.0);
+  if (exponent == 0) return one;
+  if (std::abs(exponent) == 0.5) {
+    // Of -0 the root is -0 and the power 0; of minus infinity it is NaN and the power infinity.
+    const Expr root = unary(UnaryOp::sqrt, x) + constant(type, 0.0);
+    const Expr power = select(eq(x, constant(type, -infinity)), constant(type, infinity), root);
+    return exponent > 0 ? power : div(one, power);
+  }
+  const auto products = static_cast<std::int64_t>(std::abs(exponent));
+  if (products <= 1) return exponent < 0 ? div(one, x) : x;
+  if (exponent == 3) return x * x * x;
+  if (type.bits == 32 && exponent != 2) {
+    const Expr wide = pow_by_squaring(b, b.bind("wide", cast(f64, x)), products);
+    return cast(f32, exponent < 0 ? div(constant(wide->dtype, 1.0), wide) : wide);
+  }
+  return pow_by_squaring(b, exponent < 0 ? b.bind("reciprocal", div(one, x)) : x, products);
+}
+
 /// 2^(y * log2|x|) in f64, which rounds once at the end; then the cases of C's pow (Annex F.10.4.4).
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y) {
   const DType type = x->dtype, wide = f64.with_lanes(type.lanes);
@@ -75,6 +107,15 @@ Expr pow_f32(Builder& b, const Expr& x, const Expr& y) {
   const Expr not_a_number = constant(type, std::numeric_limits<double>::quiet_NaN());
   const Expr or_invalid = select(logical_and(negative, logical_not(whole)), not_a_number, power);
   return select(logical_or(eq(x, one), eq(y, zero)), one, or_invalid);
+}
+
+Expr pow_by_squaring(Builder& b, const Expr& x, std::int64_t exponent) {
+  Expr power, square = x;
+  for (std::int64_t left = exponent; left > 0; left /= 2) {
+    if (left % 2 != 0) power = power ? b.bind("power", power * square) : square;
+    if (left > 1) square = b.bind("square", square * square);
+  }
+  return power ? power : constant(x->dtype, 1);
 }
 
 Expr pow_integer(Builder& b, const Expr& x, const Expr& y) {

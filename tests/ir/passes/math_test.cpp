@@ -218,7 +218,7 @@ TEST(LowerMath, AConditionOfAWhileIsLoweredWhereNothingCanBeBound) {
 }
 
 TEST(LowerMath, ConstantPowersAreProducts) {
-  for (const double exponent : {1.0, 2.0, 3.0, -1.0}) {
+  for (const double exponent : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 64.0, -1.0, -2.0, -8.0, 0.5, -0.5}) {
     const Func func = elementwise(f32, f32, 1, 8, [&](const auto& x) {
       return binary(BinaryOp::pow, x[0], Broadcast::make(constant(f32, exponent), 8));
     });
