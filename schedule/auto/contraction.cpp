@@ -15,6 +15,8 @@ constexpr std::int64_t widest_step = 4;
 /// Zen 4: 14 elements of f32 took twice as long, 28 half as long as the window's own vectors).
 constexpr std::int64_t filled_steps = 8, picked_bytes = 4, long_row = 24;
 
+constexpr std::int64_t unknown_distance = std::int64_t{1} << 40;
+
 /// Does some access move with the iter, and each by at most `widest` elements?
 bool walks_by(const std::vector<Access>& accesses, size_t iter, std::int64_t widest) {
   bool moves = false;
@@ -117,10 +119,22 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
   const auto reused = [&](const Access& a, size_t iter) {
     return a.strides[*vector] == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
   };
+  // Of as many rows those are taken whose elements lie nearer in what all lanes share.
+  const auto distance = [&](size_t iter) {
+    std::int64_t most = 0;
+    for (const Access& load : loads) {
+      if (load.strides[*vector] == 0) most = std::max(most, std::abs(load.strides[iter].value_or(unknown_distance)));
+    }
+    return most;
+  };
+  const auto preferred = [&](size_t iter, size_t to) {
+    if (extent(iter) != extent(to) || !shape.vector_space) return extent(iter) > extent(to);
+    return distance(iter) < distance(to);
+  };
   for (const size_t i : shape.space) {
     if (i == *vector || extent(i) < 2) continue;
     for (const Access& load : loads) {
-      if (!reused(load, i) || (shape.rows && extent(i) <= extent(*shape.rows))) continue;
+      if (!reused(load, i) || (shape.rows && !preferred(i, *shape.rows))) continue;
       shape.rows = i;
       shape.row_run = load.runs[i] > 1 ? load.runs[i] : 0;
     }

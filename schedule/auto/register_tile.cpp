@@ -1,6 +1,7 @@
 #include "schedule/auto/register_tile.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "schedule/auto/rule.h"
 
@@ -134,6 +135,7 @@ struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
   bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
   double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
+  std::int64_t row_sets = 1;    ///< sets of the first cache that lines of the rows lie in
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
@@ -145,9 +147,11 @@ double weighted_loads(const Device& device, const Rates& rates, std::int64_t row
     return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
   if (distance.packed && distance.rows_in_memory && vectors == 1) return 1;
   const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
+  // Where rows share several sets, columns that stream through these take half of each.
+  const std::int64_t room = distance.row_sets > 1 ? std::max(ways, distance.row_sets * ways / 2) : ways;
   const bool waits = distance.packed && rates.line_wait > 0;
   const std::int64_t excess =
-      !waits && (distance.far || distance.long_rows) ? std::max<std::int64_t>(0, rows - ways) : 0;
+      !waits && (distance.far || distance.long_rows) ? std::max<std::int64_t>(0, rows - room) : 0;
   const double beyond = distance.far ? 1.0 : distance.packed ? 0.0 : 0.5;
   return static_cast<double>(rows + 3 * excess) + (1 + beyond * rates.line_weight) * static_cast<double>(vectors);
 }
@@ -182,6 +186,11 @@ double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
          sums / rates.stores + tile_overhead;
 }
 
+/// The sets of the first cache that lines so many bytes apart lie in; 1 where that is not known.
+std::int64_t sets_of_rows(std::int64_t bytes) {
+  return bytes > 0 ? way_bytes / std::gcd(bytes, way_bytes) : 1;
+}
+
 }  // namespace
 
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents) {
@@ -196,7 +205,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     !extents.shared_columns,
                     extents.packed_columns,
                     broadcasts_memory(device, bits),
-                    extents.term_cycles};
+                    extents.term_cycles,
+                    multiplies_lines(device) ? sets_of_rows(extents.row_bytes) : 1};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   double least = 0;

@@ -23,6 +23,8 @@ struct TiledExtents {
   bool whole_columns = false;   ///< whole tiles make up the columns
   bool shared_columns = true;   ///< rows share what is loaded for the columns; else each has operands of its own
   bool packed_columns = false;  ///< what is loaded for the columns of a tile is compact, each vector in one line
+  /// Bytes between the elements of two rows in what all lanes share; 0 where not known.
+  std::int64_t row_bytes = 0;
   /// Cycles that a vector of what is added up takes besides those of a product, where rows share no columns.
   double term_cycles = 0;
 };

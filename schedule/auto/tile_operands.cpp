@@ -19,8 +19,9 @@ constexpr std::int64_t packing_reuse = 12;
 /// The same where multiply-adds leave loads no time (lacks_issue_slots): of panels that lie scattered, of those larger
 /// than the first cache whose vectors cross lines, and of others of the latter size that many sets of it do not hold.
 /// Measured on Cascade Lake: 32x1024x1024 takes half the time, 300x300x300 0.7 of it, 127x129x131 0.85, 256x256x256
-/// 0.97.
-constexpr std::int64_t packing_reuse_scattered = 3, packing_reuse_crossing = 6, packing_reuse_other = 32;
+/// 0.97; 3x3 convolutions of 64 channels that lie last, at 56x56, whose panels of 147 KB 224 tiles read, 0.8.
+constexpr std::int64_t packing_reuse_scattered = 3, packing_reuse_crossing = 6, packing_reuse_other = 32,
+                       packing_reuse_many = 128;
 constexpr std::int64_t spread_footprint = std::int64_t{256} << 10;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
@@ -226,7 +227,8 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
       std::any_of(operand.strides.begin(), operand.strides.end(), [&](const auto& stride) {
         return stride.value_or(0) > 1 && *stride * operand.buffer->dtype.bytes() % near.line_bytes != 0;
       });
-  return crosses ? tiles >= packing_reuse_crossing : bytes >= spread_footprint && tiles >= packing_reuse_other;
+  return crosses ? tiles >= packing_reuse_crossing
+                 : tiles >= (bytes >= spread_footprint ? packing_reuse_other : packing_reuse_many);
 }
 
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,

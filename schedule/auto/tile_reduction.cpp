@@ -246,6 +246,28 @@ class Tiler {
     place_makers(context_, block_, std::move(around), across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
   }
 
+  /// Is a panel of the operand worth packing for all tiles of the iters that share it, `tiles` of rows among these,
+  /// whose loops then lie within that over panels? Cores share out the panels.
+  bool worth_packing_outside(const Access& operand, std::int64_t width, std::int64_t tiles,
+                             std::int64_t columns) const {
+    const Block& reduction = schedule_.node(block_);
+    const std::vector<size_t> sharing = sharing_iters(shape_, operand);
+    for (const size_t i : sharing) tiles *= extent_estimate(reduction.f.iters[i].domain.extent);
+    return !sharing.empty() && columns >= width * context_.device.cores &&
+           worth_packing(context_, reduction, shape_, operand, width, tiles);
+  }
+
+  /// Bytes between the elements of two rows in what all lanes share; 0 where nothing is, or rows do not walk it evenly.
+  std::int64_t row_bytes(const Block& reduction, size_t vectors) const {
+    if (!shape_.rows) return 0;
+    for (const Access& access : block_accesses(reduction)) {
+      const std::int64_t step = access.strides[*shape_.rows].value_or(0);
+      if (!access.store && step != 0 && access.strides[vectors] == 0)
+        return std::abs(step) * access.buffer->dtype.bytes();
+    }
+    return 0;
+  }
+
   /// A loop of one vector of the reader's lanes, split off where the loop is longer.
   LoopRef narrow(const LoopRef& loop) {
     const std::int64_t* extent = as_int(schedule_.node(loop).extent);
@@ -399,12 +421,12 @@ class Tiler {
     } else {
       others_.reset();
     }
-    const RegisterTile tile = across_ ? across_->tile
-                              : others_
-                                  ? RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles}
-                                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
-                                                {rows, in_runs ? shape_.column_run : columns, depth, shape_.row_run,
-                                                 in_runs, shared, false, shared ? 0 : term_cycles(reduction, vectors)});
+    const RegisterTile tile =
+        across_   ? across_->tile
+        : others_ ? RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles}
+                  : choose_tile(context_.device, lanes_, widest_bits(reduction),
+                                {rows, in_runs ? shape_.column_run : columns, depth, shape_.row_run, in_runs, shared,
+                                 false, row_bytes(reduction, vectors), shared ? 0 : term_cycles(reduction, vectors)});
     if (in_runs && tile.cycles == 0) throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
     if (tile.rows == 1 && !shared) shape_.rows.reset();
     lanes_ = tile.lanes;
@@ -421,12 +443,14 @@ class Tiler {
     if (turned_ && !turns_panels) turn_copy(context_, block_, *turned_);
     const bool by_panels = operand && !across_ && !dot_ && !turns_panels &&
                            lay_by_panels(context_, block_, operand->buffer, vectors, tile.vectors * lanes_);
-    bool packed = turns_panels || (pays && !by_panels);
+    const bool pays_outside = operand && rows && columns && !pays && !turns_panels && !by_panels && !across_ && !dot_ &&
+                              !others_ && worth_packing_outside(*operand, width, *rows / tile.rows, *columns);
+    bool packed = turns_panels || (pays && !by_panels) || pays_outside;
     // A shorter last panel would be a group of its own, with further bodies.
     if (packed && rows && whole_panels)
       group_ = panels_together(context_.device, *rows * column_bytes, panel_bytes, *columns / width);
     if (columns && !dot_ && !across_) pack_rows(context_, block_, shape_, tile.rows, (*columns + width - 1) / width);
-    const bool panels_outside = operand && !packed && !(across_ && across_->panels_inside);
+    const bool panels_outside = operand && (!packed || pays_outside) && !(across_ && across_->panels_inside);
     std::vector<size_t> inside = panels_outside ? sharing_iters(shape_, *operand) : std::vector<size_t>();
     if (others_) std::erase(inside, *others_);
     if (panels_outside && across_) {
@@ -444,8 +468,9 @@ class Tiler {
       if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
       turn_copy(context_, block_, *turned_, panel_width);
     } else {
-      packed = packed && panel_loop_ &&
-               pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *panel_loop_, panel_width);
+      const std::optional<LoopRef>& around = pays_outside ? column_loop_ : panel_loop_;
+      packed = packed && around &&
+               pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *around, panel_width);
     }
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {

@@ -1,4 +1,5 @@
 // Which panels of a product's columns are copied to compact memory before tiles read them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +70,45 @@ TEST(PackPanels, ThatLieScatteredForFewTilesToo) {
   EXPECT_FALSE(packs(testing::matmul(6, 1024, 1024, false), lines())) << "a single tile reads a panel";
   EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), slower()));
   EXPECT_TRUE(packs(testing::matmul(256, 1024, 1024, false), slower()));
+}
+
+/// A 3x3 convolution of pixels whose channels lie beside each other: b are the weights.
+Func channels_last(int rows, int pixels, int channels, int filters) {
+  return parse_func(fmt::format(R"(
+func conv(a: f32[{4}, {5}, {2}], b: f32[3, 3, {2}, {3}], out: f32[{0}, {1}, {3}]) stage begin {{
+  block root() reads a[..], b[..], out[..] writes out[..] {{
+    for y in [0, {0}) {{ for x in [0, {1}) {{ for f in [0, {3}) {{ for r in [0, 3) {{ for s in [0, 3) {{ for c in [0, {2}) {{
+      block sum(space vy in [0, {0}) = y, space vx in [0, {1}) = x, space vf in [0, {3}) = f, reduce vr in [0, 3) = r,
+                reduce vs in [0, 3) = s, reduce vc in [0, {2}) = c)
+          reads out[vy, vx, vf], a[vy + vr, vx + vs, vc], b[vr, vs, vc, vf] writes out[vy, vx, vf] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vy, vx, vf] = 0.0f32 }}
+        let l: f32 = out[vy, vx, vf]
+        let t: f32 = a[vy + vr, vx + vs, vc] * b[vr, vs, vc, vf]
+        out[vy, vx, vf] = l + t
+      }}
+    }} }} }} }} }} }}
+  }}
+}}
+)",
+                                rows, pixels, channels, filters, rows + 2, pixels + 2));
+}
+
+TEST(PackPanels, OutsideOfAllThatShareThem) {
+  EXPECT_TRUE(packs(channels_last(14, 14, 256, 256), lines())) << "one tile a row, and fourteen rows";
+  EXPECT_TRUE(packs(channels_last(56, 56, 48, 128), lines())) << "of less than others, for hundreds of tiles";
+  EXPECT_FALSE(packs(channels_last(2, 14, 64, 64), lines())) << "few tiles read a panel";
+  EXPECT_TRUE(packs(channels_last(14, 14, 256, 256), slower()));
+  EXPECT_FALSE(packs(channels_last(4, 14, 256, 256), slower()));
+  const std::string text = print(auto_schedule(channels_last(14, 14, 256, 256), lines()));
+  const size_t copy = text.find("block b_"), tile = text.find("block sum_init");
+  ASSERT_LT(copy, tile);
+  EXPECT_NE(text.substr(copy, tile - copy).find(" in [0, 14) {"), std::string::npos) << "rows within panels";
+}
+
+TEST(PackPanels, TakeRowsThatLieNearer) {
+  const std::string text = print(auto_schedule(channels_last(14, 14, 256, 256), lines()));
+  EXPECT_NE(text.find("unrolled for x in [0, 14)"), std::string::npos) << "not y, whose lines share a set";
 }
 
 TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {

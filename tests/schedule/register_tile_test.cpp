@@ -54,6 +54,18 @@ TEST(RegisterTile, LoadsLessWhereAPanelFillsTheFirstCache) {
   EXPECT_EQ(choose_tile(pair, 16, 32, panel).rows, 28) << "the panel stays in the first cache";
 }
 
+TEST(RegisterTile, HasAsManyRowsAsSetsOfTheFirstCacheHold) {
+  Device lines = broadcasting();
+  lines.fma_per_cycle = 2;
+  lines.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  TiledExtents extents{14, 256, 2304};
+  EXPECT_LE(choose_tile(lines, 16, 32, extents).rows, 8);
+  extents.row_bytes = 16384;
+  EXPECT_LE(choose_tile(lines, 16, 32, extents).rows, 8) << "all rows in one set";
+  extents.row_bytes = 1024;
+  EXPECT_EQ(choose_tile(lines, 16, 32, extents).rows, 14) << "in four sets";
+}
+
 TEST(RegisterTile, LoadsLittleWhereEachMultiplicationWantsALine) {
   Device lines = wide();
   lines.fma_per_cycle = 2;
