@@ -71,19 +71,21 @@ class AccessCollector : public Visitor {
 
  private:
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
-    Access access{buffer, store, static_cast<bool>(mask), {}, {}, {}};
+    Access access{buffer, store, static_cast<bool>(mask), {}, {}, {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
+    const std::vector<std::int64_t> apart = least_apart(buffer, strides);
     Expr flat;
     for (const Iter& iter : block_.f.iters) {
       std::optional<std::int64_t> total = 0;
-      for (size_t d = 0; d < indices.size() && total; ++d) {
+      bool steady = true;
+      std::int64_t distance = 0;
+      for (size_t d = 0; d < indices.size(); ++d) {
         const auto parts = split_linear(values_.empty() ? indices[d] : substitute(indices[d], values_), iter.variable);
         const std::int64_t* stride = as_int(strides[d]);
-        if (!parts) {
-          total = std::nullopt;
-        } else if (parts->first != 0) {
-          total = stride ? std::optional(*total + parts->first * *stride) : std::nullopt;
-        }
+        steady &= parts.has_value();
+        if (!parts || (parts->first != 0 && !stride)) total = std::nullopt;
+        if (total && parts->first != 0) *total += parts->first * *stride;
+        if (parts) distance += std::abs(parts->first) * apart[d];
       }
       if (!total) {
         // Rows that were joined: of i // 4 and i % 4 in rows of 4 elements the sum is i.
@@ -91,11 +93,29 @@ class AccessCollector : public Visitor {
         const auto parts = split_linear(flat, iter.variable);
         if (parts) total = parts->first;
       }
+      access.distances.push_back(total ? std::abs(*total) : steady ? distance : 0);
       access.runs.push_back(total ? 1 : run_length(indices, iter.variable));
       access.gains.push_back(total ? std::nullopt : gain_of(indices, strides, iter.variable));
       access.strides.push_back(total);
     }
     found.push_back(std::move(access));
+  }
+
+  /// Strides, where constants: of the others the span of those before them, the nearest dimension first.
+  static std::vector<std::int64_t> least_apart(const Buffer& buffer, const std::vector<Expr>& strides) {
+    std::vector<std::int64_t> apart(strides.size());
+    std::int64_t span = 1;
+    const auto lie = [&](size_t d, std::int64_t step) {
+      apart[d] = step;
+      span = std::max(span, step * extent_estimate(buffer->shape[d]));
+    };
+    for (size_t d = 0; d < strides.size(); ++d) {
+      if (const std::int64_t* stride = as_int(strides[d])) lie(d, std::abs(*stride));
+    }
+    for (size_t d = strides.size(); d-- > 0;) {
+      if (!as_int(strides[d])) lie(d, span);
+    }
+    return apart;
   }
 
   Expr flat_place(const Buffer& buffer, const std::vector<Expr>& indices) {

@@ -15,6 +15,9 @@ struct Access {
   bool masked = false;
   /// Elements that the access moves when an iter advances by one, an entry an iter; nothing where that is no constant.
   std::vector<std::optional<std::int64_t>> strides;
+  /// How far that is, either way. Where it is known at run time alone but the same for each step, what it is at the
+  /// least in an array whose rows do not overlap; 0 where steps differ.
+  std::vector<std::int64_t> distances;
   /// For an iter without a constant stride, the length of aligned runs of it during which the access stands still, as
   /// x[i // 16] does for 16; else 1.
   std::vector<std::int64_t> runs;
@@ -22,6 +25,9 @@ struct Access {
   /// so many steps as the widest vector of the device takes.
   static constexpr std::int64_t gain_steps = 15;
   std::vector<std::optional<std::int64_t>> gains;
+
+  /// Is each step of the iter as long as any other, as is known at run time alone?
+  bool is_steady(size_t iter) const { return !strides[iter] && distances[iter] > 0; }
 };
 
 /// Every distinct access of the block's body.

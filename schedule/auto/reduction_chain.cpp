@@ -95,8 +95,8 @@ std::optional<Chain> find_chain(const RuleContext& context, const BlockRef& extr
   for (const auto& [iter, dimension] : others) {
     const std::int64_t extent = *as_int(scores.f.iters[iter].domain.extent);
     for (const Access& access : block_accesses(scores)) {
-      const bool shared = !access.store && access.strides[*axis] && access.strides[*axis] != 0 &&
-                          access.strides[iter] == 0 && access.buffer != scores.f.writes[0].buffer;
+      const bool shared = !access.store && access.distances[*axis] != 0 && access.strides[iter] == 0 &&
+                          access.buffer != scores.f.writes[0].buffer;
       if (!shared || extent <= chain.rows) continue;
       chain.rows = extent;
       chain.row = iter;

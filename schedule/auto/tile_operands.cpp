@@ -14,6 +14,8 @@ namespace {
 
 /// A panel's footprint from which on it lies scattered.
 constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
+/// The same of the least footprint that a panel can have whose steps are known at run time alone.
+constexpr std::int64_t unknown_footprint = std::int64_t{32} << 10;
 /// A panel is copied to compact memory when so many tiles read it, and it lies scattered.
 constexpr std::int64_t packing_reuse = 12;
 /// The same where multiply-adds leave loads no time (lacks_issue_slots): of panels that lie scattered, of those larger
@@ -38,9 +40,8 @@ constexpr double slower_near_rows = 1.3;
 std::optional<std::int64_t> footprint(const Block& reduction, const ReductionShape& shape, const Access& operand) {
   std::int64_t distance = 0;
   for (const size_t i : shape.reduce) {
-    const auto& stride = operand.strides[i];
-    if (!stride) return std::nullopt;
-    distance += std::abs(*stride) * extent_estimate(reduction.f.iters[i].domain.extent);
+    if (!operand.strides[i] && !operand.is_steady(i)) return std::nullopt;
+    distance += operand.distances[i] * extent_estimate(reduction.f.iters[i].domain.extent);
   }
   return distance * operand.buffer->dtype.bytes();
 }
@@ -95,7 +96,7 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
     most = bytes;
     largest = std::move(access);
   }
-  const auto distance = [&](size_t i) { return std::abs(largest->strides[i].value_or(0)); };
+  const auto distance = [&](size_t i) { return largest->distances[i]; };
   if (largest) {
     std::stable_sort(shape.reduce.begin(), shape.reduce.end(),
                      [&](size_t a, size_t b) { return distance(a) > distance(b); });
@@ -132,8 +133,8 @@ std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduc
   const CacheLevel& near = context.device.caches.front();
   // What the lanes share, and goes a line further with each row.
   const auto is_far = [&](const Access& access, size_t rows) {
-    const std::int64_t bytes = access.buffer->dtype.bytes(), stride = std::abs(access.strides[rows].value_or(0));
-    return !access.store && access.strides[vectors] == 0 && stride * bytes >= near.line_bytes &&
+    const std::int64_t bytes = access.buffer->dtype.bytes();
+    return !access.store && access.strides[vectors] == 0 && access.distances[rows] * bytes >= near.line_bytes &&
            estimated_elements(access.buffer) * static_cast<double>(bytes) > static_cast<double>(near.bytes);
   };
   const auto far = [&](size_t rows) {
@@ -210,25 +211,29 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 }
 
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand) {
-  return footprint(reduction, shape, operand).value_or(0) >= scattered_footprint;
+  const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
+  // Steps that are known at run time alone are longer than in a dense array, by how much is not known.
+  const bool unknown =
+      std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t i) { return operand.is_steady(i); });
+  return bytes >= (unknown ? unknown_footprint : scattered_footprint);
 }
 
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
                    const Access& operand, std::int64_t width, std::int64_t tiles) {
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
-  const bool scattered = bytes >= scattered_footprint;
+  const bool scattered = lies_scattered(reduction, shape, operand);
   if (!lacks_issue_slots(context.device) || context.device.caches.empty()) return scattered && tiles >= packing_reuse;
   if (scattered) return tiles >= packing_reuse_scattered;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   if (bytes <= near.bytes || (columns && *columns <= width)) return false;
-  const bool crosses =
-      multiplies_lines(context.device) &&
-      std::any_of(operand.strides.begin(), operand.strides.end(), [&](const auto& stride) {
-        return stride.value_or(0) > 1 && *stride * operand.buffer->dtype.bytes() % near.line_bytes != 0;
-      });
-  return crosses ? tiles >= packing_reuse_crossing
-                 : tiles >= (bytes >= spread_footprint ? packing_reuse_other : packing_reuse_many);
+  bool crosses = false;
+  for (size_t i = 0; i < operand.strides.size(); ++i) {
+    const std::int64_t step = operand.strides[i].value_or(0);
+    crosses |= operand.is_steady(i) || (step > 1 && step * operand.buffer->dtype.bytes() % near.line_bytes != 0);
+  }
+  if (crosses && multiplies_lines(context.device)) return tiles >= packing_reuse_crossing;
+  return tiles >= (bytes >= spread_footprint ? packing_reuse_other : packing_reuse_many);
 }
 
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
@@ -247,7 +252,7 @@ bool lies_by_pages(const RuleContext& context, const ReductionShape& shape, cons
   const std::int64_t bytes = operand.buffer->dtype.bytes();
   const auto elements = constant_elements(operand.buffer);
   return elements && *elements * bytes > own_cache_bytes(context.device) && !shape.reduce.empty() &&
-         std::abs(operand.strides[shape.reduce.back()].value_or(0)) * bytes >= page_bytes;
+         operand.distances[shape.reduce.back()] * bytes >= page_bytes;
 }
 
 std::optional<std::int64_t> next_place(const Schedule& schedule, const Block& reduction,

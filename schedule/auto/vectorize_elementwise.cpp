@@ -138,8 +138,8 @@ std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Ac
       if (rows < side || columns < side) continue;
       const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
         const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
-        return !access.store && !access.masked && along && *along >= 1 && *along <= most_shuffled_stride && across &&
-               *across >= side * *along;
+        const bool apart = across ? *across >= side * along.value_or(0) : access.is_steady(iters[vector]);
+        return !access.store && !access.masked && along && *along >= 1 && *along <= most_shuffled_stride && apart;
       });
       if (!turned) continue;
       // The last squares lie over those before them.
@@ -165,8 +165,7 @@ void prefetch_turned(RuleContext& context, const BlockRef& ref, const std::vecto
   const auto near = static_cast<double>(own_cache_bytes(context.device));
   for (const Access& access : accesses) {
     const std::int64_t bytes = access.buffer->dtype.bytes();
-    if (access.store || access.strides[along] != 1 || near == 0 ||
-        access.strides[across].value_or(0) * bytes < far_apart ||
+    if (access.store || access.strides[along] != 1 || near == 0 || access.distances[across] * bytes < far_apart ||
         estimated_elements(access.buffer) * static_cast<double>(bytes) <= much_larger * near)
       continue;
     const std::vector<LoopRef> loops = schedule.loops(ref);

@@ -1,0 +1,64 @@
+"""Views whose steps are known at run time alone: they are scheduled as dense arrays of the same shapes are, or nearly so."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def normal(*shape):
+    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize("shape", [(700, 700), (64, 300), (17, 23), (8, 8), (3, 50)], ids=str)
+def test_a_view_that_is_transposed_is_turned_around_by_squares(shape):
+    rows, columns = shape
+    x, y = normal(rows, columns + 13), normal(columns, rows + 7)
+    add = lathe.jit(lambda a, b: a + b)
+    left, right = x[:, :columns], y[:, :rows].T
+    np.testing.assert_array_equal(add(left, right), left + right)
+    np.testing.assert_array_equal(add(left[::-1], right[::-1]), (left + right)[::-1])
+    if min(shape) >= 8:
+        text = add.lower(left, right).text("scheduled")
+        assert "vectorized" in text and "unrolled" in text
+
+
+@pytest.mark.parametrize("turned", list(itertools.product([False, True], repeat=2)), ids=str)
+@pytest.mark.parametrize("m,k,n", [(500, 300, 400), (33, 70, 129), (5, 3, 2)])
+def test_products_of_slices(m, k, n, turned):
+    a = normal(k, m + 9)[:, :m].T if turned[0] else normal(m, k + 5)[:, :k]
+    b = normal(n, k + 11)[:, :k].T if turned[1] else normal(k, n + 3)[:, :n]
+    matmul = lathe.jit(lambda a, b: a @ b)
+    np.testing.assert_allclose(matmul(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    if (m, k, n) == (500, 300, 400):
+        assert "alloc x1_" in matmul.lower(a, b).text("scheduled"), "panels of the second operand are packed"
+
+
+@pytest.mark.parametrize("tokens", [256, 70, 1])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_parts_of_one_projection(tokens, causal):
+    """q, k and v as frameworks make them: views of one array [batch, token, part, head, element]."""
+    parts = normal(2, tokens, 3, 4, 32)
+    q, k, v = (parts[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+    mask = np.tril(np.ones((tokens, tokens), bool)) if causal else None
+
+    def attention(q, k, v, mask=None):
+        scores = q @ lathe.matrix_transpose(k) * np.float32(32**-0.5)
+        if mask is not None:
+            scores = lathe.where(mask, scores, np.float32(-np.inf))
+        return lathe.softmax(scores) @ v
+
+    inputs = [q, k, v] if mask is None else [q, k, v, mask]
+    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * 32**-0.5
+    if causal:
+        scores = np.where(mask, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    jitted = lathe.jit(attention)
+    np.testing.assert_allclose(jitted(*inputs), expected, rtol=1e-4, atol=1e-5)
+    if tokens == 256:
+        dense = [np.ascontiguousarray(x) for x in inputs]
+        body = [jitted.lower(*x).text("scheduled").split("{", 1)[1].count("alloc") for x in (inputs, dense)]
+        assert body[0] == body[1], "the scores of a view are kept by blocks of rows too"
