@@ -248,7 +248,7 @@ class TileCosts {
           paired_.emplace(key, choose_paired_tile(device_, lanes_, bits_, plan.rows, plan.columns, batch, plan.depth))
               .first;
     }
-    return static_cast<double>(plan.times / batch) * found->second.cycles;
+    return static_cast<double>(plan.times) / static_cast<double>(batch) * found->second.cycles;
   }
   /// What no tile is faster than.
   double least() const { return least_; }

@@ -10,6 +10,7 @@
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
+#include "schedule/auto/far_parts.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -51,6 +52,15 @@ constexpr std::int64_t short_steps_ahead = 8;
 /// body of its own takes up to half of a product's compile time, which one of 64 to 512 rows pays with 0 to 2 percent.
 constexpr std::int64_t least_of_shifted_rows = 32;
 
+/// The shape of a block of parts of sums: iters over results keep their places, before those of the parts' steps.
+ReductionShape with_steps_of(const Block& partial, ReductionShape shape) {
+  shape.reduce.clear();
+  for (size_t i = 0; i < partial.f.iters.size(); ++i) {
+    if (partial.f.iters[i].kind == IterKind::reduce) shape.reduce.push_back(i);
+  }
+  return shape;
+}
+
 class Tiler {
  public:
   Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, std::optional<TurnedCopy> turned)
@@ -61,8 +71,11 @@ class Tiler {
       : context_(context), schedule_(context.schedule), block_(block), shape_(shape), across_(across) {}
 
   void run() {
+    if (!across_ && !dot_ && !has_makers()) far_parts_ = plan_far_parts(context_, block_, shape_);
     if (across_) {
       lay_across(*across_);
+    } else if (far_parts_) {
+      add_up_parts(far_parts_->cut);
     } else {
       find_reader();
     }
@@ -120,12 +133,15 @@ class Tiler {
   void take_parts(const StepCut& cut) {
     copy_ = block_;
     block_ = cut_sums(context_, block_, cut);
-    // Iters over results keep their places, before those of the parts' steps.
-    const Block& partial = schedule_.node(block_);
-    shape_.reduce.clear();
-    for (size_t i = 0; i < partial.f.iters.size(); ++i) {
-      if (partial.f.iters[i].kind == IterKind::reduce) shape_.reduce.push_back(i);
-    }
+    shape_ = with_steps_of(schedule_.node(block_), shape_);
+  }
+
+  /// The same where the results are those of the program: what adds parts up reads what tiles hold.
+  void add_up_parts(const StepCut& cut) {
+    reader_ = block_;
+    block_ = cut_sums(context_, block_, cut);
+    shape_ = with_steps_of(schedule_.node(block_), shape_);
+    decompose_reduction(schedule_, reader_, own_loops(schedule_, reader_).front());
   }
 
   std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
@@ -174,7 +190,7 @@ class Tiler {
         order.push_back(loop);
     }
     // Where plans were made for panels that stay, loops below these keep their place.
-    if (!across_ && !dot_) {
+    if (!across_ && !dot_ && !far_parts_) {
       std::vector<LoopRef> around = order;
       around.insert(around.end(), below_columns.begin(), below_columns.end());
       if (auto nearer = order_around_tiles(context_, block_, reader_, loops_, around)) {
@@ -188,7 +204,7 @@ class Tiler {
     order.insert(order.end(), below_columns.begin(), below_columns.end());
     if (other) order.push_back(*other);
     if (row) order.push_back(*row);
-    if (moves_tiles_ && !across_ && !dot_ && !has_makers()) {
+    if (moves_tiles_ && !far_parts_ && !across_ && !dot_ && !has_makers()) {
       std::vector<TiledLoop> tiles;
       if (column) tiles.push_back({*column, columns});
       if (other) tiles.push_back({*other, paired_.others});
@@ -209,8 +225,8 @@ class Tiler {
         std::tie(loop, reader_other_) = split(schedule_, loop, paired_.others);
       } else if (row && loop == *row) {
         const std::int64_t* extent = as_int(schedule_.node(loop).extent);
-        const bool shifted =
-            !strips && extent && *extent % rows != 0 && shifts_cheaply(*extent, rows, 1, least_of_shifted_rows);
+        const bool shifted = !strips && !far_parts_ && extent && *extent % rows != 0 &&
+                             shifts_cheaply(*extent, rows, 1, least_of_shifted_rows);
         std::tie(loop, inner_row) = split(schedule_, loop, strips ? across_->strip : rows);
         if (shifted) annotate(schedule_, loop, shift_last_key, 1);
       }
@@ -221,6 +237,7 @@ class Tiler {
       const auto [parts, within] = split(schedule_, order.back(), (*strip_count + row_parts_ - 1) / row_parts_);
       order = {parts, order.front(), within};
     }
+    if (far_parts_) share_parts(context_, order);
     LATHE_CHECK(!order.empty(), "a tile has a loop around it");
     if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
     if (panel) order.push_back(*panel);
@@ -502,8 +519,14 @@ class Tiler {
     if (shared && !others_ && !dot_ && !chain) together = lay_steps(tile, order);
     const std::optional<LoopRef> first = order.empty() ? std::nullopt : std::optional(order.front());
     const size_t inner_steps = (chain ? 1 : 0) + (together ? 1 : 0);
-    if (!across_ && !dot_ && order.size() > inner_steps)
-      ask_next_tile(context_, block_, order[order.size() - 1 - inner_steps], outside_);
+    if (!across_ && !dot_ && order.size() > inner_steps) {
+      const LoopRef& steps = order[order.size() - 1 - inner_steps];
+      if (far_parts_) {
+        ask_next_part(context_, *far_parts_, steps);
+      } else {
+        ask_next_tile(context_, block_, steps, outside_);
+      }
+    }
     const std::optional<LoopRef> row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
     const std::optional<LoopRef> column = own_loop(vectors), other = others_ ? own_loop(*others_) : std::nullopt;
     if (other) order.push_back(*other);
@@ -641,6 +664,7 @@ class Tiler {
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
+  std::optional<FarParts> far_parts_;
   std::optional<LoopRef> steps_loop_;  ///< around the steps that a tile takes at once
   size_t outside_ = 0;                 ///< loops around the tile
   std::int64_t row_parts_ = 1;         ///< of all rows, for a core each

@@ -496,6 +496,59 @@ TEST(AutoSchedule, WalksWindowsThatMoveByAFewElements) {
   EXPECT_EQ(tiled(windows(40, 3, 2, "i8")), std::string::npos);
 }
 
+/// out[i, j] += x[k, i] * y[k, j]: rows lie beside each other in x, steps far apart.
+Func product_of_columns(int m, int n, int k) {
+  return parse_func(fmt::format(
+      R"(func product(x: f32[{2}, {0}], y: f32[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+        reads out[vi, vj], x[vk, vi], y[vk, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = x[vk, vi] * y[vk, vj]
+      out[vi, vj] = l + r }} }} }} }} }})",
+      m, n, k));
+}
+
+TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
+  Device device = fused(wide(), 2);
+  device.caches = {{4096, 8, 64, false}, {65536, 16, 64, false}};
+  const auto scheduled = [&](const Func& func, std::string* decisions) {
+    ScheduleLog log;
+    const std::string text = print(auto_schedule(func, device, &log));
+    *decisions = fmt::format("{}", fmt::join(log.decisions, "\n"));
+    return text;
+  };
+  const Func far = product_of_columns(64, 64, 480);
+  const std::string parts = "take product in parts of 48 steps";
+  std::string decisions;
+  // Sums are cut alike on any number of cores: each core takes all parts of its own rows, or each tile does.
+  for (const int cores : {1, 2, 16}) {
+    SCOPED_TRACE(cores);
+    device.cores = cores;
+    const std::string text = scheduled(far, &decisions);
+    EXPECT_NE(decisions.find(parts), std::string::npos) << decisions;
+    EXPECT_NE(text.find("prefetch_param_0: 3072"), std::string::npos) << "48 steps of 64 rows: " << text;
+    const size_t part = text.find("in [0, 10)"), parallel = text.find("parallel for");
+    EXPECT_LT(part, text.find("in [0, 48)")) << text;
+    if (cores > 1) {
+      EXPECT_LT(parallel, part) << text;
+    }
+  }
+  scheduled(product_of_columns(64, 64, 96), &decisions);
+  EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "24 KB stay";
+  device.fma_per_cycle = 1;
+  scheduled(far, &decisions);
+  EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "arithmetic covers lines";
+  // The same sums, of rows that end within a tile and within a core's share.
+  device = fused(wide(), 2);
+  device.cores = 2;
+  device.caches = {{1024, 8, 64, false}, {16384, 16, 64, false}};
+  EXPECT_NE(decisions_on(product_of_columns(67, 8, 96), device, "product").find("in parts of 48 steps"),
+            std::string::npos);
+}
+
 TEST(AutoSchedule, SchedulesContractionsOfManyAxesInAnyOrder) {
   const Func func =
       parse_func(R"(func mixed(x: f32[64, 256, 3, 24], y: f32[64, 5, 24, 4], out: f32[5, 4, 256, 3]) stage begin {

@@ -1,0 +1,36 @@
+#pragma once
+/// Long sums over an operand that lies far, in parts that all tiles take while they are near.
+#include <optional>
+#include <vector>
+
+#include "schedule/auto/cut_steps.h"
+
+namespace lathe {
+
+/// Of a contraction of few results whose rows walk an array of the program that leaves the second cache: each tile
+/// would walk all of it, a line or less of each step, and all of the other operand besides. In parts, the tiles share
+/// what lies near, and ask meanwhile for the lines of the next part.
+///
+///   for tile of rows:                       for k's part: for tile of rows:
+///     { for k: acc += a[row, k] * b[k]        { for k of the part: acc += a[row, k] * b[k], asking for the next part
+///       out = acc }                    ->       out += acc }
+struct FarParts {
+  StepCut cut;
+  Buffer far;
+  std::int64_t ahead;  ///< elements from a part of it to the next
+};
+
+/// Nothing where loads have time to wait for lines, or parts would be too short to be worth loading and storing their
+/// sums. Whether sums are cut, and where, does not depend on the number of cores, for they are rounded accordingly.
+std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRef& reduction,
+                                       const ReductionShape& shape);
+
+/// Has each core take all parts of its own results, where parts are the outermost of the loops around tiles: the first
+/// of the others that has several iterations for each core is shared out. Where there is none, tiles take their parts
+/// one by one.
+void share_parts(RuleContext& context, std::vector<LoopRef>& order);
+
+/// Has the steps of a tile ask for the same steps of the next part.
+void ask_next_part(RuleContext& context, const FarParts& parts, const LoopRef& steps);
+
+}  // namespace lathe
