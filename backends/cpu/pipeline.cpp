@@ -3,6 +3,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/cut_runs.h"
 #include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
@@ -71,6 +72,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_emit, pass("unmask_registers", unmask_registers));
   p.append(Stage::before_emit, pass("transpose_loads", transpose_loads));
   p.append(Stage::before_emit, pass("delay_stores", delay_stores));
+  p.append(Stage::before_emit, pass("cut_runs", cut_runs));
   return p;
 }
 

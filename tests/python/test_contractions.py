@@ -227,6 +227,9 @@ GROUPED = [
     ("dba,dc->acb", dict(a=64, b=128, c=5, d=50), "", "group the axes"),
     # The columns e stay apart from d, so that the result is stored as it lies.
     ("acbf,efad->ecbda", dict(a=31, b=7, c=12, d=13, e=5, f=5), "xy", "84 x 13 x 5, 155 times, vectors along the batch"),
+    # Rows of 50 lie behind each other in panels of another width: vectors begin in one and end in the next.
+    ("da,bdc->abc", dict(a=31, b=16, c=50, d=12), "", "lay x1_reindex out by panels"),
+    ("ad,bcd->acb", dict(a=24, b=31, c=41, d=16), "", "lay x1_reindex out by panels"),
     # The outermost axis of the result stays apart, so that none but the operand of d is read anew for each.
     ("bcea,ed->cdba", dict(a=4, b=20, c=3, d=31, e=16), "", "31 x 80 x 16, 3 times"),
 ]

@@ -10,6 +10,7 @@
 #include "ir/analysis/verify.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
+#include "ir/passes/cut_runs.h"
 #include "ir/passes/delay_stores.h"
 #include "ir/passes/device_storage_access.h"
 #include "ir/passes/flatten_buffers.h"
@@ -56,6 +57,12 @@ Func permute_wide_windows(const Func& func) {
   return permute_windows(func, device);
 }
 
+Func cut_masked_runs(const Func& func) {
+  Device device;
+  device.mask_registers = 8;
+  return cut_runs(func, device);
+}
+
 /// What the cases' axes and spaces are.
 const Device& described_device() {
   static const Device device = parse_device(R"(
@@ -92,6 +99,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"unmask_registers", unmask_registers},
       {"transpose_loads", transpose_loads},
       {"delay_stores", delay_stores},
+      {"cut_runs", cut_masked_runs},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},
       {"device_storage_access", for_described_device<device_storage_access>},
