@@ -165,6 +165,34 @@ llvm::Value* FunctionEmitter::emit_shift(BinaryOp op, DType dtype, llvm::Value* 
   return b.CreateSelect(inside, shift(clamped), llvm::Constant::getNullValue(x->getType()));
 }
 
+// A vector of neighbours passes at most one multiple of a divisor that it does not reach beyond: one scalar division
+// serves all lanes. No vector unit has one.
+llvm::Value* FunctionEmitter::emit_ramp_division(const Binary* node) {
+  const bool divide = node->op == BinaryOp::floor_div;
+  if ((!divide && node->op != BinaryOp::floor_mod) || !(node->a->dtype.element() == i64)) return nullptr;
+  const Ramp* ramp = node->a.as<Ramp>();
+  const Broadcast* broadcast = node->b.as<Broadcast>();
+  const std::int64_t *step = ramp ? as_int(ramp->stride) : nullptr,
+                     *divisor = as_int(broadcast ? broadcast->value : node->b);
+  const int lanes = node->dtype.lanes;
+  if (!step || !divisor || *step < 1 || *divisor < 2 || (*divisor & (*divisor - 1)) == 0) return nullptr;
+  // The last lane must not wrap, so that the first has to be an index.
+  if (*divisor / *step < lanes - 1 || !is_pure_index(ramp->base)) return nullptr;
+  llvm::Value *base = emit_index(ramp->base), *by = b.getInt64(*divisor);
+  const auto of_base = [&](BinaryOp op, llvm::Instruction::BinaryOps natural) {
+    return is_non_negative(ramp->base) ? combine(natural, base, by) : emit_division(op, i64, base, by);
+  };
+  llvm::Value* first = of_base(BinaryOp::floor_mod, llvm::Instruction::URem);
+  llvm::Type* type = value_type(context, node->dtype);
+  llvm::SmallVector<llvm::Constant*, 16> steps;
+  for (int i = 0; i < lanes; ++i) steps.push_back(int_constant(type->getScalarType(), *step * i));
+  llvm::Value* remainder = add(repeated(first, lanes), llvm::ConstantVector::get(steps));
+  llvm::Value* passes = b.CreateICmpSGE(remainder, int_constant(type, *divisor));
+  if (!divide) return b.CreateSelect(passes, b.CreateSub(remainder, int_constant(type, *divisor)), remainder);
+  llvm::Value* quotient = of_base(BinaryOp::floor_div, llvm::Instruction::UDiv);
+  return add(repeated(quotient, lanes), b.CreateZExt(passes, type));
+}
+
 llvm::Value* FunctionEmitter::emit_division(BinaryOp op, DType dtype, llvm::Value* x, llvm::Value* y) {
   llvm::Type* type = x->getType();
   llvm::Constant* zero = llvm::Constant::getNullValue(type);

@@ -116,6 +116,7 @@ class FunctionEmitter {
   llvm::Value* emit_division(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_comparison(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_ramp_comparison(const Binary* node);
+  llvm::Value* emit_ramp_division(const Binary* node);
 
   // ---- memory (emit_memory.cpp) ----
   /// A flat element index as a run-time part and a constant part, which folds into the instruction's displacement.
