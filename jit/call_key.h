@@ -11,7 +11,7 @@ namespace lathe {
 
 /// What tells one call's layouts from another's, as words that are cheap to make, hash and compare: the first level of
 /// the cache. Extents of outputs are not in it (they follow from the inputs), and compact outputs, large ones at a
-/// cache line, add nothing; but where an input is permuted, results that the call leaves to the Function may be too
+/// cache line, add nothing; but where an input is turned, results that the call leaves to the Function may be permuted
 /// (jit/memory_order.h), so that given outputs are told apart from those.
 class CallKey {
  public:
@@ -25,7 +25,7 @@ class CallKey {
     for (const ScalarValue& scalar : scalars) {
       push(type_bits(scalar.dtype) | static_cast<std::uint64_t>(scalar.weak) << 32);
     }
-    bool plain = !permuted_;
+    bool plain = !turned_;
     for (const TensorView& view : outputs) {
       plain = plain && (is_at_line(view) || (is_aligned(view) && !may_stream(view))) && classify_strides(view) == 0;
     }
@@ -82,7 +82,7 @@ class CallKey {
          static_cast<std::uint64_t>(classes != 0) << 42);
     if (classes == 0) return;
     push(classes);
-    permuted_ |= is_permuted(classes);
+    turned_ |= is_turned(classes);
   }
 
   void push(std::uint64_t word) {
@@ -96,7 +96,7 @@ class CallKey {
 
   std::array<std::uint64_t, 96> inline_;
   size_t size_ = 0;
-  bool permuted_ = false;  ///< some array is
+  bool turned_ = false;  ///< some array is
   std::vector<std::uint64_t> overflow_;
 };
 

@@ -42,6 +42,12 @@ inline bool is_permuted(StrideClasses classes) {
 inline int permuted_dimension(StrideClasses classes, int inner) {
   return static_cast<int>((classes >> (4 * inner)) & 15);
 }
+/// Does another dimension than the last have the neighbours in memory? Results may then lie so too
+/// (jit/memory_order.h).
+inline bool is_turned(StrideClasses classes) {
+  constexpr StrideClasses low_bits = 0x5555'5555'5555;
+  return is_permuted(classes) || ((classes >> 1) & ~classes & low_bits) != 0;
+}
 /// Is every element of the memory that `view` spans one of its own, in whatever order?
 inline bool is_dense(const TensorView& view) {
   if (!view.strides) return true;

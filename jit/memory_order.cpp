@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <unordered_set>
 
 #include "ir/visitor.h"
@@ -38,12 +39,30 @@ Voice agree(const Voice& a, const Voice& b, const std::vector<Expr>& shape) {
   return same ? a : Voice{Voice::row_major};
 }
 
+StrideClasses classes_of(const std::vector<size_t>& dimensions) {
+  StrideClasses classes = StrideClasses{1} << 63;
+  for (size_t k = 0; k < dimensions.size(); ++k)
+    classes |= static_cast<StrideClasses>(dimensions[dimensions.size() - 1 - k]) << (4 * k);
+  return classes;
+}
+
+/// A slice of a transposed array is known by its dimension of neighbours; the others are taken to lie in their order.
 Voice voice_of(StrideClasses classes, size_t rank) {
   if (is_permuted(classes)) return {Voice::permuted, classes};
-  for (int d = 0; d < static_cast<int>(rank); ++d) {
-    if (stride_class(classes, d) == StrideClass::zero) return {};
+  std::vector<size_t> order;
+  std::optional<size_t> innermost;
+  for (size_t d = 0; d < rank; ++d) {
+    const StrideClass one = stride_class(classes, static_cast<int>(d));
+    if (one == StrideClass::zero) return {};
+    if (one == StrideClass::unit && !innermost) {
+      innermost = d;
+    } else {
+      order.push_back(d);
+    }
   }
-  return {Voice::row_major};
+  if (!innermost || rank > max_permuted_rank) return {Voice::row_major};
+  order.push_back(*innermost);
+  return {Voice::permuted, classes_of(order)};
 }
 
 /// Variables and numbers only: what an element-wise operator reads and writes at.
@@ -94,13 +113,6 @@ class OrderFinder : public Visitor {
   Voice voice_;
   std::unordered_set<const ExprNode*> seen_;
 };
-
-StrideClasses classes_of(const std::vector<size_t>& dimensions) {
-  StrideClasses classes = StrideClasses{1} << 63;
-  for (size_t k = 0; k < dimensions.size(); ++k)
-    classes |= static_cast<StrideClasses>(dimensions[dimensions.size() - 1 - k]) << (4 * k);
-  return classes;
-}
 
 /// Orders of what reductions leave in memory for later blocks: that of the operand's dimensions that are left.
 class ReductionOrders : public Visitor {
@@ -305,13 +317,21 @@ class Permuter : public Mutator {
 
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs) {
   MemoryOrders orders;
-  if (std::none_of(inputs.begin(), inputs.end(), is_permuted)) return orders;
   const std::vector<Buffer> buffers = buffer_params(traced);
   OrderFinder finder;
-  for (size_t i = 0; i < inputs.size(); ++i) finder.voices[buffers[i].get()] = voice_of(inputs[i], buffers[i]->rank());
+  bool turned = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Voice voice = voice_of(inputs[i], buffers[i]->rank());
+    turned |= voice.kind == Voice::permuted;
+    finder.voices[buffers[i].get()] = voice;
+  }
+  if (!turned) return orders;
   finder.visit(traced->body);
   for (const auto& [buffer, voice] : finder.voices) {
     if (voice.kind == Voice::permuted) orders[buffer] = voice.classes;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_permuted(inputs[i])) orders.erase(buffers[i].get());
   }
   ReductionOrders(traced, &orders).visit(traced->body);
   return orders;

@@ -14,13 +14,14 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 
 /// Which buffers of a traced Func lie as `inputs`, its first buffer parameters, do: those of these that are permuted,
 /// and each result and temporary whose elements are computed from arguments' elements at the same index, through other
-/// element-wise operators too, where all of these arguments that have its shape are dense in one order. What is
-/// broadcast has no say, and neither has what is read at another index.
+/// element-wise operators too, where all of these arguments that have its shape lie in one order: dense, or slices of
+/// such arrays, whose dimension of neighbours is known. What is broadcast has no say, and neither has what is read at
+/// another index.
 ///
 /// A temporary that holds the results of a reduction has the dimensions that are left in the order of its operand's.
-/// All others are row-major: where arguments disagree or are strided, and results of reductions. PyTorch and NumPy lay
-/// out the results of element-wise operators so, but that theirs keep the order of strided arguments too, and that
-/// PyTorch's follow the first of several orders.
+/// All others are row-major: where arguments disagree or have no neighbours, and results of reductions. PyTorch and
+/// NumPy lay out the results of element-wise operators so, but that theirs keep the order of all strided arguments, and
+/// that PyTorch's follow the first of several orders.
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
 
 /// The Func over arrays that are row-major: dimensions of the buffers named, and the loops over them, change places,
