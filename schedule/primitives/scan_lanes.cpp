@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "ir/analysis/regions.h"
+#include "ir/intrinsics.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/rewrite.h"
@@ -95,6 +98,38 @@ Expr shifted(const Scan& scan, const Expr& vector, std::int64_t distance) {
   return Shuffle::make({Broadcast::make(scan.neutral, static_cast<int>(scan.lanes)), vector}, lanes);
 }
 
+/// May factors be grouped? Where so many as there are lanes stay in the range of normal numbers however large or small
+/// each is, and with what came before too, factors one after another do so. What has left that range a normal factor
+/// changes by no more than it loses in rounding.
+Expr may_group(const Scan& scan, const Expr& before, const Expr& factors, const Expr& all) {
+  const DType dtype = before->dtype;
+  const auto lies_between = [&](const Expr& v, double least, double most) {
+    const Expr magnitude = unary(UnaryOp::abs, v);
+    return logical_and(ge(magnitude, constant(dtype, least)), le(magnitude, constant(dtype, most)));
+  };
+  const bool wide = dtype.bits == 64;
+  const int least_exponent = wide ? -1022 : -126;
+  const double least = std::ldexp(1.0, least_exponent),
+               most = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max(),
+               share = std::ldexp(1.0, least_exponent / static_cast<int>(scan.lanes));
+  const Expr normal = logical_or(lies_between(all, least, most), logical_not(lies_between(before, least, most)));
+  return reduce_lanes(BinaryOp::logical_and, logical_and(lies_between(factors, share, 1 / share), normal));
+}
+
+/// Lane i is `before` combined with the lanes of `terms` up to i, one after another.
+Expr in_order(const Scan& scan, const Expr& before, const Expr& terms) {
+  Expr result = before;
+  for (std::int64_t step = 0; step < scan.lanes; ++step) {
+    std::vector<int> lanes;
+    lanes.reserve(static_cast<size_t>(scan.lanes));
+    for (std::int64_t lane = 0; lane < scan.lanes; ++lane)
+      lanes.push_back(static_cast<int>(lane < step ? lane : scan.lanes + step));
+    const Expr neutral = Broadcast::make(scan.neutral, static_cast<int>(scan.lanes));
+    result = binary(scan.parts.op, result, Shuffle::make({neutral, terms}, lanes));
+  }
+  return result;
+}
+
 Stmt steps_block(const Scan& scan, const VarRef& outer) {
   const Block::Fields& old = scan.block.f;
   Block::Fields f = old;
@@ -114,15 +149,28 @@ Stmt steps_block(const Scan& scan, const VarRef& outer) {
     lets.emplace_back(Var::make(name, value->dtype), value);
     return Expr(lets.back().first);
   };
-  Expr upto = bind("upto1", load(scan.term, term_at));
+  const Expr terms = bind("upto1", load(scan.term, term_at));
+  Expr upto = terms;
   for (std::int64_t distance = 1; distance < scan.lanes; distance *= 2)
     upto = bind(fmt::format("upto{}", 2 * distance), binary(scan.parts.op, shifted(scan, upto, distance), upto));
   const Expr before = bind("before", load(scan.carry, carry_at));
   std::vector<Expr> stored = scan.parts.store->indices;
   stored[scan.parts.dimension] = all_lanes(scan, step * scan.lanes);
-  const std::vector<int> last(static_cast<size_t>(scan.lanes), static_cast<int>(scan.lanes - 1));
-  f.body = Seq::make({Store::make(scan.parts.store->buffer, stored, binary(scan.parts.op, before, upto)),
-                      Store::make(scan.carry, carry_at, binary(scan.parts.op, before, Shuffle::make({upto}, last)))});
+  const auto store_both = [&](const Expr& elements, const Expr& carry) {
+    return Seq::make(
+        {Store::make(scan.parts.store->buffer, stored, elements), Store::make(scan.carry, carry_at, carry)});
+  };
+  const auto last_of = [&](const Expr& vector) {
+    return Shuffle::make({vector}, std::vector<int>(static_cast<size_t>(scan.lanes), static_cast<int>(scan.lanes - 1)));
+  };
+  if (scan.parts.op == BinaryOp::mul && scan.identity->dtype.is_float()) {
+    const Expr all = bind("all", before * upto);
+    const VarRef ordered = Var::make("ordered", all->dtype);
+    f.body = If::make(may_group(scan, before, terms, all), store_both(all, before * last_of(upto)),
+                      Let::make(ordered, in_order(scan, before, terms), store_both(ordered, last_of(ordered))));
+  } else {
+    f.body = store_both(binary(scan.parts.op, before, upto), binary(scan.parts.op, before, last_of(upto)));
+  }
   for (size_t i = lets.size(); i-- > 0;) f.body = Let::make(lets[i].first, lets[i].second, f.body);
   return finished(std::move(f));
 }

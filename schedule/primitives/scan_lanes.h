@@ -32,7 +32,9 @@ struct ScanLanes {
 ///                                                                S_carry[i, 0..16] += s16[15]
 ///                                                            for j in 64..70: block S_rest(i, ordered j) as before
 ///
-/// Floats are grouped in another way, as rfactor does with those of a reduction. Returns the new blocks.
+/// Floats are grouped in another way, as rfactor does with those of a reduction; but a step whose products leave the
+/// range of normal numbers takes its factors one after another, since 0 * inf is no product of theirs. Returns the new
+/// blocks.
 ///
 /// Requires:
 ///   1. lanes is a power of two, of at least 2

@@ -42,6 +42,24 @@ def test_what_is_not_finite_reaches_what_comes_behind_it():
         np.testing.assert_array_equal(lathe.jit(lambda x: lathe.cumulative_prod(x, axis=1))(x), np.cumprod(x, 1))
 
 
+@pytest.mark.parametrize("dtype, exponent", [("float32", 30), ("float64", 250)])
+def test_products_that_leave_the_range_do_so_where_factors_one_after_another_do(dtype, exponent):
+    rng = np.random.default_rng(6)
+    exponents = rng.uniform(-exponent, exponent, (20, 75))
+    exponents[:10, 1::2] = -exponents[:10, :-1:2]  # up and down again: finite in order, pairs of neighbours are not all
+    exponents[10:15] /= 15  # some of sixteen factors together leave the range, others do not
+    x = (rng.choice([-1, 1], exponents.shape) * 10.0**exponents).astype(dtype)
+    x[3, 40], x[5, 20], x[7, 9] = 0, np.inf, np.nan
+    with np.errstate(all="ignore"):
+        expected = np.cumprod(x, 1)
+    got = lathe.jit(lambda x: lathe.cumulative_prod(x, axis=1))(x)
+    # Behind a product that was too small to be exact, what is left of it says little.
+    tiny = np.logical_or.accumulate((expected != 0) & (np.abs(expected) < np.finfo(dtype).tiny), 1)
+    assert tiny.mean() < 0.5
+    np.testing.assert_allclose(got[~tiny], expected[~tiny], rtol=1e-4)
+    np.testing.assert_array_equal(np.signbit(got[expected == 0]), np.signbit(expected[expected == 0]))
+
+
 def test_any_reducer_of_one_value_scans():
     x = np.random.default_rng(3).standard_normal((4, 100)).astype(np.float32)
     np.testing.assert_array_equal(

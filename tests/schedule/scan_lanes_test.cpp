@@ -82,6 +82,13 @@ TEST(ScanLanes, StartsFromTheIdentityOfItsOperation) {
   expect_scheduled(s, before, "scan_lanes_products");
 }
 
+TEST(ScanLanes, TakesFactorsOneAfterAnotherWhereTheirProductsOverflow) {
+  const Func before = row_block(8, "out[vi, vj] = select(vj >= 1, out[vi, vj - 1 if vj >= 1], 1.0f32) * x[vi, vj]");
+  Schedule s(before);
+  scan_lanes(s, {"run"}, 4);
+  expect_scheduled(s, before, "scan_lanes_factors");
+}
+
 TEST(ScanLanes, RefusesLanesThatDoNotHalve) {
   Schedule s(sums(12));
   expect_refused(s, [&] { scan_lanes(s, {"run"}, 3); }, "scan_lanes", 1, "scan_lanes_refused_1");
