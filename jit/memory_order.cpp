@@ -47,20 +47,23 @@ StrideClasses classes_of(const std::vector<size_t>& dimensions) {
 }
 
 /// A slice of a transposed array is known by its dimension of neighbours; the others are taken to lie in their order.
-Voice voice_of(StrideClasses classes, size_t rank) {
+/// Where the last dimension has neighbours too, as of windows that overlap, it stays the innermost.
+Voice voice_of(StrideClasses classes, const std::vector<Expr>& shape) {
   if (is_permuted(classes)) return {Voice::permuted, classes};
   std::vector<size_t> order;
   std::optional<size_t> innermost;
-  for (size_t d = 0; d < rank; ++d) {
+  bool rows = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
     const StrideClass one = stride_class(classes, static_cast<int>(d));
     if (one == StrideClass::zero) return {};
+    if (!is_int(shape[d], 1)) rows = one == StrideClass::dense && stride_step(classes) == 1;
     if (one == StrideClass::unit && !innermost) {
       innermost = d;
     } else {
       order.push_back(d);
     }
   }
-  if (!innermost || rank > max_permuted_rank) return {Voice::row_major};
+  if (!innermost || rows || shape.size() > max_permuted_rank) return {Voice::row_major};
   order.push_back(*innermost);
   return {Voice::permuted, classes_of(order)};
 }
@@ -321,7 +324,7 @@ MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> in
   OrderFinder finder;
   bool turned = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Voice voice = voice_of(inputs[i], buffers[i]->rank());
+    const Voice voice = voice_of(inputs[i], buffers[i]->shape);
     turned |= voice.kind == Voice::permuted;
     finder.voices[buffers[i].get()] = voice;
   }

@@ -44,6 +44,7 @@ std::optional<ResidueCondition> residue_condition(const Expr& condition) {
   const std::int64_t* value = as_int(left ? comparison->b : comparison->a);
   if (!modulus || !value || *modulus < 2) return std::nullopt;
   if (below && *value != (left ? 1 : *modulus - 2)) return std::nullopt;
+  if (*value < 0 || *value >= *modulus) return std::nullopt;  // it never holds
   return ResidueCondition{remainder->a, *modulus, !below ? *value : left ? 0 : *modulus - 1};
 }
 

@@ -53,8 +53,15 @@ def test_arguments_that_disagree_give_row_major():
             assert result.flags.c_contiguous
 
 
-def test_strided_arguments_without_neighbours_give_row_major():
-    for x in (f32(8, 12)[:, ::2].T, f32(8, 6).T[::-1], np.broadcast_to(f32(8), (6, 8))):
+def test_strided_arguments_without_neighbours_and_windows_give_row_major():
+    windows = np.lib.stride_tricks.sliding_window_view
+    for x in (
+        f32(8, 12)[:, ::2].T,
+        f32(8, 6).T[::-1],
+        np.broadcast_to(f32(8), (6, 8)),
+        windows(f32(100), 3),
+        windows(f32(9, 12), (3, 3)),
+    ):
         result = affine(x, x)
         np.testing.assert_allclose(result, x * x + 1, rtol=1e-6, atol=1e-6)
         assert result.flags.c_contiguous

@@ -164,3 +164,19 @@ def test_the_primitive_by_hand():
     lathe.compile(s.func)(x, w, found)
     lathe.interpret(before, [x, w, reference])
     np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("remainder", [-1, 3, 4, 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_remainder_that_no_number_has(remainder, sign):
+    x, w = np.ones(100, np.float32), np.ones(12, np.float32)
+
+    def line(x, w):
+        def term(h, r):
+            place = h + sign * r
+            return lathe.select(place % 4 == remainder, x[h + r], 0.0) * w[r]
+
+        return lathe.compute((40,), lambda h: lathe.reduce("sum", 12, lambda r: term(h, r)))
+
+    places = np.arange(40)[:, None] + sign * np.arange(12)
+    np.testing.assert_array_equal(lathe.jit(line)(x, w), (places % 4 == remainder).sum(1))
