@@ -12,15 +12,12 @@ namespace lathe {
 ///
 ///   fma(a, b, c)          a*b + c with one rounding; floats
 ///   dot(c, a, b)          c plus the products of a and b, of so many lanes a lane of c (a group): lane i of c gets
-///   those
-///                         of group i, widened to c's type, one after another. Integers wrap. An instruction may add
-///                         the products of floats in another order, round once or more often, and take denormal
+///                         those of group i, widened to c's type, one after another. Integers wrap. An instruction may
+///                         add the products of floats in another order, round once or more often, and take denormal
 ///                         operands and results for zero, so only precision `default` asks for it
-///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 (f64:
-///   from
-///                         -2044 to 2046), and
-///                         |a| lies between 2^-20 and 2^20 or is zero, infinite or not a number; otherwise the result
-///                         is some value
+///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 or in
+///                         f64 from -2044 to 2046, and |a| lies between 2^-20 and 2^20 or is zero, infinite or not a
+///                         number; otherwise the result is some value
 ///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows
 ///                         may rely on that. Floats
 ///   reciprocal(a)         1/a to within a part in 2^14, where |a| lies between 2^-100 and 2^100; otherwise some value.

@@ -171,9 +171,7 @@ llvm::Value* FunctionEmitter::emit_ramp_division(const Binary* node) {
   const bool divide = node->op == BinaryOp::floor_div;
   if ((!divide && node->op != BinaryOp::floor_mod) || !(node->a->dtype.element() == i64)) return nullptr;
   const Ramp* ramp = node->a.as<Ramp>();
-  const Broadcast* broadcast = node->b.as<Broadcast>();
-  const std::int64_t *step = ramp ? as_int(ramp->stride) : nullptr,
-                     *divisor = as_int(broadcast ? broadcast->value : node->b);
+  const std::int64_t *step = ramp ? as_int(ramp->stride) : nullptr, *divisor = as_int(node->b);
   const int lanes = node->dtype.lanes;
   if (!step || !divisor || *step < 1 || *divisor < 2 || (*divisor & (*divisor - 1)) == 0) return nullptr;
   // The last lane must not wrap, so that the first has to be an index.

@@ -21,8 +21,7 @@ struct Rows {
 /// The constant that a vector is divided by.
 std::optional<std::int64_t> divisor_of(const Binary* node) {
   if (node->op != BinaryOp::floor_div && node->op != BinaryOp::floor_mod) return std::nullopt;
-  const Broadcast* all = node->b.as<Broadcast>();
-  const std::int64_t* value = as_int(all ? all->value : node->b);
+  const std::int64_t* value = as_int(node->b);
   return value ? std::optional(*value) : std::nullopt;
 }
 

@@ -78,13 +78,6 @@ Expr pow_float(Builder& b, const Expr& x, const Expr& y) {
   return x->dtype.bits == 32 ? pow_f32(b, x, y) : library_binary(b, BinaryOp::pow, x, y);
 }
 
-/// The integer in every lane of a constant.
-std::optional<std::int64_t> whole_value(const Expr& e) {
-  const Broadcast* broadcast = e.as<Broadcast>();
-  const std::int64_t* number = as_int(broadcast ? broadcast->value : e);
-  return number ? std::optional(*number) : std::nullopt;
-}
-
 }  // namespace
 
 std::optional<double> constant_value(const Expr& e) {
@@ -129,7 +122,7 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
       return b.bind("value", floor_mod_float(b, x, y));
     case BinaryOp::pow:
       if (is_float) return b.bind("value", pow_float(b, x, y));
-      if (const auto exponent = whole_value(y); exponent && *exponent >= 0)
+      if (const std::int64_t* exponent = as_int(y); exponent && *exponent >= 0)
         return b.bind("value", pow_by_squaring(b, x, *exponent));
       return b.bind("value", pow_integer(b, x, y));
     default:
