@@ -18,11 +18,9 @@ struct Rows {
   int lanes = 0;
 };
 
-/// The constant that a vector is divided by.
-std::optional<std::int64_t> divisor_of(const Binary* node) {
-  if (node->op != BinaryOp::floor_div && node->op != BinaryOp::floor_mod) return std::nullopt;
-  const std::int64_t* value = as_int(node->b);
-  return value ? std::optional(*value) : std::nullopt;
+/// The constant that a vector is divided by; null where it is by none.
+const std::int64_t* divisor_of(const Binary* node) {
+  return node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
 }
 
 /// What an index divides, where that is one run of neighbours by one constant of at least as many as lanes.
@@ -35,7 +33,7 @@ class RowFinder : public Visitor {
  protected:
   void visit_Binary(const Binary* node) override {
     const Ramp* ramp = node->a.as<Ramp>();
-    const auto length = node->dtype.lanes > 1 ? divisor_of(node) : std::nullopt;
+    const std::int64_t* length = node->dtype.lanes > 1 ? divisor_of(node) : nullptr;
     if (!length) return Visitor::visit_Binary(node);
     const bool fits = ramp && is_int(ramp->stride, 1) && *length >= node->dtype.lanes && node->dtype.element() == i64;
     if (!fits || (rows.lanes > 0 && (rows.length != *length || !equal(rows.run, ramp->base)))) {

@@ -73,19 +73,17 @@ class AccessCollector : public Visitor {
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
     Access access{buffer, store, static_cast<bool>(mask), {}, {}, {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
-    const std::vector<std::int64_t> apart = least_apart(buffer, strides);
     Expr flat;
     for (const Iter& iter : block_.f.iters) {
       std::optional<std::int64_t> total = 0;
-      bool steady = true;
-      std::int64_t distance = 0;
-      for (size_t d = 0; d < indices.size(); ++d) {
-        const auto parts = split_linear(values_.empty() ? indices[d] : substitute(indices[d], values_), iter.variable);
+      for (size_t d = 0; d < indices.size() && total; ++d) {
+        const auto parts = split_linear(place_of(indices[d]), iter.variable);
         const std::int64_t* stride = as_int(strides[d]);
-        steady &= parts.has_value();
-        if (!parts || (parts->first != 0 && !stride)) total = std::nullopt;
-        if (total && parts->first != 0) *total += parts->first * *stride;
-        if (parts) distance += std::abs(parts->first) * apart[d];
+        if (!parts) {
+          total = std::nullopt;
+        } else if (parts->first != 0) {
+          total = stride ? std::optional(*total + parts->first * *stride) : std::nullopt;
+        }
       }
       if (!total) {
         // Rows that were joined: of i // 4 and i % 4 in rows of 4 elements the sum is i.
@@ -93,7 +91,7 @@ class AccessCollector : public Visitor {
         const auto parts = split_linear(flat, iter.variable);
         if (parts) total = parts->first;
       }
-      access.distances.push_back(total ? std::abs(*total) : steady ? distance : 0);
+      access.distances.push_back(total ? std::abs(*total) : least_distance(buffer, strides, indices, iter.variable));
       access.runs.push_back(total ? 1 : run_length(indices, iter.variable));
       access.gains.push_back(total ? std::nullopt : gain_of(indices, strides, iter.variable));
       access.strides.push_back(total);
@@ -118,6 +116,22 @@ class AccessCollector : public Visitor {
     return apart;
   }
 
+  /// With what its variables were let be.
+  Expr place_of(const Expr& index) const { return values_.empty() ? index : substitute(index, values_); }
+
+  /// Access::distances of an iter without a constant stride.
+  std::int64_t least_distance(const Buffer& buffer, const std::vector<Expr>& strides, const std::vector<Expr>& indices,
+                              const VarRef& variable) const {
+    const std::vector<std::int64_t> apart = least_apart(buffer, strides);
+    std::int64_t distance = 0;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const auto parts = split_linear(place_of(indices[d]), variable);
+      if (!parts) return 0;
+      distance += std::abs(parts->first) * apart[d];
+    }
+    return distance;
+  }
+
   Expr flat_place(const Buffer& buffer, const std::vector<Expr>& indices) {
     return simplify(substitute(flat_index(buffer, indices), values_), bounds());
   }
@@ -126,8 +140,7 @@ class AccessCollector : public Visitor {
                                       const VarRef& variable) {
     std::int64_t total = 0;
     for (size_t d = 0; d < indices.size(); ++d) {
-      const Expr place = values_.empty() ? indices[d] : substitute(indices[d], values_);
-      const auto gain = greatest_gain(place, variable, Access::gain_steps, bounds());
+      const auto gain = greatest_gain(place_of(indices[d]), variable, Access::gain_steps, bounds());
       const std::int64_t* stride = as_int(strides[d]);
       if (gain == 0) continue;
       if (!gain || !stride || *stride != 1) return std::nullopt;

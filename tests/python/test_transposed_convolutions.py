@@ -48,10 +48,22 @@ def gathered(x, w, stride, pad, more, dilation):
     return lathe.compute(shape, lambda *at: lathe.reduce("sum", (c, r, s), lambda *by: term(*at, *by)))
 
 
+def convolved(wide, w, rows, columns, dilation):
+    c, k, r, s = w.shape
+    return lathe.compute(
+        (wide.shape[0], k, rows, columns),
+        lambda b, f, i, j: lathe.reduce(
+            "sum",
+            (c, r, s),
+            lambda ci, ri, si: wide[b, ci, i + dilation * ri, j + dilation * si] * w[ci, f, r - 1 - ri, s - 1 - si],
+        ),
+    )
+
+
 def spread(x, w, stride, pad, more, dilation):
     """A plain convolution over x with zeros between its elements."""
     n, c, height, width = x.shape
-    _, k, r, s = w.shape
+    _, _, r, s = w.shape
     rows, columns = extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation)
     top, left = dilation * (r - 1) - pad, dilation * (s - 1) - pad
     x, margin = widened(x, (r, s), stride, dilation)
@@ -62,20 +74,13 @@ def spread(x, w, stride, pad, more, dilation):
         return lathe.select((p % stride == 0) & (q % stride == 0), value, 0.0)
 
     wide = lathe.compute((n, c, rows + dilation * (r - 1), columns + dilation * (s - 1)), element)
-    return lathe.compute(
-        (n, k, rows, columns),
-        lambda b, f, i, j: lathe.reduce(
-            "sum",
-            (c, r, s),
-            lambda ci, ri, si: wide[b, ci, i + dilation * ri, j + dilation * si] * w[ci, f, r - 1 - ri, s - 1 - si],
-        ),
-    )
+    return convolved(wide, w, rows, columns, dilation)
 
 
 def laid_out(x, w, stride, pad, more, dilation):
     """Zeros between the elements and around them by pads and reshapes alone, then a plain convolution."""
     n, c, height, width = x.shape
-    _, k, r, s = w.shape
+    _, _, r, s = w.shape
     rows, columns = extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation)
     top, left = dilation * (r - 1) - pad, dilation * (s - 1) - pad
     between = [(0, 0), (0, 0), (0, 0), (0, stride - 1), (0, 0), (0, stride - 1)]
@@ -83,14 +88,7 @@ def laid_out(x, w, stride, pad, more, dilation):
     wide = wide[:, :, : (height - 1) * stride + 1, : (width - 1) * stride + 1]
     below, right = dilation * (r - 1) - pad + more, dilation * (s - 1) - pad + more
     wide = lathe.pad(wide, [(0, 0), (0, 0), (top, below), (left, right)])
-    return lathe.compute(
-        (n, k, rows, columns),
-        lambda b, f, i, j: lathe.reduce(
-            "sum",
-            (c, r, s),
-            lambda ci, ri, si: wide[b, ci, i + dilation * ri, j + dilation * si] * w[ci, f, r - 1 - ri, s - 1 - si],
-        ),
-    )
+    return convolved(wide, w, rows, columns, dilation)
 
 
 # x, w, stride, pad, output padding, dilation

@@ -93,6 +93,18 @@ def fit(function, weight, low, high, powers, rounding):
     return done, error
 
 
+def fit_odd(function, low, high, count):
+    """Of (f(x) - x) / x^3 by so many powers of u = x^2, relative to f(x), for f(x) near x."""
+    return fit(
+        lambda u: (function(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
+        lambda u: mp.sqrt(u) ** 3 / function(mp.sqrt(u)),
+        low,
+        high,
+        range(count),
+        round_f32,
+    )
+
+
 def middle(function, low, high, rounding, step):
     """The place near the middle of a cell, among several hundred, whose value lies closest to a float: what is added to it is
     then the only error there (Gal's accurate tables)."""
@@ -213,14 +225,7 @@ def tables():
         "sin",
         "(sin(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to sin(r)",
         "float",
-        *fit(
-            lambda u: (mp.sin(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
-            lambda u: mp.sqrt(u) ** 3 / mp.sin(mp.sqrt(u)),
-            0,
-            QUARTER_PI**2,
-            range(3),
-            round_f32,
-        ),
+        *fit_odd(mp.sin, 0, QUARTER_PI**2, 3),
     )
     yield (
         "cos",
@@ -239,27 +244,13 @@ def tables():
         "tan",
         "(tan(r) - r) / r^3 in u = r^2 for |r| <= pi/4; relative to tan(r)",
         "float",
-        *fit(
-            lambda u: (mp.tan(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
-            lambda u: mp.sqrt(u) ** 3 / mp.tan(mp.sqrt(u)),
-            0,
-            QUARTER_PI**2,
-            range(7),
-            round_f32,
-        ),
+        *fit_odd(mp.tan, 0, QUARTER_PI**2, 7),
     )
     yield (
         "atan",
         "(atan(t) - t) / t^3 in u = t^2 for t <= 1; relative to atan(t)",
         "float",
-        *fit(
-            lambda u: (mp.atan(mp.sqrt(u)) - mp.sqrt(u)) / mp.sqrt(u) ** 3,
-            lambda u: mp.sqrt(u) ** 3 / mp.atan(mp.sqrt(u)),
-            mpf(2) ** -10,  # below it the weight is next to nothing
-            1,
-            range(9),
-            round_f32,
-        ),
+        *fit_odd(mp.atan, mpf(2) ** -10, 1, 9),  # below it the weight is next to nothing
     )
     yield (
         "wide_exp",

@@ -19,29 +19,34 @@ struct Reduced {
   Expr quadrant;  ///< n as i32, its low bits right
 };
 
+/// The multiple of pi/2 nearest to x.
+struct Multiple {
+  Expr n;         ///< a float
+  Expr quadrant;  ///< as in Reduced
+};
+Multiple nearest_multiple(Builder& b, const Expr& x) {
+  const Expr round = constant(x->dtype, 0x1.8p23);
+  const Expr shifted = b.bind("shifted", fma(x, constant(x->dtype, two_over_pi), round));
+  return {b.bind("n", shifted - round), bits(shifted)};
+}
+
 /// Cody and Waite, with parts that leave -0 as it is. The first fma is exact.
 Reduced reduce_fused(Builder& b, const Expr& x) {
-  const DType type = x->dtype;
-  const Expr round = constant(type, 0x1.8p23);
-  const Expr shifted = b.bind("shifted", fma(x, constant(type, two_over_pi), round));
-  const Expr n = b.bind("n", shifted - round);
+  const auto [n, quadrant] = nearest_multiple(b, x);
   Expr r = x;
-  for (const double part : half_pi) r = fma(n, constant(type, -part), r);
-  return {b.bind("r", r), bits(shifted)};
+  for (const double part : half_pi) r = fma(n, constant(x->dtype, -part), r);
+  return {b.bind("r", r), quadrant};
 }
 
 /// .. to the nearest float: what the second fma rounds away is added with the third part. -0 becomes 0.
 Reduced reduce_closely(Builder& b, const Expr& x) {
-  const DType type = x->dtype;
-  const auto part = [&](double value) { return constant(type, -value); };
-  const Expr round = constant(type, 0x1.8p23);
-  const Expr shifted = b.bind("shifted", fma(x, constant(type, two_over_pi), round));
-  const Expr n = b.bind("n", shifted - round);
+  const auto part = [&](double value) { return constant(x->dtype, -value); };
+  const auto [n, quadrant] = nearest_multiple(b, x);
   const Expr first = b.bind("first", fma(n, part(half_pi[0]), x));
   const Expr high = b.bind("high", fma(n, part(half_pi[1]), first));
   const Expr product = b.bind("product", first - high), rounded = (first - product) - high;
   const Expr lost = fma(n, part(half_pi[1]), product) + rounded;
-  return {b.bind("r", high + fma(n, part(half_pi[2]), lost)), bits(shifted)};
+  return {b.bind("r", high + fma(n, part(half_pi[2]), lost)), quadrant};
 }
 
 /// The same in f64 with two parts, the first of 33 bits, for machines without fma.
