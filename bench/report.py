@@ -3,6 +3,7 @@
 import html
 import math
 import re
+import textwrap
 
 import measure
 
@@ -159,7 +160,39 @@ def document(root, result):
     replace_between(path, f"{result['table']} {'one' if result['threads'] == 1 else 'all'}", markdown(result))
 
 
+TABLES = {
+    "python one": "called from Python, one thread",
+    "python all": "called from Python, two threads",
+    "cpp one": "bound in C++, one thread",
+    "cpp all": "bound in C++, two threads",
+}
+
+
+def in_short(text):
+    """What a page's own tables come to, in a line each."""
+    between = {name: body for name, body in re.findall(r"<!-- begin ([\w ]+) -->\n(.*?)<!-- end \1 -->", text, re.S)}
+    lines = ["| beside the best peer of each case | cases | geometric mean | least | lost |", "|---|--:|--:|--:|---|"]
+    for name, title in TABLES.items():
+        total = re.search(r"- all: geometric mean of (\d+) ratios ([\d.]+), least ([\d.]+)", between.get(name, ""))
+        if total:
+            lost = re.search(r"lie under [\d.]+ with their whole interval: (.*)", between[name])
+            lines.append(f"| {title} | {total[1]} | {total[2]} | {total[3]} | {lost[1] if lost else 'none'} |")
+    compiles = re.findall(r"\| ([\w-]+) \| (.+) \| (\**)([\d.]+)\** \| (\d+) \|", between.get("compile", ""))
+    if compiles:
+        over = [f"{kind} {operator} {time} (of {target})" for kind, operator, bold, time, target in compiles if bold]
+        text = f"{len(over)} of {len(compiles)} compile times lie over their target" + (", in ms: " if over else "") + ", ".join(over)
+        lines += ["", textwrap.fill(text + ".", 120, break_on_hyphens=False)]
+    return "\n".join(lines)
+
+
 def replace_between(path, name, body):
+    """Replaces what stands between these markers, and brings the page's summary up to it where it has one."""
+    put_between(path, name, body)
+    if "<!-- begin summary -->" in path.read_text():
+        put_between(path, "summary", in_short(path.read_text()))
+
+
+def put_between(path, name, body):
     text = path.read_text()
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
     if begin not in text or end not in text:

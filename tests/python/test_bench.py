@@ -112,6 +112,26 @@ def test_a_table_is_written_between_its_markers(tmp_path):
         report.replace_between(page, "b", "new")
 
 
+def test_a_page_sums_up_its_own_tables(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- begin summary -->\n<!-- end summary -->\n<!-- begin cpp one -->\n<!-- end cpp one -->\n"
+        "<!-- begin compile -->\n<!-- end compile -->\n"
+    )
+    report.replace_between(page, "compile", "| reduction | softmax | **7.3** | 6 |\n| gemm | n x n | 8.1 | 12 |")
+    table = "- all: geometric mean of 3 ratios 1.35, least 0.90\n- 1 of 3 lie under 0.95 with their whole interval: a b"
+    report.replace_between(page, "cpp one", table)
+    text = page.read_text()
+    assert "| bound in C++, one thread | 3 | 1.35 | 0.90 | a b |" in text
+    assert "1 of 2 compile times lie over their target, in ms: reduction softmax 7.3 (of 6)." in text
+
+
+@pytest.mark.parametrize("page", ["performance.md", "performance-cascadelake.md"])
+def test_summaries_in_the_docs_are_of_the_tables_below_them(page):
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / page).read_text()
+    assert report.in_short(text) in text
+
+
 def test_arrays_of_the_suite_are_aligned_and_lie_apart_within_a_page():
     starts = [empty((100,), np.float32).ctypes.data for _ in range(5)]
     assert all(start % 64 == 0 for start in starts)
