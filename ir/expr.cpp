@@ -246,6 +246,19 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
       LATHE_EXPECT(args[0]->dtype == dtype && a.lanes == b.lanes && a.lanes % dtype.lanes == 0,
                    fmt::format("dot of {}, {} and {}: a lane of the sum has as many lanes of each factor",
                                to_string(args[0]->dtype), to_string(a), to_string(b)));
+    } else if (callee == "dot_bytes") {
+      const auto is_word = [&](const Expr& e) {
+        return e->dtype.is_integer() && e->dtype.bits == 32 && e->dtype.lanes == dtype.lanes;
+      };
+      LATHE_EXPECT(dtype.element() == i32 && args[0]->dtype == dtype && is_word(args[1]) && is_word(args[2]),
+                   fmt::format("dot_bytes of {}, {} and {}: the sum is i32, and the factors are 32-bit integers",
+                               to_string(args[0]->dtype), to_string(args[1]->dtype), to_string(args[2]->dtype)));
+    } else if (callee == "join_bytes") {
+      LATHE_EXPECT(dtype.is_integer() && dtype.bits == 32, fmt::format("join_bytes gives no {}", to_string(dtype)));
+      for (const Expr& arg : args) {
+        LATHE_EXPECT(arg->dtype.is_integer() && arg->dtype.bits == 8 && arg->dtype.lanes == dtype.lanes,
+                     fmt::format("join_bytes of {}: it takes 8-bit integers", to_string(arg->dtype)));
+      }
     } else if (callee == "permute") {
       const DType v = args[0]->dtype, n = args[1]->dtype;
       LATHE_EXPECT(

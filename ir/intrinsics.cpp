@@ -7,8 +7,10 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 16> all{{{"fma", 3, false},
+constexpr std::array<Intrinsic, 18> all{{{"fma", 3, false},
                                          {"dot", 3, false},
+                                         {"dot_bytes", 3, false},
+                                         {"join_bytes", 4, false},
                                          {"scaleb", 2, false},
                                          {"at_most", 2, false},
                                          {"reciprocal", 1, false},
@@ -118,6 +120,44 @@ Expr dot_as_sum(const Call& dot) {
     sum = sum + factor(dot.args[1]) * factor(dot.args[2]);
   }
   return sum;
+}
+
+Expr dot_bytes(Expr c, Expr a, Expr b) {
+  const DType dtype = c->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "dot_bytes", {std::move(c), std::move(a), std::move(b)});
+}
+
+Expr dot_bytes_as_sum(const Call& dot) {
+  Expr sum = dot.args[0];
+  for (int t = 0; t < 4; ++t) {
+    const auto factor = [&](const Expr& word) {
+      const Expr low = t == 0 ? word : binary(BinaryOp::shr, word, constant(word->dtype, 8 * t));
+      return cast(sum->dtype.element(), cast(word->dtype.is_signed() ? i8 : u8, low));
+    };
+    sum = sum + factor(dot.args[1]) * factor(dot.args[2]);
+  }
+  return sum;
+}
+
+Expr join_bytes(DType dtype, std::vector<Expr> bytes) {
+  const DType result = dtype.with_lanes(bytes[0]->dtype.lanes);
+  return Call::make(result, CallKind::intrinsic, "join_bytes", std::move(bytes));
+}
+
+Expr join_bytes_as_sum(const Call& join) {
+  const DType word = join.dtype.element();
+  Expr sum;
+  for (int t = 0; t < 4; ++t) {
+    Expr part = cast(word, cast(u8, join.args[static_cast<size_t>(t)]));
+    if (t > 0) part = binary(BinaryOp::shl, part, constant(part->dtype, 8 * t));
+    sum = sum ? binary(BinaryOp::bit_or, sum, part) : part;
+  }
+  return sum;
+}
+
+const Call* as_intrinsic(const Expr& e, std::string_view name) {
+  const Call* call = e.as<Call>();
+  return call && call->call_kind == CallKind::intrinsic && call->callee == name ? call : nullptr;
 }
 
 Expr reduce_lanes(BinaryOp op, Expr vector) {

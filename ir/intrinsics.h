@@ -15,6 +15,10 @@ namespace lathe {
 ///                         those of group i, widened to c's type, one after another. Integers wrap. An instruction may
 ///                         add the products of floats in another order, round once or more often, and take denormal
 ///                         operands and results for zero, so only precision `default` asks for it
+///   dot_bytes(c, a, b)    c plus the products of the four bytes of a and of b, which are 32-bit integers: bytes are
+///                         signed or not as these are. c is i32, and wraps
+///   join_bytes(w, x, y, z)
+///                         the 32-bit integer of these bytes, the first lowest
 ///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 or in
 ///                         f64 from -2044 to 2046, and |a| lies between 2^-20 and 2^20 or is zero, infinite or not a
 ///                         number; otherwise the result is some value
@@ -56,6 +60,13 @@ Expr permute(Expr v, Expr n);
 Expr dot(Expr c, Expr a, Expr b);
 /// What a dot is, in other operations.
 Expr dot_as_sum(const Call& dot);
+Expr dot_bytes(Expr c, Expr a, Expr b);
+/// What dot_bytes and join_bytes are, in other operations.
+Expr dot_bytes_as_sum(const Call& dot);
+Expr join_bytes(DType dtype, std::vector<Expr> bytes);
+Expr join_bytes_as_sum(const Call& join);
+/// The call, where it is one of that intrinsic; else null.
+const Call* as_intrinsic(const Expr& e, std::string_view name);
 Expr reinterpret(DType dtype, Expr a);
 /// The reduce_* call for `op` (add, mul, min, max, logical_and, logical_or, bit_and, bit_or).
 Expr reduce_lanes(BinaryOp op, Expr vector);

@@ -28,6 +28,7 @@
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
+#include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_iters.h"
@@ -188,6 +189,7 @@ const std::map<std::string, Apply>& primitives() {
        [](Schedule& s, const Line& l) {
          fuse_reductions(s, l.block(0), l.blocks(1, l.size() - 1), l.integer(l.size() - 1));
        }},
+      {"group_bytes", [](Schedule& s, const Line& l) { group_bytes(s, l.block(0), l.loop(1)); }},
       {"hoist_factor", [](Schedule& s, const Line& l) { hoist_factor(s, l.block(0), l.string(1)); }},
       {"join_blocks", [](Schedule& s, const Line& l) { join_blocks(s, l.block(0), l.block(1)); }},
       {"join_iters", [](Schedule& s, const Line& l) { join_iters(s, l.block(0), l.loop(1), l.loop(2)); }},

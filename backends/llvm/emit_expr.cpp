@@ -265,6 +265,9 @@ llvm::Value* FunctionEmitter::emit_reduce(BinaryOp op, DType dtype, llvm::Value*
 
 llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   if (node->call_kind == CallKind::intrinsic && node->callee == "dot") return emit_dot(node);
+  if (node->call_kind == CallKind::intrinsic && node->callee == "dot_bytes") return emit_dot_bytes(node);
+  if (node->call_kind == CallKind::intrinsic && node->callee == "join_bytes")
+    return emit_join_bytes(node->dtype, node->args);
   llvm::SmallVector<llvm::Value*, 4> args;
   for (const Expr& arg : node->args) args.push_back(emit(arg));
   if (node->call_kind == CallKind::extern_scalar) {

@@ -100,9 +100,18 @@ class FunctionEmitter {
   llvm::Value* emit_interleaved(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
   // ---- dot products (emit_dot.cpp) ----
   llvm::Value* emit_dot(const Call* node);
-  llvm::Value* emit_dot_as_sum(const Call* node);
+  llvm::Value* emit_dot_bytes(const Call* node);
+  struct DotOperands {
+    DType sum, a, b;  ///< of all sums; elements of the factors
+    int group = 1;    ///< of these for each sum
+    llvm::Value *total, *x, *y;
+    int parts = 1;  ///< elements of the values that hold a group: a word, or as many as it has
+  };
+  llvm::Value* emit_dot_as_sum(const DotOperands& dot);
+  llvm::Value* emit_dot(DotOperands dot);
   llvm::Value* lanes_from(llvm::Value* vector, int first, int count);
   llvm::Value* every_other(DType bytes, llvm::Value* vector, int odd);
+  llvm::Value* emit_join_bytes(DType word, const std::vector<Expr>& bytes);
   llvm::Value* emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector);
   llvm::Value* emit_cast(DType to, DType from, llvm::Value* value);
 
@@ -226,6 +235,7 @@ class FunctionEmitter {
   NodeMap<const ExprNode*, llvm::Value*> transient_;
   std::unordered_map<const ExprNode*, Offset> offsets_;
   std::vector<const ExprNode*> value_log_, offset_log_;
+  std::vector<Expr> made_here_;  ///< expressions that the program does not hold: their values are known by address
   std::unordered_map<const BufferNode*, llvm::Value*> pointers_;
   llvm::Value *shared_workspace_ = nullptr, *worker_workspace_ = nullptr;  ///< of all buffers that lie there
   llvm::DenseMap<Key, llvm::Value*> known_;

@@ -8,6 +8,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/reindex.h"
@@ -69,6 +70,16 @@ void bind_layout(nb::class_<S>& type) {
             return s.give(cache_write(s.schedule, s.take_block(block), space));
           },
           "block"_a, "space"_a, "Computes a block into a space and copies from there; gives the copy's block.")
+      .def(
+          "group_bytes",
+          [](S& s, nb::handle block, const Loop& loop) {
+            std::vector<BlockHandle> copies;
+            for (const BlockRef& copy : group_bytes(s.schedule, s.take_block(block), s.take(loop)))
+              copies.push_back(s.give(copy));
+            return copies;
+          },
+          "block"_a, "loop"_a,
+          "Has a sum of products of bytes take four steps of a loop at once; gives the blocks that copy its factors.")
       .def(
           "shift_operand",
           [](S& s, nb::handle block, const std::string& buffer) {

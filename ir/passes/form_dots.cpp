@@ -1,6 +1,7 @@
 #include "ir/passes/form_dots.h"
 
 #include <optional>
+#include <unordered_map>
 
 #include "ir/analysis/affine.h"
 #include "ir/intrinsics.h"
@@ -41,7 +42,65 @@ class DotFormer : public Mutator {
     return formed ? formed : Mutator::mutate_For(s, node);
   }
 
+  Expr mutate_Binary(const Expr& e, const Binary* node) override {
+    if (node->op == BinaryOp::add && e->dtype.element() == i32) {
+      for (const auto& [sum, term] : {std::pair(node->a, node->b), std::pair(node->b, node->a)}) {
+        if (const auto factors = factors_of(term)) return dot_bytes(mutate(sum), factors->a, factors->b);
+      }
+    }
+    return Mutator::mutate_Binary(e, node);
+  }
+
+  Expr mutate_Var(const Expr& e, const Var* node) override {
+    const auto found = dots_.find(node);
+    return found == dots_.end() ? e : dot_bytes(constant(e->dtype, 0), found->second.a, found->second.b);
+  }
+
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    if (const Stmt joined = with_bytes_in_place(s)) return mutate(joined);
+    const auto factors = factors_of(node->value);
+    if (!factors) return Mutator::mutate_Let(s, node);
+    // The factors are bound where their dot was: what they load is loaded there.
+    const std::string& name = node->variable->name;
+    const VarRef a = Var::make(name + "_a", factors->a->dtype), b = Var::make(name + "_b", factors->b->dtype);
+    dots_[node->variable.get()] = {a, b};
+    Stmt body = mutate(node->body);
+    return Let::make(a, factors->a, Let::make(b, factors->b, std::move(body)));
+  }
+
  private:
+  struct Factors {
+    Expr a, b;
+  };
+
+  /// A store of joined bytes that Lets right before it stand for, without these: what is done to each of the bytes is
+  /// then seen to be done to the word. Null where it is something else.
+  static Stmt with_bytes_in_place(const Stmt& s) {
+    Substitution bytes;
+    Stmt at = s;
+    for (const Let* let = at.as<Let>(); let; let = at.as<Let>()) {
+      if (!let->value->dtype.is_integer() || let->value->dtype.bits != 8) return nullptr;
+      bytes[let->variable.get()] = substitute(let->value, bytes);
+      at = let->body;
+    }
+    const Store* store = at.as<Store>();
+    if (!store || !as_intrinsic(store->value, "join_bytes")) return nullptr;
+    return Store::make(store->buffer, store->indices, substitute(store->value, bytes), store->mask);
+  }
+
+  /// Those of a dot_bytes from zero, or of a variable that is one.
+  std::optional<Factors> factors_of(const Expr& e) {
+    if (const Var* variable = e.as<Var>()) {
+      const auto found = dots_.find(variable);
+      return found == dots_.end() ? std::nullopt : std::optional(found->second);
+    }
+    const Call* dot = as_intrinsic(e, "dot_bytes");
+    if (!dot) return std::nullopt;
+    const Broadcast* same = dot->args[0].as<Broadcast>();
+    if (!is_int(same ? same->value : dot->args[0], 0)) return std::nullopt;
+    return Factors{mutate(dot->args[1]), mutate(dot->args[2])};
+  }
+
   Stmt form(const Stmt& body) const {
     Substitution values;
     Stmt at = body;
@@ -116,6 +175,7 @@ class DotFormer : public Mutator {
   const Device& device_;
   const Var* step_ = nullptr;
   int group_ = 1;
+  std::unordered_map<const Var*, Factors> dots_;
 };
 
 }  // namespace

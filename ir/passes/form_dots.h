@@ -12,6 +12,9 @@ namespace lathe {
 ///                 * cast<i32>(b[ramp(j + t, 4, 16)])                                b[ramp(j, 1, 64)])
 ///   }
 ///
+/// A sum with a dot_bytes from zero becomes one that begins with the sum: `x + dot_bytes(0, a, b)` is
+/// `dot_bytes(x, a, b)`.
+///
 /// A loop that is marked but has no such form stays what it is: its own meaning. Needs flat indices, and runs before
 /// contract_fma, which would take the products apart.
 Func form_dots(const Func& func, const Device& device);

@@ -52,12 +52,14 @@ bool join_innermost(RuleContext& context, const BlockRef& ref) {
 
 }  // namespace
 
-void join_short_sums(RuleContext& context) {
-  for (const BlockRef& ref : context.schedule.blocks()) {
-    if (!is_plain_sum(context, ref)) continue;
-    while (join_innermost(context, ref)) {
-    }
+void join_short_sum(RuleContext& context, const BlockRef& ref) {
+  if (!is_plain_sum(context, ref)) return;
+  while (join_innermost(context, ref)) {
   }
+}
+
+void join_short_sums(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) join_short_sum(context, ref);
 }
 
 }  // namespace lathe

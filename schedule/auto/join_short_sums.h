@@ -10,5 +10,7 @@ namespace lathe {
 ///
 /// For simple reductions that are no product, of which every load walks the axes as one.
 void join_short_sums(RuleContext& context);
+/// The same of one block.
+void join_short_sum(RuleContext& context, const BlockRef& ref);
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/dot_products.h"
+#include "schedule/auto/dot_words.h"
 #include "schedule/auto/group_axes.h"
 #include "schedule/auto/joined_rows.h"
 #include "schedule/auto/part_operands.h"
@@ -82,6 +83,7 @@ bool tile_dot(RuleContext& context, const BlockRef& ref) {
 
 /// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
 bool tile(RuleContext& context, const BlockRef& ref) {
+  stage_words(context, ref);
   stage_joined(context, ref);
   // What is laid out for groups is copied once, scattered or not.
   if (!group_axes(context, ref)) {

@@ -6,18 +6,12 @@
 
 #include "ir/reduction.h"
 #include "schedule/access.h"
+#include "schedule/byte_factor.h"
 #include "schedule/complete.h"
 #include "schedule/copy_block.h"
 
 namespace lathe {
 namespace {
-
-/// A factor's Load, through its cast; null when it is something else.
-const Load* factor_of(const Expr& e) {
-  const Cast* cast = e.as<Cast>();
-  const Load* load = cast ? cast->value.as<Load>() : nullptr;
-  return load && load->dtype.bits == 8 && !load->dtype.is_bool() ? load : nullptr;
-}
 
 class Shifter {
  public:
@@ -35,7 +29,7 @@ class Shifter {
   std::string copy_name;
 
   Stmt run() {
-    const Buffer source = shifted_->buffer;
+    const Buffer source = shifted_.load->buffer;
     const DType other = source->dtype == i8 ? u8 : i8;
     const Buffer copy = BufferNode::make(schedule_.unique_name(source->name + "_shifted"), other, source->shape);
     copy_name = copy->name;
@@ -48,11 +42,13 @@ class Shifter {
       });
       return with_inferred_regions(*shifted.as<Block>());
     });
-    const Expr found(shifted_);
-    const Expr moved = load(copy, shifted_->indices);
-    const Stmt reader = with_fields(block_, [&](Block::Fields& f) { f.body = with_load(f.body, found, moved); });
+    const Expr moved =
+        padded_factor(shifted_, sum_type(), Load::make(copy, shifted_.load->indices, shifted_.load->mask),
+                      source->dtype == i8 ? shifted_.border + 128 : shifted_.border - 128);
+    const Expr found = shifted_text_;
+    const Stmt reader = with_fields(block_, [&](Block::Fields& f) { f.body = with_factor(f.body, found, moved); });
     const Stmt sums = sum_nest();
-    copied_before(schedule_, application, 4, path_, kept_->buffer, nest, reader);
+    copied_before(schedule_, application, 4, path_, kept_.load->buffer, nest, reader);
     Stmt body = copied_before(schedule_, application, 4, path_, source, Seq::make({nest, sums}),
                               with_inferred_regions(*reader.as<Block>()));
     require_written(schedule_, application, 5, path_, source, body);
@@ -61,11 +57,14 @@ class Shifter {
   }
 
  private:
+  DType sum_type() const { return first_text_->dtype; }
+
   [[noreturn]] void refuse_match(const std::string& note) {
     refuse(
         schedule_, application, 1,
-        "block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, of 32 or 64 bits; it "
-        "runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops",
+        "block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, of 32 or 64 bits, or "
+        "padded with a constant; it runs over its whole domain, each iter by a serial loop of its own, with no other "
+        "block in those loops",
         path_.back(), note);
   }
 
@@ -76,10 +75,15 @@ class Shifter {
         !starts_at_identity(block_))
       refuse_match("is no such sum");
     const Binary* product = parts->terms[0].as<Binary>();
-    first_ = product && product->op == BinaryOp::mul ? factor_of(product->a) : nullptr;
-    second_ = product && product->op == BinaryOp::mul ? factor_of(product->b) : nullptr;
+    const bool multiplies = product && product->op == BinaryOp::mul;
+    const auto first = multiplies ? byte_factor(product->a) : std::nullopt,
+               second = multiplies ? byte_factor(product->b) : std::nullopt;
     const DType dtype = parts->terms[0]->dtype;
-    if (!first_ || !second_ || dtype.is_float() || dtype.bits < 32) refuse_match("adds something else");
+    if (!first || !second || dtype.is_float() || dtype.bits < 32) refuse_match("adds something else");
+    first_ = *first;
+    second_ = *second;
+    first_text_ = product->a;
+    second_text_ = product->b;
     size_t own = 0;
     if (const std::string reason = why_not_alone(path_, own); !reason.empty()) refuse_match(reason);
     result_ = parts->outputs[0];
@@ -87,11 +91,12 @@ class Shifter {
   }
 
   void choose(const std::string& buffer) {
-    const bool is_first = first_->buffer->name == buffer, is_second = second_->buffer->name == buffer;
+    const bool is_first = first_.load->buffer->name == buffer, is_second = second_.load->buffer->name == buffer;
     shifted_ = is_second ? second_ : first_;
+    shifted_text_ = is_second ? second_text_ : first_text_;
     kept_ = is_second ? first_ : second_;
-    if (is_first != is_second && !first_->mask && !second_->mask) return;
-    refuse(schedule_, application, 2, "one of the Loads is of a buffer of that name, and neither has a mask",
+    if (is_first != is_second && !kept_.condition) return;
+    refuse(schedule_, application, 2, "one of the Loads is of a buffer of that name, and the other is not padded",
            path_.back(), is_first && is_second ? "has it for both" : "loads otherwise");
   }
 
@@ -121,13 +126,12 @@ class Shifter {
     });
   }
 
-  static Stmt with_load(const Stmt& s, const Expr& found, const Expr& moved) {
+  static Stmt with_factor(const Stmt& s, const Expr& found, const Expr& moved) {
     class Replacer : public Mutator {
      public:
       Replacer(const Expr& found, const Expr& moved) : found_(found), moved_(moved) {}
-
-     protected:
-      Expr mutate_Load(const Expr& e, const Load*) override { return e == found_ ? moved_ : e; }
+      using Mutator::mutate;
+      Expr mutate(const Expr& e) override { return e == found_ ? moved_ : Mutator::mutate(e); }
 
      private:
       const Expr &found_, &moved_;
@@ -137,8 +141,8 @@ class Shifter {
 
   bool kept_uses(const Expr& e) const {
     const Var* iter = e.as<Var>();
-    return iter &&
-           std::any_of(kept_->indices.begin(), kept_->indices.end(), [&](const Expr& i) { return uses_var(i, iter); });
+    return iter && std::any_of(kept_.load->indices.begin(), kept_.load->indices.end(),
+                               [&](const Expr& i) { return uses_var(i, iter); });
   }
 
   /// The sums of the other factor, for each point that it tells apart, over the whole reduction.
@@ -165,7 +169,7 @@ class Shifter {
     f.reducer = reducer_;
     const std::vector<ReductionOutput> outputs = {{sum_, indices}};
     f.init = make_init(reducer_, outputs);
-    f.body = make_update(reducer_, outputs, {cast(sum_->dtype, Expr(kept_))});
+    f.body = make_update(reducer_, outputs, {cast(sum_->dtype, Expr(kept_.load))});
     const Stmt block = fresh_copy(Block::make(std::move(f)));
     const Stmt inferred = with_inferred_regions(*block.as<Block>());
     return make_nest(*inferred.as<Block>(), ranges);
@@ -207,8 +211,8 @@ class Shifter {
   const Schedule& schedule_;
   const Path path_;
   const Block& block_;
-  const Load *first_ = nullptr, *second_ = nullptr;
-  const Load *shifted_ = nullptr, *kept_ = nullptr;
+  ByteFactor first_, second_, shifted_, kept_;
+  Expr first_text_, second_text_, shifted_text_;
   ReductionOutput result_;
   Reducer reducer_;
   Buffer sum_;

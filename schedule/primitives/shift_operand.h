@@ -17,9 +17,10 @@ namespace lathe {
 /// Integers wrap, so results are the same bit for bit. Returns the copying block.
 ///
 /// Requires:
-///   1. block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, of 32 or 64 bits; it
-///   runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops
-///   2. one of the Loads is of a buffer of that name, and neither has a mask
+///   1. block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, of 32 or 64 bits, or
+///   padded with a constant (select(condition, x, 0)); it runs over its whole domain, each iter by a serial loop of its
+///   own, with no other block in those loops
+///   2. one of the Loads is of a buffer of that name, and the other is not padded
 ///   3. block writes an allocation at its space iters, each once; others read it by Loads alone, and none writes it
 ///   4. nothing in the nest that holds block writes what it loads
 ///   5. where the buffer is an allocation, all of it is proved to be written before

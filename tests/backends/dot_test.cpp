@@ -48,6 +48,46 @@ TEST(Dot, OfBytesIsTheSumThatItSays) {
   }
 }
 
+TEST(Dot, OfBytesInWordsIsTheSumThatItSays) {
+  for (const char* a : {"i32", "u32"}) {
+    for (const char* b : {"i32", "u32"}) {
+      for (const int lanes : {1, 2, 3, 4, 8, 16, 32}) {
+        const std::string at = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
+        const std::string same = lanes == 1 ? "x[0]" : fmt::format("broadcast(x[0], {})", lanes);
+        const Func func =
+            parse_func(fmt::format("func f(x: {0}[{2}], y: {1}[{2}], c: i32[{2}]) stage end {{\n"
+                                   "  c[{3}] = dot_bytes(dot_bytes(c[{3}], x[{3}], y[{3}]), {4}, y[{3}])\n"
+                                   "}}",
+                                   a, b, lanes, at, same));
+        const auto n = 4 * static_cast<size_t>(lanes);
+        expect_same(func, {random_bytes(n, 1), random_bytes(n, 2), random_bytes(n, 3)});
+      }
+    }
+  }
+}
+
+TEST(Dot, BytesAreJoinedWhereverTheyLie) {
+  const auto joined = [](const char* bytes, const char* dtype, const char* word, int lanes, int step) {
+    const auto part = [&](int t) {
+      const std::string at = lanes == 1 ? fmt::format("{}", t * (step == 4 ? 1 : 16))
+                                        : fmt::format("ramp({}, {}, {})", t * (step == 4 ? 1 : 16), step, lanes);
+      return fmt::format(fmt::runtime(bytes), at, lanes == 1 ? "128u8" : fmt::format("broadcast(128u8, {})", lanes));
+    };
+    return parse_func(
+        fmt::format("func f(x: {0}[64], y: {1}[16]) stage end {{\n"
+                    "  y[{2}] = join_bytes<{1}{3}>({4}, {5}, {6}, {7})\n}}",
+                    dtype, word, lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes),
+                    lanes == 1 ? "" : fmt::format("x{}", lanes), part(0), part(1), part(2), part(3)));
+  };
+  for (const int lanes : {1, 3, 4, 8, 16}) {
+    for (const int step : {1, 4}) {
+      expect_same(joined("x[{0}]", "u8", "u32", lanes, step), {random_bytes(64, 1), random_bytes(64, 2)});
+      expect_same(joined("x[{0}]", "i8", "i32", lanes, step), {random_bytes(64, 1), random_bytes(64, 2)});
+      expect_same(joined("x[{0}] ^ {1}", "u8", "i32", lanes, step), {random_bytes(64, 1), random_bytes(64, 2)});
+    }
+  }
+}
+
 TEST(Dot, OfWordsAndHalvesIsTheSumThatItSays) {
   for (const int lanes : {1, 4, 8, 16, 32}) {
     const std::string at = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
@@ -142,6 +182,52 @@ TEST(Dot, ProductsOfMatricesOfBf16AreExactWhereRoundingIsNot) {
     for (auto& [name, device] : devices()) {
       const Func lowered = scheduled_and_lowered(func, device);
       EXPECT_EQ(run_compiled(lowered, device, {x, y, out}).buffers[2], expected.buffers[2]) << name << m << n << k;
+    }
+  }
+}
+
+Func convolution(const char* a, const char* b, int channels, int size, int filters, int taps, int stride) {
+  const int rows = (size - taps) / stride + 1;
+  return parse_func(fmt::format(
+      R"(func f(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {2}, {5}, {5}], out: i32[{4}, {7}, {7}]) stage begin {{
+  for f in [0, {4}) {{ for i in [0, {7}) {{ for j in [0, {7}) {{
+    for c in [0, {2}) {{ for r in [0, {5}) {{ for s in [0, {5}) {{
+    block sum(space vf in [0, {4}) = f, space vi in [0, {7}) = i, space vj in [0, {7}) = j, reduce vc in [0, {2}) = c,
+        reduce vr in [0, {5}) = r, reduce vs in [0, {5}) = s)
+        reads x[vc, vi * {6} + vr, vj * {6} + vs], w[vf, vc, vr, vs], out[vf, vi, vj] writes out[vf, vi, vj] {{
+      reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
+      init {{ out[vf, vi, vj] = 0i32 }}
+      let sums: i32 = out[vf, vi, vj]
+      let term: i32 = cast<i32>(x[vc, vi * {6} + vr, vj * {6} + vs]) * cast<i32>(w[vf, vc, vr, vs])
+      out[vf, vi, vj] = sums + term }} }} }} }} }} }} }} }})",
+      a, b, channels, size, filters, taps, stride, rows));
+}
+
+TEST(Dot, ConvolutionsOfBytesAreExact) {
+  for (const char* a : {"i8", "u8"}) {
+    for (const char* b : {"i8", "u8"}) {
+      for (const auto& [channels, size, filters, taps, stride] :
+           {std::tuple(8, 9, 10, 3, 1), {3, 12, 9, 3, 2}, {13, 6, 17, 2, 1}, {4, 20, 16, 1, 1}}) {
+        const Func func = convolution(a, b, channels, size, filters, taps, stride);
+        const auto shape = buffer_params(func);
+        const auto bytes = [](const Buffer& buffer) {
+          size_t count = static_cast<size_t>(buffer->dtype.bytes());
+          for (const Expr& extent : buffer->shape) count *= static_cast<size_t>(*as_int(extent));
+          return count;
+        };
+        const std::vector<Bytes> arrays = {random_bytes(bytes(shape[0]), 1), random_bytes(bytes(shape[1]), 2),
+                                           Bytes(bytes(shape[2]))};
+        const Outcome expected = run_interpreted(func, arrays);
+        for (auto& [name, device] : devices()) {
+          const Func lowered = scheduled_and_lowered(func, device);
+          if (!device.intrinsics.empty()) {
+            EXPECT_NE(print(lowered).find("dot_bytes("), std::string::npos) << name;
+          }
+          EXPECT_EQ(run_interpreted(lowered, arrays).buffers[2], expected.buffers[2]) << name;
+          EXPECT_EQ(run_compiled(lowered, device, arrays).buffers[2], expected.buffers[2])
+              << name << " " << a << " " << b << " " << channels << " " << size << " " << taps << " " << stride;
+        }
+      }
     }
   }
 }

@@ -26,6 +26,7 @@
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
+#include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/hoist_factor.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_iters.h"
@@ -660,6 +661,18 @@ std::vector<Move> reduction_moves() {
          shift_operand(s, *block, random.pick(bytes).buffer->name);
          return true;
        }},
+      {"group_bytes",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, multiplies_bytes);
+         if (!block) return false;
+         std::vector<LoopRef> loops;
+         for (const LoopRef& loop : s.loops(*block)) {
+           if (drives(s.node(*block), IterKind::reduce, s.node(loop))) loops.push_back(loop);
+         }
+         if (loops.empty()) return false;
+         group_bytes(s, *block, random.pick(loops));
+         return true;
+       }},
       {"split_residues",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) { return is_reduction(b) && masks(b); });
@@ -735,9 +748,11 @@ const std::vector<Move>& moves() {
                                                          {"scan_lanes", 8},
                                                          {"join_rows", 3},
                                                          {"join_loops", 2},
-                                                         {"join_blocks", 26},
+                                                         {"join_blocks", 30},
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 12},
+                                                         {"group_bytes", 16},
+                                                         {"unroll", 1},
                                                          {"split_domain", 2},
                                                          {"split_iter", 6},
                                                          {"join_iters", 10},

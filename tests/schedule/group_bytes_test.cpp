@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include "ir/text/device.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/group_bytes.h"
+#include "schedule/primitives/split.h"
+#include "tests/golden.h"
+#include "tests/schedule/support.h"
+
+/// group_bytes, and the rule that has convolutions of bytes run on a device's dot products.
+namespace lathe::testing {
+namespace {
+
+struct Shape {
+  int channels, size, filters, taps = 3, step = 1, groups = 1;
+};
+
+/// A convolution of x, padded by one, with w.
+Func convolution(const std::string& a, const std::string& b, const Shape& s) {
+  const int inside = s.size + 1, rows = (s.size + 2 - s.taps) / s.step + 1, depth = s.channels / s.groups;
+  const std::string row = fmt::format("vi * {} + vr", s.step), column = fmt::format("vj * {} + vs", s.step),
+                    channel = s.groups == 1 ? "vc" : fmt::format("vf // {} * {} + vc", s.filters / s.groups, depth),
+                    within = fmt::format("0 < {0} && {0} < {2} && 0 < {1} && {1} < {2}", row, column, inside),
+                    place = fmt::format("{}, {} - 1, {} - 1", channel, row, column);
+  return parse_func(fmt::format(
+      R"(func convolution(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {5}, {6}, {6}], out: i32[{4}, {7}, {7}]) stage begin {{
+  block root() reads x[..], w[..] writes out[..] {{
+    alloc t: i32[{4}, {7}, {7}]
+    for f in [0, {4}) {{ for i in [0, {7}) {{ for j in [0, {7}) {{
+      for c in [0, {5}) {{ for r in [0, {6}) {{ for s in [0, {6}) {{
+        block sum(space vf in [0, {4}) = f, space vi in [0, {7}) = i, space vj in [0, {7}) = j,
+            reduce vc in [0, {5}) = c, reduce vr in [0, {6}) = r, reduce vs in [0, {6}) = s)
+            reads t[vf, vi, vj], x[{8}], w[vf, vc, vr, vs] writes t[vf, vi, vj] {{
+          reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
+          init {{ t[vf, vi, vj] = 0i32 }}
+          let sums: i32 = t[vf, vi, vj]
+          let term: i32 = select({9}, cast<i32>(x[{8} if {9}]), 0i32) * cast<i32>(w[vf, vc, vr, vs])
+          t[vf, vi, vj] = sums + term }} }} }} }} }} }} }}
+    for f2 in [0, {4}) {{ for i2 in [0, {7}) {{ for j2 in [0, {7}) {{
+      block store(space zf in [0, {4}) = f2, space zi in [0, {7}) = i2, space zj in [0, {7}) = j2)
+          reads t[zf, zi, zj] writes out[zf, zi, zj] {{
+        out[zf, zi, zj] = t[zf, zi, zj] }} }} }} }} }} }})",
+      a, b, s.channels, s.size, s.filters, depth, s.taps, rows, place, within));
+}
+
+TEST(GroupBytes, TakesFourStepsAtOnce) {
+  const Func before = convolution("u8", "i8", {8, 4, 3});
+  Schedule s(before);
+  const auto copies = group_bytes(s, {"sum"}, s.loop("sum", 3));
+  EXPECT_EQ(copies[0].name, "x_bytes");
+  EXPECT_EQ(copies[1].name, "w_bytes");
+  expect_scheduled(s, before, "group_bytes");
+}
+
+TEST(GroupBytes, FillsTheLastWordWithZeros) {
+  for (const int channels : {3, 6}) {
+    const Func before = convolution("i8", "i8", {channels, 4, 3});
+    Schedule s(before);
+    group_bytes(s, {"sum"}, s.loop("sum", 3));
+    expect_scheduled(s, before, fmt::format("group_bytes_{}", channels));
+  }
+}
+
+TEST(GroupBytes, TakesGroupsOfChannels) {
+  const Func before = convolution("u8", "u8", {8, 4, 4, 3, 1, 2});
+  Schedule s(before);
+  group_bytes(s, {"sum"}, s.loop("sum", 3));
+  expect_scheduled(s, before, "group_bytes_grouped");
+}
+
+TEST(GroupBytes, RefusesWhatIsNoSumOfProductsOfBytes) {
+  Schedule s(program("matmul"));
+  expect_refused(
+      s, [&] { group_bytes(s, {"product"}, s.loop("product", 2)); }, "group_bytes", 1, "group_bytes_refused_1");
+  Schedule t(convolution("u8", "i8", {8, 4, 3}));
+  const LoopRef inner = split(t, t.loop("sum", 3), 4).second;
+  expect_refused(t, [&] { group_bytes(t, {"sum"}, inner); }, "group_bytes", 1, "group_bytes_refused_1_split");
+}
+
+TEST(GroupBytes, RefusesAnIterThatIsNoneOfBothFactorsAlone) {
+  Schedule s(convolution("u8", "i8", {8, 4, 3}));
+  expect_refused(s, [&] { group_bytes(s, {"sum"}, s.loop("sum", 4)); }, "group_bytes", 2, "group_bytes_refused_2");
+  Schedule t(convolution("u8", "i8", {6, 4, 4, 3, 1, 2}));
+  expect_refused(
+      t, [&] { group_bytes(t, {"sum"}, t.loop("sum", 3)); }, "group_bytes", 2, "group_bytes_refused_2_grouped");
+}
+
+/// A machine with one dot product, of unsigned by signed bytes.
+Device dotting() {
+  return parse_device(R"(device dotting {
+  vector_bits 256
+  vector_registers 16
+  cache {bytes 32768 ways 8 line_bytes 64}
+  intrinsic func dot4(a: u8[4], b: i8[4], c: i32[]) {
+    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
+  }
+})");
+}
+
+TEST(AutoGroupBytes, RunsConvolutionsOnDotProducts) {
+  for (const auto& [a, b] : {std::pair("u8", "i8"), std::pair("i8", "i8"), std::pair("u8", "u8")}) {
+    for (const Shape& shape : {Shape{8, 9, 10}, {3, 8, 12, 3, 2}, {16, 6, 8, 3, 1, 2}, {7, 5, 9, 1}}) {
+      const Func before = convolution(a, b, shape), after = auto_schedule(before, dotting());
+      expect_same_results(before, after);
+      EXPECT_NE(print(after).find("dot_bytes"), std::string::npos) << print(after);
+    }
+  }
+  expect_golden(print(auto_schedule(convolution("i8", "i8", {8, 9, 10}), dotting())), "auto_group_bytes.tir");
+}
+
+TEST(AutoGroupBytes, LeavesWhatHasNoChannelsToGroupOrIsReadFewTimes) {
+  for (const Shape& shape : {Shape{8, 9, 8, 3, 1, 8}, {6, 9, 4, 3, 1, 2}, {8, 3, 2, 1}}) {
+    const Func before = convolution("u8", "i8", shape), after = auto_schedule(before, dotting());
+    expect_same_results(before, after);
+    EXPECT_EQ(print(after).find("dot_bytes"), std::string::npos) << print(after);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::testing
