@@ -1,9 +1,6 @@
 #include "jit/runtime/threads.h"
 
 #include <sched.h>
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
@@ -12,11 +9,8 @@
 #include <fstream>
 #include <string>
 
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
-
 #include "jit/runtime/placement.h"
+#include "jit/runtime/team.h"
 
 namespace lathe {
 namespace {
@@ -44,21 +38,6 @@ std::atomic<void*> configured_host{nullptr};
 /// True on a thread that is inside a parallel body: a loop within runs inline, on that worker.
 thread_local bool inside_parallel = false;
 thread_local std::int32_t current_worker = 0;
-
-// oneTBB starts a worker after what comes before the loop and ends the loop after its workers, but by atomics in a
-// library that the thread sanitizer does not see.
-#ifdef __SANITIZE_THREAD__
-char parallel_loops;  // one for all: a worker has yet to learn where its own loop's data lie
-void race_detector_release() {
-  __tsan_release(&parallel_loops);
-}
-void race_detector_acquire() {
-  __tsan_acquire(&parallel_loops);
-}
-#else
-void race_detector_release() {}
-void race_detector_acquire() {}
-#endif
 
 }  // namespace
 
@@ -122,20 +101,14 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
       if (result != LATHE_OK) status.compare_exchange_strong(none, result);
     }
   };
-  const void* caller = &inside_parallel;
-  const auto work = [&](int worker) {
-    race_detector_acquire();
-    if (&inside_parallel != caller) join_workers();
+  auto work = [&](int worker) {
     inside_parallel = true;
     current_worker = worker;
     for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
     inside_parallel = false;
-    race_detector_release();
   };
   const RoomForCaller room;
-  race_detector_release();
-  tbb::parallel_for(0, workers, 1, work, tbb::static_partitioner());
-  race_detector_acquire();
+  run_with_team(workers, [](void* data, int worker) { (*static_cast<decltype(work)*>(data))(worker); }, &work);
   return status.load();
 }
 

@@ -18,7 +18,7 @@ void set_parallel_for(LatheParallelFor parallel_for, void* host);
 /// What a call started now would use.
 LatheParallelFor current_parallel_for(void** host);
 
-/// The parallel_for on oneTBB. A loop within a loop runs inline on its worker.
+/// The parallel_for on oneTBB's workers (team.h). A loop within a loop runs inline on its worker.
 std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
                               void* closure);
 

@@ -14,10 +14,14 @@
 namespace lathe {
 namespace {
 
-/// A task shorter than this spends too much of itself on being scheduled: workers sleep before a call's first loop.
-constexpr double task_nanoseconds = 20'000;
-/// The same beside a longer loop, which wakes the workers in any case: what starting and ending a loop takes.
-constexpr double awake_task_nanoseconds = 3'000;
+/// A loop shorter than this stays on one thread: workers that sleep before a call's first loop take ten microseconds or
+/// more to come.
+constexpr double shared_nanoseconds = 40'000;
+/// The same beside a longer loop, which wakes the workers in any case.
+constexpr double awake_shared_nanoseconds = 6'000;
+/// A task takes at least this, where there are as many: some times what starting and ending a loop takes. Many tasks
+/// let workers that come late, or are slower, do less.
+constexpr double task_nanoseconds = 5'000, awake_task_nanoseconds = 3'000;
 /// Fewer iterations than this are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64;
 /// But shares enough for each core are, where an iteration of a fused loop would take less than ten times what tells
@@ -120,10 +124,10 @@ void parallel_outer(RuleContext& context) {
     shared.push_back({candidate, time});
     longest = std::max(longest, time);
   }
-  if (longest < 2 * task_nanoseconds) return;
+  if (longest < shared_nanoseconds) return;
   for (const auto& [candidate, time] : shared) {
-    const double task = time < 2 * task_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
-    if (time < 2 * task) continue;
+    if (time < awake_shared_nanoseconds) continue;
+    const double task = time < shared_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
     const For* loop = candidate.as<For>();
     attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
       LoopRef outer{loop->variable};

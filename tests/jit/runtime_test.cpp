@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -130,6 +132,86 @@ TEST(ParallelFor, AContextOfOneThreadKnowsOneWorkerAlsoWithinALoop) {
   LatheContext context = context_of(4);
   EXPECT_EQ(tbb_parallel_for(&context, 16, 1, outer, &strange), 0);
   EXPECT_EQ(strange, 0);
+}
+
+TEST(ParallelFor, DoesNotWaitForWorkersThatAreBusyElsewhere) {
+  if (usable_threads() < 2) GTEST_SKIP() << "one CPU";
+  struct Closure {
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<bool> held{false}, release{false};
+  } first;
+  // Holds every worker there is in a loop of another thread.
+  std::thread other([&] {
+    LatheContext context = context_of(usable_threads());
+    const auto body = [](void* raw, std::int64_t, std::int64_t, std::int32_t) -> std::int32_t {
+      auto& c = *static_cast<Closure*>(raw);
+      c.held = true;
+      while (!c.release) std::this_thread::yield();
+      return 0;
+    };
+    EXPECT_EQ(tbb_parallel_for(&context, 64, 1, body, &first), 0);
+  });
+  while (!first.held) std::this_thread::yield();
+  std::atomic<std::int64_t> runs{0};
+  const auto count = [](void* raw, std::int64_t begin, std::int64_t end, std::int32_t) -> std::int32_t {
+    *static_cast<std::atomic<std::int64_t>*>(raw) += end - begin;
+    return 0;
+  };
+  LatheContext context = context_of(usable_threads());
+  for (int round = 0; round < 20; ++round) EXPECT_EQ(tbb_parallel_for(&context, 64, 1, count, &runs), 0);
+  EXPECT_EQ(runs, 20 * 64);
+  first.release = true;
+  other.join();
+}
+
+TEST(ParallelFor, ManyThreadsMayCallAtOnce) {
+  std::vector<std::thread> callers;
+  std::atomic<std::int64_t> runs{0};
+  std::atomic<bool> shared{false};
+  callers.reserve(8);
+  for (int k = 0; k < 8; ++k) {
+    callers.emplace_back([&] {
+      struct Closure {
+        std::atomic<std::int64_t>& runs;
+        std::atomic<bool>& shared;
+        std::atomic<bool> busy[4]{};
+      } closure{runs, shared};
+      const auto body = [](void* raw, std::int64_t begin, std::int64_t end, std::int32_t worker) -> std::int32_t {
+        auto& c = *static_cast<Closure*>(raw);
+        if (c.busy[worker].exchange(true)) c.shared = true;
+        c.runs += end - begin;
+        c.busy[worker] = false;
+        return 0;
+      };
+      LatheContext context = context_of(4);
+      for (int round = 0; round < 500; ++round) EXPECT_EQ(tbb_parallel_for(&context, 16, 1, body, &closure), 0);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(runs, 8 * 500 * 16);
+  EXPECT_FALSE(shared);
+}
+
+TEST(ParallelFor, AForkedProcessFinishesItsLoops) {
+  std::atomic<std::int64_t> runs{0};
+  const auto body = [](void* raw, std::int64_t begin, std::int64_t end, std::int32_t) -> std::int32_t {
+    *static_cast<std::atomic<std::int64_t>*>(raw) += end - begin;
+    return 0;
+  };
+  LatheContext context = context_of(2);
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(tbb_parallel_for(&context, 16, 1, body, &runs), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      runs = 0;
+      for (int again = 0; again < 3; ++again) tbb_parallel_for(&context, 16, 1, body, &runs);
+      _exit(runs == 48 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(Threads, AtLeastOneIsUsableAndTheCountCanBeSet) {
