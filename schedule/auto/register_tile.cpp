@@ -37,8 +37,8 @@ constexpr double row_streams = 6;
 constexpr double loop_instructions = 4;
 /// Bytes of an operand that is no longer near: a quarter of the second caches of today.
 constexpr std::int64_t far_bytes = std::int64_t{256} << 10;
-/// Bytes of one way of a first cache: 64 sets of lines of 64.
-constexpr std::int64_t way_bytes = 4096;
+/// Bytes of a line, and of one way of a first cache: 64 sets of such.
+constexpr std::int64_t line_bytes = 64, way_bytes = 64 * line_bytes;
 /// Bytes a cycle that come from the second cache beside arithmetic, measured on Zen 4 (2 rows x 5 vectors of 256 bits
 /// over panels of 115 KB: 160 bytes in 7.1 cycles).
 constexpr double second_cache_bytes = 24;
@@ -46,6 +46,9 @@ constexpr double second_cache_bytes = 24;
 /// start each cycle (measured on Cascade Lake, steps of 28 x 1, 14 x 2, 12 x 2 and 8 x 3 over panels of 37 to 110 KB:
 /// 4.5, 2, 2 and 1.4 cycles longer than over panels in the first cache).
 constexpr double filled_load_cycles = 0.14;
+/// Cycles that a row beyond those that the ways of the first cache hold takes a step, as its line comes from the second
+/// cache anew (measured on Cascade Lake, 24 x 1 over rows of 4 KB: 22 cycles a step, 12 over rows of 1.5 KB).
+constexpr double pushed_out_cycles = 0.6;
 /// A store under a mask in a vector register, on AMD's cores since Zen (Agner Fog's instruction tables, VMASKMOVPS).
 constexpr double masked_store_cycles = 12;
 /// Sums in flight, as a multiple of those that latency asks for, from which on no unit waits; and the cycles of a step
@@ -136,8 +139,16 @@ struct Distance {
   bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
   double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
   std::int64_t row_sets = 1;    ///< sets of the first cache that lines of the rows lie in
+  bool rows_apart = false;      ///< rows beside packed columns lie in lines of their own, `row_sets` sets of them
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
+
+/// Rows whose lines the first cache has ways for; where they share several sets, columns that stream through these take
+/// half of each.
+std::int64_t room_for_rows(const Device& device, const Distance& distance) {
+  const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
+  return distance.row_sets > 1 ? std::max(ways, distance.row_sets * ways / 2) : ways;
+}
 
 /// Loads of a step, weighted: where the operands come from the second cache, vectors take a line of it each, and rows
 /// beyond the ways of the first push each other out of it where they lie a power of two apart.
@@ -146,9 +157,7 @@ double weighted_loads(const Device& device, const Rates& rates, std::int64_t row
   if (distance.own_columns)
     return 1 + row_streams * static_cast<double>(rows) + 1.5 * static_cast<double>(rows * vectors);
   if (distance.packed && distance.rows_in_memory && vectors == 1) return 1;
-  const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
-  // Where rows share several sets, columns that stream through these take half of each.
-  const std::int64_t room = distance.row_sets > 1 ? std::max(ways, distance.row_sets * ways / 2) : ways;
+  const std::int64_t room = room_for_rows(device, distance);
   const bool waits = distance.packed && rates.line_wait > 0;
   const std::int64_t excess =
       !waits && (distance.far || distance.long_rows) ? std::max<std::int64_t>(0, rows - room) : 0;
@@ -167,6 +176,8 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const double in_flight = sums * static_cast<double>(chains) / wanted_chains(device, rates);
   const double stalls = stall_cycles * std::clamp(ample_chains - in_flight, 0.0, ample_chains - 1);
   const double waits = distance.packed && distance.streamed > 0 ? rates.line_wait : 0;
+  const std::int64_t pushed_out =
+      distance.rows_apart ? std::max<std::int64_t>(0, rows - room_for_rows(device, distance)) : 0;
   const bool in_memory = distance.rows_in_memory && vectors == 1;
   const double issued = (sums + static_cast<double>(vectors + (in_memory ? 0 : rows)) + loop_instructions) /
                         static_cast<double>(device.issue_width);
@@ -174,7 +185,8 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
                    distance.own_columns || !counts_slots(device) ? 0 : issued}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) *
              weighted_loads(device, rates, rows, vectors, distance) +
-         stalls + waits * static_cast<double>(rows + vectors) + 0.25;
+         stalls + waits * static_cast<double>(rows + vectors) + pushed_out_cycles * static_cast<double>(pushed_out) +
+         0.25;
 }
 
 double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
@@ -206,7 +218,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     extents.packed_columns,
                     broadcasts_memory(device, bits),
                     extents.term_cycles,
-                    multiplies_lines(device) ? sets_of_rows(extents.row_bytes) : 1};
+                    multiplies_lines(device) || extents.packed_columns ? sets_of_rows(extents.row_bytes) : 1,
+                    extents.packed_columns && extents.row_bytes >= line_bytes};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   RegisterTile best;
   double least = 0;
@@ -223,6 +236,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
         if ((panels == 0 && rest < v) || (extents.whole_columns && all_columns % (v * width) != 0)) continue;
+        if (extents.one_panel && v * width < all_columns) continue;
         const std::int64_t strips = all_rows / r, last = all_rows % r;
         std::int64_t chains = 1;
         while (static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&

@@ -116,7 +116,7 @@ class Tiler {
   void lay_across(AcrossPlan& plan) {
     stage_across(context_, block_, plan);
     const auto reader = element_wise_reader(context_, block_, shape_, std::nullopt);
-    reader_ = reader ? *reader : cache_write(schedule_, block_, space::global);
+    reader_ = reader && !plan.stores_for_reader ? *reader : cache_write(schedule_, block_, space::global);
     loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
     turn_result(schedule_, block_, plan);
     if (plan.cut) {

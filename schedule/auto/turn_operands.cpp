@@ -141,14 +141,30 @@ void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std
   vectorize(schedule, inner);
 }
 
+/// Does the second cache hold the operand beside its copy?
+bool stays_near(const Device& device, const Buffer& operand) {
+  return 2 * estimated_elements(operand) * operand->dtype.bytes() <= static_cast<double>(own_cache_bytes(device));
+}
+
+bool in_squares(const Operand& operand, std::int64_t side) {
+  return side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
+         *as_int(operand.buffer->shape[operand.across]) >= side;
+}
+
 /// Is a matrix to be turned around panel by panel, under the loop that reads them? All of it would leave the second
 /// cache, and be copied once more for tiles that have no time for lines that lie apart.
-bool turns_by_panels(const RuleContext& context, const Block& reduction, const Operand& operand) {
-  const std::int64_t side = widest_square(reduction, context.device);
+bool turns_by_panels(const RuleContext& context, const Operand& operand, std::int64_t side) {
   return lacks_issue_slots(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
          side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
-         2 * estimated_elements(operand.buffer) * operand.buffer->dtype.bytes() >
-             static_cast<double>(own_cache_bytes(context.device));
+         !stays_near(context.device, operand.buffer);
+}
+
+/// Estimated cycles of turning the operand around for tiles of so many columns.
+double turning_cycles(const RuleContext& context, const Operand& operand, std::int64_t side, std::int64_t width) {
+  const bool whole_panels = width > 0 && *as_int(operand.buffer->shape[operand.across]) % width == 0;
+  const bool near = in_squares(operand, side) && (stays_near(context.device, operand.buffer) ||
+                                                  (whole_panels && turns_by_panels(context, operand, side)));
+  return (near ? near_square_cycles : turn_cycles) * estimated_elements(operand.buffer);
 }
 
 /// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along
@@ -211,8 +227,8 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
     if (i != shape->rows && i != *columns)
       times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
   }
-  const double tiles = times * choose_tile(context.device, lanes, bits, extents).cycles,
-               dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
+  const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
+  const double tiles = times * tile.cycles, dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
   if (shape->vector_space) {
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
     if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
@@ -228,9 +244,12 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
     return std::nullopt;
   }
   const auto operand = operand_along(block, depth, *columns, shape->rows);
-  if (!operand || tiles + turn_cycles * estimated_elements(operand->buffer) > dots * worth_turning) return std::nullopt;
+  if (!operand) return std::nullopt;
+  const std::int64_t side = widest_square(block, context.device);
+  if (tiles + turning_cycles(context, *operand, side, tile.vectors * tile.lanes) > dots * worth_turning)
+    return std::nullopt;
   std::optional<TurnedCopy> turned;
-  const bool by_panels = turns_by_panels(context, block, *operand);
+  const bool by_panels = turns_by_panels(context, *operand, side);
   attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name), [&] {
     if (by_panels) {
       turned = {copy_turned(context, ref, *operand), operand->across, operand->along};

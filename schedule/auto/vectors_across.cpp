@@ -38,8 +38,9 @@ constexpr double paged_cycles = 16;
 constexpr std::int64_t far_step = 1024, far_part = 2;
 /// What is estimated to take longer than this part is left as it is.
 constexpr double worth_turning = 0.95;
-/// A reader that costs more would be long to compile in so many copies.
-constexpr double costly_reader = 8;
+/// A reader that costs more would be long to compile in so many copies: it reads results back from memory instead, in a
+/// nest of its own, which takes so many cycles an element besides.
+constexpr double costly_reader = 8, read_back_cycles = 0.5;
 /// Panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_panels = 4;
 /// The part of the first cache that a strip's results may take.
@@ -159,6 +160,25 @@ bool others_are_larger(const Block& block, const Buffer& operand, const Device& 
   return stays_near(estimated_bytes(operand), device) && !stays_near(others, device);
 }
 
+/// What only the rows of a tile walk.
+struct RowOperands {
+  double elements = 0, bytes = 0;
+  std::int64_t row_bytes = 0;  ///< from one row to the next
+};
+
+RowOperands row_operands(const Block& block, const AcrossPlan& plan) {
+  RowOperands result;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.buffer == block.f.writes[0].buffer || access.buffer == plan.operand) continue;
+    if (access.strides[plan.rows] == 0) continue;
+    result.elements += estimated_elements(access.buffer);
+    result.bytes += estimated_bytes(access.buffer);
+    result.row_bytes =
+        std::max(result.row_bytes, std::abs(access.strides[plan.rows].value_or(0)) * access.buffer->dtype.bytes());
+  }
+  return result;
+}
+
 /// Does each step of the reduction take a line of the operand that neither the last one nor hardware has brought near?
 bool steps_far(const RuleContext& context, const Block& block, const ReductionShape& shape, const Access& access) {
   const auto elements = constant_elements(access.buffer);
@@ -190,17 +210,19 @@ double row_waits(const RuleContext& context, const Block& block, const Reduction
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
-  if (!shape.vector_space || !shape.rows || shape.reduce.empty() || shape.column_run > 0) return std::nullopt;
+  // Along what the result is contiguous.
+  const std::optional<size_t> along = shape.vector_space ? shape.vector_space : shape.columns;
+  if (!along || !shape.rows || shape.reduce.empty() || shape.column_run > 0) return std::nullopt;
   // Elements that all lanes take in are neighbours here, and loaded several at a time: beside products that need a
   // register of their own they push sums out (measured with SSE2, which took up to twice as long).
   if (!context.device.fused_multiply_add) return std::nullopt;
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const size_t vectors = *shape.rows;
-  const auto operand = operand_across(block, vectors, *shape.vector_space, shape.row_run);
+  const auto operand = operand_across(block, vectors, *along, shape.row_run);
   const auto dimension = operand ? operand_dimension(block, *operand, vectors) : std::nullopt;
   if (!dimension || !dimension_of(block.f.writes[0], block, vectors)) return std::nullopt;
-  AcrossPlan plan{vectors, *shape.vector_space, *operand, *dimension, 1, {}, 0, false, false, {}, 0, {}};
+  AcrossPlan plan{.vectors = vectors, .rows = *along, .operand = *operand, .dimension = *dimension};
   const auto rows = constant_extent(block, plan.rows), all_columns = constant_extent(block, plan.vectors),
              copied = constant_elements(plan.operand);
   std::int64_t depth = 1;
@@ -215,13 +237,16 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
       times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
   }
   const auto reader = element_wise_reader(context, ref, shape, std::nullopt);
-  const double reading = reader ? body_cost(schedule.node(*reader).f.body) : 0;
-  if (reading > costly_reader) return std::nullopt;
+  const double cost = reader ? body_cost(schedule.node(*reader).f.body) : 0;
+  plan.stores_for_reader = reader && cost > costly_reader;
+  const double reading = plan.stores_for_reader ? read_back_cycles : cost;
 
   const std::int64_t lanes = vector_lanes(block, context.device);
   const int bits = widest_bits(block);
+  // What else could be done: tiles as operands lie, or as turn_operand turns them around, and its dot products.
   double best = times * choose_tile(context.device, lanes, bits, {all_columns, rows, depth, shape.row_run}).cycles;
-  // What else could be done about short rows: turn_operand's dot products.
+  const RowOperands others = shape.vector_space ? RowOperands() : row_operands(block, plan);
+  if (!shape.vector_space) best += near_square_cycles * others.elements;
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
@@ -231,6 +256,9 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     if (side > widest_square(block, context.device)) continue;
     TiledExtents extents{rows, columns, depth};
     extents.whole_columns = extents.packed_columns = true;
+    extents.row_bytes = others.row_bytes;
+    // Each panel would walk all of the rows from far away again.
+    extents.one_panel = others.elements > 0 && !stays_near(others.bytes, context.device);
     const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
     const std::int64_t width = tile.vectors * tile.lanes;
     if (tile.cycles == 0 || *rows < side || width % side != 0) continue;

@@ -15,7 +15,7 @@ struct AcrossPlan {
   Buffer operand;         ///< the one that the vectors walk
   size_t dimension;       ///< its dimension that they walk
   std::int64_t side = 1;  ///< of the squares that turn results around; 1 where they are stored one by one
-  RegisterTile tile;
+  RegisterTile tile = {};
   /// Rows whose results are kept until all their tiles are done, and then turned around together, in whole squares
   /// whatever the rows of a tile; 0 where each tile stores its own.
   std::int64_t strip = 0;
@@ -24,9 +24,10 @@ struct AcrossPlan {
   bool panels_inside = false;
   bool panel_stays_near = false;  ///< a panel, in the second cache
   /// Sums are added up in the strip part by part, so that it holds those of a block of rows' rows.
-  std::optional<StepCut> cut;
-  double cycles = 0;  ///< estimated, copies included
-  BlockRef copy;      ///< once staged: of the operand, the vectors' dimension last
+  std::optional<StepCut> cut = {};
+  bool stores_for_reader = false;  ///< results in memory, as what reads them is too long for each square
+  double cycles = 0;               ///< estimated, copies included
+  BlockRef copy = {};              ///< once staged: of the operand, the vectors' dimension last
 };
 
 /// Vectors along what would be the rows of a tile, and rows along what its vectors would walk, where that is estimated

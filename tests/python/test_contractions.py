@@ -73,6 +73,24 @@ def test_packed(shape, layouts):
     assert np.allclose(result, a.astype(np.float64) @ b.astype(np.float64), atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "shape", [(16, 77, 130), (24, 300, 96), (32, 97, 301), (40, 800, 300), (48, 500, 64), (64, 203, 515), (32, 1100, 515)]
+)
+def test_few_rows_beside_weights_along_the_sum(shape):
+    m, n, k = shape
+    x, w, b = operand(m, k, "compact"), operand(n, k, "compact"), rng.standard_normal(n, dtype=np.float32)
+    check(x, w.T, b)
+    expected = x.astype(np.float64) @ w.T + b
+    scale = np.abs(x.astype(np.float64)) @ np.abs(w.T) + np.abs(b)
+    # Stored as they are, and read back by a long epilogue.
+    result = lathe.jit(lambda x, w, b: lathe.silu(lathe.matmul(x, lathe.matrix_transpose(w)) + b))(x, w, b)
+    assert np.all(np.abs(result - expected / (1 + np.exp(-expected))) <= 4e-6 * scale)
+    views = lathe.jit(lambda x, w: lathe.matmul(x, lathe.matrix_transpose(w)))(
+        operand(m, 2 * k, "compact")[:, :k], operand(n, k, "compact")
+    )
+    assert views.shape == (m, n)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 5, 0)])
 def test_empty(shape):
     m, n, k = shape

@@ -217,8 +217,52 @@ TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
   EXPECT_FALSE(lies_across({1, 32, 3, 40}, fused(wide()))) << "few read the copy of the weights";
   EXPECT_FALSE(lies_across({12, 31, 5, 40}, fused(wide()))) << "filters fill no vectors";
   EXPECT_FALSE(lies_across({12, 32, 5, 40}, narrow())) << "products need registers of their own";
-  EXPECT_FALSE(lies_across({12, 32, 5, 40, 3, "fkt", "exp(exp(sums[ub, uf, ui]))"}, fused(wide())))
-      << "what reads the results is long";
+}
+
+TEST(VectorsAcross, LeaveALongEpilogueToANestOfItsOwn) {
+  const Shape shape{12, 32, 5, 40, 3, "fkt", "exp(exp(sums[ub, uf, ui]))"};
+  EXPECT_TRUE(lies_across(shape, fused(wide())));
+  const std::string text = print(auto_schedule(sliding_sums(shape), fused(wide())));
+  EXPECT_NE(text.find("block product_copy"), std::string::npos) << text;
+}
+
+/// out[i, j] = epilogue(sum of x[i, k] * w[j, k]): both operands lie along the sum.
+Func rows_by_rows(int rows, int columns, int depth) {
+  return parse_func(fmt::format(
+      R"(func contraction(x: f32[{0}, {2}], w: f32[{1}, {2}], c: f32[{1}], out: f32[{0}, {1}]) stage begin {{
+  block root() reads x[..], w[..], c[..] writes out[..] {{
+    alloc sums: f32[{0}, {1}]
+    for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+      block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+          reads sums[vi, vj], x[vi, vk], w[vj, vk] writes sums[vi, vj]
+      {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ sums[vi, vj] = 0.0f32 }}
+        let l: f32 = sums[vi, vj]
+        let r: f32 = x[vi, vk] * w[vj, vk]
+        sums[vi, vj] = l + r
+      }} }} }} }}
+    for i1 in [0, {0}) {{ for j1 in [0, {1}) {{
+      block store(space ui in [0, {0}) = i1, space uj in [0, {1}) = j1) reads sums[ui, uj], c[uj] writes out[ui, uj]
+      {{ out[ui, uj] = max(sums[ui, uj] + c[uj], 0.0f32) }} }} }}
+  }}
+}}
+)",
+      rows, columns, depth));
+}
+
+TEST(VectorsAcross, WalkTheShorterOfTwoOperandsAlongTheSum) {
+  Device device = fused(wide());
+  device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  const auto lies = [&](int rows, int columns, int depth) {
+    const std::string decisions = decisions_on(rows_by_rows(rows, columns, depth), device, "product");
+    return ("\n" + decisions).find("\nlay the vectors of product across memory\n") != std::string::npos;
+  };
+  EXPECT_TRUE(lies(16, 200, 300));
+  EXPECT_TRUE(lies(32, 197, 301)) << "squares and tiles leave columns and steps over";
+  EXPECT_FALSE(lies(12, 100, 300)) << "rows fill no vectors";
+  EXPECT_FALSE(lies(128, 64, 300)) << "the other operand is the shorter one";
+  expect_golden(print(auto_schedule(rows_by_rows(32, 200, 300), device)), "auto_across_sums.tir");
 }
 
 }  // namespace
