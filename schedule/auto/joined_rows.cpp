@@ -122,6 +122,23 @@ void join_loops(Schedule& schedule, const BlockRef& ref, const JoinPlan& plan) {
   join_rows(schedule, *outer, *inner, plan.pitch);
 }
 
+/// Joins the loops of the block and of what reads its results there: the one reader, or a copy.
+void join_with_reader(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, const JoinPlan& plan,
+                      const std::optional<size_t>& vectors) {
+  Schedule& schedule = context.schedule;
+  const auto found = element_wise_reader(context, ref, shape, vectors);
+  const BlockRef reader = found ? *found : cache_write(schedule, ref, space::global);
+  std::optional<LoopRef> outer, inner;
+  for (const auto& [iter, loop] : matched_loops(schedule.node(ref), schedule.node(reader))) {
+    if (iter == plan.outer) outer = loop;
+    if (iter == plan.inner) inner = loop;
+  }
+  if (!outer || !inner) throw Refusal("tile_contractions", 0, "the reader has no such loops");
+  lay_result(schedule, ref, plan);
+  join_loops(schedule, ref, plan);
+  join_rows(schedule, *outer, *inner, plan.pitch);
+}
+
 void apply(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, const JoinPlan& plan) {
   Schedule& schedule = context.schedule;
   const std::string operand = plan.operand->name;
@@ -136,20 +153,55 @@ void apply(RuleContext& context, const BlockRef& ref, const ReductionShape& shap
     join_loops(schedule, ref, plan);
     return;
   }
-  const auto found = element_wise_reader(context, ref, shape, plan.inner);
-  const BlockRef reader = found ? *found : cache_write(schedule, ref, space::global);
-  std::optional<LoopRef> outer, inner;
-  for (const auto& [iter, loop] : matched_loops(schedule.node(ref), schedule.node(reader))) {
-    if (iter == plan.outer) outer = loop;
-    if (iter == plan.inner) inner = loop;
+  join_with_reader(context, ref, shape, plan, plan.inner);
+}
+
+/// Whether every array that moves with one of two iters lies in one piece along both, and an operand moves with
+/// neither.
+std::optional<JoinPlan> one_axis(const Block& block, size_t outer, size_t inner) {
+  const auto rows = constant_extent(block, outer), row = constant_extent(block, inner);
+  if (!rows || !row || *rows < 2 || *row < 2) return std::nullopt;
+  const Buffer& result = block.f.writes[0].buffer;
+  bool shared = false;
+  for (const Access& access : block_accesses(block)) {
+    const auto &across = access.strides[outer], &along = access.strides[inner];
+    if (access.masked || !across || !along) return std::nullopt;
+    if (*along == 0 && *across == 0) {
+      shared |= access.buffer != result;
+    } else if (*along == 0 || *across != *along * *row) {
+      return std::nullopt;
+    }
   }
-  if (!outer || !inner) throw Refusal("tile_contractions", 0, "the reader has no such loops");
-  lay_result(schedule, ref, plan);
-  join_loops(schedule, ref, plan);
-  join_rows(schedule, *outer, *inner, plan.pitch);
+  if (!shared) return std::nullopt;
+  return JoinPlan{outer, inner, *rows, *row, *row, {}, 0, 0};
+}
+
+/// The first two space iters that one axis could take the place of, but for the one that vectors walk.
+std::optional<JoinPlan> find_axes(const Block& block, const ReductionShape& shape,
+                                  const std::optional<size_t>& vectors) {
+  for (const size_t outer : shape.space) {
+    for (const size_t inner : shape.space) {
+      if (outer == inner || outer == vectors || inner == vectors) continue;
+      if (auto plan = one_axis(block, outer, inner)) return plan;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
+
+void join_row_axes(RuleContext& context, const BlockRef& ref) {
+  for (;;) {
+    const Block& block = context.schedule.node(ref);
+    const std::optional<ReductionShape> shape = reduction_shape(block);
+    if (!shape || shape->reduce.empty() || shape->loads < 2) return;
+    const std::optional<size_t> vectors = shape->vector_space ? shape->vector_space : shape->columns;
+    const std::optional<JoinPlan> plan = find_axes(block, *shape, vectors);
+    if (!plan || !attempt(context, fmt::format("join axes of {} to {} rows", ref.name, plan->rows * plan->row),
+                          [&] { join_with_reader(context, ref, *shape, *plan, vectors); }))
+      return;
+  }
+}
 
 void join_short_rows(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);

@@ -10,4 +10,8 @@ namespace lathe {
 /// read; that is estimated beside the rows as they are, and beside vectors across memory.
 void join_short_rows(RuleContext& context, const BlockRef& reduction);
 
+/// Joins space iters of a contraction into one that walk every array in one piece, or not at all, beside an operand
+/// that moves with none of them: a batch of rows beside one matrix is more rows, which share its panels.
+void join_row_axes(RuleContext& context, const BlockRef& reduction);
+
 }  // namespace lathe

@@ -90,6 +90,7 @@ bool tile(RuleContext& context, const BlockRef& ref) {
     stage_scattered(context, ref);
     group_axes(context, ref);
   }
+  join_row_axes(context, ref);
   stage_operands(context, ref);
   if (tile_dot(context, ref)) return true;
   widen_operands(context, ref);

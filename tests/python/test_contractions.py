@@ -91,6 +91,22 @@ def test_few_rows_beside_weights_along_the_sum(shape):
     assert views.shape == (m, n)
 
 
+@pytest.mark.parametrize("axes", [(2, 3), (7, 13), (3, 1), (2, 3, 4), (4, 16), (0, 5)])
+def test_batches_of_rows_beside_one_matrix(axes):
+    x, w, b = rng.standard_normal((*axes, 96), np.float32), operand(96, 70, "compact"), operand(1, 70, "compact")[0]
+    mask = rng.standard_normal((axes[0], *[1] * len(axes)), np.float32)
+    expected = x.astype(np.float64) @ w + b
+    near = {"rtol": 1e-4, "atol": 1e-4}
+    assert np.allclose(lathe.jit(lambda x, w, b: x @ w + b)(x, w, b), expected, **near)
+    assert np.allclose(lathe.jit(lambda x, w, b, m: (x @ w + b) * m)(x, w, b, mask), expected * mask, **near)
+    turned = lathe.jit(lambda x, w, b: x @ lathe.matrix_transpose(w) + b)(x, np.ascontiguousarray(w.T), b)
+    assert np.allclose(turned, expected, **near)
+    sums = lathe.jit(lambda x, w, b: lathe.sum(x @ w + b, axis=-1))(x, w, b)
+    assert np.allclose(sums, expected.sum(-1), rtol=1e-3, atol=1e-2)
+    wide = rng.standard_normal((*axes, 192), np.float32)[..., :96]
+    assert np.allclose(lathe.jit(lambda x, w: x @ w)(wide, w), wide.astype(np.float64) @ w, **near)
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 5, 0)])
 def test_empty(shape):
     m, n, k = shape

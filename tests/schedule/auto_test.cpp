@@ -295,7 +295,9 @@ Func batch_matmul(int batch, int m, int n, int k) {
       batch, m, n, k));
 }
 
-TEST(AutoSchedule, WalksASharedOperandOnceForTheWholeBatch) {
+TEST(AutoSchedule, TakesABatchOfRowsBesideOneMatrixForMoreRows) {
+  EXPECT_NE(decisions_on(batch_matmul(4, 8, 96, 64), wide(), "product").find("join axes of product to 32 rows\n"),
+            std::string::npos);
   expect_golden(print(auto_schedule(batch_matmul(4, 8, 96, 64), wide())), "auto_shared_operand.tir");
   expect_scheduled_well(batch_matmul(3, 5, 35, 7));
 }
