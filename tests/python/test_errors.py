@@ -35,6 +35,11 @@ def misspelt(x):
     return lathe.astype(x, "flot32")
 
 
+@lathe.jit
+def misspelt_method(x):
+    return x.sotfmax()
+
+
 def read_only():
     array = f32(2)
     array.flags.writeable = False
@@ -64,6 +69,9 @@ CASES = {
     "control_flow_on_a_traced_value": (lambda: branch(f32(3)), TypeError),
     "an_unknown_dtype": (lambda: misspelt(f32(3)), TypeError),
     "too_few_arguments": (lambda: add(f32(3)), TypeError),
+    "an_unknown_argument": (lambda: add(f32(3), z=f32(3)), TypeError),
+    "an_operator_misspelt": (lambda: lathe.gelo, AttributeError),
+    "a_method_misspelt": (lambda: misspelt_method(f32(3)), AttributeError),
     "an_unknown_stage": (lambda: add.lower(f32(3), f32(3)).text("scheduld"), ValueError),
     "tir_with_a_syntax_error": (lambda: lathe.ir.parse("func f(x: f32[4]) stage begin {\n  x[0 = 1.0f32\n}\n"), SyntaxError),
     "an_operator_outside_of_a_trace": (lambda: lathe.exp(f32(3)), TypeError),

@@ -11,6 +11,7 @@
 A function is traced once per signature on symbolic tensors, scheduled by analysis, compiled in process, and cached.
 """
 
+import difflib
 import functools
 import inspect
 from typing import NamedTuple
@@ -25,9 +26,21 @@ operator_names = _lathe.operator_names
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), float("nan"), None
 
 
+def _near(name, known):
+    """The nearest of the known names as a question behind a message, or nothing where none is near."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def __getattr__(name):
+    hint = "" if name.startswith("_") else _near(name, globals())
+    raise AttributeError(f"module 'lathe' has no attribute {name!r}{hint}", name=name)
+
+
 def _method(tensor, name):
     if name not in operator_names:
-        raise AttributeError(f"a lathe.Tensor has no attribute {name!r}; its methods are lathe.operator_names")
+        hint = "" if name.startswith("_") else _near(name, {*operator_names, *dir(_lathe.Tensor)})
+        raise AttributeError(f"a lathe.Tensor has no attribute {name!r}{hint}; its methods are lathe.operator_names")
     return functools.partial(getattr(_lathe, name), tensor)
 
 
@@ -47,6 +60,17 @@ class CacheInfo(NamedTuple):
 def cache_info():
     """Hits, misses, compiles, evictions, and the kernels alive now."""
     return CacheInfo(*_lathe._cache_counts())
+
+
+def _misplaced(signature, keywords):
+    """Says which keyword is no parameter: the signature would tell first that another argument is missing."""
+    known = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = next((keyword for keyword in keywords if keyword not in known), None)
+    if unknown is None:
+        return ""
+    return (
+        f"unexpected keyword argument {unknown!r}{_near(unknown, known)}; by name it takes {', '.join(known) or 'none'}"
+    )
 
 
 def jit(function=None, *, name=None):
@@ -74,7 +98,10 @@ def jit(function=None, *, name=None):
     keyword_only = tuple(p.name for p in named if p.kind == p.KEYWORD_ONLY)
 
     def bind(args, kwargs):
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as mistake:
+            raise TypeError(f"{name}: {_misplaced(signature, kwargs) or mistake}") from None
         bound.apply_defaults()
         return *bound.args, *(bound.kwargs[keyword] for keyword in keyword_only)
 
