@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "jit/trace/ops/ops.h"
 #include "tests/fuzz/builder.h"
 
@@ -131,6 +133,11 @@ bool matmul(Builder& b) {
   if (b.random.chance(25)) right.insert(right.begin(), left.size() == 3 && b.random.chance(60) ? left[0] : index(1));
   if (b.random.chance(12)) left = {k};
   if (b.random.chance(12)) right = {k};
+  // A symbol may be all of them: the interpreter would take its fourth power of steps.
+  constexpr double most_steps = 2e7;
+  double steps = right.size() > 1 ? static_cast<double>(b.most(right.back())) : 1;
+  for (const Expr& axis : left) steps *= static_cast<double>(b.most(axis));
+  if (steps > most_steps) left.back() = right[right.size() - std::min<size_t>(right.size(), 2)] = index(3);
   const auto operand = [&](Shape shape) {
     if (shape.size() < 2 || b.random.chance(60)) return b.input(dtype, shape);
     // Read in place through a transposed view.
