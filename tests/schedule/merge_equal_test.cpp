@@ -140,5 +140,57 @@ TEST(MergeDuplicates, CallersSeeBothOfTwoEqualOutputs) {
   expect_same(before, auto_schedule(before, wide()));
 }
 
+/// Three times x + 1, each with a square of it, and a sum of the squares.
+Func squares() {
+  std::string allocs, nests;
+  for (int k = 0; k < 3; ++k) {
+    allocs += fmt::format("    alloc a{0}: f32[4]\n    alloc s{0}: f32[4]\n", k);
+    nests += fmt::format(
+        R"(    for i in [0, 4) {{ block more{0}(space vi in [0, 4) = i) reads x[vi] writes a{0}[vi] {{ a{0}[vi] = x[vi] + 1.0f32 }} }}
+    for j in [0, 4) {{ block square{0}(space vj in [0, 4) = j) reads a{0}[vj] writes s{0}[vj] {{ s{0}[vj] = a{0}[vj] * a{0}[vj] }} }}
+)",
+        k);
+  }
+  return parse_func(fmt::format(R"(func squares(x: f32[4], out: f32[4]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+{}{}    for k in [0, 4) {{
+      block all(space vk in [0, 4) = k) reads s0[vk], s1[vk], s2[vk] writes out[vk] {{ out[vk] = s0[vk] + s1[vk] + s2[vk] }}
+    }}
+  }}
+}}
+)",
+                                allocs, nests));
+}
+
+TEST(MergeBatch, GivesWhatOneApplicationAfterAnotherGives) {
+  Schedule together(squares()), apart(squares());
+  MergeBatch batch(together);
+  for (const char* step : {"more", "square"}) {
+    for (int k = 1; k < 3; ++k) {
+      const BlockRef block{fmt::format("{}{}", step, k)}, original{fmt::format("{}0", step)};
+      ASSERT_TRUE(batch.block(block));
+      EXPECT_TRUE(batch.add(block, original)) << block.name;
+      merge_equal(apart, block, original);
+    }
+  }
+  EXPECT_EQ(batch.size(), 4u);
+  batch.apply();
+  EXPECT_EQ(together.record(), apart.record());
+  EXPECT_EQ(print(together.func()), print(apart.func()));
+  expect_scheduled(together, squares(), "merge_batch");
+}
+
+TEST(MergeBatch, TakesNoneThatMergeEqualRefuses) {
+  const auto takes = [](const Func& func, const char* block, const char* original) {
+    Schedule schedule(func);
+    return MergeBatch(schedule).add({block}, {original});
+  };
+  EXPECT_TRUE(takes(sums(), "again", "first"));
+  EXPECT_FALSE(takes(sums("x[ui, uk] * 2.0f32"), "again", "first"));
+  EXPECT_FALSE(takes(sums(), "first", "again"));
+  EXPECT_TRUE(takes(shown(), "two", "one"));
+  EXPECT_FALSE(takes(shown("attrs {may_alias: \"first,x\"}"), "two", "one"));
+}
+
 }  // namespace
 }  // namespace lathe::testing
