@@ -10,6 +10,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/share_parts.h"
 #include "jit/trace/tensor_node.h"
 
 namespace lathe {
@@ -105,6 +106,8 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   std::vector<Expr> values;
   values.reserve(node.values.size());
   for (const Expr& value : node.values) values.push_back(replace_buffers(value, map));
+  std::vector<Stmt> lets;
+  for (auto& [part, value] : share_parts(values)) lets.push_back(Let::make(part, value, Seq::make({})));
   std::vector<ReductionOutput> outputs;
   outputs.reserve(node.buffers.size());
   std::vector<Expr> indices;
@@ -121,9 +124,13 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
   Stmt init;
   if (node.reducer) {
     init = make_init(*node.reducer, outputs);
-    body.push_back(make_update(*node.reducer, outputs, values));
+    body.push_back(make_update(*node.reducer, outputs, values, lets));
   } else {
     for (size_t k = 0; k < values.size(); ++k) body.push_back(Store::make(outputs[k].buffer, indices, values[k]));
+    for (size_t i = lets.size(); i-- > 0;) {
+      const Let* let = lets[i].as<Let>();
+      body = {Let::make(let->variable, let->value, Seq::make(std::move(body)))};
+    }
   }
   return make_nest(name, node.iters, node.reducer, std::move(init), std::move(body), bounds, read);
 }

@@ -133,6 +133,20 @@ TEST(MakeFunc, RunTimeScalarsAreParameters) {
   EXPECT_EQ(values(out), (std::vector<double>{0, 3, 6, 9}));
 }
 
+TEST(MakeFunc, BindsWhatALongValueUsesOftenAndNothingInAShortOne) {
+  const auto powers = [](int count) {
+    const Tensor x = input("x", f32, {index(4)});
+    return make_func("f", {x}, {compute({index(4)}, [&](const Indices& i) {
+                       Expr y = x.at(i);
+                       for (int k = 0; k < count; ++k) y = y * y + y;
+                       return y;
+                     })});
+  };
+  EXPECT_EQ(count(powers(4), StmtKind::Let), 0);
+  EXPECT_GE(count(powers(30), StmtKind::Let), 10);
+  EXPECT_TRUE(verify(powers(30)).empty());
+}
+
 TEST(MakeFunc, RefusesWhatIsNoParameter) {
   const Tensor x = input("x", f32, {index(4)}), y = input("y", f32, {index(4)});
   EXPECT_EQ(error_of([&] { make_func("f", {x}, {x + y}); }), "f: 'y' is read, but is not among the inputs");
