@@ -166,6 +166,7 @@ Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f,
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
+  listener.domains = domains_of(node);
   node.values = {f(node.indices)};
   return finish(shape, std::move(name), std::move(node), listener).front();
 }
@@ -175,6 +176,7 @@ std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduct
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
+  listener.domains = domains_of(node);
   Reduction reduction = f(node.indices);
   for (size_t d = 0; d < reduction.variables.size(); ++d) {
     node.iters.push_back({reduction.variables[d], reduction.domain[d], IterKind::reduce});
@@ -211,6 +213,7 @@ std::vector<Tensor> scan_tuple(const Shape& shape, size_t axis, const Reducer& r
   Listener listener;
   ComputeNode node;
   make_space_iters(shape, node);
+  listener.domains = domains_of(node);
   const std::vector<Expr> terms = f(node.indices);
   const size_t count = reducer.results.size();
   if (terms.size() != count)
@@ -265,6 +268,7 @@ Tensor scatter(const Tensor& begin, const Reducer& reducer, const Shape& extents
     node.iters.push_back({Var::make(fmt::format("vi{}", d)), {index(0), extents[d]}, IterKind::ordered});
     box.emplace_back(node.iters.back().variable);
   }
+  listener.domains = domains_of(node);
   Contribution given = f(box);
   if (given.place.size() != begin.rank())
     fail_value(name, fmt::format("a place has {} indices; expected {}", given.place.size(), begin.rank()));
@@ -292,6 +296,7 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
     VarRef variable = Var::make(fmt::format("vr{}", d));
     reduction.variables.push_back(variable);
     reduction.domain.push_back({index(0), extents[d]});
+    if (Listener* listener = Listener::active()) listener->domains.bind(variable, reduction.domain.back());
     indices.push_back(variable);
   }
   reduction.terms = f(indices);

@@ -4,9 +4,12 @@
 
 #include <cmath>
 
+#include "ir/analysis/simplify.h"
 #include "ir/error.h"
+#include "ir/length.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/kept_view.h"
 #include "jit/trace/tensor_node.h"
 
 namespace lathe {
@@ -16,6 +19,37 @@ thread_local Listener* active_listener = nullptr;
 
 Tensor make_tensor(TensorNode node) {
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+}
+
+/// An element of a view, by its expression or as it is kept (kept_view.h): elements that take many others again and
+/// again, and indices that each view makes longer, would double from one view to the next.
+Expr view_element(const Tensor& view, const Indices& indices, const Expr& mask, Listener& listener) {
+  const TensorNode& node = *view.node();
+  if (const Tensor kept = node.kept->find()) return kept.at(indices, mask);
+  Indices places = indices;
+  bool long_places = false;
+  for (Expr& place : places) {
+    if (!is_longer(place, most_index_nodes)) continue;
+    place = simplify(place, listener.domains);
+    long_places |= is_longer(place, most_index_nodes);
+  }
+  if (long_places && !listener.met) {
+    if (const Tensor kept = node.kept->make(view)) return kept.at(places, mask);
+  }
+  const size_t sources = listener.sources.size(), requirements = listener.requirements.size();
+  const size_t accesses = listener.accesses.size(), reads = listener.reads;
+  ++listener.reads;
+  ++listener.views;
+  if (listener.met) listener.met->insert(&node);
+  Expr element = node.element(places, mask);
+  if (listener.reads - reads <= most_reads || listener.met || !evaluates_often(view)) return element;
+  const Tensor kept = node.kept->make(view);
+  if (!kept) return element;
+  listener.sources.resize(sources);
+  listener.requirements.resize(requirements);
+  listener.accesses.resize(accesses);
+  listener.reads = reads;
+  return kept.at(places, mask);
 }
 
 }  // namespace
@@ -86,10 +120,11 @@ Expr Tensor::at(const Indices& indices, const Expr& mask) const {
     case TensorKind::input:
     case TensorKind::compute:
       if (listener) listener->read(*this);
+      if (listener) ++listener->reads;
       return load(node_->buffer, indices, mask);
     case TensorKind::view:
       if (listener) listener->saw_view = true;
-      return node_->element(indices, mask);
+      return listener && node_->kept ? view_element(*this, indices, mask, *listener) : node_->element(indices, mask);
     case TensorKind::scalar:
       if (listener) listener->read(*this);
       [[fallthrough]];
@@ -109,8 +144,12 @@ Expr Tensor::element(const Indices& indices) const {
 }
 
 Tensor view(Shape shape, DType dtype, const std::function<Expr(const Indices&, const Expr&)>& f, std::string name) {
-  return make_tensor(
-      {.kind = TensorKind::view, .dtype = dtype, .shape = std::move(shape), .name = std::move(name), .element = f});
+  return make_tensor({.kind = TensorKind::view,
+                      .dtype = dtype,
+                      .shape = std::move(shape),
+                      .name = std::move(name),
+                      .element = f,
+                      .kept = std::make_shared<KeptView>()});
 }
 
 Tensor expression(Expr value) {

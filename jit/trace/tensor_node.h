@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <unordered_set>
 
 #include "ir/analysis/interval.h"
 #include "jit/trace/tensor.h"
@@ -41,6 +42,8 @@ struct ComputeNode {
 /// What the domains of its iters say.
 Bounds domains_of(const ComputeNode& node);
 
+class KeptView;  // jit/trace/kept_view.h
+
 struct TensorNode {
   TensorKind kind = TensorKind::input;
   DType dtype;
@@ -52,6 +55,7 @@ struct TensorNode {
   Expr value = {};          ///< a scalar's variable, a literal's constant
   std::function<Expr(const Indices&, const Expr& mask)> element = {};  ///< of a view
   std::shared_ptr<const ComputeNode> definition = {};                  ///< of a compute
+  std::shared_ptr<KeptView> kept = {};                                 ///< of a view that has a shape
 };
 
 /// An element that a body took by Tensor::element.
@@ -76,7 +80,10 @@ class Listener {
   std::vector<Tensor> sources;
   std::vector<Requirement> requirements;
   std::vector<ElementAccess> accesses;
-  bool saw_view = false;  ///< indices went through index maps, so that simplifying them may pay
+  bool saw_view = false;        ///< indices went through index maps, so that simplifying them may pay
+  Bounds domains;               ///< of the variables that the body counts by
+  size_t reads = 0, views = 0;  ///< elements taken of tensors, and those of views among them
+  std::unordered_set<const TensorNode*>* met = nullptr;  ///< where asked: these views
 
  private:
   Listener* outer_;

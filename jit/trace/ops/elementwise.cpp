@@ -34,13 +34,20 @@ Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, u
   };
   if (is_in_body(name, operands)) return expression(element({}));
   if (std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_weak(); })) {
+    // Taken once: of s * s + s, over and over, each would be evaluated thrice as often as the next.
+    Listener listener;
+    const Expr value = element({});
+    const std::vector<Tensor> sources = std::move(listener.sources);
     return Tensor(std::make_shared<const TensorNode>(TensorNode{.kind = TensorKind::view,
                                                                 .dtype = dtype,
                                                                 .shape = {},
                                                                 .name = std::string(name),
                                                                 .weak = true,
-                                                                .element = [=](const Indices& i, const Expr& mask) {
-                                                                  const Expr value = element(i);
+                                                                .element = [=](const Indices&, const Expr& mask) {
+                                                                  if (Listener* reader = Listener::active()) {
+                                                                    for (const Tensor& source : sources)
+                                                                      reader->read(source);
+                                                                  }
                                                                   return mask ? select(mask, value, constant(dtype, 0))
                                                                               : value;
                                                                 }}));

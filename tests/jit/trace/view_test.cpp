@@ -28,6 +28,40 @@ TEST(Views, Reshape) {
   EXPECT_EQ(values(run_view({array(f32, {1, 1}, {7})}, [](auto& x) { return ops::reshape(x[0], {}); })), (Values{7}));
 }
 
+int count_blocks(const Func& func) {
+  int blocks = 0;
+  for_each_stmt(func->body, [&](const Stmt& s) { blocks += s->kind == StmtKind::Block; });
+  return blocks;
+}
+
+TEST(Views, ThatReadWhatIsBelowOverAndOverAreKept) {
+  const auto rolls = [](const std::vector<Tensor>& x) {
+    Tensor rolled = x[0];
+    for (int k = 0; k < 30; ++k) rolled = ops::roll(rolled, {1}, {{1}});
+    return rolled;
+  };
+  const Func func = trace({x23}, [&](auto& x) { return std::vector{rolls(x)}; });
+  EXPECT_LE(count_blocks(func), 8) << print(func);
+  EXPECT_EQ(values(run({x23}, rolls)), values(x23));
+}
+
+TEST(Views, ThatReadManyTensorsOnceAreNot) {
+  const Func func = trace({x23}, [](auto& x) { return std::vector{ops::concat(std::vector<Tensor>(100, x[0]), 0)}; });
+  EXPECT_EQ(count_blocks(func), 2);
+}
+
+TEST(Views, OfTheItersOfABodyAreNotKept) {
+  const auto f = [](const std::vector<Tensor>& x) {
+    return compute({index(2)}, [&](const Indices& i) {
+      Tensor row =
+          view({index(3)}, f32, [&](const Indices& j, const Expr& mask) { return x[0].at({i[0], j[0]}, mask); });
+      for (int k = 0; k < 9; ++k) row = ops::roll(row, {1}, {{0}});
+      return row.at({index(1)});
+    });
+  };
+  EXPECT_EQ(values(run({x23}, f)), (Values{1, 4}));
+}
+
 TEST(Views, ReshapeThatSplitsHeadsIsAffineAndMergingThemIsExact) {
   const Func func = trace({empty(f32, {2, 8, 12})}, [](auto& x) {
     return std::vector{ops::permute_dims(ops::reshape(x[0], {2, 8, 3, 4}), {0, 2, 1, 3})};
