@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/analysis/simplify.h"
+#include "ir/length.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
@@ -142,11 +144,13 @@ void Inlining::define(Definition definition) {
 /// The producer's Lets and value for one read, with variables of their own. Under a mask, or where the producer has
 /// Lets, what it reads is replaced here; otherwise that is left to the text that the read stands in, where elements may
 /// be used that others use too.
-void Inlining::instantiate(const Definition& definition, Read& read) const {
+void Inlining::instantiate(const Definition& definition, Read& read, const Bounds& domains) const {
   const Load* load = read.load;
   Substitution map;
   for (size_t d = 0; d < definition.store->indices.size(); ++d) {
-    if (const Var* iter = definition.store->indices[d].as<Var>()) map[iter] = load->indices[d];
+    const Expr& index = load->indices[d];
+    if (const Var* iter = definition.store->indices[d].as<Var>())
+      map[iter] = is_longer(index, most_index_nodes) ? simplify(index, domains) : index;
   }
   // A dimension of one element is stored at 0; iters that no index uses have that one value too.
   for (const Iter& iter : definition.producer->f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
@@ -162,7 +166,7 @@ void Inlining::instantiate(const Definition& definition, Read& read) const {
     map[let->variable.get()] = variable;
   }
   text.values = {substitute(definition.store->value, map)};
-  expand(text);
+  expand(text, domains);
   read.lets = std::move(text.lets);
   read.value = text.values.front();
   if (!load->mask) return;
@@ -171,7 +175,7 @@ void Inlining::instantiate(const Definition& definition, Read& read) const {
   read.value = select(load->mask, pusher.mutate(read.value), constant(read.value->dtype, 0));
 }
 
-void Inlining::expand(Text& text) const {
+void Inlining::expand(Text& text, const Bounds& domains) const {
   const auto defined = [&](const Buffer& buffer) { return defines(buffer); };
   ReadCounter counter(defined);
   for (const Stmt& let : text.lets) counter.visit(let.as<Let>()->value);
@@ -211,7 +215,7 @@ void Inlining::expand(Text& text) const {
       };
       for (const Expr& index : read.load->indices) need(index);
       if (read.load->mask) need(read.load->mask);
-      instantiate(definition, read);
+      instantiate(definition, read, domains);
       if (!read.open) continue;
       ReadCounter own(defined);
       own.visit(read.value);
@@ -251,7 +255,9 @@ Stmt Inlining::into(const Block& consumer) const {
   Text text;
   text.lets = head_lets(consumer, &text.rest);
   if (parts) text.values = parts->terms;
-  expand(text);
+  Bounds domains;
+  for (const Iter& iter : consumer.f.iters) domains.bind(iter.variable, iter.domain);
+  expand(text, domains);
   const Stmt body = parts && consumer.f.reducer
                         ? make_update(*consumer.f.reducer, parts->outputs, text.values, text.lets)
                         : wrap(text.lets, text.rest);

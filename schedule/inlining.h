@@ -4,12 +4,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/analysis/interval.h"
 #include "ir/visitor.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 
 /// What stands for an element of the buffer that a block writes: Lets, then the value of a Store at its iters.
+/// Nodes of an index, those that are shared counted as often as they occur, beyond which it is simplified where it goes
+/// into another: of permutations of permutations each would double it.
+constexpr int most_index_nodes = 128;
+
 struct Definition {
   Buffer buffer;
   std::vector<const Let*> lets;
@@ -62,8 +67,8 @@ class Inlining {
   struct Text;
   struct Read;
   class Replacer;
-  void expand(Text& text) const;
-  void instantiate(const Definition& definition, Read& read) const;
+  void expand(Text& text, const Bounds& domains) const;
+  void instantiate(const Definition& definition, Read& read, const Bounds& domains) const;
 
   std::vector<Definition> definitions_;
   std::unordered_map<const BufferNode*, size_t> order_;

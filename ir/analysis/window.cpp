@@ -6,6 +6,7 @@
 
 #include "ir/analysis/float_interval.h"
 #include "ir/analysis/fold.h"
+#include "ir/node_map.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -22,6 +23,15 @@ class Gain {
 
   std::optional<std::int64_t> of(const Expr& e) const {
     if (const auto known = leaf_(e)) return known;
+    if (e->references.load(std::memory_order_relaxed) == 1) return of_new(e);
+    if (const auto* seen = seen_.find(e.get())) return *seen;
+    const auto gain = of_new(e);
+    seen_.emplace(e.get(), gain);
+    return gain;
+  }
+
+ private:
+  std::optional<std::int64_t> of_new(const Expr& e) const {
     if (const Cast* cast = e.as<Cast>()) return of_cast(*cast);
     const Binary* node = e.as<Binary>();
     if (!node || !(e->dtype.element() == i64)) return std::nullopt;
@@ -49,7 +59,6 @@ class Gain {
     }
   }
 
- private:
   static constexpr double most_places = 0x1p31;
 
   /// A float that fits 32 bits is truncated, to an index or to what becomes one.
@@ -122,6 +131,7 @@ class Gain {
 
   Leaf leaf_;
   const Bounds& bounds_;
+  mutable NodeMap<const ExprNode*, std::optional<std::int64_t>> seen_;
 };
 
 }  // namespace

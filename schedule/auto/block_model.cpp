@@ -20,6 +20,10 @@ class RunLength : public Visitor {
   using Visitor::visit;
   std::int64_t length = 0;
 
+  void visit(const Expr& e) override {
+    if (e->references.load(std::memory_order_relaxed) == 1 || seen_.insert(e.get())) Visitor::visit(e);
+  }
+
  protected:
   void visit_Var(const Var* node) override {
     if (node == variable_.get()) length = 1;
@@ -35,6 +39,7 @@ class RunLength : public Visitor {
 
  private:
   const VarRef& variable_;
+  NodeSet<const ExprNode*> seen_;
 };
 
 std::int64_t run_length(const std::vector<Expr>& indices, const VarRef& variable) {

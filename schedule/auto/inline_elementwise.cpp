@@ -6,6 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "ir/analysis/simplify.h"
+#include "ir/length.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
@@ -202,6 +204,21 @@ bool reduces_in_vectors(const RuleContext& context, const Block& root, const Pla
   });
 }
 
+/// Are its indices longer than they may be, also once they are simplified? What is to be known of them takes as long as
+/// they are, and their elements more than a copy does.
+bool is_far(const Block& root, Place& place) {
+  bool far = false;
+  Bounds domains;
+  for (Expr& index : place.indices) {
+    if (!is_longer(index, most_index_nodes)) continue;
+    if (domains.mark().entries == 0)
+      for (const Iter& iter : root.f.iters) domains.bind(iter.variable, iter.domain);
+    index = simplify(index, domains);
+    far |= is_longer(index, most_index_nodes);
+  }
+  return far;
+}
+
 /// Sets `only_place` of the blocks that have one, readers before what they read.
 void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
   const std::vector<Fact>& facts = context.schedule.func()->facts;
@@ -215,7 +232,8 @@ void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
     if (apart) continue;
     std::vector<Place> places = places_of(blocks, known, known.block().f.writes[0].buffer);
     if (places.size() != 1 || places[0].mask ||
-        instance_count(blocks[places[0].root].block(), facts) > instance_count(known.block(), facts))
+        instance_count(blocks[places[0].root].block(), facts) > instance_count(known.block(), facts) ||
+        is_far(blocks[places[0].root].block(), places[0]))
       continue;
     known.only_place = std::move(places[0]);
   }
@@ -251,8 +269,14 @@ void inline_elementwise(RuleContext& context) {
     const double pass = pass_cost(context, blocks, known, buffer);
     const double inputs = pass > 0 ? pass * whole_inputs(known.block(), buffer, facts) : 0;
     stored += instances * (inputs + 2 * pass);
-    const std::vector<Place> places =
-        known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
+    std::vector<Place> places = known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
+    const bool far = !known.only_place && std::any_of(places.begin(), places.end(), [&](Place& place) {
+      return is_far(blocks[place.root].block(), place);
+    });
+    if (far && wish != FusionWish::together) {
+      context.note(fmt::format("keep {}: inlined it would be read at indices that are too long", ref.name));
+      continue;
+    }
     for (const Place& place : places) {
       const Block& root = blocks[place.root].block();
       const std::optional<double> share = place.mask ? woven_share(root, place.mask) : std::nullopt;
