@@ -137,7 +137,10 @@ bool matmul(Builder& b) {
   constexpr double most_steps = 2e7;
   double steps = right.size() > 1 ? static_cast<double>(b.most(right.back())) : 1;
   for (const Expr& axis : left) steps *= static_cast<double>(b.most(axis));
-  if (steps > most_steps) left.back() = right[right.size() - std::min<size_t>(right.size(), 2)] = index(3);
+  if (steps > most_steps) {
+    if (right.size() > 1) right.back() = index(5);
+    left.back() = right[right.size() - std::min<size_t>(right.size(), 2)] = index(3);
+  }
   const auto operand = [&](Shape shape) {
     if (shape.size() < 2 || b.random.chance(60)) return b.input(dtype, shape);
     // Read in place through a transposed view.
