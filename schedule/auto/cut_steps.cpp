@@ -7,11 +7,13 @@
 
 #include "ir/error.h"
 #include "schedule/auto/place_operands.h"
+#include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -23,6 +25,9 @@ namespace {
 constexpr std::int64_t first_cache_part = 3, least_filled = 4;
 /// The part of the second cache that a block's results fill at the most: they come from there for each part of a sum.
 constexpr std::int64_t second_cache_part = 16;
+/// Steps up to which a sum stays whole, and the most of a part of a longer one: adding a part up takes a hundredth of
+/// what it takes to make, and the loops around it some milliseconds to compile.
+constexpr std::int64_t most_whole_steps = 1024, most_part_steps = 512;
 /// Tasks that blocks leave for each core.
 constexpr std::int64_t tasks_of_core = 4;
 
@@ -85,11 +90,27 @@ std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& bl
   return cut;
 }
 
+std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShape& shape) {
+  if (!block.f.writes[0].buffer->dtype.is_float() || !reduces(block, {BinaryOp::add})) return std::nullopt;
+  std::optional<size_t> steps;
+  for (const size_t i : shape.reduce) {
+    if (constant_extent(block, i) == 1) continue;
+    if (steps) return std::nullopt;
+    steps = i;
+  }
+  const auto depth = steps ? constant_extent(block, *steps) : std::nullopt;
+  if (!depth || *depth <= most_whole_steps) return std::nullopt;
+  const std::int64_t parts = (*depth + most_part_steps - 1) / most_part_steps, even = (*depth + parts - 1) / parts;
+  return StepCut{*steps, greatest_divisor(*depth, most_part_steps / 2, most_part_steps).value_or(even), std::nullopt,
+                 1};
+}
+
 BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut) {
   Schedule& schedule = context.schedule;
   const auto loop = loop_of_iter(schedule, reduction, cut.reduce);
   if (!loop) throw Refusal("tile_contractions", 0, "no loop walks the steps that are cut");
-  context.note(fmt::format("take {} in parts of {} steps, {} rows at a time", reduction.name, cut.steps, cut.block));
+  const std::string rows = cut.block > 1 ? fmt::format(", {} rows at a time", cut.block) : "";
+  context.note(fmt::format("take {} in parts of {} steps{}", reduction.name, cut.steps, rows));
   const LoopRef part = split(schedule, *loop, cut.steps).first;
   // Loops around the parts would be shared by what makes and what adds them.
   std::vector<LoopRef> order = own_loops(schedule, reduction);
@@ -100,6 +121,30 @@ BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut
   set_space(schedule, partial, space::registers);
   context.scheduled.insert(reduction.name);
   return partial;
+}
+
+LoopRef add_in_tile(RuleContext& context, const BlockRef& total, size_t vectors, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const auto part = driving_loop(schedule, total, schedule.node(total).f.iters.size() - 1);
+  LATHE_CHECK(part, "what adds parts up has a loop over them");
+  std::vector<LoopRef> order = own_loops(schedule, total);
+  std::erase(order, *part);
+  const auto column = driving_loop(schedule, total, vectors);
+  if (column) {
+    std::erase(order, *column);
+    order.push_back(*column);
+  }
+  order.insert(order.begin(), *part);
+  reorder(schedule, order);
+  const BlockRef zeros = decompose_reduction(schedule, total, *part);
+  for (const BlockRef& ref : {zeros, total}) {
+    std::vector<LoopRef> loops = own_loops(schedule, ref);
+    if (ref == total) std::erase(loops, *part);
+    for (size_t i = 0; i + 1 < loops.size(); ++i) unroll(schedule, loops[i]);
+    vectorize_columns(schedule, loops.back(), lanes);
+  }
+  context.scheduled.insert(zeros.name);
+  return *part;
 }
 
 LoopRef lay_parts(RuleContext& context, const BlockRef& total, size_t rows, size_t vectors, std::int64_t lanes) {

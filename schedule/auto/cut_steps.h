@@ -26,9 +26,16 @@ struct StepCut {
 std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& block, const ReductionShape& shape,
                                      size_t vectors, size_t rows, const Buffer& operand, std::int64_t width);
 
+/// The steps of a part of a sum of floats that one accumulator after another step would round too often: the error of a
+/// sum grows with the number of its terms, that of sums of parts with the root of it (Higham, "The Accuracy of Floating
+/// Point Summation", 1993, on pairwise sums). Nothing where the sum is short, or walks several iters.
+std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShape& shape);
+
 /// Has a block of its own make parts of the sums, in registers, and the reduction add these up. Returns it: its iters
 /// are those over results, then the parts and their steps.
 BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut);
+/// Lays the loops out that add parts up in the registers of a tile. Returns the one over parts.
+LoopRef add_in_tile(RuleContext& context, const BlockRef& total, size_t vectors, std::int64_t lanes);
 /// Lays the loops out that add parts up, below those of the reader: one part of all sums, rows, vectors. Returns the
 /// loop over rows.
 LoopRef lay_parts(RuleContext& context, const BlockRef& total, size_t rows, size_t vectors, std::int64_t lanes);

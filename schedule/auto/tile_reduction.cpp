@@ -144,6 +144,15 @@ class Tiler {
     decompose_reduction(schedule_, reader_, own_loops(schedule_, reader_).front());
   }
 
+  /// Has each tile take a long sum in parts, one behind another.
+  void take_accurate_parts(const StepCut& cut) {
+    const BlockRef total = block_;
+    block_ = cut_sums(context_, total, cut);
+    compute_at(schedule_, total, tile_loop_);
+    tile_loop_ = add_in_tile(context_, total, *shape_.vector_space, lanes_);
+    shape_ = with_steps_of(schedule_.node(block_), shape_);
+  }
+
   std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const {
     for (const auto& [own, loop] : loops_) {
       if (iter && own == *iter) return loop;
@@ -256,6 +265,7 @@ class Tiler {
                                    : own_loops(schedule_, *copy_).front();
       tile_loop_ = split(schedule_, all_rows, rows).first;
     }
+    if (accurate_cut_) take_accurate_parts(*accurate_cut_);
     compute_at(schedule_, block_, tile_loop_);
     outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
     std::vector<LoopRef> around = schedule_.loops(block_);
@@ -479,6 +489,8 @@ class Tiler {
     if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
       row_parts_ = row_parts(context_.device, tile, *rows, *columns);
     moves_tiles_ = !packed;
+    if (shared && !across_ && !dot_ && !others_ && !far_parts_ && tile.chains == 1)
+      accurate_cut_ = plan_accurate_cut(schedule_.node(block_), shape_);
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
     const std::int64_t panel_width = group_ > 1 ? width : 0;
     if (turns_panels) {
@@ -559,7 +571,8 @@ class Tiler {
     }
     if (copy_) {
       std::vector<LoopRef> copied = schedule_.loops(*copy_);
-      copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_));
+      // A loop over parts of sums is around the tile's steps alone.
+      copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_ - (accurate_cut_ ? 1 : 0)));
       if (!copied.empty() && column) {
         for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
         vectorize_columns(schedule_, copied.back(), lanes_);
@@ -665,11 +678,12 @@ class Tiler {
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;
-  std::optional<LoopRef> steps_loop_;  ///< around the steps that a tile takes at once
-  size_t outside_ = 0;                 ///< loops around the tile
-  std::int64_t row_parts_ = 1;         ///< of all rows, for a core each
-  bool moves_tiles_ = true;            ///< loops over tiles may go out of others: no panel is packed below one
-  std::int64_t group_ = 1;             ///< panels that a strip of rows meets one after another
+  std::optional<StepCut> accurate_cut_;  ///< of a tile's own sums
+  std::optional<LoopRef> steps_loop_;    ///< around the steps that a tile takes at once
+  size_t outside_ = 0;                   ///< loops around the tile
+  std::int64_t row_parts_ = 1;           ///< of all rows, for a core each
+  bool moves_tiles_ = true;              ///< loops over tiles may go out of others: no panel is packed below one
+  std::int64_t group_ = 1;               ///< panels that a strip of rows meets one after another
 };
 
 }  // namespace

@@ -91,6 +91,26 @@ def test_few_rows_beside_weights_along_the_sum(shape):
     assert views.shape == (m, n)
 
 
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("shape", [(64, 48, 4096), (37, 100, 3001), (128, 200, 20000), (48, 48, 1031)])
+def test_long_sums_are_as_accurate_as_others_make_them(shape, layouts):
+    m, n, k = shape
+    # All of one sign: each rounding of one long sum goes the same way for long.
+    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+
+    def error(result):
+        return np.sqrt(np.mean((result / expected - 1) ** 2))
+
+    def laid(x, layout):
+        return np.ascontiguousarray(x.T).T if layout == "t" else x
+
+    x, y = laid(a, layouts[0]), laid(b, layouts[1])
+    assert error(lathe.jit(lathe.matmul)(x, y)) <= max(2 * error(a @ b), 3e-7)
+    # The same under a long epilogue, which is 1 to the last place here.
+    assert error(lathe.jit(lambda x, y: lathe.silu(lathe.matmul(x, y)))(x, y)) <= max(2 * error(a @ b), 3e-7)
+
+
 @pytest.mark.parametrize("axes", [(2, 3), (7, 13), (3, 1), (2, 3, 4), (4, 16), (0, 5)])
 def test_batches_of_rows_beside_one_matrix(axes):
     x, w, b = rng.standard_normal((*axes, 96), np.float32), operand(96, 70, "compact"), operand(1, 70, "compact")[0]

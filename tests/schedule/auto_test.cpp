@@ -317,6 +317,19 @@ TEST(AutoSchedule, AsksAheadForPanelsThatLieFarApartAndAreNotPacked) {
   EXPECT_EQ(offset(matmul(512, 1536, 384, false)), 0) << "is packed";
 }
 
+TEST(AutoSchedule, TakesLongSumsInParts) {
+  const auto takes = [](const Func& func) {
+    ScheduleLog log;
+    auto_schedule(func, wide(), &log);
+    return std::find(log.decisions.begin(), log.decisions.end(), "take product in parts of 512 steps") !=
+           log.decisions.end();
+  };
+  EXPECT_TRUE(takes(matmul(256, 192, 2048, false)));
+  EXPECT_FALSE(takes(matmul(256, 192, 1024, false)));
+  expect_scheduled_well(matmul(9, 33, 1031, false));
+  expect_golden(print(auto_schedule(matmul(256, 192, 2048, false), wide())), "auto_long_sums.tir");
+}
+
 /// Each core's share of the last cache has so many bytes.
 Device with_cache(std::int64_t bytes) {
   Device device = wide();
