@@ -149,6 +149,7 @@ class Tiler {
     const BlockRef total = block_;
     block_ = cut_sums(context_, total, cut);
     compute_at(schedule_, total, tile_loop_);
+    LATHE_CHECK(shape_.vector_space, "vectors walk the columns of a tile");
     tile_loop_ = add_in_tile(context_, total, *shape_.vector_space, lanes_);
     shape_ = with_steps_of(schedule_.node(block_), shape_);
   }
