@@ -149,6 +149,6 @@ const char* lathe_last_error(void) {
   return last_error.c_str();
 }
 
-void lathe_set_thread_count(int32_t count) {
-  lathe::set_thread_count(count);
+LatheResult lathe_set_thread_count(int32_t count) {
+  return guarded([&] { lathe::set_thread_count(count); });
 }

@@ -55,8 +55,8 @@ LATHE_API void lathe_free_text(char* text);
 /* This thread's last failure; "" when there was none. Valid until this thread's next call. */
 LATHE_API const char* lathe_last_error(void);
 
-/* Worker threads of later calls; 0 brings the default back: what affinity and cgroup allow. */
-LATHE_API void lathe_set_thread_count(int32_t count);
+/* Worker threads of later calls, at most 4096; 0 brings the default back: what affinity and cgroup allow. */
+LATHE_API LatheResult lathe_set_thread_count(int32_t count);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,11 @@ bool is_named(PyTypeObject* type, const char* module, const char* name) {
          std::strcmp(nb::cast<const char*>(nb::handle(reinterpret_cast<PyObject*>(type)).attr("__name__")), name) == 0;
 }
 
+bool derives_from_numpy(const PyTypeObject* type) {
+  while (type && std::strcmp(type->tp_name, "numpy.ndarray") != 0) type = type->tp_base;
+  return type != nullptr;
+}
+
 /// The exchange API that `type` itself publishes; an inherited one says nothing about a subclass, but for torch's
 /// Parameter, which adds no meaning to its data.
 const dlpack::ExchangeApi* find_exchange_api(PyTypeObject* type) {
@@ -67,6 +72,8 @@ const KnownType& learn_type(PyTypeObject* type) {
   } else if (const dlpack::ExchangeApi* api = find_exchange_api(type)) {
     known.kind = {ArrayKind::exchange, type, api};
     known.torch = is_named(type, "torch", "Tensor") || is_named(type, "torch.nn.parameter", "Parameter");
+  } else if (derives_from_numpy(type) && !is_named(type, "numpy", "memmap")) {
+    known.kind = {ArrayKind::refused, type, nullptr};
   } else if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__dlpack__")) {
     known.kind = {ArrayKind::dlpack, type, nullptr};
   }
@@ -222,6 +229,10 @@ bool Borrowed::borrow(PyObject* object, bool writable, const ArrayName& array_na
     case ArrayKind::dlpack:
       borrow_dlpack(object, writable, array_name);
       break;
+    case ArrayKind::refused:
+      throw InputError(Mistake::type, fmt::format("{} is a {}, an ndarray of another meaning, which its memory does "
+                                                  "not hold: pass numpy.asarray of it, or its data",
+                                                  array_name.text(), kind.name()));
   }
   if (!view.data && view.elements() > 0) {
     throw InputError(Mistake::value, fmt::format("{} has {} elements but no data (a fake or meta tensor?)",

@@ -13,8 +13,9 @@ namespace lathe::python {
 
 /// Which library an array belongs to; results are made by the same one.
 struct ArrayKind {
-  enum Library { none, numpy, exchange, dlpack } library = none;
-  PyTypeObject* type = nullptr;              ///< of exchange and dlpack
+  /// refused: a subclass of NumPy's array, which may mean something else by the same memory (a mask, matrix products).
+  enum Library { none, numpy, exchange, dlpack, refused } library = none;
+  PyTypeObject* type = nullptr;              ///< of exchange, dlpack and refused
   const dlpack::ExchangeApi* api = nullptr;  ///< of exchange
 
   /// Results may be mixed only within one library.
@@ -52,7 +53,8 @@ class Borrowed {
 
   /// Borrows `object` and returns true, or returns false when it is no array of any kind. Throws for arrays that cannot
   /// be taken: on another device, of an unknown dtype, requiring grad while grad mode is on, lazily negated or
-  /// conjugated, with elements but without data; and with `writable`, read-only ones.
+  /// conjugated, with elements but without data, of a subclass of NumPy's array other than memmap; and with `writable`,
+  /// read-only ones.
   bool borrow(PyObject* object, bool writable, const ArrayName& array_name);
 
   TensorView view;

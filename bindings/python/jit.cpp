@@ -28,7 +28,10 @@ struct JitFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* dict;
   PyObject* weakrefs;
-  PyObject* function;  ///< the Python function
+  PyObject* function;            ///< the Python function
+  PyObject* describe;            ///< tells of its parameters: bind, and what the fields below hold (lathe/__init__.py)
+  PyObject* described_defaults;  ///< the function's own defaults as they were then: a tuple, or null
+  PyObject* described_code;
   PyObject* bind;      ///< maps (args, kwargs) to one tuple of arguments with defaults filled in
   PyObject* names;     ///< of all parameters but *args, in the order of that tuple
   PyObject* defaults;  ///< theirs, or no_default
@@ -79,6 +82,37 @@ void move_forward(JitFunction* self, const Variant& variant) {
   ++self->moves;
 }
 
+/// A function whose code or defaults are another's since its parameters were looked at: the call starts again.
+struct ParametersChanged {};
+
+/// What the function's own defaults and code are, where it is one of Python's.
+std::pair<PyObject*, PyObject*> own_parameters(PyObject* function) {
+  if (!PyFunction_Check(function)) return {nullptr, nullptr};
+  return {PyFunction_GET_DEFAULTS(function), PyFunction_GET_CODE(function)};
+}
+
+/// The static arguments by name: what their attributes hold is part of a reading.
+nb::dict static_arguments(const JitFunction* self, const Variant& variant) {
+  nb::dict arguments;
+  Py_ssize_t named = PyTuple_GET_SIZE(self->names);
+  if (self->positional < 0) named -= PyTuple_GET_SIZE(self->keyword_only);  // *args stand before these
+  size_t fixed = 0;
+  Py_ssize_t position = 0;
+  int depth = 0;
+  for (const Role role : variant.roles) {
+    const bool holds_value = role == Role::fixed || role == Role::dict || role == Role::named_tuple;
+    if (role == Role::fixed && depth == 0 && position < named) {
+      const nb::object& value = variant.fixed[fixed];
+      if (!is_plainly_static(value.ptr())) arguments[nb::handle(PyTuple_GET_ITEM(self->names, position))] = value;
+    }
+    fixed += holds_value;
+    if (role == Role::list || role == Role::tuple || role == Role::dict || role == Role::named_tuple) ++depth;
+    if (role == Role::end) --depth;
+    position += depth == 0;
+  }
+  return arguments;
+}
+
 VariantUse find_variant(JitFunction* self, Call& call) {
   // Comparing static values may run Python, and another call may add, drop or move a variant then: by index, of a size
   // read anew, and once more where something moved, which may have passed by. Not until nothing moves, as comparing may
@@ -94,12 +128,14 @@ VariantUse find_variant(JitFunction* self, Call& call) {
     }
     if (self->moves == moves) break;
   }
+  if (own_parameters(self->function) != std::pair(self->described_defaults, self->described_code))
+    throw ParametersChanged();
   if (self->variants->size() >= most_variants) drop_least_recent(self);
   auto variant = std::make_unique<Variant>();
   const auto roles = call.roles.span();
   variant->roles.assign(roles.begin(), roles.end());
   for (PyObject* value : call.fixed.span()) variant->fixed.push_back(nb::borrow(value));
-  variant->guards = collect_guards(self->function);
+  variant->guards = collect_guards(self->function, static_arguments(self, *variant));
   variant->forms.emplace_back(nb::none(), [](nb::handle) {});
   Variant* raw = variant.get();
   PyObject *function = self->function, *keywords = self->keyword_only;
@@ -259,6 +295,8 @@ bool place_arguments(const JitFunction* self, PyObject* const* arguments, Py_ssi
   return true;
 }
 
+void describe(JitFunction* self);
+
 PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<JitFunction*>(object);
   try {
@@ -300,6 +338,14 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
     }
     const VariantUse variant = find_variant(self, call);
     return out ? call_into(*variant, &call, out) : call_new(*variant, &call);
+  } catch (const ParametersChanged&) {
+    try {
+      describe(self);
+    } catch (...) {
+      set_python_error();
+      return nullptr;
+    }
+    return vectorcall(object, arguments, flags, names);
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -314,6 +360,7 @@ struct Lowered {
 
 Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs) {
   auto* self = reinterpret_cast<JitFunction*>(object.ptr());
+  if (own_parameters(self->function) != std::pair(self->described_defaults, self->described_code)) describe(self);
   const nb::object bound = nb::handle(self->bind)(args, kwargs);
   Call call;
   sort_arguments(*self->name, PySequence_Fast_ITEMS(bound.ptr()), 0, PySequence_Fast_GET_SIZE(bound.ptr()), &call);
@@ -339,6 +386,9 @@ void deallocate(PyObject* object) {
   if (self->weakrefs) PyObject_ClearWeakRefs(object);
   Py_CLEAR(self->dict);
   Py_CLEAR(self->function);
+  Py_CLEAR(self->describe);
+  Py_CLEAR(self->described_defaults);
+  Py_CLEAR(self->described_code);
   Py_CLEAR(self->bind);
   Py_CLEAR(self->names);
   Py_CLEAR(self->defaults);
@@ -356,6 +406,9 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->dict);
   Py_VISIT(self->function);
+  Py_VISIT(self->describe);
+  Py_VISIT(self->described_defaults);
+  Py_VISIT(self->described_code);
   Py_VISIT(self->bind);
   Py_VISIT(self->names);
   Py_VISIT(self->defaults);
@@ -365,6 +418,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
     for (const Captured& captured : variant->captured) Py_VISIT(captured.array);
     for (const Guard& guard : variant->guards) {
       Py_VISIT(guard.container.ptr());
+      Py_VISIT(guard.key.ptr());
       Py_VISIT(guard.expected.ptr());
     }
   }
@@ -381,26 +435,41 @@ int clear(PyObject* object) {
 
 PyTypeObject* jit_type;
 
-/// `parameters` is what lathe.jit has found out about them (lathe/__init__.py).
-PyObject* make_jit_function(nb::handle function, nb::handle bind, const nb::dict& parameters, const std::string& name) {
-  auto* self = reinterpret_cast<JitFunction*>(jit_type->tp_alloc(jit_type, 0));
-  if (!self) throw nb::python_error();
-  const auto field = [&](const char* key) { return parameters[key].inc_ref().ptr(); };
+/// Reads the function's parameters, at first and where they have changed.
+void describe(JitFunction* self) {
+  const auto [defaults, code] = own_parameters(self->function);
+  const nb::object kept_defaults = nb::borrow(defaults), kept_code = nb::borrow(code);
+  const auto parameters = nb::cast<nb::dict>(nb::handle(self->describe)());
+  std::vector<nb::object> replaced;  // goes once the new ones are in place, as it may run Python
+  const auto put = [&](PyObject** at, const nb::object& value) {
+    if (*at) replaced.push_back(nb::steal(*at));
+    *at = Py_XNewRef(value.ptr());
+  };
+  put(&self->described_defaults, kept_defaults);
+  put(&self->described_code, kept_code);
+  put(&self->bind, parameters["bind"]);
+  put(&self->names, parameters["names"]);
+  put(&self->defaults, parameters["defaults"]);
+  put(&self->no_default, parameters["no_default"]);
+  put(&self->keyword_only, parameters["keyword_only"]);
   const auto number = [&](const char* key) { return nb::cast<Py_ssize_t>(parameters[key]); };
-  self->vectorcall = &vectorcall;
-  self->function = Py_NewRef(function.ptr());
-  self->bind = Py_NewRef(bind.ptr());
-  self->name = new std::string(name);
-  self->variants = new std::vector<std::unique_ptr<Variant>>();
-  self->names = field("names");
-  self->defaults = field("defaults");
-  self->no_default = field("no_default");
-  self->keyword_only = field("keyword_only");
   self->positional = number("positional");
   self->positional_only = number("positional_only");
   self->required = number("required");
   self->always_binds = nb::cast<bool>(parameters["always_binds"]);
-  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* make_jit_function(nb::handle function, nb::handle describe_parameters, const std::string& name) {
+  nb::object made = nb::steal(jit_type->tp_alloc(jit_type, 0));
+  if (!made.is_valid()) throw nb::python_error();
+  auto* self = reinterpret_cast<JitFunction*>(made.ptr());
+  self->vectorcall = &vectorcall;
+  self->name = new std::string(name);
+  self->variants = new std::vector<std::unique_ptr<Variant>>();
+  self->function = Py_NewRef(function.ptr());
+  self->describe = Py_NewRef(describe_parameters.ptr());
+  describe(self);
+  return made.release().ptr();
 }
 
 PyObject* bind_to_instance(PyObject* self, PyObject* instance, PyObject*) {
@@ -445,10 +514,9 @@ nb::handle jitted_function(nb::handle object) {
 
 void bind_jit(nb::module_& module) {
   create_type(module);
-  module.def("_make_jit_function",
-             [](nb::handle function, nb::handle bind, const nb::dict& parameters, const std::string& name) {
-               return nb::steal(make_jit_function(function, bind, parameters, name));
-             });
+  module.def("_make_jit_function", [](nb::handle function, nb::handle describe_parameters, const std::string& name) {
+    return nb::steal(make_jit_function(function, describe_parameters, name));
+  });
   nb::class_<Lowered>(module, "Lowered", "One call's program, at every stage of its compilation.")
       .def(
           "text",

@@ -82,7 +82,7 @@ void bind_runtime(nb::module_& module) {
   module.def("set_profiling", &set_profiling, "on"_a, "While on, every call measures its kernel's time.");
   module.def("thread_count", &thread_count, "Worker threads of later calls.");
   module.def("set_thread_count", &set_thread_count, "count"_a,
-             "0 brings the default back: what affinity and cgroup allow.");
+             "At most 4096; 0 brings the default back: what affinity and cgroup allow.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
 
   module.def("_use_torch_library", &TorchFlags::use_library, "on"_a,

@@ -1,6 +1,7 @@
 #pragma once
 #include <Python.h>
 
+#include <optional>
 #include <vector>
 
 #include "bindings/python/variant.h"
@@ -12,7 +13,8 @@ namespace lathe::python {
 /// captured it, becomes an input of its own here, once.
 class TraceScope {
  public:
-  /// `captured` is what earlier traces of the same function found, in the order of its inputs; new finds are appended.
+  /// `captured` is what earlier traces of the same function found, in the order of its inputs; the last of `inputs`
+  /// stand for the first of them. Traces on other threads may add to it meanwhile.
   TraceScope(std::vector<Captured>* captured, std::vector<Tensor> inputs);
   ~TraceScope();
   TraceScope(const TraceScope&) = delete;
@@ -23,13 +25,20 @@ class TraceScope {
   /// The input that stands for the array `object`.
   Tensor capture(PyObject* object);
   /// Once the function has returned and its result is read: what nobody else holds, the function itself has made.
-  void mark_made_by_trace();
-  bool found_new() const { return captured_->size() > inputs_at_start_; }
+  /// Appends what this trace found to the list, and says whether there was anything.
+  bool hand_over_new();
 
  private:
+  /// An array that this trace met, and what stands for it. The reference is held.
+  struct Met {
+    PyObject* array;
+    Tensor tensor;
+    std::optional<size_t> equal_to;  ///< the constant that it was taken for; none: a new one
+  };
+
   std::vector<Captured>* captured_;
-  std::vector<Tensor> inputs_;
-  size_t inputs_at_start_;
+  std::vector<Tensor> inputs_;  ///< for the first so many of *captured_
+  std::vector<Met> met_;
   TraceScope* outer_;
 };
 

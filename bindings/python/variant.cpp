@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <set>
 
 #include "bindings/python/arguments.h"
 #include "bindings/python/convert.h"
@@ -14,54 +13,73 @@
 namespace nb = nanobind;
 
 namespace lathe::python {
-namespace {
 
-void collect(nb::handle function, std::vector<Guard>* guards, std::set<PyObject*>* seen) {
-  if (PyMethod_Check(function.ptr())) return collect(PyMethod_GET_FUNCTION(function.ptr()), guards, seen);
-  if (const nb::handle wrapped = jitted_function(function); wrapped.is_valid()) function = wrapped;
-  if (!PyFunction_Check(function.ptr()) || !seen->insert(function.ptr()).second) return;
-  std::vector<nb::object> reached;
-  if (PyObject* closure = PyFunction_GetClosure(function.ptr())) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
-      PyObject* cell = PyTuple_GET_ITEM(closure, i);
-      const nb::object content = nb::borrow(PyCell_GET(cell));
-      guards->push_back({nb::borrow(cell), {}, content});
-      if (content.is_valid()) reached.push_back(content);
+nb::object Guard::now() const {
+  PyObject* const in = container.ptr();
+  switch (kind) {
+    case Kind::cell:
+      return nb::borrow(PyCell_GET(in));
+    case Kind::entry:
+      return nb::borrow(PyDict_GetItemWithError(in, key.ptr()));
+    case Kind::in_class:
+      return nb::borrow(PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(in)->tp_dict, key.ptr()));
+    case Kind::element: {
+      const Py_ssize_t given = PyLong_AsSsize_t(key.ptr()), size = PyList_GET_SIZE(in);
+      const Py_ssize_t at = given < 0 ? given + size : given;
+      return at < 0 || at >= size ? nb::object() : nb::borrow(PyList_GET_ITEM(in, at));
     }
+    case Kind::slot: {
+      nb::object value = nb::steal(PyObject_GetAttr(in, key.ptr()));
+      if (!value.is_valid()) PyErr_Clear();
+      return value;
+    }
+    default:
+      return expected;
   }
-  PyObject* globals = PyFunction_GetGlobals(function.ptr());
-  // co_names also lists attributes; a name that is no global is guarded for staying none. Code within code counts too.
-  std::vector<nb::object> codes{nb::borrow(PyFunction_GetCode(function.ptr()))};
-  std::set<std::string> names;
-  while (!codes.empty()) {
-    const nb::object code = codes.back();
-    codes.pop_back();
-    for (const nb::handle name : nb::borrow<nb::tuple>(code.attr("co_names"))) {
-      if (!names.insert(nb::str(name).c_str()).second) continue;
-      const nb::object value = nb::borrow(PyDict_GetItemWithError(globals, name.ptr()));
-      if (!value.is_valid()) continue;
-      guards->push_back({nb::borrow(globals), nb::borrow(name), value});
-      reached.push_back(value);
-    }
-    for (const nb::handle constant : nb::borrow<nb::tuple>(code.attr("co_consts"))) {
-      if (PyCode_Check(constant.ptr())) codes.push_back(nb::borrow(constant));
-    }
-  }
-  for (const nb::object& object : reached) collect(object, guards, seen);
 }
 
-}  // namespace
-
-bool Guard::holds() const {
-  if (!name.is_valid()) return PyCell_GET(container.ptr()) == expected.ptr();
-  return PyDict_GetItemWithError(container.ptr(), name.ptr()) == expected.ptr();
+bool Guard::holds_now() const {
+  PyObject* const in = container.ptr();
+  switch (kind) {
+    case Kind::cell:
+      return PyCell_GET(in) == expected.ptr();
+    case Kind::entry:
+      return PyDict_GetItemWithError(in, key.ptr()) == expected.ptr();
+    case Kind::length:
+      return PyLong_AsSsize_t(expected.ptr()) == (PyList_Check(in) ? PyList_GET_SIZE(in) : PyDict_GET_SIZE(in));
+    case Kind::function: {
+      const auto same = [&](Py_ssize_t i, PyObject* held) {
+        return PyTuple_GET_ITEM(expected.ptr(), i) == (held ? held : Py_None);
+      };
+      return same(0, PyFunction_GET_CODE(in)) && same(1, PyFunction_GET_DEFAULTS(in)) &&
+             same(2, PyFunction_GET_KW_DEFAULTS(in));
+    }
+    default:
+      return now().ptr() == expected.ptr();
+  }
 }
 
-std::vector<Guard> collect_guards(nb::handle function) {
+std::vector<Guard> collect_guards(nb::handle function, const nb::dict& arguments) {
+  const nb::module_ module = nb::module_::import_("lathe._guards");
+  const nb::object missing = module.attr("MISSING");
   std::vector<Guard> guards;
-  std::set<PyObject*> seen;
-  collect(function, &guards, &seen);
+  for (const nb::handle found : nb::borrow<nb::list>(module.attr("collect")(function, arguments))) {
+    const nb::object key = found[2], expected = found[3];
+    guards.push_back({static_cast<Guard::Kind>(nb::cast<int>(found[0])), found[1], key.is_none() ? nb::object() : key,
+                      expected.is(missing) ? nb::object() : expected, nb::cast<bool>(found[4])});
+  }
   return guards;
+}
+
+void Variant::settle_guards() {
+  for (Guard& guard : guards) {
+    if (guard.firm || guard.holds()) continue;
+    if (guard.kind == Guard::Kind::entry && !guard.expected.is_valid()) {
+      guard.expected = guard.now();
+    } else {
+      guard.dropped = true;
+    }
+  }
 }
 
 Variant::~Variant() {
@@ -88,8 +106,8 @@ TraceResult trace_python(Variant& variant, PyObject* function, PyObject* keyword
                   [&](nb::handle leaf) { traced.tensors.push_back(to_tensor(leaf, "a traced function's result")); });
   if (traced.tensors.empty()) throw InputError(Mistake::value, "a traced function returned no tensor");
   result.reset();
-  scope.mark_made_by_trace();
-  if (scope.found_new()) throw RetraceWithCaptures();
+  variant.settle_guards();
+  if (scope.hand_over_new()) throw RetraceWithCaptures();
   // By index, of a size read anew: comparing keys may run Python, and another thread may add a form then.
   while (traced.form < variant.forms.size() && !(variant.forms[traced.form] == form)) ++traced.form;
   if (traced.form == variant.forms.size()) variant.forms.push_back(std::move(form));

@@ -1,9 +1,13 @@
 #include "jit/cache/kernel_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+
+#include "ir/error.h"
 
 namespace lathe {
 namespace {
@@ -166,8 +170,11 @@ std::vector<std::shared_ptr<Kernel>> KernelCache::kernels() const {
 }
 
 void KernelCache::set_capacity(std::int64_t kernels) {
+  if (kernels < 1) {
+    throw InputError(Mistake::value, fmt::format("set_cache_capacity: {} kernels, expected at least 1", kernels));
+  }
   const std::lock_guard lock(mutex_);
-  capacity_ = std::max<std::int64_t>(kernels, 1);
+  capacity_ = kernels;
   evict_beyond(capacity_);
 }
 

@@ -34,7 +34,7 @@ class KernelCache {
   /// Every kernel alive, the oldest first.
   std::vector<std::shared_ptr<Kernel>> kernels() const;
   /// Kernels kept at most; beyond it the one that was looked up longest ago goes. Default: LATHE_CACHE_KERNELS, or
-  /// 16384.
+  /// 16384. An InputError below 1.
   void set_capacity(std::int64_t kernels);
   /// Evicts everything. Calls that are running finish on the code that they have.
   void clear();

@@ -1,5 +1,6 @@
 #include "jit/runtime/threads.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "ir/error.h"
 #include "jit/runtime/placement.h"
 #include "jit/runtime/team.h"
 
@@ -58,7 +60,12 @@ int thread_count() {
 }
 
 void set_thread_count(int count) {
-  configured_threads.store(std::max(count, 0), std::memory_order_relaxed);
+  if (count < 0 || count > most_threads) {
+    throw InputError(Mistake::value, fmt::format("set_thread_count: {} threads, expected 0 (what affinity and cgroup "
+                                                 "allow) to {}",
+                                                 count, most_threads));
+  }
+  configured_threads.store(count, std::memory_order_relaxed);
 }
 
 void set_parallel_for(LatheParallelFor parallel_for, void* host) {

@@ -10,7 +10,10 @@ int usable_threads();
 
 /// Worker threads of later calls: usable_threads() until set. 1 runs kernels on the calling thread alone.
 int thread_count();
+/// 0 brings the default back. An InputError below 0 and above most_threads, beyond which a call's workspaces, one a
+/// thread, would be the first to fail.
 void set_thread_count(int count);
+constexpr int most_threads = 4096;
 
 /// The parallel loop of later calls, and what its context's `host` holds; null brings oneTBB back. Kernels already
 /// running keep what they started with.

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "ir/error.h"
 #include "jit/cache/epoch.h"
 #include "jit/runtime/context.h"
 #include "jit/runtime/threads.h"
@@ -219,6 +220,8 @@ TEST(Threads, AtLeastOneIsUsableAndTheCountCanBeSet) {
   set_thread_count(5);
   EXPECT_EQ(thread_count(), 5);
   set_thread_count(0);
+  EXPECT_THROW(set_thread_count(-1), InputError);
+  EXPECT_THROW(set_thread_count(most_threads + 1), InputError);
   EXPECT_EQ(thread_count(), usable_threads());
 }
 

@@ -40,6 +40,18 @@ def misspelt_method(x):
     return x.sotfmax()
 
 
+class Image(np.ndarray):
+    pass
+
+
+masked = np.ma.masked_array(f32(3), [0, 1, 0])
+
+
+@lathe.jit
+def captures_a_mask(x):
+    return x + masked
+
+
 def read_only():
     array = f32(2)
     array.flags.writeable = False
@@ -54,6 +66,12 @@ CASES = {
     "a_list_for_an_array": (lambda: add(f32(3), [1, 2, 3]), TypeError),
     "no_array_in_a_container": (lambda: add(f32(3), {"a": [1, {2}]}), TypeError),
     "a_string_for_an_array": (lambda: add(f32(3), "three"), TypeError),
+    "a_masked_array": (lambda: add(np.ma.masked_array(f32(3), [0, 1, 0]), f32(3)), TypeError),
+    "a_subclass_of_ndarray": (lambda: exp(f32(3).view(Image)), TypeError),
+    "a_captured_masked_array": (lambda: captures_a_mask(f32(3)), TypeError),
+    "fewer_threads_than_none": (lambda: lathe.set_thread_count(-1), ValueError),
+    "threads_by_the_billion": (lambda: lathe.set_thread_count(10**9), ValueError),
+    "no_room_for_a_kernel": (lambda: lathe.set_cache_capacity(0), ValueError),
     "a_dtype_without_kernels": (lambda: add(np.ones(3, np.complex64), f32(3)), TypeError),
     "out_of_the_wrong_shape": (lambda: add(f32(3), f32(3), out=f32(4)), ValueError),
     "out_of_the_wrong_dtype": (lambda: add(f32(3), f32(3), out=np.ones(3)), TypeError),

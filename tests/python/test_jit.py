@@ -1,5 +1,6 @@
 """What a call of a traced function does: kinds of arrays, out=, static values, captures, layouts, caching, threads."""
 
+import sys
 import threading
 
 import numpy as np
@@ -138,6 +139,68 @@ def test_views_that_the_function_makes_of_captured_arrays_are_read_anew():
     np.testing.assert_array_equal(both(x), x + 2)
     rows[0] = 5
     np.testing.assert_array_equal(both(x), 5 * x + 2)
+
+
+def test_a_captured_array_that_equals_a_constant_of_another_trace_is_read_anew():
+    rows = np.zeros((2, 3), np.float32)
+    flat = lathe.jit(lambda x: x + np.zeros(3, np.float32) if x.ndim == 1 else x + rows[1])
+    whole = lathe.jit(lambda x: x + np.zeros((2, 3), np.float32) if x.ndim == 1 else x + rows)
+    flat(np.ones(3, np.float32)), whole(np.ones(3, np.float32))
+    x = np.ones((2, 3), np.float32)
+    for value in (0, 5):
+        rows[:] = value
+        np.testing.assert_array_equal(flat(x), x + value)
+        np.testing.assert_array_equal(whole(x), x + value)
+
+
+def test_views_of_an_array_that_the_function_makes_are_constants():
+    def scaled(x):
+        both = np.arange(2 * x.shape[-1], dtype=np.float32).reshape(2, -1)
+        return x * both[0] + both[1]
+
+    f = lathe.jit(scaled)
+    for shape in ((3,), (2, 3), (3,), (1, 3)):
+        x = np.ones(shape, np.float32)
+        np.testing.assert_array_equal(f(x), scaled(x))
+
+
+def results_of_threads(function, argument, count):
+    barrier, results = threading.Barrier(count), []
+
+    def call():
+        barrier.wait()
+        results.append(function(argument))
+
+    threads = [threading.Thread(target=call) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def weighted_by(weights):
+    def weighted(x):
+        for weight in weights:
+            x = x * np.float32(0.5) + weight
+        return x
+
+    return weighted
+
+
+def test_threads_that_trace_one_function_at_once_find_its_captured_arrays():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    x = np.ones(4, np.float32)
+    try:
+        for first in range(20):
+            weighted = weighted_by([f32(4, seed=first + i) for i in range(6)])
+            results = results_of_threads(lathe.jit(weighted), x, 8)
+            assert len(results) == 8
+            for result in results:
+                np.testing.assert_allclose(result, weighted(x), rtol=1e-5)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_an_array_that_the_function_makes_may_be_its_result():

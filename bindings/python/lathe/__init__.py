@@ -78,12 +78,19 @@ def jit(function=None, *, name=None):
 
     Arrays (NumPy, torch, anything with DLPack) become symbolic tensors, Python floats run-time scalars; ints, bools,
     strings and None are static: another value is another kernel. Lists, tuples and dicts of these may be arguments, and
-    results may stand in them. Arrays that the function captures become inputs; a changed closure cell or global is a
-    miss. `out=` takes the array, or the arrays in a form like the result's, to compute into.
+    results may stand in them. Arrays that the function captures become inputs; a changed closure cell or global, or
+    what attributes and constant subscripts of these find, is a miss. `out=` takes the array, or the arrays in a form
+    like the result's, to compute into.
     """
     if function is None:
         return functools.partial(jit, name=name)
     name = name or getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", "kernel")
+    compiled = _lathe._make_jit_function(function, functools.partial(_parameters, function, name), name)
+    return functools.update_wrapper(compiled, function)
+
+
+def _parameters(function, name):
+    """What a call has to know to put its arguments in their places, without Python's help where it can."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # a built-in, Lathe's operators among them
@@ -108,7 +115,8 @@ def jit(function=None, *, name=None):
     required = len(named)
     while required > 0 and named[required - 1].default is not inspect.Parameter.empty and not variadic:
         required -= 1
-    parameters = {
+    return {
+        "bind": bind,
         "names": tuple(p.name for p in named),
         "defaults": tuple(p.default for p in named),
         "no_default": inspect.Parameter.empty,
@@ -118,5 +126,3 @@ def jit(function=None, *, name=None):
         "required": required,
         "always_binds": variadic and keyword_only != (),
     }
-    compiled = _lathe._make_jit_function(function, bind, parameters, name)
-    return functools.update_wrapper(compiled, function)
