@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "ir/analysis/check_given.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "jit/cache/signature.h"
@@ -100,6 +101,7 @@ LatheResult lathe_compile(const char* tir, LatheProgram** program) {
     require(program, "program");
     *program = nullptr;
     const Func func = parse_func(tir);
+    check_given(func);
     *program = std::make_unique<LatheProgram>(Parameters(func), compile(func, compile_device())).release();
   });
 }

@@ -35,7 +35,9 @@ LATHE_API const char* lathe_version(void);
 /* The ABI version of this library: LATHE_ABI_VERSION of ir/abi.h. */
 LATHE_API int32_t lathe_abi_version(void);
 
-/* Compiles one func of .tir text for this machine. *program is to be released. */
+/* Compiles one func of .tir text for this machine. *program is to be released. LATHE_RESULT_VALUE when it can be shown
+   to break a rule of its stage, or to touch an element outside of a buffer; what can only not be shown to stay inside
+   (an index that is loaded, without an assertion) is taken at the caller's word. */
 LATHE_API LatheResult lathe_compile(const char* tir, LatheProgram** program);
 LATHE_API void lathe_release(LatheProgram* program);
 

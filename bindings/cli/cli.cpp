@@ -13,6 +13,7 @@
 #include "backends/llvm/version.h"
 #include "backends/stages.h"
 #include "bindings/cli/npy.h"
+#include "ir/analysis/check_given.h"
 #include "ir/error.h"
 #include "ir/text/device.h"
 #include "ir/text/parse.h"
@@ -159,6 +160,7 @@ std::vector<std::int64_t> output_shape(const Func& func, const Buffer& buffer,
 void run(const std::string& path, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
          const std::vector<std::string>& scalar_texts, bool interpreted) {
   const Func func = read_func(path);
+  check_given(func);
   const std::vector<Buffer> buffers = buffer_params(func);
   const std::vector<bool> written = written_params(func);
   const auto input_count = static_cast<size_t>(std::count(written.begin(), written.end(), false));

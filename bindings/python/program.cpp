@@ -11,6 +11,7 @@
 #include "bindings/python/borrow.h"
 #include "bindings/python/call_lists.h"
 #include "bindings/python/convert.h"
+#include "ir/analysis/check_given.h"
 #include "ir/analysis/verify.h"
 #include "ir/error.h"
 #include "ir/structural.h"
@@ -90,6 +91,7 @@ void call(const CompiledProgram& program, const nb::args& arrays, const nb::kwar
 
 CompiledProgram compile_program(const Func& func, bool schedule) {
   const nb::gil_scoped_release release;
+  check_given(func);
   return {Parameters(func), compile(func, compile_device(), schedule)};
 }
 

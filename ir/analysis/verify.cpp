@@ -16,6 +16,8 @@ constexpr Rule rules[] = {
      "a buffer is a parameter, an allocation of an enclosing block, a constant, or has been planned"},
     {"types.consistent", Stage::begin, Stage::end, "a node has the type that its operands give it"},
     {"access.index_count", Stage::begin, Stage::end, "one index a dimension before flatten, exactly one from then on"},
+    {"access.in_bounds", Stage::begin, Stage::end,
+     "of a program from outside (check_given): no access leaves its buffer at a point of a run that can be named"},
     {"access.register_index", Stage::before_emit, Stage::end,
      "an index into registers is a constant, or a ramp from a constant"},
     {"access.register_address", Stage::begin, Stage::end, "registers have no address"},

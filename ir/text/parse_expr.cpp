@@ -280,10 +280,11 @@ std::vector<Expr> Parser::indices(Expr* mask) {
   expect("[");
   int depth = 0;
   std::vector<Expr> list;
-  while (!is("]") && !is("if")) {
-    list.push_back(index());
-    depth = std::max(depth, expr_depth_);
-    if (!accept(",")) break;
+  if (!is("]") && !is("if")) {
+    do {
+      list.push_back(index());
+      depth = std::max(depth, expr_depth_);
+    } while (accept(","));
   }
   if (accept("if")) {
     *mask = expr();

@@ -78,6 +78,8 @@ def test_mistakes_are_results_with_messages(library):
     assert library.lathe_stage_text(program, b"end", ctypes.byref(text)) == 0 and b"func add" in text.value
     library.lathe_free_text(text)
     library.lathe_release(program)
+    status, _ = compile_program(library, ADD.replace("= x[vi]", "= x[vi + 1]").replace("reads x[vi]", "reads x[..]"))
+    assert status == 1 and b"breaks access.in_bounds" in library.lathe_last_error()
     for count in (-1, 10**9):
         assert library.lathe_set_thread_count(count) == 1 and b"expected 0" in library.lathe_last_error()
     assert library.lathe_set_thread_count(0) == 0

@@ -85,6 +85,10 @@ def test_mistakes(program, tmp_path):
         assert result.returncode == 1
         assert message in result.stderr
     assert run("dmup").returncode == 2
+    outside = tmp_path / "outside.tir"
+    outside.write_text(SCALE.replace("[vi, vj] * ", "[vi, vj + 5] * ").replace("reads x[vi, vj]", "reads x[..]"))
+    result = run("run", outside, "--input", tmp_path / "x.npy", "--scalar", "n=2")
+    assert result.returncode == 1 and "breaks access.in_bounds" in result.stderr
 
 
 def passes(program):

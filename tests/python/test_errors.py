@@ -58,6 +58,29 @@ def read_only():
     return array
 
 
+STRIDED = """func strided(x: f32[{shape}], out: f32[16]) stage begin {{
+  block root() {{
+    vectorized for i in [0, 16) {{
+      block b(space vi in [0, 16) = i) reads x[..] writes out[vi] {{
+        out[vi] = x[{index}]
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def compile_text(shape, index):
+    return lathe.compile(lathe.ir.parse(STRIDED.format(shape=shape, index=index)), schedule=True)
+
+
+def test_what_stays_inside_is_compiled():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(16, np.float32)
+    for index in ("vi * 4 + 3", "63 - vi", "vi if vi < 16"):
+        compile_text("64", index)(x, out)
+    np.testing.assert_array_equal(out, x[:16])
+
+
 CASES = {
     "shapes_that_do_not_broadcast": (lambda: add(f32(3, 4), f32(5)), ValueError),
     "dtype_not_taken": (lambda: exp(np.ones(3, np.int32)), TypeError),
@@ -92,6 +115,10 @@ CASES = {
     "a_method_misspelt": (lambda: misspelt_method(f32(3)), AttributeError),
     "an_unknown_stage": (lambda: add.lower(f32(3), f32(3)).text("scheduld"), ValueError),
     "tir_with_a_syntax_error": (lambda: lathe.ir.parse("func f(x: f32[4]) stage begin {\n  x[0 = 1.0f32\n}\n"), SyntaxError),
+    "tir_that_reads_far_outside": (lambda: compile_text("64", "vi * 1000000000000"), ValueError),
+    "tir_that_reads_just_outside": (lambda: compile_text("64", "vi * 4 + 4"), ValueError),
+    "tir_with_too_few_indices": (lambda: compile_text("64, 2", "vi"), ValueError),
+    "tir_with_a_comma_behind_its_indices": (lambda: compile_text("64", "vi,"), SyntaxError),
     "an_operator_outside_of_a_trace": (lambda: lathe.exp(f32(3)), TypeError),
 }
 

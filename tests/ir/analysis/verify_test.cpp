@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "ir/analysis/check_given.h"
 #include "ir/error.h"
 #include "ir/structural.h"
 #include "ir/text/parse.h"
@@ -439,6 +440,27 @@ TEST(Verify, CheckVerifiedThrowsABugThatNamesThePass) {
     EXPECT_NE(bug.message().find("block.bindings_in_domain"), std::string::npos) << bug.message();
   }
   EXPECT_NO_THROW(check_verified(parse_func(elementwise), "fold_loops"));
+}
+
+TEST(Verify, AProgramFromOutsideThatLeavesABufferIsTheCallersMistake) {
+  const auto given = [](const std::string& load) {
+    return parse_func(
+        "func f(at: i64[8], x: f32[64], y: f32[16]) {\n"
+        "  for i in [0, 16) {\n"
+        "    block b(space vi in [0, 16) = i) reads x[..], at[..] writes y[vi] {\n"
+        "      y[vi] = " +
+        load +
+        "\n"
+        "    }\n"
+        "  }\n"
+        "}");
+  };
+  for (const char* inside : {"x[vi * 4]", "x[63 - vi]", "x[vi * 9 if vi < 8]", "select(vi < 8, x[vi * 9], 0.0f32)",
+                             "x[at[vi // 2]]", "reduce_add(x[ramp(vi * 4, 1, 4)])"})
+    EXPECT_NO_THROW(check_given(given(inside))) << inside;
+  for (const char* outside : {"x[vi * 5]", "x[vi - 1]", "x[vi * 1000000000000]", "x[vi * 9 if vi < 9]", "x[at[vi]]",
+                              "reduce_add(x[ramp(vi * 4, 2, 4)])", "reduce_add(x[ramp(3 - vi, 1, 4)])", "x[vi, 0]"})
+    EXPECT_THROW(check_given(given(outside)), InputError) << outside;
 }
 
 }  // namespace
