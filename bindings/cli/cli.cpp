@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -285,6 +286,14 @@ int cli_main(int argc, const char* const* argv) {
   CLI::App* info_command = app.add_subcommand("info", "print host, device and versions");
   info_command->add_option("--device", choices.device, "check and print the device that this file describes instead");
 
+  if (argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string> known;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) known.push_back(command->get_name());
+    if (std::find(known.begin(), known.end(), argv[1]) == known.end()) {
+      fmt::print(stderr, "lathe: {}\n", unknown_name("command", argv[1], known));
+      return 2;
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

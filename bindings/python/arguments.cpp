@@ -60,9 +60,9 @@ class Sorter {
     if (PyObject_Hash(argument) == -1) {
       PyErr_Clear();
       throw InputError(Mistake::type,
-                       fmt::format("{}: {} is a {}: an argument is an array (NumPy, torch, DLPack), a float, a "
+                       fmt::format("{}: {} is {}: an argument is an array (NumPy, torch, DLPack), a float, a "
                                    "hashable static value, or a list, tuple or dict of these",
-                                   name_, place.text(), Py_TYPE(argument)->tp_name));
+                                   name_, place.text(), a_type(argument)));
     }
   }
 

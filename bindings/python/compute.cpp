@@ -115,6 +115,12 @@ Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f
   return {reduce_tuple(named, shape, [&](const Indices& indices) { return widened(terms(indices)); }), rounded(dtype)};
 }
 
+[[noreturn]] void refuse_more_than_a_reduction() {
+  throw InputError(Mistake::type,
+                   "a reduction is the whole body of a compute: compute it alone, and go on with the tensor that this "
+                   "gives (lathe.compute(shape, lambda i: lathe.reduce(..)) / 4), or put the operator into its terms");
+}
+
 nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
                        const std::string& name) {
   const Shape extents = to_shape(shape);
@@ -155,8 +161,13 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
 }  // namespace
 
 void bind_compute(nb::module_& module) {
-  // NOLINTNEXTLINE(bugprone-unused-raii): making it adds the class to the module.
-  nb::class_<Fold>(module, "Reduction", "What reduce gives: the whole body of a compute.");
+  nb::class_<Fold> fold(module, "Reduction", "What reduce gives: the whole body of a compute.");
+  for (const char* name : {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+                           "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__",
+                           "__rpow__", "__lt__", "__le__", "__gt__", "__ge__"}) {
+    fold.def(name, [](const Fold&, nb::handle) { refuse_more_than_a_reduction(); }, nb::arg("other").none());
+  }
+  for (const char* name : {"__neg__", "__abs__"}) fold.def(name, [](const Fold&) { refuse_more_than_a_reduction(); });
   nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
       .def(
           "__init__",

@@ -34,7 +34,11 @@ std::optional<Tensor> number_literal(nb::handle object) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
     if (overflow != 0)
-      throw InputError(Mistake::value, fmt::format("the integer {} does not fit int64", nb::str(object).c_str()));
+      throw InputError(
+          Mistake::value,
+          fmt::format("the integer {} does not fit int64, which holds Python's integers here: give it as a "
+                      "float, or as an array of its dtype",
+                      nb::str(object).c_str()));
     return literal(i64, static_cast<std::int64_t>(value));
   }
   if (PyFloat_Check(object.ptr())) return literal(f64, PyFloat_AS_DOUBLE(object.ptr()));
@@ -42,6 +46,11 @@ std::optional<Tensor> number_literal(nb::handle object) {
 }
 
 }  // namespace
+
+std::string a_type(nb::handle object) {
+  const std::string name = object_type(object);
+  return (name.find_first_of("aeiouAEIOU") == 0 ? "an " : "a ") + name;
+}
 
 const char* standard_name(DType dtype) {
   for (const NamedDType& named : names) {
@@ -66,7 +75,8 @@ Tensor to_tensor(nb::handle object, const char* op) {
     const DType dtype = to_dtype(object.attr("dtype"));
     const nb::object value = object.attr("item")();
     if (dtype.is_float()) return literal(dtype, nb::cast<double>(value), false);
-    return literal(dtype, static_cast<std::int64_t>(nb::cast<long long>(value)), false);
+    // Bits, so that u64 keeps its upper half.
+    return literal(dtype, static_cast<std::int64_t>(PyLong_AsUnsignedLongLongMask(value.ptr())), false);
   }
   const bool sequence = PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
   throw InputError(Mistake::type, fmt::format("{} takes tensors and numbers, not {}{}", op, object_type(object),
@@ -108,8 +118,10 @@ Expr to_expr(nb::handle object, DType like) {
   if (PyLong_Check(object.ptr())) return constant(like, static_cast<std::int64_t>(nb::cast<long long>(object)));
   if (PyFloat_Check(object.ptr())) {
     if (!like.is_float()) {
-      throw InputError(Mistake::type, fmt::format("the float {} beside an expression of {}", nb::str(object).c_str(),
-                                                  to_string(like)));
+      throw InputError(Mistake::type,
+                       fmt::format("the float {} beside an expression of {}: integers and floats do not "
+                                   "mix; make the expression a float with lathe.astype(.., lathe.float32)",
+                                   nb::str(object).c_str(), standard_name(like)));
     }
     return constant(like, PyFloat_AS_DOUBLE(object.ptr()));
   }

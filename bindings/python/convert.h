@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "jit/trace/ops/reduction.h"
@@ -40,6 +41,9 @@ Shape to_shape(nanobind::handle object);
 /// A constant extent as an int, a symbolic one as an Expr.
 nanobind::object from_extent(const Expr& extent);
 nanobind::tuple from_shape(const Shape& shape);
+
+/// The name of an object's type with its article: "an int", "a list".
+std::string a_type(nanobind::handle object);
 
 /// The Array API's name: "float32".
 const char* standard_name(DType dtype);

@@ -11,6 +11,7 @@
 #include "bindings/python/arguments.h"
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
+#include "bindings/python/convert.h"
 #include "bindings/python/errors.h"
 #include "bindings/python/trace_scope.h"
 #include "bindings/python/variant.h"
@@ -201,8 +202,8 @@ PyObject* call_into(Variant& variant, Call* call, PyObject* out) {
   const auto add = [&](PyObject* object) {
     Borrowed& array = call->arrays.next();
     if (!array.borrow(object, true, {"out"})) {
-      throw InputError(Mistake::type, fmt::format("{}: out is a {}, expected an array", variant.function->name(),
-                                                  Py_TYPE(object)->tp_name));
+      throw InputError(Mistake::type,
+                       fmt::format("{}: out is {}, expected an array", variant.function->name(), a_type(object)));
     }
     if (call->kind.library != ArrayKind::none && !call->kind.same_as(array.kind)) {
       throw InputError(Mistake::type, fmt::format("{}: out is a {}, the arguments are {}", variant.function->name(),

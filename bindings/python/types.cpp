@@ -30,9 +30,10 @@ namespace {
 /// Binds a binary operator and its reflection.
 void bind_operator(nb::class_<Tensor>& type, const char* name, const char* reflected,
                    Tensor (*op)(const Tensor&, const Tensor&)) {
+  // None is taken, to be refused by name: Python would compare what an operator does not take by identity.
   type.def(
       name, [op, name](const Tensor& a, nb::handle b) { return from_operand(op(a, to_operand(b, name))); },
-      nb::is_operator());
+      nb::arg("other").none(), nb::is_operator());
   if (reflected) {
     type.def(
         reflected, [op, name](const Tensor& a, nb::handle b) { return from_operand(op(to_operand(b, name), a)); },
@@ -132,6 +133,7 @@ void bind_expr(nb::module_& module) {
                      "bool of an expression: its value does not exist while the function is traced. Use lathe.select");
   });
   type.def("__neg__", [](const Expr& e) { return -e; });
+  type.def("__abs__", [](const Expr& e) { return from_operand(ops::abs(expression(e))); });
   const auto by_op = [](BinaryOp op) { return [op](const Expr& a, const Expr& b) { return binary(op, a, b); }; };
   bind_expr_operator(type, "__add__", "__radd__", [](const Expr& a, const Expr& b) { return a + b; });
   bind_expr_operator(type, "__sub__", "__rsub__", [](const Expr& a, const Expr& b) { return a - b; });

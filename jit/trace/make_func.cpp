@@ -159,7 +159,9 @@ class Parameters {
 
   void check_known(const TensorNode* leaf) const {
     if (!known_.count(leaf)) {
-      fail_value(func_, fmt::format("'{}' is read, but is not among the inputs", leaf->name));
+      fail_value(func_, fmt::format("'{}' is read, but is not among the inputs: it is a tensor of another trace, which "
+                                    "has no value here, or was left out of them",
+                                    leaf->name));
     }
   }
 

@@ -73,7 +73,10 @@ def test_run(program, tmp_path, mode):
 def test_mistakes(program, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
     cases = [
-        (["run", program, "--input", tmp_path / "x.npy", "--scalar", "n=3"], "scale: x is f32[2, 4], expected f32[3, 4]"),
+        (
+            ["run", program, "--input", tmp_path / "x.npy", "--scalar", "n=3"],
+            "scale: x is f32[2, 4], expected f32[3, 4]",
+        ),
         (["run", program, "--input", tmp_path / "x.npy", "--scalar", "m=3"], "unknown scalar 'm'"),
         (["run", program, "--scalar", "n=3"], "scale reads 1 arrays, 0 were given with --input"),
         (["run", program, "--input", tmp_path / "x.npy", "--scalar", "n=5000"], "breaks a fact"),
@@ -84,7 +87,9 @@ def test_mistakes(program, tmp_path):
         result = run(*arguments)
         assert result.returncode == 1
         assert message in result.stderr
-    assert run("dmup").returncode == 2
+    misspelt = run("dmup")
+    assert misspelt.returncode == 2
+    assert "unknown command 'dmup'; did you mean 'dump'? known: " in misspelt.stderr
     outside = tmp_path / "outside.tir"
     outside.write_text(SCALE.replace("[vi, vj] * ", "[vi, vj + 5] * ").replace("reads x[vi, vj]", "reads x[..]"))
     result = run("run", outside, "--input", tmp_path / "x.npy", "--scalar", "n=2")
@@ -108,7 +113,9 @@ def test_dump_stops_after_any_pass_and_resumes_from_what_it_printed(program, tmp
 
 
 def test_dump_times_verifies_skips_and_stops_after_a_stage(program):
-    result = run("dump", program, "--stop-after", "before_flatten", "--time", "--verify-each", "--skip", "partition_loops")
+    result = run(
+        "dump", program, "--stop-after", "before_flatten", "--time", "--verify-each", "--skip", "partition_loops"
+    )
     assert result.returncode == 0, result.stderr
     assert "stage before_flatten" in result.stdout
     assert "compact_buffers" in result.stderr and "all passes" in result.stderr
@@ -182,7 +189,10 @@ def test_a_described_device_is_lowered_for(program, tmp_path):
     description.write_text(DEVICE.replace("vector_bits", "vector_bit"))
     result = run("info", "--device", description)
     assert result.returncode != 0
-    assert "described.device:3:3: expected a field of a device, found 'vector_bit'; did you mean 'vector_bits'?" in result.stderr
+    assert (
+        "described.device:3:3: expected a field of a device, found 'vector_bit'; did you mean 'vector_bits'?"
+        in result.stderr
+    )
     description.write_text(DEVICE.replace("family cpu", "family gpu"))
     result = run("dump", program, "--device", description, "--after", "lower_blocks")
     assert "unknown device family 'gpu'" in result.stderr

@@ -52,6 +52,43 @@ def captures_a_mask(x):
     return x + masked
 
 
+@lathe.jit
+def compared(x):
+    return x == None  # noqa: E711
+
+
+@lathe.jit
+def too_large(x):
+    return x + 2**200
+
+
+@lathe.jit
+def mean(x):
+    return lathe.compute((3,), lambda i: lathe.reduce("sum", 4, lambda r: x[i, r]) / 4)
+
+
+@lathe.jit
+def ramp(x):
+    return lathe.compute((3,), lambda i: x[i] + i * 0.5)
+
+
+leaked = []
+
+
+@lathe.jit
+def leak(x):
+    leaked.append(x)
+    return x + 1
+
+
+leak(f32(3))
+
+
+@lathe.jit
+def read_leaked(x):
+    return x + leaked[0]
+
+
 def read_only():
     array = f32(2)
     array.flags.writeable = False
@@ -113,8 +150,16 @@ CASES = {
     "an_unknown_argument": (lambda: add(f32(3), z=f32(3)), TypeError),
     "an_operator_misspelt": (lambda: lathe.gelo, AttributeError),
     "a_method_misspelt": (lambda: misspelt_method(f32(3)), AttributeError),
+    "nothing_compared": (lambda: compared(f32(3)), TypeError),
+    "a_tensor_of_another_trace": (lambda: read_leaked(f32(3)), ValueError),
+    "an_integer_beyond_64_bits": (lambda: too_large(f32(3)), ValueError),
+    "more_than_a_reduction": (lambda: mean(f32(3, 4)), TypeError),
+    "a_float_beside_an_index": (lambda: ramp(f32(3)), TypeError),
     "an_unknown_stage": (lambda: add.lower(f32(3), f32(3)).text("scheduld"), ValueError),
-    "tir_with_a_syntax_error": (lambda: lathe.ir.parse("func f(x: f32[4]) stage begin {\n  x[0 = 1.0f32\n}\n"), SyntaxError),
+    "tir_with_a_syntax_error": (
+        lambda: lathe.ir.parse("func f(x: f32[4]) stage begin {\n  x[0 = 1.0f32\n}\n"),
+        SyntaxError,
+    ),
     "tir_that_reads_far_outside": (lambda: compile_text("64", "vi * 1000000000000"), ValueError),
     "tir_that_reads_just_outside": (lambda: compile_text("64", "vi * 4 + 4"), ValueError),
     "tir_with_too_few_indices": (lambda: compile_text("64, 2", "vi"), ValueError),

@@ -24,6 +24,7 @@ y = np.linspace(2, 1, 37, dtype=np.float32)
         lathe.gelu,
         lathe.softplus,
         lathe.square,
+        abs,
         lathe.sigmoid,
         lambda a: lathe.gelu(a, approximate="tanh"),
         lambda a: lathe.clip(a, -1, None),

@@ -469,3 +469,9 @@ def test_kernels_know_short_steps_between_neighbours(step):
     # Rows apart, too, and a step that is another one the next time.
     np.testing.assert_allclose(total(x[::3, ::step]), x[::3, ::step].sum(1), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(total(x), x.sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_numpy_scalars_keep_the_upper_half_of_u64():
+    x = np.arange(3, dtype=np.uint64)
+    high = np.uint64(2**63 + 1)
+    np.testing.assert_array_equal(lathe.jit(lambda a: a + high)(x), x + high)

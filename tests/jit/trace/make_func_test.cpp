@@ -149,7 +149,10 @@ TEST(MakeFunc, BindsWhatALongValueUsesOftenAndNothingInAShortOne) {
 
 TEST(MakeFunc, RefusesWhatIsNoParameter) {
   const Tensor x = input("x", f32, {index(4)}), y = input("y", f32, {index(4)});
-  EXPECT_EQ(error_of([&] { make_func("f", {x}, {x + y}); }), "f: 'y' is read, but is not among the inputs");
+  EXPECT_EQ(
+      error_of([&] { make_func("f", {x}, {x + y}); }),
+      "f: 'y' is read, but is not among the inputs: it is a tensor of another trace, which has no value here, or was "
+      "left out of them");
   EXPECT_EQ(error_of([&] { make_func("f", {x, x}, {x + x}); }), "f: input 'x' occurs twice");
   EXPECT_EQ(error_of([&] { make_func("f", {x, x + 1}, {x}); }),
             "f: f32[4] stands among the inputs but is computed; expected an input or a scalar");
