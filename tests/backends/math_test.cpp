@@ -156,6 +156,48 @@ TEST(Math, ExpOfDoublesIsWithinTwoUlps) {
                   {0.0, half_ln2, -half_ln2, 3 * half_ln2, 709.0, 709.782712893384, 710.0, -708.396, -745.133, -746.0});
 }
 
+TEST(Math, OwnFunctionsOfDoublesAreWithinTwoUlps) {
+  const double quarter = std::acos(0.0);
+  for (const char* level : {"native", "avx2"}) {
+    const Device device = host_device(level);
+    check_doubles(UnaryOp::log, mpfr_log, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
+    check_doubles(UnaryOp::log2, mpfr_log2, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
+    check_doubles(UnaryOp::log10, mpfr_log10, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
+    check_doubles(UnaryOp::tanh, mpfr_tanh, device, 20, {0.0, 0.2, 0.35, 0.55, 1.0, 19.0, 19.1});
+    check_doubles(UnaryOp::sin, mpfr_sin, device, 1e6, {0.0, quarter, 2 * quarter, 1e9, -1e9});
+    check_doubles(UnaryOp::cos, mpfr_cos, device, 100, {0.0, quarter, 3 * quarter, 1e9, -1e9});
+    check_doubles(UnaryOp::tan, mpfr_tan, device, 100, {0.0, quarter, 2 * quarter, quarter / 2, 1e9, -1e9});
+    check_doubles(UnaryOp::asin, mpfr_asin, device, 1, {0.0, 0.5, -0.5, 1.0, -1.0, 0x1p-27});
+    check_doubles(UnaryOp::acos, mpfr_acos, device, 1, {0.0, 0.5, -0.5, 1.0, -1.0, 0x1p-27});
+    check_doubles(UnaryOp::atan, mpfr_atan, device, 8, {0.0, 1.0, -1.0, 2.5, 1e10, 0x1p54, 1e300});
+  }
+  check_doubles(UnaryOp::log, mpfr_log, host_device("baseline"), 4, {0.0, 0.75, 1.0, 1.5, 0x1p-1022});
+}
+
+/// Squares that leave the range, in some lanes beside others that do not.
+TEST(Math, HypotIsWithinTwoUlpsWhereSquaresLeaveTheRange) {
+  for (const char* level : {"native", "avx2", "baseline"}) {
+    const Device device = host_device(level);
+    const ElementwiseKernel kernel(BinaryOp::hypot, f64, device, device.lanes(64));
+    std::vector<double> x, y;
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 1 << 14; ++i) {
+      const auto unit = [&] { return static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63; };
+      const int scale = random() % 2 ? 0 : static_cast<int>(random() % 2000) - 1000;
+      x.push_back(i % 5 ? std::ldexp(unit(), scale) : 0.0);
+      y.push_back(i % 7 ? std::ldexp(unit(), scale) : 0.0);
+    }
+    std::vector<double> out(x.size());
+    kernel(out.data(), {x.data(), y.data()}, static_cast<std::int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const Number a(x[i]), b(y[i]);
+      Number truth;
+      mpfr_hypot(truth.value, a.value, b.value, MPFR_RNDN);
+      ASSERT_LE(error(out[i], truth.value), 2) << "hypot(" << x[i] << ", " << y[i] << ") = " << out[i] << ", " << level;
+    }
+  }
+}
+
 int rsqrt(mpfr_ptr result, mpfr_srcptr x, mpfr_rnd_t rounding) {
   mpfr_rec_sqrt(result, x, rounding);
   return mpfr_zero_p(x) ? mpfr_setsign(result, result, mpfr_signbit(x), rounding) : 0;  // 1 / sqrt(-0) is 1 / -0

@@ -60,8 +60,9 @@ bool Builder::splits_floats() const {
 
 Expr Builder::inverse(const Expr& x, const Expr& low) {
   const Expr one = constant(x->dtype, 1.0);
-  if (!estimates_reciprocals() && !low) return div(one, x);
-  const Expr estimate = bind("estimate", estimates_reciprocals() ? reciprocal(x) : div(one, x));
+  const bool estimates = estimates_reciprocals() && x->dtype.bits == 32;  // f64 takes two steps: as long as dividing
+  if (!estimates && !low) return div(one, x);
+  const Expr estimate = bind("estimate", estimates ? reciprocal(x) : div(one, x));
   Expr missing = multiply_add(-estimate, x, one);
   if (low) missing = multiply_add(-estimate, low, missing);
   return multiply_add(missing, estimate, estimate);

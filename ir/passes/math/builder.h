@@ -60,6 +60,14 @@ class Builder {
     }
     return sum;
   }
+  /// The same of even and of odd powers side by side: a longer sum in half the steps, where those wait for each other.
+  template <class T, std::size_t n>
+  Expr polynomial_by_halves(const T (&coefficients)[n], const Expr& x) {
+    T even[(n + 1) / 2], odd[n / 2];
+    for (std::size_t i = 0; i < n; ++i) (i % 2 == 0 ? even : odd)[i / 2] = coefficients[i];
+    const Expr square = bind("power", x * x);
+    return multiply_add(polynomial(odd, square), x, polynomial(even, square));
+  }
   /// `usual` in every lane, then, only if `rare` is true in some lane, `replacement` in those lanes.
   Expr unless(const Expr& rare, const Expr& usual, const Expr& replacement);
 

@@ -66,10 +66,54 @@ inline constexpr float atan[] = {
     -0x1.58336e0000000p-4f, 0x1.db15080000000p-5f, -0x1.0003c20000000p-5f, 0x1.6796f80000000p-7f,
     -0x1.dab4220000000p-10f};
 
+/// (asin(s) - s) / s^3 in u = s^2 for s <= 1/2; relative to asin(s); error 2^-27.7.
+inline constexpr float asin[] = {
+    0x1.5555c60000000p-3f, 0x1.3302c60000000p-4f, 0x1.7467660000000p-5f, 0x1.8d0c000000000p-6f, 0x1.58aca40000000p-5f};
+
 /// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2, in f64; relative to e^r; error 2^-57.7.
 inline constexpr double wide_exp[] = {
     0x1.000000000000ap-1, 0x1.55555555554f9p-3, 0x1.5555555550603p-5, 0x1.1111111127f00p-7, 0x1.6c16c184b94c5p-10,
     0x1.a01a0129bf11dp-13, 0x1.a0199878da686p-16, 0x1.71df251d0a732p-19, 0x1.28aef497120bcp-22, 0x1.ad829b2341207p-26};
+
+/// the same, relative to e^r - 1; error 2^-61.6.
+inline constexpr double wide_expm1[] = {
+    0x1.0000000000000p-1, 0x1.5555555555559p-3, 0x1.555555555554bp-5, 0x1.111111110f61dp-7, 0x1.6c16c16c1ba8cp-10,
+    0x1.a01a01b02a375p-13, 0x1.a01a018900d70p-16, 0x1.71ddf78baef41p-19, 0x1.27e51dfbae60ep-22, 0x1.af604511a4177p-26,
+    0x1.1f0a1773ab418p-29};
+
+/// (log(1+f) - 2s) / s^3 in u = s^2 with s = f/(2+f), for 1+f in [3/4, 3/2); relative to log(1+f); error 2^-61.7.
+inline constexpr double wide_log[] = {
+    0x1.555555555554fp-1, 0x1.999999999c140p-2, 0x1.24924921e97d2p-2, 0x1.c71c748a365b8p-3, 0x1.745c4c4b1ecddp-3,
+    0x1.3b358ee9f00ecp-3, 0x1.0dcefe5bebc05p-3, 0x1.1b69e084102d0p-3};
+
+/// as sin, in f64; error 2^-57.8.
+inline constexpr double wide_sin[] = {
+    -0x1.5555555555547p-3, 0x1.111111110f5efp-7, -0x1.a01a019bc629ep-13, 0x1.71de3539a16afp-19,
+    -0x1.ae5e376debdb4p-26, 0x1.5d85d1666c840p-33};
+
+/// as tan, in f64; error 2^-56.2.
+inline constexpr double wide_tan[] = {
+    0x1.55555555554edp-2, 0x1.1111111118900p-3, 0x1.ba1ba1b41a7d0p-5, 0x1.664f49b8a91f0p-6, 0x1.226e1077c0119p-7,
+    0x1.d6d97ad29b9b3p-9, 0x1.7d57dc1ca57a7p-10, 0x1.3818f7415276cp-11, 0x1.d0ffb5f77e21bp-13, 0x1.2134dbb98f7cdp-13,
+    -0x1.dc1d5d49ed3f5p-16, 0x1.7f0b83d01bb05p-14, -0x1.811b3558f2cf9p-15, 0x1.624486d6892a9p-16};
+
+/// as atan, in f64; error 2^-57.4.
+inline constexpr double wide_atan[] = {
+    -0x1.5555555555520p-2, 0x1.9999999994dedp-3, -0x1.2492492363673p-3, 0x1.c71c7179721e2p-4, -0x1.745d113f1b78ep-4,
+    0x1.3b1361955e0b8p-4, -0x1.110e289ba5046p-4, 0x1.e1b9c90532e10p-5, -0x1.ae56392ee75c0p-5, 0x1.82bf266c978ebp-5,
+    -0x1.595bf3874d7f4p-5, 0x1.2b9c92cfb8fe8p-5, -0x1.e82e87e66f9ecp-6, 0x1.660b261f6d8b0p-6, -0x1.c3728a3030873p-7,
+    0x1.d1eb69d2e91f3p-8, -0x1.744519a23c795p-9, 0x1.ab978f1d9b9fcp-11, -0x1.37f6bfaba972bp-13, 0x1.b05752ce86c4dp-17};
+
+/// as asin, in f64; error 2^-56.1.
+inline constexpr double wide_asin[] = {
+    0x1.55555555553bep-3, 0x1.3333333369df8p-4, 0x1.6db6db4533365p-5, 0x1.f1c72b67c08d7p-6, 0x1.6e8a06be5e83ep-6,
+    0x1.1c6ad85c4283ap-6, 0x1.c71156e170fd7p-7, 0x1.8e477a73a9b71p-7, 0x1.afd4f646d6d4cp-8, 0x1.3d4bf41f1d0ecp-6,
+    -0x1.05c899d726536p-6, 0x1.04155a31000fdp-5};
+
+/// as cos, in f64; error 2^-63.9.
+inline constexpr double wide_cos[] = {
+    0x1.555555555554ap-5, -0x1.6c16c16c14e14p-10, 0x1.a01a019c5f919p-16, -0x1.27e4f7d060132p-22,
+    0x1.1ee9c5c8e5001p-29, -0x1.8f9b4de1ef7e5p-37};
 
 /// log2(1+f) / f for 1+f in [sqrt(1/2), sqrt(2)], in f64; relative; error 2^-38.4.
 inline constexpr double pow_log2[] = {

@@ -97,6 +97,39 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
+/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
+/// is small n is 0. Beyond 9.1 (f64: 19.1) the nearest float is 1.
+Expr tanh_by_quotient(Builder& b, const Expr& x) {
+  const DType type = x->dtype;
+  const bool single = type.bits == 32;
+  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
+  const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 9.1 : 19.1);
+  const Expr a = b.bind("twice", half + half);
+  const Expr shifted = b.bind("shifted", b.multiply_add(a, pick(log2_e, wide_log2_e), pick(round_f32, round_f64)));
+  const Expr n = b.bind("n", shifted - pick(round_f32, round_f64));
+  const Expr ln2_rest = pick(-ln2_low, -wide_ln2_low);
+  const Expr high = b.bind("high", b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), a));
+  const Expr r = b.bind("r", b.multiply_add(n, ln2_rest, high));
+  const Expr tail = single ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
+  // What rounding r loses counts in f64, whose other errors are as large.
+  const Expr q =
+      single ? b.multiply_add(r * r, tail, r) : r + b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r));
+  const Expr power =
+      b.bind("power", b.scales_by_exponent() ? scaleb(constant(type, 1.0), n) : power_of_two(bits(shifted)));
+  const Expr m = b.bind("m", b.multiply_add(power, q, power - constant(type, 1.0)));
+  const Expr two = constant(type, 2.0), half_one = constant(type, 0.5);
+  const Expr sum = b.bind("sum", m + two);
+  const Expr small = b.bind("small", lt(m, two));
+  const Expr lost = b.bind("lost", select(small, m, two) - (sum - select(small, two, m)));
+  if (!single && b.device().fused_multiply_add) {
+    const Expr inverse = b.bind("inverse", b.inverse(sum)), y = b.bind("quotient", m * inverse);
+    return with_sign_of(fma(fma(-y, lost, fma(-y, sum, m)), inverse, y), x);
+  }
+  const Expr y = b.bind("quotient", div(m, sum));
+  // What the sum lost, to first order: 1/sum is (1 - y)/2.
+  return with_sign_of(y - y * lost * b.multiply_add(-half_one, y, half_one), x);
+}
+
 }  // namespace
 
 Expr exp_f32(Builder& b, const Expr& x, double highest) {
@@ -126,29 +159,13 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
   return low.result(scale(b, p, n, shifted));
 }
 
-/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
-/// is small n is 0. Beyond 9.1 the nearest float is 1.
 Expr tanh_f32(Builder& b, const Expr& x) {
-  const DType type = x->dtype;
   if (b.permutes(f32, 16)) return tanh_by_cells(b, x, coefficients::tanh_cells, 1, 0.625, 21);
   if (b.permutes(f32, 8)) return tanh_by_cells(b, x, coefficients::tanh_few_cells, 0.828125, 0.5, 22);
-  const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.1);
-  const Expr a = b.bind("twice", half + half);
-  const Expr shifted = b.bind("shifted", b.multiply_add(a, constant(type, log2_e), constant(type, round_f32)));
-  const Expr n = b.bind("n", shifted - constant(type, round_f32));
-  const Expr high = b.multiply_add(n, constant(type, -ln2_high), a);
-  const Expr r = b.bind("r", b.multiply_add(n, constant(type, -ln2_low), high));
-  const Expr q = b.multiply_add(r * r, b.polynomial(coefficients::expm1, r), r);
-  const Expr power =
-      b.bind("power", b.scales_by_exponent() ? scaleb(constant(type, 1.0), n) : power_of_two(bits(shifted)));
-  const Expr m = b.bind("m", b.multiply_add(power, q, power - constant(type, 1.0)));
-  const Expr two = constant(type, 2.0), half_one = constant(type, 0.5);
-  const Expr sum = b.bind("sum", m + two);
-  const Expr small = b.bind("small", lt(m, two));
-  const Expr lost = select(small, m, two) - (sum - select(small, two, m));
-  const Expr y = b.bind("quotient", div(m, sum));
-  // What the sum lost, to first order: 1/sum is (1 - y)/2.
-  return with_sign_of(y - y * lost * b.multiply_add(-half_one, y, half_one), x);
+  return tanh_by_quotient(b, x);
+}
+Expr tanh_f64(Builder& b, const Expr& x) {
+  return tanh_by_quotient(b, x);
 }
 
 /// e / (1 + e) left of zero and 1 / (1 + e) right of it, with e = e^-|x|, which never overflows.

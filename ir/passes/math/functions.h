@@ -19,18 +19,30 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
 Expr exp_f32(Builder& b, const Expr& x, double highest);
 Expr exp2_f32(Builder& b, const Expr& x, double highest);
 Expr log_f32(Builder& b, const Expr& x);
-Expr log2_f32(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10, tan and atan
+Expr log2_f32(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10
 Expr log10_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
 Expr sigmoid_f32(Builder& b, const Expr& x);
 Expr erf_f32(Builder& b, const Expr& x);
-Expr exp_f64(Builder& b, const Expr& x, double highest);
-Expr erf_f64(Builder& b, const Expr& x);  ///< where the device permutes f64; at most 2 ULP as well
-Expr sin_f32(Builder& b, const Expr& x);
-Expr cos_f32(Builder& b, const Expr& x);
-Expr tan_f32(Builder& b, const Expr& x);
-Expr atan_f32(Builder& b, const Expr& x);
 Expr pow_f32(Builder& b, const Expr& x, const Expr& y);
+
+/// f64, at most 2 ULP as well.
+Expr exp_f64(Builder& b, const Expr& x, double highest);
+Expr erf_f64(Builder& b, const Expr& x);  ///< where the device permutes f64
+Expr tanh_f64(Builder& b, const Expr& x);
+Expr log_f64(Builder& b, const Expr& x);
+Expr log2_f64(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10
+Expr log10_f64(Builder& b, const Expr& x);
+
+/// f32, and with a fused multiply-add f64; those but sin and cos of f32 want it too. At most 2 ULP.
+Expr sin_float(Builder& b, const Expr& x);
+Expr cos_float(Builder& b, const Expr& x);
+Expr tan_float(Builder& b, const Expr& x);
+Expr asin_float(Builder& b, const Expr& x);
+Expr acos_float(Builder& b, const Expr& x);
+Expr atan_float(Builder& b, const Expr& x);
+/// The root of the sum of squares, and SLEEF's where those leave the normal range.
+Expr hypot_float(Builder& b, const Expr& x, const Expr& y);
 
 /// Powers by a constant that products, a quotient or a root give within 2 ULP in f32 and 4 in f64, and in every special
 /// case.

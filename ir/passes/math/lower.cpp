@@ -12,6 +12,22 @@ bool is_f32(DType dtype) {
   return dtype.element() == f32;
 }
 
+/// Of either width, with a fused multiply-add.
+Expr own_fused(Builder& b, UnaryOp op, const Expr& x) {
+  switch (op) {
+    case UnaryOp::tan:
+      return tan_float(b, x);
+    case UnaryOp::asin:
+      return asin_float(b, x);
+    case UnaryOp::acos:
+      return acos_float(b, x);
+    case UnaryOp::atan:
+      return atan_float(b, x);
+    default:
+      return nullptr;
+  }
+}
+
 Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
   const bool fused = b.device().fused_multiply_add;
   switch (op) {
@@ -32,21 +48,36 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
     case UnaryOp::erf:
       return erf_f32(b, x);
     case UnaryOp::sin:
-      return sin_f32(b, x);
+      return sin_float(b, x);
     case UnaryOp::cos:
-      return cos_f32(b, x);
-    case UnaryOp::tan:
-      return fused ? tan_f32(b, x) : nullptr;
-    case UnaryOp::atan:
-      return fused ? atan_f32(b, x) : nullptr;
+      return cos_float(b, x);
     default:
-      return nullptr;
+      return fused ? own_fused(b, op, x) : nullptr;
   }
 }
 
 Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
-  if (op == UnaryOp::exp) return exp_f64(b, x, highest);
-  return op == UnaryOp::erf && b.permutes(f64, 16) ? erf_f64(b, x) : nullptr;
+  const bool fused = b.device().fused_multiply_add;
+  switch (op) {
+    case UnaryOp::exp:
+      return exp_f64(b, x, highest);
+    case UnaryOp::log:
+      return log_f64(b, x);
+    case UnaryOp::log2:
+      return fused ? log2_f64(b, x) : nullptr;
+    case UnaryOp::log10:
+      return fused ? log10_f64(b, x) : nullptr;
+    case UnaryOp::tanh:
+      return tanh_f64(b, x);
+    case UnaryOp::erf:
+      return b.permutes(f64, 16) ? erf_f64(b, x) : nullptr;
+    case UnaryOp::sin:
+      return fused ? sin_float(b, x) : nullptr;
+    case UnaryOp::cos:
+      return fused ? cos_float(b, x) : nullptr;
+    default:
+      return fused ? own_fused(b, op, x) : nullptr;
+  }
 }
 
 /// Has every machine an instruction, or is it a test of bits?
@@ -125,6 +156,8 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
       if (const std::int64_t* exponent = as_int(y); exponent && *exponent >= 0)
         return b.bind("value", pow_by_squaring(b, x, *exponent));
       return b.bind("value", pow_integer(b, x, y));
+    case BinaryOp::hypot:
+      return b.bind("value", hypot_float(b, x, y));
     default:
       return b.bind("value", library_binary(b, op, x, y));
   }

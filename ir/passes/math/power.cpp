@@ -16,7 +16,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double most_squared = 64;
 
 /// log2 of a = |x|, an f64 that was an f32: x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)). Relative error 2^-38.
-Expr log2_f64(Builder& b, const Expr& a) {
+Expr log2_of_single(Builder& b, const Expr& a) {
   const DType type = a->dtype, image_type = u64.with_lanes(type.lanes);
   const Expr image = b.bind("image", reinterpret(u64, a));
   // e + 1023 in the bits of the exponent: the carry rounds the significand up from sqrt(2).
@@ -88,7 +88,7 @@ Expr pow_f32(Builder& b, const Expr& x, const Expr& y) {
   const Expr zero = constant(type, 0.0), one = constant(type, 1.0);
   constexpr double largest = std::numeric_limits<float>::max();
 
-  const Expr log = log2_f64(b, b.bind("magnitude", cast(f64, unary(UnaryOp::abs, x))));
+  const Expr log = log2_of_single(b, b.bind("magnitude", cast(f64, unary(UnaryOp::abs, x))));
   // An infinite exponent acts as the largest finite one, but that 0 * infinity does not arise for |x| = 1.
   const Expr wide_y = b.bind("wide", cast(f64, y));
   const Expr above = b.bind("above", select(lt(wide_y, constant(wide, -largest)), constant(wide, -largest), wide_y));
@@ -138,6 +138,18 @@ Expr pow_integer(Builder& b, const Expr& x, const Expr& y) {
   const Expr of_minus_one = select(odd, x, one);
   const Expr truncated = select(eq(x, one), one, select(eq(x, constant(type, -1)), of_minus_one, zero));
   return select(lt(y, zero), truncated, power);
+}
+
+/// Zeros have the root of a sum that is too small for anything else, too.
+Expr hypot_float(Builder& b, const Expr& x, const Expr& y) {
+  const auto number = [&](double of_f32, double of_f64) {
+    return constant(x->dtype, x->dtype.bits == 32 ? of_f32 : of_f64);
+  };
+  const Expr zero = number(0, 0), sum = b.bind("sum", b.multiply_add(x, x, y * y));
+  const Expr within = logical_and(ge(sum, number(0x1p-100, 0x1p-960)), le(sum, number(0x1p126, 0x1p1022)));
+  const Expr nothing = logical_and(eq(x, zero), eq(y, zero));
+  const Expr rare = b.bind("rare", logical_not(logical_or(within, nothing)));
+  return b.unless(rare, b.bind("usual", unary(UnaryOp::sqrt, sum)), library_binary(b, BinaryOp::hypot, x, y));
 }
 
 }  // namespace lathe::math
