@@ -54,7 +54,7 @@ void add_streams(const Schedule& schedule, const BlockRef& ref, std::int64_t ahe
   for (const Access& access : block_accesses(block)) {
     const auto param = std::find(params.begin(), params.end(), access.buffer);
     if (param == params.end() || access.masked) continue;
-    if (bytes_side_by_side(schedule, ref, access) < least_run * ahead) continue;
+    if (bytes_row_by_row(schedule, ref, access) < least_run * ahead) continue;
     if (!access.store && depth > 0 && read_before(schedule, ref, loops[depth - 1], access.buffer)) continue;
     const std::int64_t bytes = access.buffer->dtype.bytes();
     nest.writes |= access.store;

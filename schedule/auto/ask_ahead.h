@@ -14,8 +14,8 @@ namespace lathe {
 ///                                              prefetch x[io + 32, ..], and out[io + 32, ..] in order to write
 ///
 ///   1. where the tensors of a pass, together, do not fit those caches
-///   2. of what vectors walk through side by side for several times as far as they ask: behind shorter rows lies
-///      nothing of use
+///   2. of what vectors walk through side by side for several times as far as they ask, in rows that lie behind each
+///      other too: behind other short rows lies nothing of use
 ///   3. of what no earlier pass over the same row has brought near
 ///   4. in nests that write such a stream: reductions, which load more than they compute, gain nothing
 ///

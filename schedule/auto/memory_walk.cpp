@@ -18,7 +18,10 @@ Expr walk_of(const Block& block, const Access& access) {
   return simplify(element);
 }
 
-std::int64_t bytes_side_by_side(const Schedule& schedule, const BlockRef& ref, const Access& access) {
+namespace {
+
+/// Of loops each of whose iterations goes on where the one before ended, or up to `reach` of it earlier.
+std::int64_t bytes_walked(const Schedule& schedule, const BlockRef& ref, const Access& access, double reach) {
   const std::vector<LoopRef> loops = schedule.loops(ref);
   const Expr walk = walk_of(schedule.node(ref), access);
   if (!walk) return 0;
@@ -28,11 +31,22 @@ std::int64_t bytes_side_by_side(const Schedule& schedule, const BlockRef& ref, c
     const For& node = schedule.node(*loop);
     const std::int64_t* extent = as_int(node.extent);
     const auto linear = split_linear(walk, loop->variable);
-    if (!extent || !linear || linear->first != run) break;
-    run *= *extent;
+    if (!extent || !linear || linear->first > run) break;
+    if (static_cast<double>(linear->first) < static_cast<double>(run) * (1 - reach)) break;
+    run = linear->first * *extent;
     vectors |= node.for_kind == ForKind::vectorized;
   }
   return vectors ? run * access.buffer->dtype.bytes() : 0;
+}
+
+}  // namespace
+
+std::int64_t bytes_side_by_side(const Schedule& schedule, const BlockRef& ref, const Access& access) {
+  return bytes_walked(schedule, ref, access, 0);
+}
+
+std::int64_t bytes_row_by_row(const Schedule& schedule, const BlockRef& ref, const Access& access) {
+  return bytes_walked(schedule, ref, access, 0.5);
 }
 
 bool read_before(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop, const Buffer& buffer) {

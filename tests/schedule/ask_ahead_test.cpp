@@ -61,6 +61,30 @@ TEST(AskAhead, NotBehindShortRows) {
   EXPECT_EQ(asked(exponentials(512), asking(tensors / 4)), "1: 256 2: 64 ") << "of x, 1,600 bytes a row";
 }
 
+/// Each row of 400 less its sum, of an x whose rows lie `step` elements apart: the last tile of a row is part of one.
+Func rows_less_sums(int step) {
+  return parse_func(fmt::format(
+      R"(func f(x: f32[64, 400] strides [{0}, 1], out: f32[64, 400]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc sum: f32[64]
+    for i in [0, 64) {{ for j in [0, 400) {{
+      block sum(space vi in [0, 64) = i, reduce vj in [0, 400) = j) reads sum[vi], x[vi, vj] writes sum[vi] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ sum[vi] = 0.0f32 }}
+        let old: f32 = sum[vi]
+        let new: f32 = x[vi, vj]
+        sum[vi] = old + new }} }} }}
+    for i in [0, 64) {{ for j in [0, 400) {{
+      block less(space vi in [0, 64) = i, space vj in [0, 400) = j) reads x[vi, vj], sum[vi] writes out[vi, vj] {{
+        out[vi, vj] = x[vi, vj] - sum[vi] }} }} }} }} }})",
+      step));
+}
+
+TEST(AskAhead, AcrossRowsWhoseLastTileIsPartOfOne) {
+  EXPECT_EQ(asked(rows_less_sums(400), asking(1024)), "0: 64 1: 64 ");
+  EXPECT_EQ(asked(rows_less_sums(900), asking(1024)), "1: 64 ") << "behind a row of x lies a gap";
+}
+
 TEST(AskAhead, NotOfLinesThatStoresPastTheCachesFill) {
   const Func func = parse_func(R"(func f(x: f32[512, 512], out: f32[512, 512] align 64) stage begin {
   block root() reads x[..] writes out[..] {
