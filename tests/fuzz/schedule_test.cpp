@@ -185,12 +185,12 @@ void fuzz(std::uint64_t programs, GeneratedProgram (*source)(std::uint64_t), Fuz
 
 TEST(ScheduleFuzz, EveryPrimitiveKeepsTheMeaningOfPipelines) {
   Fuzzing fuzzing;
-  fuzz(1000, generate_pipeline, fuzzing);
+  fuzz(1350, generate_pipeline, fuzzing);
   report(fuzzing, 100);
   if (seeds(0).chosen) return;
   std::set<std::string> primitives;
   for (const Move& move : moves()) primitives.insert(move.primitive);
-  for (const std::string& primitive : primitives) EXPECT_GE(fuzzing.primitives[primitive].accepted, 150) << primitive;
+  for (const std::string& primitive : primitives) EXPECT_GE(fuzzing.primitives[primitive].accepted, 200) << primitive;
 }
 
 TEST(ScheduleFuzz, EveryPrimitiveKeepsTheMeaningOfTracedPrograms) {
