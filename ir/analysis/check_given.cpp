@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "ir/analysis/step_visitor.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
-#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
@@ -28,7 +28,7 @@ Expr lane_of(const Expr& e, int lane) {
 }
 
 /// Looks for accesses that leave their buffer at some point of a run, with what guards them counted as holding.
-class OutOfBounds : public Visitor {
+class OutOfBounds : public StepVisitor {
  public:
   explicit OutOfBounds(Report& report) : report_(report) {}
   using Visitor::visit;
@@ -48,50 +48,8 @@ class OutOfBounds : public Visitor {
     within(scalar ? Step::of_condition(node->condition) : Step::of_unknown(), node->when_true);
     within(scalar ? Step::of_condition(logical_not(node->condition)) : Step::of_unknown(), node->when_false);
   }
-  void visit_For(const For* node) override {
-    visit(node->min);
-    visit(node->extent);
-    within(Step::of_loop(node), node->body);
-  }
-  void visit_Let(const Let* node) override {
-    visit(node->value);
-    within(Step::of_value(node->variable, node->value), node->body);
-  }
-  void visit_If(const If* node) override {
-    visit(node->condition);
-    within(Step::of_condition(node->condition), node->then_case);
-    if (node->else_case) within(Step::of_condition(logical_not(node->condition)), node->else_case);
-  }
-  void visit_While(const While* node) override {
-    visit(node->condition);
-    within(Step::of_unknown(), node->body);
-  }
-  void visit_Seq(const Seq* node) override {
-    const size_t count = steps_.size();
-    for (const Stmt& s : node->stmts) {
-      visit(s);
-      if (const Assert* assertion = s.as<Assert>()) steps_.push_back(Step::of_condition(assertion->condition));
-    }
-    steps_.resize(count, Step::of_unknown());
-  }
-  void visit_Block(const Block* node) override {
-    const Block::Fields& f = node->f;
-    const size_t count = steps_.size();
-    if (f.predicate) steps_.push_back(Step::of_condition(f.predicate));
-    for (size_t i = 0; i < f.iters.size(); ++i) steps_.push_back(Step::of_iter(f.iters[i], f.bindings[i]));
-    if (f.init) visit(f.init);
-    visit(f.body);
-    steps_.resize(count, Step::of_unknown());
-  }
 
  private:
-  template <class Node>
-  void within(Step step, const Node& body) {
-    steps_.push_back(std::move(step));
-    visit(body);
-    steps_.pop_back();
-  }
-
   void check(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask) {
     if (indices.size() != buffer->rank() || (mask && !mask->dtype.is_scalar())) return;
     std::vector<Step> steps = steps_;
@@ -114,7 +72,6 @@ class OutOfBounds : public Visitor {
   }
 
   Report& report_;
-  std::vector<Step> steps_;
 };
 
 }  // namespace

@@ -4,17 +4,17 @@
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
+#include "ir/analysis/step_visitor.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/storage.h"
 #include "ir/structural.h"
 #include "ir/text/print.h"
-#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
 
 /// Collects what a block's body touches.
-class AccessCollector : public Visitor {
+class AccessCollector : public StepVisitor {
  public:
   AccessCollector(bool through_regions, std::vector<BlockAccess>& into)
       : through_regions_(through_regions), into_(into) {}
@@ -40,46 +40,14 @@ class AccessCollector : public Visitor {
     add(node->buffer, node->indices, node->mask, true);
     Visitor::visit_Store(node);
   }
-  void visit_For(const For* node) override {
-    visit(node->min);
-    visit(node->extent);
-    within(Step::of_loop(node), node->body);
-  }
-  void visit_Let(const Let* node) override {
-    visit(node->value);
-    within(Step::of_value(node->variable, node->value), node->body);
-  }
-  void visit_If(const If* node) override {
-    visit(node->condition);
-    within(Step::of_condition(node->condition), node->then_case);
-    if (node->else_case) within(Step::of_condition(logical_not(node->condition)), node->else_case);
-  }
-  void visit_While(const While* node) override {
-    visit(node->condition);
-    within(Step::of_unknown(), node->body);
-  }
-  void visit_Seq(const Seq* node) override {
-    const size_t count = steps_.size();
-    for (const Stmt& s : node->stmts) {
-      visit(s);
-      if (const Assert* assertion = s.as<Assert>()) steps_.push_back(Step::of_condition(assertion->condition));
-    }
-    steps_.resize(count, Step::of_unknown());
-  }
   void visit_Block(const Block* node) override {
-    const Block::Fields& f = node->f;
-    for (const Buffer& buffer : f.allocs) own_.insert(buffer.get());
-    const size_t count = steps_.size();
-    if (f.predicate) steps_.push_back(Step::of_condition(f.predicate));
-    for (size_t i = 0; i < f.iters.size(); ++i) steps_.push_back(Step::of_iter(f.iters[i], f.bindings[i]));
-    if (through_regions_ && !is_bare_scope(f)) {
-      for (const Region& region : f.reads) into_.push_back({region.buffer, {}, &region, false, steps_});
-      for (const Region& region : f.writes) into_.push_back({region.buffer, {}, &region, true, steps_});
-    } else {
-      if (f.init) visit(f.init);
-      visit(f.body);
-    }
-    steps_.resize(count, Step::of_unknown());
+    for (const Buffer& buffer : node->f.allocs) own_.insert(buffer.get());
+    StepVisitor::visit_Block(node);
+  }
+  void visit_inside(const Block::Fields& f) override {
+    if (!through_regions_ || is_bare_scope(f)) return StepVisitor::visit_inside(f);
+    for (const Region& region : f.reads) into_.push_back({region.buffer, {}, &region, false, steps_});
+    for (const Region& region : f.writes) into_.push_back({region.buffer, {}, &region, true, steps_});
   }
 
  private:
@@ -89,15 +57,9 @@ class AccessCollector : public Visitor {
     if (mask && !mask->dtype.is_scalar()) access.steps.push_back(Step::of_unknown());
     into_.push_back(std::move(access));
   }
-  void within(Step step, const Stmt& body) {
-    steps_.push_back(std::move(step));
-    visit(body);
-    steps_.pop_back();
-  }
 
   const bool through_regions_;
   std::vector<BlockAccess>& into_;
-  std::vector<Step> steps_;
   std::unordered_set<const BufferNode*> own_;
 };
 

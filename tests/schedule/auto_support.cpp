@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/support.h"
@@ -25,6 +26,17 @@ Device narrow() {
   device.vector_bits = 128;
   device.vector_registers = 16;
   return device;
+}
+
+Device dotting() {
+  return parse_device(R"(device dotting {
+  vector_bits 256
+  vector_registers 16
+  cache {bytes 32768 ways 8 line_bytes 64}
+  intrinsic func dot4(a: u8[4], b: i8[4], c: i32[]) {
+    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
+  }
+})");
 }
 
 Func matmul(int m, int n, int k, bool transposed) {

@@ -11,6 +11,8 @@ namespace lathe::testing {
 Device wide();
 /// 128-bit vectors, 16 registers.
 Device narrow();
+/// A machine with one dot product, of unsigned by signed bytes.
+Device dotting();
 
 /// out = relu(a · b + c); `transposed` lays b out with k contiguous.
 Func matmul(int m, int n, int k, bool transposed);

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.h"
-#include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -11,6 +10,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
 #include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
 /// shift_operand, and the rule that lays contractions out for a device's dot products.
@@ -126,18 +126,6 @@ TEST(ShiftOperand, RefusesAFactorWithGaps) {
         out[zi, zj] = t[zi, zj] } } } } })"));
   transform_layout(s, {"copy"}, "b", parse_layout_map("i, j -> i * 5 + j"));
   expect_refused(s, [&] { shift_operand(s, {"dot"}, "b"); }, "shift_operand", 5, "shift_operand_refused_5");
-}
-
-/// A machine with one dot product, of unsigned by signed bytes.
-Device dotting() {
-  return parse_device(R"(device dotting {
-  vector_bits 256
-  vector_registers 16
-  cache {bytes 32768 ways 8 line_bytes 64}
-  intrinsic func dot4(a: u8[4], b: i8[4], c: i32[]) {
-    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
-  }
-})");
 }
 
 void expect_rule(const Func& before, const std::string& name) {

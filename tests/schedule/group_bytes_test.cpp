@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
 #include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/split.h"
 #include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
 /// group_bytes, and the rule that has convolutions of bytes run on a device's dot products.
@@ -85,18 +85,6 @@ TEST(GroupBytes, RefusesAnIterThatIsNoneOfBothFactorsAlone) {
   Schedule t(convolution("u8", "i8", {6, 4, 4, 3, 1, 2}));
   expect_refused(
       t, [&] { group_bytes(t, {"sum"}, t.loop("sum", 3)); }, "group_bytes", 2, "group_bytes_refused_2_grouped");
-}
-
-/// A machine with one dot product, of unsigned by signed bytes.
-Device dotting() {
-  return parse_device(R"(device dotting {
-  vector_bits 256
-  vector_registers 16
-  cache {bytes 32768 ways 8 line_bytes 64}
-  intrinsic func dot4(a: u8[4], b: i8[4], c: i32[]) {
-    for t in [0, 4) { c[] = c[] + cast<i32>(a[t]) * cast<i32>(b[t]) }
-  }
-})");
 }
 
 TEST(AutoGroupBytes, RunsConvolutionsOnDotProducts) {
