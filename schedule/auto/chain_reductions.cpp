@@ -215,9 +215,11 @@ class Chainer {
     for (const Iter& iter : schedule_.node(ref).f.iters)
       if (iter.kind == IterKind::reduce) depth *= *as_int(iter.domain.extent);
     TiledExtents extents{extent(row), extent(column), depth};
+    // Scores may be narrower than what a wider mask makes of the weights.
+    const std::int64_t most_lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(ref), context_.device));
     // Whole panels of a copy can be laid out one behind another.
-    extents.whole_columns = counts_slots(context_.device) && *extents.columns % (2 * lanes_) == 0;
-    const RegisterTile shape = choose_tile(context_.device, lanes_, widest_bits(schedule_.node(ref)), extents);
+    extents.whole_columns = counts_slots(context_.device) && *extents.columns % (2 * most_lanes) == 0;
+    const RegisterTile shape = choose_tile(context_.device, most_lanes, widest_bits(schedule_.node(ref)), extents);
     const std::int64_t lanes = shape.lanes;
     const std::int64_t all_rows = extent(row), all_columns = extent(column), tile_columns = shape.vectors * lanes;
     const std::int64_t tile_rows = even_rows(all_rows, shape);

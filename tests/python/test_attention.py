@@ -75,6 +75,15 @@ def test_masks(rows, keys):
     check(q, k, v, mask)
 
 
+@pytest.mark.parametrize("rows", [100, 128, 600])
+def test_a_mask_wider_than_the_scores(rows):
+    q, k, v = inputs(2, rows, rows, 64)
+    mask = RNG.standard_normal((rows, rows))
+    found = lathe.jit(attend)(q, k, v, mask)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected(q, k, v, mask), rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("keys", [96, 1024])
 def test_rows_without_a_score_and_what_is_not_finite(keys):
     q, k, v = inputs(2, 40, keys, 16)
