@@ -91,6 +91,12 @@ DType result_type(std::string_view name, std::span<const Tensor> operands, unsig
   return *common;
 }
 
+DType array_type(std::string_view name, std::span<const Tensor> operands) {
+  const DType common = result_type(name, operands);
+  const bool weak = std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_weak(); });
+  return weak && common.is_float() ? f32 : common;
+}
+
 DType arithmetic_type(DType dtype) {
   return dtype.is_float() && dtype.bits == 16 ? f32 : dtype;
 }

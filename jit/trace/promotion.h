@@ -31,6 +31,10 @@ std::optional<DType> promote(DType a, DType b);
 /// floats, a float to floats. InputError(type) naming `name` when there is none, or when `accepts` lacks it.
 DType result_type(std::string_view name, std::span<const Tensor> operands, unsigned accepts = accepts_any);
 
+/// As result_type, of an array that an operator makes: floats alone, which have no array to give way to, make f32, as
+/// `zeros` and `linspace` do.
+DType array_type(std::string_view name, std::span<const Tensor> operands);
+
 /// What arithmetic on `dtype` is computed in: f32 for f16 and bf16, else the type itself.
 DType arithmetic_type(DType dtype);
 

@@ -145,6 +145,25 @@ def test_arange(dtype):
     np.testing.assert_array_equal(result, [1, 4, 7, 10])
 
 
+def test_floats_alone_make_single_precision():
+    """As zeros, so that a mask of 0 and -inf leaves scores what they are; whole numbers alone make i64."""
+
+    @lathe.jit(name="floats")
+    def made(chosen, x, value: float):
+        return (
+            lathe.where(chosen, 0.0, -np.inf), lathe.where(chosen, 1, 0.5), lathe.where(chosen, value, 0.0),
+            lathe.full((3,), 0.5), lathe.full((3,), value), lathe.full((3,), 0.5, dtype=lathe.float64),
+            lathe.where(chosen, x, 0.0), lathe.where(chosen, 1, 0),
+            lathe.compute((3,), lambda i: lathe.astype(x[i], lathe.float32) * lathe.where(i < 1, 2.0, 0.0)),
+        )  # fmt: skip
+
+    found = made(np.array([True, False, True]), np.ones(3), 2.5)
+    assert [str(y.dtype) for y in found] == ["float32"] * 5 + ["float64"] * 2 + ["int64", "float32"]
+    np.testing.assert_array_equal(found[0], [0, -np.inf, 0])
+    np.testing.assert_array_equal(found[2], [2.5, 0, 2.5])
+    np.testing.assert_array_equal(found[4], [2.5] * 3)
+
+
 def test_linspace():
     result = lathe.jit(lambda: lathe.linspace(-1.0, 2.0, 7), name="linspace")()
     np.testing.assert_allclose(result, np.linspace(-1, 2, 7), rtol=1e-6, atol=1e-6)

@@ -136,7 +136,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (!condition.dtype().is_bool()) {
     fail_type("where", fmt::format("takes a bool condition; given {}", describe(condition)));
   }
-  const DType dtype = result_type("where", std::span(operands).subspan(1));
+  const DType dtype = array_type("where", std::span(operands).subspan(1));
   const auto element = [=](const Indices& i) {
     return select(at_broadcast(condition, i), convert(dtype, at_broadcast(a, i)), convert(dtype, at_broadcast(b, i)));
   };

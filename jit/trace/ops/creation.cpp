@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "jit/trace/describe.h"
@@ -39,12 +40,9 @@ Tensor arithmetic_progression(std::string name, double start, double step, std::
 Tensor full(const Shape& shape, const Tensor& value, std::optional<DType> dtype) {
   check_extents("full", shape);
   if (value.rank() != 0) fail_value("full", fmt::format("takes a scalar value; given {}", describe(value)));
+  const DType result = dtype.value_or(array_type("full", std::array{value}));
   return view(
-      shape, dtype.value_or(value.dtype()),
-      [value, dtype = dtype.value_or(value.dtype())](const Indices&, const Expr& mask) {
-        return convert(dtype, value.at({}, mask));
-      },
-      "full");
+      shape, result, [=](const Indices&, const Expr& mask) { return convert(result, value.at({}, mask)); }, "full");
 }
 
 Tensor zeros(const Shape& shape, DType dtype) {
