@@ -13,6 +13,8 @@ namespace lathe {
 ///       acc = 0;   for k of the step, rows: acc[row] += a[row, k] * b[k, vectors];   sums[rows, vectors] += acc
 ///     out = epilogue(sums)
 ///
+/// Some rows more than a tile has, in several tiles for each of the vectors, where the device multiplies so fast that
+/// packed panels of the operand would not pay.
 /// Returns whether it applies: see the log for why not.
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape);
 

@@ -46,6 +46,13 @@ std::optional<std::int64_t> footprint(const Block& reduction, const ReductionSha
   return distance * operand.buffer->dtype.bytes();
 }
 
+/// Does the operand lie as its one panel would, step behind step?
+bool is_panel(const Block& reduction, const ReductionShape& shape, const Access& operand, std::int64_t width) {
+  const std::optional<std::int64_t> columns =
+      shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
+  return columns == width && shape.reduce.size() == 1 && operand.strides[shape.reduce.front()] == width;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
@@ -220,6 +227,7 @@ bool lies_scattered(const Block& reduction, const ReductionShape& shape, const A
 
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
                    const Access& operand, std::int64_t width, std::int64_t tiles) {
+  if (is_panel(reduction, shape, operand, width)) return false;
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   const bool scattered = lies_scattered(reduction, shape, operand);
   if (!lacks_issue_slots(context.device) || context.device.caches.empty()) return scattered && tiles >= packing_reuse;

@@ -68,6 +68,8 @@ TEST(PackPanels, OfVectorsThatCrossLinesWhereEachMultiplicationWantsALine) {
 TEST(PackPanels, ThatLieScatteredForFewTilesToo) {
   EXPECT_TRUE(packs(testing::matmul(32, 1024, 1024, false), lines()));
   EXPECT_FALSE(packs(testing::matmul(6, 1024, 1024, false), lines())) << "a single tile reads a panel";
+  EXPECT_TRUE(packs(testing::matmul(64, 128, 4096, false), lines()));
+  EXPECT_FALSE(packs(testing::matmul(64, 64, 4096, false), lines())) << "the one panel is the operand";
   EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), slower()));
   EXPECT_TRUE(packs(testing::matmul(256, 1024, 1024, false), slower()));
 }

@@ -37,6 +37,36 @@ TEST(AutoSchedule, StreamsTheRowsOfAnOperandThatIsReadOnce) {
   EXPECT_EQ(decisions_on(matmul(1, 70, 20, false), roomy, "product").find("stream"), std::string::npos);
 }
 
+/// Two multiply-adds a cycle of vectors that are lines of the first cache.
+Device lines() {
+  Device device = wide();
+  device.fma_per_cycle = 2;
+  device.caches = {{4096, 8, 64, false}, {32768, 16, 64, false}};
+  return device;
+}
+
+TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeaveLoadsNoTime) {
+  const auto streams = [](int m, const Device& device) {
+    return decisions_on(matmul(m, 100, 140, false), device, "product");
+  };
+  EXPECT_NE(streams(4, lines()).find("stream product: 4 rows x 2 vectors of 16 lanes"), std::string::npos);
+  EXPECT_NE(streams(13, lines()).find("stream product: 13 rows x 2 vectors"), std::string::npos);
+  EXPECT_NE(streams(16, lines()).find("stream product: 8 rows x 3 vectors"), std::string::npos);
+  EXPECT_NE(streams(20, lines()).find("stream product: 10 rows x 2 vectors"), std::string::npos);
+  for (const int m : {17, 32}) EXPECT_EQ(streams(m, lines()).find("stream product: "), std::string::npos) << m;
+  const auto asks = [](int m) {
+    const std::string text = print(auto_schedule(matmul(m, 100, 140, false), lines()));
+    return text.find("prefetch_cache: 2, prefetch_param_1: ") != std::string::npos;
+  };
+  EXPECT_TRUE(asks(6));
+  EXPECT_TRUE(asks(16));
+  EXPECT_FALSE(asks(4));
+  Device slower = lines();
+  slower.fma_per_cycle = 1;
+  EXPECT_NE(streams(4, slower).find("stream product: 4 rows x 1 vectors of 16 lanes"), std::string::npos);
+  EXPECT_EQ(streams(13, slower).find("stream product: "), std::string::npos);
+}
+
 /// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].
 Func batch_of_products(int batch, int m, int n, int k) {
   return parse_func(fmt::format(
