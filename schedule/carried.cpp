@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
+#include <unordered_set>
 
+#include "ir/storage.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
 
@@ -68,6 +71,52 @@ void require_apart(const Schedule& schedule, const std::string& application, int
   const auto found = carried_dependences(path.back(), bounds_at(schedule.func(), path), 1, considered);
   if (!found.empty()) {
     refuse_carried(schedule, application, condition, text, found.front(), {path.back().as<For>()}, advice);
+  }
+}
+
+namespace {
+
+/// The storages that a statement writes, and those that it touches at all.
+struct Touched {
+  std::unordered_set<const BufferNode*> written, all;
+
+  explicit Touched(const Stmt& body) {
+    for_each_stmt(body, [&](const Stmt& s) {
+      const Block* block = s.as<Block>();
+      const Store* store = s.as<Store>();
+      if (store) written.insert(storage_of(store->buffer));
+      for (size_t i = 0; block && i < block->f.writes.size(); ++i)
+        written.insert(storage_of(block->f.writes[i].buffer));
+      for (size_t i = 0; block && i < block->f.reads.size(); ++i) all.insert(storage_of(block->f.reads[i].buffer));
+    });
+    for_each_expr(body, [&](const Expr& e) {
+      if (const Load* load = e.as<Load>()) all.insert(storage_of(load->buffer));
+      if (const AddressOf* address = e.as<AddressOf>()) written.insert(storage_of(address->buffer));
+    });
+    all.insert(written.begin(), written.end());
+  }
+};
+
+}  // namespace
+
+void require_turns(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
+                   const Path& path, const Stmt& loop, const Stmt& front, const Stmt& behind) {
+  std::unordered_set<const StmtNode*> own;
+  for_each_stmt(behind, [&](const Stmt& s) { own.insert(s.get()); });
+  const Touched first(front), second(behind);
+  const auto met = [&](const Buffer& buffer) {
+    const BufferNode* storage = storage_of(buffer);
+    return (first.written.contains(storage) && second.all.contains(storage)) ||
+           (second.written.contains(storage) && first.all.contains(storage));
+  };
+  const auto found =
+      carried_dependences(loop, bounds_at(schedule.func(), path), std::numeric_limits<size_t>::max(), met);
+  for (const CarriedDependence& carried : found) {
+    const auto is_behind = [&](const CarriedDependence::Access& access) {
+      return !access.block || own.contains(access.block.get());
+    };
+    const bool from_behind = is_behind(carried.first), to_front = !carried.second.block || !is_behind(carried.second);
+    if (from_behind && to_front) refuse_carried(schedule, application, condition, text, carried, {loop.as<For>()});
   }
 }
 

@@ -28,6 +28,12 @@ void require_apart(const Schedule& schedule, const std::string& application, int
                    const Path& path, const std::function<bool(const Buffer&)>& considered = nullptr,
                    const std::string& advice = {});
 
+/// Refuses if `front` may touch in an iteration of `loop`, whose body is `front` and then `behind`, what `behind`
+/// touches in an earlier one, where one of them writes it: only otherwise do both ways of running them, by turns and
+/// all of `front` first, give the same. The loop stands, or is to stand, where `path` ends.
+void require_turns(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
+                   const Path& path, const Stmt& loop, const Stmt& front, const Stmt& behind);
+
 /// Loops that nest in each other, from the outermost inward: the first in several iterations of which the bindings may
 /// have the same values, for some iterations of the loops inside it; null where all are proved to differ.
 const For* repeating_loop(const std::vector<const For*>& loops, const std::vector<Expr>& bindings, const Bounds& outer);

@@ -22,6 +22,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -179,6 +180,7 @@ const std::map<std::string, Apply>& primitives() {
       {"split_domain", [](Schedule& s, const Line& l) { split_domain(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"decompose_padding", [](Schedule& s, const Line& l) { decompose_padding(s, l.block(0), l.loop(1)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
+      {"distribute", [](Schedule& s, const Line& l) { distribute(s, l.loop(0), l.block(1)); }},
       {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},

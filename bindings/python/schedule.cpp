@@ -20,6 +20,7 @@
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/distribute.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
@@ -296,6 +297,13 @@ void bind_blocks(nb::class_<S>& type) {
             return s.give(join_loops(s.schedule, s.take(first), s.take(second)));
           },
           "first"_a, "second"_a, "Runs the iterations of two loops of one sequence by turns; gives the loop.")
+      .def(
+          "distribute",
+          [](S& s, const Loop& loop, nb::handle block) {
+            return s.give(distribute(s.schedule, s.take(loop), s.take_block(block)));
+          },
+          "loop"_a, "block"_a,
+          "Runs all iterations of what comes before `block` in the loop's body first; gives the loop of the rest.")
       .def(
           "join_rows",
           [](S& s, const Loop& outer, const Loop& inner, std::int64_t pitch) {

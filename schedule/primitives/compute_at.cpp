@@ -7,6 +7,7 @@
 
 #include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
@@ -99,6 +100,44 @@ void refuse_left_out(const Schedule& schedule, const std::string& application, c
     refuse(schedule, application, 8, "block asserts nothing, or is proved to run every instance", block,
            fmt::format("asserts, and is not proved to write all of {}", region.buffer->name));
   }
+}
+
+/// What guards the one reader below `loop` at the elements that it reads of dimension `d`, said of `place`, by which
+/// the producer walks these beginning with `region`: elements beyond it are not needed, so that the producer may leave
+/// them out as the reader does. Nothing where the reader walks them otherwise.
+Expr reader_guard(const Stmt& loop, const Buffer& buffer, size_t d, const Range& region, const VarRef& place) {
+  const Block* reader = nullptr;
+  size_t readers = 0;
+  std::vector<const For*> inner;
+  for_each_stmt(loop.as<For>()->body, [&](const Stmt& s) {
+    if (s.as<For>()) inner.push_back(s.as<For>());
+    const Block* block = s.as<Block>();
+    if (!block || !reads(*block, buffer)) return;
+    reader = block;
+    ++readers;
+  });
+  if (readers != 1 || !reader->f.predicate || has_blocks(*reader)) return {};
+  const auto read =
+      std::find_if(reader->f.reads.begin(), reader->f.reads.end(), [&](const Region& r) { return r.buffer == buffer; });
+  for (size_t i = 0; i < reader->f.iters.size(); ++i) {
+    if (!is_int(read->ranges[d].extent, 1) || read->ranges[d].min != Expr(reader->f.iters[i].variable)) continue;
+    for (const For* walk : inner) {
+      const Expr& binding = reader->f.bindings[i];
+      if (constant_difference(binding, region.min + Expr(walk->variable)) != 0 || !is_int(walk->min, 0) ||
+          constant_difference(walk->extent, region.extent) != 0)
+        continue;
+      std::vector<Expr> guards;
+      for (const Expr& conjunct : conjuncts_of(reader->f.predicate)) {
+        const bool others = std::any_of(inner.begin(), inner.end(), [&](const For* other) {
+          return other != walk && uses_var(conjunct, other->variable.get());
+        });
+        if (uses_var(conjunct, walk->variable.get()) && !others)
+          guards.push_back(substitute(conjunct, {{walk->variable.get(), place}}));
+      }
+      return conjunction(guards);
+    }
+  }
+  return {};
 }
 
 /// Does the predicate speak of the block's own iters alone, so that it says the same in other loops?
@@ -247,12 +286,36 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     bounds.bind(s.as<For>()->variable, Range{s.as<For>()->min, s.as<For>()->extent});
   }
   const Stmt placed = outer_blocks(nest).front();
+  const auto own_guard = [&](size_t i, const Expr& binding) -> Expr {
+    const Region& written = producer.f.writes[0];
+    for (Stmt s = nest; s.as<For>(); s = s.as<For>()->body) {
+      const VarRef& place = s.as<For>()->variable;
+      if (constant_difference(binding, ranges[i].min + Expr(place)) != 0) continue;
+      for (size_t d = 0; d < written.ranges.size(); ++d) {
+        if (written.ranges[d].min == Expr(producer.f.iters[i].variable))
+          return reader_guard(loop_path.back(), written.buffer, d, ranges[i], place);
+      }
+    }
+    return {};
+  };
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (!cut[i]) continue;
     const Expr& binding = placed.as<Block>()->f.bindings[i];
     const Expr low = ge(binding, cut[i]->min), high = lt(binding, cut[i]->min + cut[i]->extent);
-    if (!proves(bounds, low)) predicate = logical_and(predicate, low);
-    if (!proves(bounds, high)) predicate = logical_and(predicate, high);
+    const bool above = proves(bounds, low), below = proves(bounds, high);
+    if (above && below) continue;
+    if (const Expr guard = own_guard(i, binding)) {
+      Bounds guarded = bounds, inside = bounds;
+      guarded.assume(guard);
+      inside.assume(low);
+      inside.assume(high);
+      if (!proves(inside, guard) && proves(guarded, low) && proves(guarded, high)) {
+        predicate = logical_and(predicate, guard);
+        continue;
+      }
+    }
+    if (!above) predicate = logical_and(predicate, low);
+    if (!below) predicate = logical_and(predicate, high);
   }
   if (producer.f.predicate) {
     Substitution moved_to;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
@@ -32,6 +35,27 @@ void check_distinct(const Schedule& schedule, const std::string& application, co
   if (!again) return;
   refuse(schedule, application, 4, "from loop inward, the loops are proved to run each instance of block once",
          path.back(), fmt::format("may run the same instances in several iterations of {}", again->variable->name));
+}
+
+/// What the block's predicate says of space iters alone.
+Expr space_guard(const Block& node, const std::unordered_set<const Var*>& reduce_vars) {
+  std::vector<Expr> guards;
+  for (const Expr& conjunct : conjuncts_of(node.f.predicate)) {
+    if (!uses_any(conjunct, reduce_vars)) guards.push_back(conjunct);
+  }
+  return conjunction(guards);
+}
+
+/// May a reader in `body`, a Func's, meet an element of what the block writes that nothing wrote before?
+bool exposes(const Schedule& schedule, const Block& node, const Stmt& body) {
+  const auto written = [&](const Buffer& buffer) { return writes(node, buffer); };
+  bool exposed = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const Block* around = s.as<Block>();
+    if (around && std::any_of(around->f.allocs.begin(), around->f.allocs.end(), written))
+      exposed |= !exposed_reads(around->f.body, Bounds(schedule.func()), written).empty();
+  });
+  return exposed;
 }
 
 }  // namespace
@@ -69,7 +93,13 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   check_distinct(schedule, application, path, level);
   const std::string mixed = "no loop that drives a space iter below loop drives a reduce iter";
   Bounds bounds = bounds_at(schedule.func(), path);
+  // A point has its init whatever the predicate says of its instances, as long as it is in the domain; unless none
+  // comes for it here, and none is read.
+  const Expr guard = space_guard(node, reduce_vars);
+  Bounds guarded = bounds;
+  if (guard) guarded.assume(guard);
   Expr predicate;
+  bool guard_suffices = guard && is_allocated(schedule.func(), node.f.writes[0].buffer);
   std::vector<Expr> needed;
   Block::Fields init;
   init.name = schedule.unique_name(block.name + "_init");
@@ -84,33 +114,39 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     init.iters.push_back({variable, iter.domain, IterKind::space});
     init.bindings.push_back(node.f.bindings[i]);
     needed.push_back(node.f.bindings[i]);
-    // A point has its init whatever the predicate says of its instances, as long as it is in the domain.
     const Expr& binding = node.f.bindings[i];
     for (const Expr& inside : {ge(binding, iter.domain.min), lt(binding, iter.domain.min + iter.domain.extent)}) {
       if (!proves(bounds, inside)) predicate = logical_and(predicate, inside);
+      guard_suffices = guard_suffices && proves(guarded, inside);
     }
   }
-  init.predicate = predicate;
   for (const Region& region : node.f.writes) init.writes.push_back(substitute(region, fresh));
   init.body = substitute(fresh_copy(node.f.init), fresh);
   const std::string name = init.name;
-  Stmt nest = Block::make(std::move(init));
-  if (!starts_at_identity(node)) nest = with_inferred_regions(*nest.as<Block>());
-  for (size_t i = path.size(); i-- > level;) {
-    const For* around = path[i].as<For>();
-    if (!around) continue;
-    bool used = false;
-    for (const Expr& e : needed) used |= uses_var(e, around->variable.get());
-    if (!used) continue;
-    const VarRef variable = Var::make(around->variable->name);
-    nest = For::make(variable, around->min, around->extent, around->for_kind,
-                     substitute_loops(nest, {{around->variable.get(), variable}}), around->annotations,
-                     around->thread_axis);
-  }
   Stmt update = with_fields(node, [](Block::Fields& f) { f.init = nullptr; });
   if (!starts_at_identity(node)) update = with_inferred_regions(*update.as<Block>());
   const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(level), path.end()), update);
-  schedule.commit(replace_last(loop_path, Seq::make({nest, rest})), application);
+  const auto with_init = [&](const Expr& where) {
+    Block::Fields fields = init;
+    fields.predicate = where;
+    Stmt nest = Block::make(std::move(fields));
+    if (!starts_at_identity(node)) nest = with_inferred_regions(*nest.as<Block>());
+    for (size_t i = path.size(); i-- > level;) {
+      const For* around = path[i].as<For>();
+      if (!around) continue;
+      bool used = false;
+      for (const Expr& e : needed) used |= uses_var(e, around->variable.get());
+      if (!used) continue;
+      const VarRef variable = Var::make(around->variable->name);
+      nest = For::make(variable, around->min, around->extent, around->for_kind,
+                       substitute_loops(nest, {{around->variable.get(), variable}}), around->annotations,
+                       around->thread_axis);
+    }
+    return replace_last(loop_path, Seq::make({nest, rest}));
+  };
+  Stmt body = with_init(predicate && guard_suffices ? guard : predicate);
+  if (predicate && guard_suffices && exposes(schedule, node, body)) body = with_init(predicate);
+  schedule.commit(std::move(body), application);
   return {name};
 }
 

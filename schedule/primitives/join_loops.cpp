@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
-#include "ir/storage.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
 
@@ -31,7 +29,10 @@ class LoopJoiner {
     const For &first = *first_.as<For>(), &second = *second_.as<For>();
     const Stmt behind = substitute_loops(second.body, {{second.variable.get(), first.variable}});
     const Stmt joined = with_body(first, Seq::make({first.body, behind}));
-    check_order(joined, behind);
+    require_turns(schedule_, application, 3,
+                  "in no iteration does first touch what second has touched in an earlier one, where one of them "
+                  "writes it",
+                  path_, joined, first.body, behind);
     std::vector<Stmt> stmts = sequence().stmts;
     stmts[place] = joined;
     stmts.erase(stmts.begin() + static_cast<std::ptrdiff_t>(place == from_ ? to_ : from_));
@@ -106,49 +107,6 @@ class LoopJoiner {
       return std::pair{other, fmt::format("touches {} as {} does", region.buffer->name, block.as<Block>()->f.name)};
     }
     return std::nullopt;
-  }
-
-  /// What second did in an earlier iteration came behind all of first before.
-  void check_order(const Stmt& joined, const Stmt& behind) const {
-    std::unordered_set<const StmtNode*> own;
-    for_each_stmt(behind, [&](const Stmt& s) { own.insert(s.get()); });
-    std::unordered_set<const BufferNode*> written[2], touched[2];
-    const auto collect = [&](const Stmt& body, size_t which) {
-      for_each_stmt(body, [&](const Stmt& s) {
-        const Block* block = s.as<Block>();
-        const Store* store = s.as<Store>();
-        if (store) written[which].insert(storage_of(store->buffer));
-        for (size_t i = 0; block && i < block->f.writes.size(); ++i)
-          written[which].insert(storage_of(block->f.writes[i].buffer));
-        for (size_t i = 0; block && i < block->f.reads.size(); ++i)
-          touched[which].insert(storage_of(block->f.reads[i].buffer));
-      });
-      for_each_expr(body, [&](const Expr& e) {
-        if (const Load* load = e.as<Load>()) touched[which].insert(storage_of(load->buffer));
-        if (const AddressOf* address = e.as<AddressOf>()) written[which].insert(storage_of(address->buffer));
-      });
-      touched[which].insert(written[which].begin(), written[which].end());
-    };
-    collect(first_.as<For>()->body, 0);
-    collect(behind, 1);
-    const auto met = [&](const Buffer& buffer) {
-      const BufferNode* storage = storage_of(buffer);
-      return (written[0].contains(storage) && touched[1].contains(storage)) ||
-             (written[1].contains(storage) && touched[0].contains(storage));
-    };
-    const auto found =
-        carried_dependences(joined, bounds_at(schedule_.func(), path_), std::numeric_limits<size_t>::max(), met);
-    for (const CarriedDependence& carried : found) {
-      const auto is_second = [&](const CarriedDependence::Access& access) {
-        return !access.block || own.contains(access.block.get());
-      };
-      const bool from_second = is_second(carried.first), to_first = !carried.second.block || !is_second(carried.second);
-      if (!from_second || !to_first) continue;
-      refuse_carried(schedule_, application, 3,
-                     "in no iteration does first touch what second has touched in an earlier one, where one of them "
-                     "writes it",
-                     carried, {joined.as<For>()});
-    }
   }
 
   const Schedule& schedule_;

@@ -20,6 +20,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -266,6 +267,17 @@ std::vector<Move> loop_moves() {
          const auto loops = sibling_loops(s, random);
          if (loops) join_loops(s, loops->first, loops->second);
          return loops.has_value();
+       }},
+      {"distribute",
+       [](Schedule& s, Random& random) {
+         const auto loops = sibling_loops(s, random);
+         if (!loops) return false;
+         const BlockRef behind{outer_blocks(s.node(loops->second).body).front().as<Block>()->f.name};
+         if (random.chance(70) && !(loops->first == loops->second)) join_loops(s, loops->first, loops->second);
+         const std::vector<LoopRef> around = s.loops(behind);
+         if (around.empty()) return false;
+         distribute(s, random.pick(around), behind);
+         return true;
        }},
       {"join_blocks",
        [](Schedule& s, Random& random) {
@@ -748,6 +760,7 @@ const std::vector<Move>& moves() {
                                                          {"scan_lanes", 8},
                                                          {"join_rows", 3},
                                                          {"join_loops", 2},
+                                                         {"distribute", 10},
                                                          {"join_blocks", 30},
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 12},

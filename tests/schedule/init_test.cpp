@@ -1,6 +1,8 @@
 /// What holds where inits run, and where loops write again what others have read.
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
@@ -33,6 +35,35 @@ TEST(DecomposeReduction, TakesAConditionOnSpaceAndReduceLoopsAtOnce) {
   Schedule s(before);
   decompose_reduction(s, {"sum"}, s.loop("sum", 0));
   expect_scheduled(s, before, "decompose_triangle");
+}
+
+/// Rows in two halves of ten, by threes: what reads a half needs none of the other's.
+Func halves() {
+  return parse_func(R"(func halves(x: f32[20, 4], out: f32[20]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[20]
+    for i in [0, 20) { for k in [0, 4) {
+      block sum(space vi in [0, 20) = i, reduce vk in [0, 4) = k) reads x[vi, vk], t[vi] writes t[vi] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { t[vi] = 0.0f32 }
+        let l: f32 = t[vi]
+        let r: f32 = x[vi, vk]
+        t[vi] = l + r } } }
+    for j in [0, 20) { block copy(space vj in [0, 20) = j) reads t[vj] writes out[vj] { out[vj] = t[vj] } } } })");
+}
+
+TEST(DecomposeReduction, KeepsToWhatTheReaderNeeds) {
+  const Func before = halves();
+  Schedule s(before);
+  const auto [half, rows] = split(s, s.loop("copy", 0), 10);
+  const LoopRef tile = split(s, rows, 3).first;
+  compute_at(s, {"sum"}, tile);
+  decompose_reduction(s, {"sum"}, s.loops({"sum"})[2]);
+  // All three end where a half does, not only where the rows do.
+  for (const BlockRef& block : s.blocks()) {
+    EXPECT_FALSE(uses_var(s.node(block).f.predicate, half.variable.get())) << print(s.func());
+  }
+  expect_scheduled(s, before, "decompose_halves");
 }
 
 TEST(DecomposeReduction, RefusesALoopThatDrivesSpaceAndReduceIters) {
