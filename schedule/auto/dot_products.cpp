@@ -266,7 +266,8 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   reorder(schedule, loops);
 }
 
-void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan& plan, std::int64_t lanes) {
+void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan& plan, std::int64_t lanes,
+                 std::int64_t panel_width) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(reduction);
   const Roles roles = current_roles(context, reduction, plan);
@@ -311,6 +312,13 @@ void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan&
     order.insert(order.end(), {groups, inner});
     reorder(schedule, order);
     vectorize(schedule, inner);
+  }
+  if (panel_width > 0) {
+    LayoutMap panels = same_layout(schedule.node(plan.copy).f.writes[0].buffer->rank());
+    const Expr at = panels.to[columns];
+    panels.to[columns] = floor_mod(at, panel_width);
+    panels.to.insert(panels.to.begin(), floor_div(at, panel_width));
+    transform_layout(schedule, plan.copy, buffer->name, panels);
   }
 }
 

@@ -28,7 +28,9 @@ std::optional<DotPlan> plan_dot(const RuleContext& context, const BlockRef& redu
 void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan);
 
 /// Lays the copy out in groups: `b_copy[k, j]` becomes `b_copy[k // 4, j, k % 4]`, made by vectors of `lanes`.
-void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan& plan, std::int64_t lanes);
+/// With a `panel_width` panels of so many columns lie one behind another.
+void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan& plan, std::int64_t lanes,
+                 std::int64_t panel_width);
 
 /// Makes the innermost loop of the reduction, over the steps of a group, the intrinsic's instance.
 void mark_groups(RuleContext& context, const LoopRef& steps, const DotPlan& plan);

@@ -7,6 +7,7 @@
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/primitives/distribute.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/rewrite.h"
@@ -22,12 +23,17 @@ constexpr double awake_shared_nanoseconds = 6'000;
 /// A task takes at least this, where there are as many: some times what starting and ending a loop takes. Many tasks
 /// let workers that come late, or are slower, do less.
 constexpr double task_nanoseconds = 5'000, awake_task_nanoseconds = 3'000;
-/// Fewer iterations than this are not shared out evenly.
-constexpr std::int64_t enough_iterations = 64;
+/// Fewer iterations than this, or so many a core, are not shared out evenly.
+constexpr std::int64_t enough_iterations = 64, iterations_a_core = 4;
 /// But shares enough for each core are, where an iteration of a fused loop would take less than ten times what tells
 /// its place: a division by a constant, or by an extent that is known at run time.
 constexpr std::int64_t shares_a_core = 8;
 constexpr double cheap_nanoseconds = 10, cheap_symbolic_nanoseconds = 100;
+/// A loop is parted where the parts, each of which waits so long for all cores, then take at most this share of its
+/// time.
+constexpr double waiting_nanoseconds = 5'000, worth_parts = 0.85;
+/// The share of a nest's time on which conditions may stay where that gives all cores something to do.
+constexpr double most_conditional = 0.15;
 
 /// Does the block read lanes that do not lie side by side, as one does that turns its operand around?
 bool gathers(const Block& block, const Var* lane) {
@@ -70,7 +76,9 @@ double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& fact
   }
 }
 
-bool shares_out(const Stmt& loop) {
+/// May iterations of the loop run at once? Some below a loop of its own body may be there for several of them
+/// (`repeats`), each of which then does it for itself.
+bool shares_out(const Stmt& loop, bool repeats = false) {
   const For* node = loop.as<For>();
   if (!node || node->for_kind != ForKind::serial) return false;
   for (const Stmt& s : outer_blocks(node->body)) {
@@ -81,78 +89,196 @@ bool shares_out(const Stmt& loop) {
       if (block.f.iters[i].kind != IterKind::space) return false;
       bound = true;
     }
-    if (!bound && node->body.as<For>()) return false;
+    if (!bound && !repeats && node->body.as<For>()) return false;
   }
   return true;
 }
 
-/// A condition on a loop is decided for all but a few of its iterations; of a fused one it would not be.
-bool in_a_predicate(const Stmt& nest, const VarRef& variable) {
-  bool found = false;
-  for (const Stmt& s : outer_blocks(nest)) {
-    const Expr& predicate = s.as<Block>()->f.predicate;
-    found |= predicate && uses_var(predicate, variable.get());
+/// What a statement takes of which a condition on a variable speaks: such a condition is decided for all but a few of
+/// a loop's iterations; of a fused loop's it would not be.
+double conditional_nanoseconds(const Stmt& s, const VarRef& variable, const Var* lane, const std::vector<Fact>& facts) {
+  if (const For* loop = s.as<For>()) {
+    return static_cast<double>(extent_estimate(loop->extent, facts)) *
+           conditional_nanoseconds(loop->body, variable,
+                                   loop->for_kind == ForKind::vectorized ? loop->variable.get() : lane, facts);
   }
-  return found;
+  double total = 0;
+  if (const Seq* seq = s.as<Seq>()) {
+    for (const Stmt& child : seq->stmts) total += conditional_nanoseconds(child, variable, lane, facts);
+  } else if (const Block* block = s.as<Block>()) {
+    const Expr& predicate = block->f.predicate;
+    if (predicate && uses_var(predicate, variable.get())) total = nanoseconds(s, lane, facts);
+  }
+  return total;
 }
 
-/// A loop that can be shared out, and what it takes.
+/// A loop that can be shared out, and what it takes; `repeating`: one around it whose iterations do some of it again
+/// each, which divides more evenly.
 struct Shared {
   Stmt loop;
   double nanoseconds;
+  Stmt repeating = {};
+};
+
+/// Loops that become one loop to be shared out, from one inward: its iterations, and what it holds.
+struct Chain {
+  std::vector<LoopRef> loops;
+  std::int64_t iterations;
+  Stmt body;
+};
+
+/// Shares the loops of a Func out among the cores.
+class Sharer {
+ public:
+  explicit Sharer(RuleContext& context)
+      : context_(context), schedule_(context.schedule), facts_(schedule_.func()->facts), cores_(context.device.cores) {}
+
+  void run() {
+    const Block* root = root_block(schedule_.func());
+    const Stmt& body = root ? root->f.body : schedule_.func()->body;
+    const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+    std::vector<Shared> shared;
+    double longest = 0;
+    for (const Stmt& nest : nests) {
+      if (const auto found = find_shared(nest)) {
+        longest = std::max(longest, found->nanoseconds);
+        shared.push_back(*found);
+      }
+    }
+    if (longest < shared_nanoseconds) return;
+    for (const Shared& one : shared) {
+      if (one.nanoseconds < awake_shared_nanoseconds || (one.repeating && share_repeating(one))) continue;
+      if (!share_parts(one)) share(one);
+    }
+  }
+
+ private:
+  /// The outermost loop that can be shared out: one above it may drive only some of the blocks.
+  std::optional<Shared> find_shared(const Stmt& nest) const {
+    Stmt candidate = nest;
+    double time = nanoseconds(nest, nullptr, facts_);
+    Stmt around;
+    while (candidate.as<For>() && candidate.as<For>()->for_kind == ForKind::serial && !shares_out(candidate)) {
+      around = candidate;
+      time /= static_cast<double>(std::max<std::int64_t>(1, iterations_of(candidate)));
+      candidate = candidate.as<For>()->body;
+    }
+    if (!shares_out(candidate)) return std::nullopt;
+    Shared shared{candidate, time};
+    if (around && shares_out(around, true) &&
+        shared_time(1, iterations_of(around)) < worth_parts * shared_time(1, chain_of(candidate, time).iterations))
+      shared.repeating = around;
+    return shared;
+  }
+
+  std::int64_t iterations_of(const Stmt& loop) const { return extent_estimate(loop.as<For>()->extent, facts_); }
+
+  /// Do conditions on the variable keep its loop from becoming one with another, which alone has so many iterations?
+  /// Cores that have nothing to do cost more than conditions on a little of the work.
+  bool is_conditional(const Stmt& nest, const VarRef& variable, std::int64_t iterations) const {
+    const double conditional = conditional_nanoseconds(nest, variable, nullptr, facts_);
+    return conditional > 0 &&
+           (iterations >= cores_ || conditional > most_conditional * nanoseconds(nest, nullptr, facts_));
+  }
+
+  /// The loops that are to become one with `loop`, which takes so long.
+  Chain chain_of(const Stmt& loop, double time) const {
+    Chain chain{{{loop.as<For>()->variable}}, iterations_of(loop), loop.as<For>()->body};
+    while (chain.iterations < std::max<std::int64_t>(enough_iterations, iterations_a_core * cores_)) {
+      if (!shares_out(chain.body)) break;
+      const For& inner = *chain.body.as<For>();
+      const std::int64_t fused = chain.iterations * iterations_of(chain.body);
+      const double cheap = as_int(inner.extent) ? cheap_nanoseconds : cheap_symbolic_nanoseconds;
+      if (chain.iterations >= shares_a_core * cores_ &&
+          time < cheap * static_cast<double>(std::max(chain.iterations, fused)))
+        break;
+      const bool conditional = is_conditional(chain.body, chain.loops.back().variable, chain.iterations) ||
+                               is_conditional(chain.body, inner.variable, chain.iterations);
+      if (conditional && chain.iterations > 1) break;
+      // What is done once leaves the loop within to be shared out as it is.
+      if (conditional) chain.loops.clear();
+      chain.loops.push_back({inner.variable});
+      chain.iterations = fused;
+      chain.body = inner.body;
+      if (conditional) break;
+    }
+    return chain;
+  }
+
+  LoopRef fuse_chain(const Chain& chain) {
+    LoopRef outer = chain.loops.front();
+    for (size_t i = 1; i < chain.loops.size(); ++i) outer = fuse(schedule_, outer, chain.loops[i]);
+    return outer;
+  }
+
+  void share(const Shared& shared) {
+    const double time = shared.nanoseconds;
+    const double task = time < shared_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
+    const std::string& name = shared.loop.as<For>()->variable->name;
+    attempt(context_, fmt::format("parallel over {}, about {:.0f} us", name, time / 1000), [&] {
+      const Chain chain = chain_of(shared.loop, time);
+      const double each = time / static_cast<double>(std::max<std::int64_t>(1, chain.iterations));
+      const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));
+      parallel(schedule_, fuse_chain(chain), std::max<std::int64_t>(1, grain));
+    });
+  }
+
+  bool share_repeating(const Shared& shared) {
+    const VarRef& variable = shared.repeating.as<For>()->variable;
+    return attempt(context_, fmt::format("parallel over {}, whose iterations repeat some work", variable->name),
+                   [&] { parallel(schedule_, {variable}, 1); });
+  }
+
+  /// The time that so many equal tasks take together.
+  double shared_time(double time, std::int64_t tasks) const {
+    const std::int64_t most = (tasks + cores_ - 1) / cores_;
+    return time * static_cast<double>(most) / static_cast<double>(tasks);
+  }
+
+  /// Where a loop has too few iterations for the cores, and the loops that it holds have more: shares out each of these
+  /// by itself, one behind the other.
+  bool share_parts(const Shared& shared) {
+    const Chain chain = chain_of(shared.loop, shared.nanoseconds);
+    const Seq* body = chain.body.as<Seq>();
+    if (cores_ == 1 || !body) return false;
+    const double whole = shared_time(shared.nanoseconds, chain.iterations);
+    double apart = waiting_nanoseconds * static_cast<double>(body->stmts.size() - 1);
+    for (const Stmt& part : body->stmts) {
+      const double time = static_cast<double>(chain.iterations) * nanoseconds(part, nullptr, facts_);
+      const bool joins = shares_out(part) && !is_conditional(part, chain.loops.back().variable, chain.iterations) &&
+                         !is_conditional(part, part.as<For>()->variable, chain.iterations);
+      apart += shared_time(time, chain.iterations * (joins ? chain_of(part, time).iterations : 1));
+    }
+    if (apart > worth_parts * whole) return false;
+    std::vector<BlockRef> first_blocks;
+    for (const Stmt& part : body->stmts) {
+      const std::vector<Stmt> blocks = outer_blocks(part);
+      if (blocks.empty()) return false;
+      first_blocks.push_back({blocks.front().as<Block>()->f.name});
+    }
+    return attempt(context_, fmt::format("part what the loop over {} holds", shared.loop.as<For>()->variable->name),
+                   [&] {
+                     LoopRef rest = fuse_chain(chain);
+                     std::vector<LoopRef> parts{rest};
+                     for (size_t i = 1; i < first_blocks.size(); ++i)
+                       parts.push_back(rest = distribute(schedule_, rest, first_blocks[i]));
+                     for (const LoopRef& part : parts) {
+                       const Stmt& loop = schedule_.find(part).back();
+                       share({loop, nanoseconds(loop, nullptr, facts_)});
+                     }
+                   });
+  }
+
+  RuleContext& context_;
+  Schedule& schedule_;
+  const std::vector<Fact> facts_;
+  const std::int64_t cores_;
 };
 
 }  // namespace
 
 void parallel_outer(RuleContext& context) {
-  Schedule& schedule = context.schedule;
-  const std::vector<Fact> facts = schedule.func()->facts;
-  const Block* root = root_block(schedule.func());
-  const Stmt& body = root ? root->f.body : schedule.func()->body;
-  const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
-  std::vector<Shared> shared;
-  double longest = 0;
-  for (const Stmt& nest : nests) {
-    // The outermost loop that can be shared out: one above it may drive only some of the blocks.
-    Stmt candidate = nest;
-    double time = nanoseconds(nest, nullptr, facts);
-    while (candidate.as<For>() && candidate.as<For>()->for_kind == ForKind::serial && !shares_out(candidate)) {
-      time /= static_cast<double>(std::max<std::int64_t>(1, extent_estimate(candidate.as<For>()->extent, facts)));
-      candidate = candidate.as<For>()->body;
-    }
-    if (!shares_out(candidate)) continue;
-    shared.push_back({candidate, time});
-    longest = std::max(longest, time);
-  }
-  if (longest < shared_nanoseconds) return;
-  for (const auto& [candidate, time] : shared) {
-    if (time < awake_shared_nanoseconds) continue;
-    const double task = time < shared_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
-    const For* loop = candidate.as<For>();
-    attempt(context, fmt::format("parallel over {}, about {:.0f} us", loop->variable->name, time / 1000), [&] {
-      LoopRef outer{loop->variable};
-      std::int64_t iterations = extent_estimate(loop->extent, facts);
-      while (iterations < enough_iterations) {
-        const Stmt inner = schedule.node(outer).body;
-        if (!shares_out(inner)) break;
-        const VarRef& variable = inner.as<For>()->variable;
-        const std::int64_t fused = iterations * extent_estimate(inner.as<For>()->extent, facts);
-        const double cheap = as_int(inner.as<For>()->extent) ? cheap_nanoseconds : cheap_symbolic_nanoseconds;
-        if (iterations >= shares_a_core * context.device.cores &&
-            time < cheap * static_cast<double>(std::max(iterations, fused)))
-          break;
-        const bool conditional = in_a_predicate(inner, outer.variable) || in_a_predicate(inner, variable);
-        if (conditional && iterations > 1) break;
-        // What is done once leaves the loop within to be shared out as it is.
-        outer = conditional ? LoopRef{variable} : fuse(schedule, outer, {variable});
-        iterations = fused;
-        if (conditional) break;
-      }
-      const double each = time / static_cast<double>(std::max<std::int64_t>(1, iterations));
-      const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));
-      parallel(schedule, outer, std::max<std::int64_t>(1, grain));
-    });
-  }
+  Sharer(context).run();
 }
 
 }  // namespace lathe

@@ -87,6 +87,13 @@ bool stores_along(const Block& copy, const LoopRef& loop) {
   return false;
 }
 
+/// Does the iter `vectors` alone walk the operand's last dimension, of more than one panel?
+bool walks_last(const Block& reduction, const Buffer& operand, size_t vectors, std::int64_t width) {
+  const Load* load = load_of(reduction, operand);
+  const std::int64_t* columns = as_int(operand->shape.back());
+  return load && load->indices.back() == Expr(reduction.f.iters[vectors].variable) && columns && *columns > width;
+}
+
 /// How many elements ahead a copy of a panel asks for the rows that `loop` goes on with; nothing where hardware
 /// follows, or they are near.
 std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
@@ -163,11 +170,7 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::stri
 bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                    std::int64_t width) {
   Schedule& schedule = context.schedule;
-  const Block& reader = schedule.node(reduction);
-  const Load* load = load_of(reader, operand);
-  const std::int64_t* columns = as_int(operand->shape.back());
-  if (!load || load->indices.back() != Expr(reader.f.iters[vectors].variable) || !columns || *columns <= width)
-    return false;
+  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return false;
   for (const BlockRef& copy : schedule.producers(reduction)) {
     if (schedule.node(copy).f.writes[0].buffer != operand) continue;
     const std::vector<LoopRef> loops = own_loops(schedule, copy);
@@ -179,6 +182,22 @@ bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer
         [&] { transform_layout(schedule, reduction, operand->name, panel_layout(operand->rank(), width, 0)); });
   }
   return false;
+}
+
+void make_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
+                    std::int64_t lanes, std::int64_t width) {
+  Schedule& schedule = context.schedule;
+  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return;
+  for (const BlockRef& maker : schedule.producers(reduction)) {
+    if (schedule.node(maker).f.writes[0].buffer != operand || context.scheduled.contains(maker.name)) continue;
+    const std::vector<LoopRef> loops = own_loops(schedule, maker);
+    if (loops.empty() || !stores_along(schedule.node(maker), loops.back())) continue;
+    attempt(context, fmt::format("make {} by panels of {} for {}", operand->name, width, reduction.name), [&] {
+      vectorize_columns(schedule, loops.back(), lanes);
+      transform_layout(schedule, reduction, operand->name, panel_layout(operand->rank(), width, 0));
+      context.scheduled.insert(maker.name);
+    });
+  }
 }
 
 void lay_copy_by_panels(RuleContext& context, const BlockRef& reduction, const BlockRef& copy, size_t columns,

@@ -26,6 +26,11 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::stri
 bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                    std::int64_t width);
 
+/// The same of one that is made for this reduction, under a loop over panels, by a block that no rule has placed:
+/// in vectors of so many lanes.
+void make_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
+                    std::int64_t lanes, std::int64_t width);
+
 /// Lays a copy that no rule has placed yet, of an operand of this reduction alone, out by panels of `width` columns,
 /// each in one piece, where the iter `columns` alone walks its last dimension in whole panels: the steps of longer rows
 /// lie so far apart that they push each other out of the first cache (measured on Cascade Lake: attention over 8 x 1024

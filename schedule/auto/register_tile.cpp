@@ -55,10 +55,13 @@ constexpr double masked_store_cycles = 12;
 /// that it waits for each multiple that is missing, as results come in an order that leaves it no choice (measured on
 /// Zen 4 with 8, 9, 10 and 12 sums of 256 bits: 0.89, 0.91, 0.94 and 0.98 of the peak).
 constexpr double ample_chains = 1.5, stall_cycles = 0.8;
-/// Cycles from which on work is worth cutting up for several cores: two tasks of parallel_outer at some 3 GHz.
-constexpr double least_shared_cycles = 120e3;
+/// Cycles from which on rows are worth cutting up for several cores.
+constexpr double least_parted_cycles = 60e3;
 /// By how much rows are to divide better among the cores than panels do.
-constexpr double worth_parts = 1.05;
+constexpr double worth_parts = 1.1;
+/// The same for parts of the rows below packed panels, which are then packed in a loop before that over the parts; and
+/// cycles that a task takes at least.
+constexpr double worth_packed_parts = 1.2, least_task_cycles = 15e3;
 /// What stands for an extent that is not known: large, and no multiple of a tile.
 constexpr std::int64_t unknown_extent = 1025;
 /// What folding the lanes of one vector takes: together with its neighbours' (fold_columns), or alone.
@@ -280,20 +283,56 @@ bool shifts_cheaply(std::int64_t extent, std::int64_t tile, std::int64_t lanes, 
   return rest == 0 || twice * least <= extent;
 }
 
-std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t cores = device.cores, width = tile.vectors * tile.lanes, panels = (columns + width - 1) / width,
-                     strips = (rows + tile.rows - 1) / tile.rows;
-  // The longest share, as a multiple of an even one.
-  const auto longest = [&](std::int64_t count) {
-    const std::int64_t most = (count + cores - 1) / cores;
-    return static_cast<double>(most * cores) / static_cast<double>(count);
+namespace {
+
+/// The longest share of so many equal tasks that a core has, as a multiple of an even one.
+double longest_share(const Device& device, std::int64_t tasks) {
+  const std::int64_t cores = device.cores, most = (tasks + cores - 1) / cores;
+  return static_cast<double>(most * cores) / static_cast<double>(tasks);
+}
+
+/// The same of panels of columns, the last of which may be narrower.
+double longest_share_of_panels(const Device& device, const RegisterTile& tile, std::int64_t columns) {
+  const std::int64_t cores = device.cores, all = (columns + tile.lanes - 1) / tile.lanes,
+                     whole = (all - 1) / tile.vectors, last = all - whole * tile.vectors;
+  const std::int64_t longest =
+      std::max((whole + cores - 1) / cores * tile.vectors, whole / cores * tile.vectors + last);
+  return static_cast<double>(longest * cores) / static_cast<double>(all);
+}
+
+}  // namespace
+
+std::int64_t rows_of_core(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns,
+                          double packing, std::int64_t least_whole) {
+  const std::int64_t cores = device.cores, strips = (rows + tile.rows - 1) / tile.rows,
+                     part = (strips + cores - 1) / cores * tile.rows, last = rows - (rows - 1) / part * part;
+  // Whole panels of whole rows, or those of a single panel, become one loop (parallel_outer).
+  const std::int64_t width = tile.vectors * tile.lanes;
+  const bool one_loop = packing == 0 && (columns <= width || (rows % tile.rows == 0 && columns % width == 0));
+  if (cores == 1 || one_loop || strips < cores || last < tile.rows || tile.cycles < least_parted_cycles ||
+      !shifts_cheaply(rows, tile.rows, 1, least_whole))
+    return 0;
+  const double even = tile.cycles / static_cast<double>(cores),
+               by_panels =
+                   longest_share_of_panels(device, tile, columns) * (even + packing / static_cast<double>(cores)),
+               by_rows = static_cast<double>(part * cores) / static_cast<double>(rows) * even + packing;
+  return by_panels >= worth_parts * by_rows ? part : 0;
+}
+
+std::int64_t panel_row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t tasks,
+                             double cycles, std::int64_t least_whole) {
+  if (device.cores == 1) return 1;
+  const auto time = [&](std::int64_t parts) {
+    const std::int64_t part = rows / parts, strips = (part + tile.rows - 1) / tile.rows;
+    return longest_share(device, tasks * parts) * static_cast<double>(strips * tile.rows) / static_cast<double>(part);
   };
-  // Whole panels of whole rows become one loop (parallel_outer). Where rows end within a tile, parts of them would each
-  // ask at run time where.
-  if (cores == 1 || rows % tile.rows != 0 || columns % width == 0 || strips < cores ||
-      tile.cycles < least_shared_cycles)
-    return 1;
-  return longest(panels) >= worth_parts * longest(strips) ? cores : 1;
+  std::int64_t best = 1;
+  for (std::int64_t parts = 2;
+       parts * tile.rows <= rows && static_cast<double>(tasks * parts) * least_task_cycles <= cycles; ++parts) {
+    const bool fits = rows % parts == 0 && shifts_cheaply(rows / parts, tile.rows, 1, least_whole);
+    if (fits && time(parts) < 0.999 * time(best)) best = parts;
+  }
+  return time(1) >= worth_packed_parts * time(best) ? best : 1;
 }
 
 PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits, std::int64_t rows,

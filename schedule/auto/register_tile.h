@@ -51,9 +51,17 @@ std::int64_t steps_together(const Device& device, const RegisterTile& tile, doub
 /// elements in whole vectors of `lanes` that are computed twice? True where all tiles are whole.
 bool shifts_cheaply(std::int64_t extent, std::int64_t tile, std::int64_t lanes, std::int64_t least);
 
-/// Into how many parts the rows of a contraction are cut so that its cores share them evenly: one for each core where
-/// panels of columns do not divide among them, as three do not between two, and whole rows of tiles do; else 1.
-std::int64_t row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns);
+/// How many rows of a contraction, whole tiles of them, each core takes where panels of columns do not divide among the
+/// cores, as three do not between two; 0 where they do, or rows do no better. Each core packs all panels for itself,
+/// which takes `packing` cycles. A last tile that is not whole is shifted at the price of `least_whole`
+/// (shifts_cheaply).
+std::int64_t rows_of_core(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t columns,
+                          double packing, std::int64_t least_whole);
+
+/// Into how many equal parts the rows below each of `tasks` packed panels are cut, for cores that these would leave
+/// idle: all tasks take `cycles`. A part's last tile is shifted at the price of `least_whole` (shifts_cheaply).
+std::int64_t panel_row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t tasks,
+                             double cycles, std::int64_t least_whole);
 
 /// Rows of one operand and of the other, both of which lie along the vectors: as in a product of matrices for each
 /// lane.

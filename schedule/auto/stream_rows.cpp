@@ -47,8 +47,9 @@ constexpr std::int64_t shared_vectors = 2, most_at_once = 32, at_once_share = 8,
 constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
 /// Columns of a block: shorter pieces of a row break streams off.
 constexpr std::int64_t least_block_columns = 1024;
-/// The same where lines are asked for.
-constexpr std::int64_t least_asking_columns = 256;
+/// The same where lines are asked for, or cores would have nothing to do: a few alone do not read as fast as memory
+/// gives.
+constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
 
 struct Streams {
   std::optional<size_t> rows;
@@ -168,8 +169,9 @@ class Streamer {
 
   /// Of a block, of which there are as many as cores at the least.
   std::int64_t block_columns() const {
-    const std::int64_t fitting = fitting_columns(), least = asks() ? least_asking_columns : least_block_columns;
-    const std::int64_t wanted = std::min<std::int64_t>(context_.device.cores, streams_.columns / least);
+    const std::int64_t fitting = fitting_columns(), cores = context_.device.cores,
+                       least = asks() || cores > few_cores ? least_asking_columns : least_block_columns,
+                       wanted = std::min(cores, streams_.columns / least);
     const std::int64_t blocks = std::max({(streams_.columns + fitting - 1) / fitting, wanted, std::int64_t{1}});
     const std::int64_t tile = vectors_ * lanes_;
     return ((streams_.columns + blocks - 1) / blocks + tile - 1) / tile * tile;

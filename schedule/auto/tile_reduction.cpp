@@ -51,6 +51,8 @@ constexpr std::int64_t short_steps_ahead = 8;
 /// A last tile is shifted to where its rows are whole if no more than one row in so many is computed only for that: a
 /// body of its own takes up to half of a product's compile time, which one of 64 to 512 rows pays with 0 to 2 percent.
 constexpr std::int64_t least_of_shifted_rows = 32;
+/// Cycles that packing a vector takes.
+constexpr double pack_cycles = 4;
 
 /// The shape of a block of parts of sums: iters over results keep their places, before those of the parts' steps.
 ReductionShape with_steps_of(const Block& partial, ReductionShape shape) {
@@ -214,18 +216,20 @@ class Tiler {
     order.insert(order.end(), below_columns.begin(), below_columns.end());
     if (other) order.push_back(*other);
     if (row) order.push_back(*row);
-    if (moves_tiles_ && !far_parts_ && !across_ && !dot_ && !has_makers()) {
+    if (!packed_ && !far_parts_ && !across_ && !dot_ && !has_makers()) {
       std::vector<TiledLoop> tiles;
       if (column) tiles.push_back({*column, columns});
       if (other) tiles.push_back({*other, paired_.others});
       if (row) tiles.push_back({*row, rows});
       if (auto nearer = order_of_tiles(context_, block_, reader_, loops_, order, tiles)) {
         order = std::move(*nearer);
-        row_parts_ = 1;
+        rows_of_core_ = 0;
         context_.note(fmt::format("order the loops around the tiles of {} by what lies near", block_.name));
       }
     }
-    std::optional<LoopRef> inner_row, inner_column, panel;
+    std::optional<LoopRef> inner_row, inner_column, panel, row_part, core;
+    std::optional<LoopRef> shifted;     // over tiles of rows, the last of which goes inwards
+    std::int64_t tasks = 1, turns = 1;  // of loops around rows; of those that walk no panels
     for (LoopRef& loop : order) {
       if (column && loop == *column) {
         std::tie(loop, inner_column) = split(schedule_, loop, columns);
@@ -235,21 +239,36 @@ class Tiler {
         std::tie(loop, reader_other_) = split(schedule_, loop, paired_.others);
       } else if (row && loop == *row) {
         const std::int64_t* extent = as_int(schedule_.node(loop).extent);
-        const bool shifted = !strips && !far_parts_ && extent && *extent % rows != 0 &&
-                             shifts_cheaply(*extent, rows, 1, least_of_shifted_rows);
+        const bool innermost = loop == order.back();
+        const std::int64_t parts =
+            extent && shared_tile_ && innermost && (tasks > 1 || packed_ || dot_)
+                ? panel_row_parts(context_.device, *shared_tile_, *extent, tasks,
+                                  static_cast<double>(turns) * shared_tile_->cycles, least_of_shifted_rows)
+                : 1;
+        // What other loops lie outside is shared out as well.
+        const std::int64_t own = extent && innermost && parts == 1 && order.size() == 2 ? rows_of_core_ : 0;
+        const bool uneven = own > 0 && *extent % own != 0;
+        if (own > 0) std::tie(core, loop) = split(schedule_, loop, own);
+        if (parts > 1) std::tie(row_part, loop) = split(schedule_, loop, *extent / parts);
+        extent = as_int(schedule_.node(loop).extent);
+        const bool shifts =
+            !strips && !far_parts_ && extent &&
+            (uneven || (*extent % rows != 0 && shifts_cheaply(*extent, rows, 1, least_of_shifted_rows)));
         std::tie(loop, inner_row) = split(schedule_, loop, strips ? across_->strip : rows);
-        if (shifted) annotate(schedule_, loop, shift_last_key, 1);
+        if (shifts) shifted = loop;
+        continue;
       }
+      const std::int64_t count = extent_estimate(schedule_.node(loop).extent);
+      tasks *= count;
+      if (!column_loop_ || loop != *column_loop_) turns *= count;
     }
-    // What other loops lie outside is shared out as well.
-    const std::int64_t* strip_count = row && order.size() == 2 ? as_int(schedule_.node(order.back()).extent) : nullptr;
-    if (strip_count && row_parts_ > 1) {
-      const auto [parts, within] = split(schedule_, order.back(), (*strip_count + row_parts_ - 1) / row_parts_);
-      order = {parts, order.front(), within};
-    }
+    if (shifted) annotate(schedule_, *shifted, shift_last_key, 1);
     if (far_parts_) share_parts(context_, order);
     LATHE_CHECK(!order.empty(), "a tile has a loop around it");
     if (row && order.size() > 1) panel_loop_ = order[order.size() - 2];
+    if (row_part) order.insert(order.end() - 1, *row_part);
+    if (core) order.insert(order.begin(), *core);
+    shares_panels_ = row_part.has_value();
     if (panel) order.push_back(*panel);
     tile_loop_ = order.back();
     if (reader_other_) order.push_back(*reader_other_);
@@ -487,13 +506,17 @@ class Tiler {
       const bool near = across_->panel_stays_near;
       inside.insert(near ? inside.end() : inside.begin(), sliding.begin(), sliding.end());
     }
-    if (!packed && !dot_ && !across_ && !others_ && shape_.rows && rows && columns)
-      row_parts_ = row_parts(context_.device, tile, *rows, *columns);
-    moves_tiles_ = !packed;
+    if (!dot_ && !across_ && !others_ && shape_.rows && rows && columns && (!packed || (pays && group_ == 1))) {
+      const std::int64_t packed_vectors = packed ? depth.value_or(0) * *columns / lanes_ : 0;
+      rows_of_core_ = rows_of_core(context_.device, tile, *rows, *columns,
+                                   pack_cycles * static_cast<double>(packed_vectors), least_of_shifted_rows);
+    }
+    packed_ = packed;
+    if (operand && shape_.rows && !across_ && !pays_outside && whole_panels) shared_tile_ = tile;
     if (shared && !across_ && !dot_ && !others_ && !far_parts_ && tile.chains == 1)
       accurate_cut_ = plan_accurate_cut(schedule_.node(block_), shape_);
     tile_reader(tile.rows, tile.vectors * lanes_, shape_.rows, vectors, inside);
-    const std::int64_t panel_width = group_ > 1 ? width : 0;
+    const std::int64_t panel_width = group_ > 1 || shares_panels_ ? width : 0;
     if (turns_panels) {
       if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
       turn_copy(context_, block_, *turned_, panel_width);
@@ -502,10 +525,13 @@ class Tiler {
       packed = packed && around &&
                pack_panel(context_, block_, operand->buffer->name, vectors, lanes_, *around, panel_width);
     }
+    // Panels that are made for all parts of rows at once lie one behind another all the same.
+    if (operand && shares_panels_ && !packed && made_by_panels(*operand))
+      make_by_panels(context_, block_, operand->buffer, vectors, lanes_, width);
     if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
     if (dot_) {
       if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
-      pack_groups(context_, block_, *dot_, lanes_);
+      pack_groups(context_, block_, *dot_, lanes_, shares_panels_ ? width : 0);
     }
 
     std::vector<LoopRef> order;
@@ -679,12 +705,14 @@ class Tiler {
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;
-  std::optional<StepCut> accurate_cut_;  ///< of a tile's own sums
-  std::optional<LoopRef> steps_loop_;    ///< around the steps that a tile takes at once
-  size_t outside_ = 0;                   ///< loops around the tile
-  std::int64_t row_parts_ = 1;           ///< of all rows, for a core each
-  bool moves_tiles_ = true;              ///< loops over tiles may go out of others: no panel is packed below one
-  std::int64_t group_ = 1;               ///< panels that a strip of rows meets one after another
+  std::optional<StepCut> accurate_cut_;      ///< of a tile's own sums
+  std::optional<LoopRef> steps_loop_;        ///< around the steps that a tile takes at once
+  size_t outside_ = 0;                       ///< loops around the tile
+  std::int64_t rows_of_core_ = 0;            ///< where each core takes rows of its own, or 0
+  std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
+  bool shares_panels_ = false;               ///< parts of rows do
+  bool packed_ = false;                      ///< panels are: loops over tiles stay inside of that
+  std::int64_t group_ = 1;                   ///< panels that a strip of rows meets one after another
 };
 
 }  // namespace

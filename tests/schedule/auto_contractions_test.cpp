@@ -6,6 +6,7 @@
 #include "ir/analysis/verify.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/golden.h"
 #include "tests/schedule/auto_support.h"
@@ -101,6 +102,36 @@ Device fused(Device device, int per_cycle) {
   device.fused_multiply_add = true;
   device.fma_per_cycle = per_cycle;
   return device;
+}
+
+/// The iterations of each parallel loop, in order.
+std::vector<int> shared_iterations(const Func& func) {
+  std::vector<int> counts;
+  for_each_stmt(func->body, [&](const Stmt& s) {
+    const For* loop = s.as<For>();
+    if (loop && loop->for_kind == ForKind::parallel) counts.push_back(static_cast<int>(*as_int(loop->extent)));
+  });
+  return counts;
+}
+
+TEST(AutoSchedule, SharesRowsBelowPackedPanelsAmongManyCores) {
+  Device device = fused(wide(), 2);
+  device.caches = {{32768, 8, 64, false}, {1 << 20, 16, 64, false}};
+  const Func func = matmul(512, 512, 512, false);
+  std::vector<std::vector<int>> counts;
+  for (const int cores : {2, 16}) {
+    SCOPED_TRACE(cores);
+    device.cores = cores;
+    ScheduleLog log;
+    const Func shared = auto_schedule(func, device, &log);
+    EXPECT_EQ(verify(shared).size(), 0u) << print(shared);
+    counts.push_back(shared_iterations(shared));
+    const std::string decisions = fmt::format("{}", fmt::join(log.decisions, "\n"));
+    EXPECT_EQ(cores == 16, decisions.find("part what the loop over") != std::string::npos) << decisions;
+  }
+  ASSERT_EQ(counts[0].size(), 1u) << "panels are packed by those who use them";
+  ASSERT_EQ(counts[1].size(), 2u) << "all panels are packed before parts of rows are shared out";
+  EXPECT_EQ(counts[1][1], 16);
 }
 
 TEST(AutoSchedule, TakesNarrowerVectorsWhereTheyLeaveFewerLanesIdle) {

@@ -126,15 +126,36 @@ TEST(RegisterTile, RowsAreCutForCoresThatPanelsDoNotDivideAmong) {
   Device two = broadcasting();
   two.cores = 2;
   const RegisterTile tile{9, 3, 16, 1, 500e3};
-  EXPECT_EQ(row_parts(two, tile, 333, 129), 2) << "three panels";
-  EXPECT_EQ(row_parts(two, tile, 333, 190), 1) << "four panels";
-  EXPECT_EQ(row_parts(two, tile, 334, 129), 1) << "rows end within a tile";
-  EXPECT_EQ(row_parts(two, tile, 333, 144), 1) << "whole panels are shared out with their rows";
-  EXPECT_EQ(row_parts(two, tile, 9, 129), 1) << "a single row of tiles";
-  EXPECT_EQ(row_parts(two, {9, 3, 16, 1, 50e3}, 333, 129), 1) << "too short to be shared";
-  EXPECT_EQ(row_parts(wide(), tile, 333, 129), 4) << "a part for each core";
+  const auto rows = [&](std::int64_t all, std::int64_t columns) {
+    return rows_of_core(two, tile, all, columns, 0, 32);
+  };
+  EXPECT_EQ(rows(333, 129), 171) << "three panels";
+  EXPECT_EQ(rows(333, 190), 0) << "four panels";
+  EXPECT_EQ(rows(333, 60), 171) << "a panel and a vector";
+  EXPECT_EQ(rows(332, 129), 171) << "a last tile that is shifted";
+  EXPECT_EQ(rows(100, 129), 0) << "a last tile of its own";
+  EXPECT_EQ(rows(333, 144), 0) << "whole panels are shared out with their rows";
+  EXPECT_EQ(rows(9, 129), 0) << "a single row of tiles";
+  EXPECT_EQ(rows(333, 40), 0) << "rows of a single panel are shared out";
+  EXPECT_EQ(rows_of_core(two, {9, 3, 16, 1, 50e3}, 333, 129, 0, 32), 0) << "too short to be shared";
+  EXPECT_EQ(rows_of_core(wide(), tile, 333, 129, 0, 32), 90) << "rows for each core";
+  EXPECT_EQ(rows_of_core(two, tile, 333, 144, 20e3, 32), 171) << "panels that are packed for each core";
+  EXPECT_EQ(rows_of_core(two, tile, 333, 129, 400e3, 32), 0) << "each core would pack for longer than it saves";
   two.cores = 1;
-  EXPECT_EQ(row_parts(two, tile, 333, 129), 1);
+  EXPECT_EQ(rows(333, 129), 0);
+}
+
+TEST(RegisterTile, RowsBelowPackedPanelsAreCutForManyCores) {
+  Device many = broadcasting();
+  many.cores = 16;
+  const RegisterTile tile{6, 4, 16, 1, 4e6};
+  EXPECT_EQ(panel_row_parts(many, tile, 512, 8, 4e6, 32), 2);
+  EXPECT_EQ(panel_row_parts(many, tile, 512, 16, 4e6, 32), 1) << "a panel for each core";
+  EXPECT_EQ(panel_row_parts(many, tile, 512, 8, 100e3, 32), 1) << "tasks would be too short";
+  EXPECT_EQ(panel_row_parts(many, tile, 509, 8, 4e6, 32), 1) << "no parts are equal";
+  EXPECT_EQ(panel_row_parts(many, tile, 40, 8, 4e6, 32), 1) << "parts have no whole tiles, nor nearly";
+  many.cores = 64;
+  EXPECT_EQ(panel_row_parts(many, tile, 512, 8, 4e6, 32), 8);
 }
 
 TEST(RegisterTile, CountsTheLinesThatDotProductsWaitFor) {
