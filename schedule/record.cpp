@@ -56,6 +56,7 @@
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 
@@ -229,6 +230,7 @@ const std::map<std::string, Apply>& primitives() {
        }},
       {"transform_layout",
        [](Schedule& s, const Line& l) { transform_layout(s, l.block(0), l.string(1), parse_layout_map(l.string(2))); }},
+      {"unfold_reduction", [](Schedule& s, const Line& l) { unfold_reduction(s, l.block(0), l.loop(1)); }},
       {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
       {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
   };

@@ -106,7 +106,7 @@ llvm::Value* FunctionEmitter::loaded_constant(llvm::Value* value) {
   if (!constant || !constant->getType()->isVectorTy() || constant->isZeroValue()) return value;
   if (!llvm::isa_and_nonnull<llvm::ConstantFP>(constant->getSplatValue())) return value;
   llvm::Value*& loaded = loaded_constants_[constant];
-  if (!loaded) loaded = load_stored(constant, constant);
+  if (!loaded) loaded = load_stored(prologue, constant, constant);
   return loaded;
 }
 
@@ -120,12 +120,12 @@ llvm::Value* FunctionEmitter::loaded_mask(llvm::Value* mask) {
   llvm::APInt bits(lanes, 0);
   for (unsigned lane = 0; lane < lanes; ++lane)
     if (constant->getAggregateElement(lane)->isOneValue()) bits.setBit(lane);
-  return loaded =
-             prologue.CreateBitCast(load_stored(constant, llvm::ConstantInt::get(context, bits)), constant->getType());
+  return loaded = prologue.CreateBitCast(load_stored(prologue, constant, llvm::ConstantInt::get(context, bits)),
+                                         constant->getType());
 }
 
-/// Loads `stored`, which stands for `key`, at the top of the function.
-llvm::Value* FunctionEmitter::load_stored(llvm::Constant* key, llvm::Constant* stored) {
+/// Loads `stored`, which stands for `key`.
+llvm::Value* FunctionEmitter::load_stored(llvm::IRBuilderBase& place, llvm::Constant* key, llvm::Constant* stored) {
   llvm::Type* type = stored->getType();
   llvm::GlobalVariable*& variable = kernel.stored_constants[key];
   if (!variable) {
@@ -133,7 +133,7 @@ llvm::Value* FunctionEmitter::load_stored(llvm::Constant* key, llvm::Constant* s
     variable->setAlignment(kernel.module.getDataLayout().getABITypeAlign(type));
     variable->setExternallyInitialized(true);  // otherwise the load would be folded back
   }
-  auto* load = prologue.CreateLoad(type, variable);
+  auto* load = place.CreateLoad(type, variable);
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context, {}));
   return load;
 }

@@ -15,6 +15,12 @@
 #include "ir/structural.h"
 
 namespace lathe::codegen {
+namespace {
+
+/// Steps between elements that whole loads and shuffles bring together on any machine.
+constexpr std::int64_t few_steps = 4;
+
+}  // namespace
 
 // ---- addresses ----
 
@@ -240,7 +246,11 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
     }
     return result;
   }
-  if (constant && *constant >= 2 && *constant <= 4 && lanes >= 4 && !kernel.address_sanitizer) {
+  // As many loads and shuffles as steps, in the place of a load and an insertion a lane.
+  const std::int64_t most = kernel.device.mask_registers > 0 && buffer->dtype.bits >= 32
+                                ? std::max<std::int64_t>(few_steps, lanes / 2)
+                                : few_steps;
+  if (constant && *constant >= 2 && *constant <= most && lanes >= 4 && !kernel.address_sanitizer) {
     const std::int64_t step = *constant;
     llvm::Value* result = nullptr;
     for (std::int64_t part = 0; part < step; ++part) {
@@ -253,7 +263,9 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
         const bool here = place >= 0 && place < lanes && (part + 1 == step || i * step < (part + 1) * lanes);
         order[i] = here ? static_cast<int>(result ? lanes + place : place) : (result ? i : -1);
       }
-      result = result ? b.CreateShuffleVector(result, run, order) : b.CreateShuffleVector(run, order);
+      result = !result            ? b.CreateShuffleVector(run, order)
+               : step > few_steps ? emit_picked(result, run, order)
+                                  : b.CreateShuffleVector(result, run, order);
     }
     return result;
   }

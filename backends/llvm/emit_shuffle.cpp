@@ -7,6 +7,18 @@
 #include "backends/llvm/emitter.h"
 
 namespace lathe::codegen {
+namespace {
+
+/// Shuffles of shuffles that instruction selection is left to look through.
+constexpr int deepest_chain = 2;
+
+int shuffled_depth(const Shuffle* node) {
+  int depth = 1;
+  for (; node->vectors[0].as<Shuffle>() && depth <= deepest_chain; ++depth) node = node->vectors[0].as<Shuffle>();
+  return depth;
+}
+
+}  // namespace
 
 /// A short vector again and again: one wide element in every lane.
 llvm::Value* FunctionEmitter::emit_repeated(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors) {
@@ -38,10 +50,32 @@ llvm::Value* FunctionEmitter::emit_permuted(const Shuffle* node, std::vector<llv
   for (const int lane : node->lanes) places.push_back(int_constant(element, lane));
   llvm::Constant* order = llvm::ConstantVector::get(places);
   llvm::Value*& loaded = loaded_constants_[order];
-  if (!loaded) loaded = load_stored(order, order);
+  if (!loaded) loaded = load_stored(prologue, order, order);
   const auto permute =
       bits == 8 ? llvm::Intrinsic::x86_avx512_permvar_qi_512 : llvm::Intrinsic::x86_avx512_permvar_hi_512;
   return b.CreateIntrinsic(permute, {}, {vectors[0], loaded});
+}
+
+/// Lanes of two vectors by one instruction, whose places are loaded: what instruction selection makes of long chains of
+/// shuffles takes it tens of milliseconds.
+llvm::Value* FunctionEmitter::emit_picked(llvm::Value* first, llvm::Value* second, llvm::ArrayRef<int> lanes) {
+  const auto* type = llvm::cast<llvm::FixedVectorType>(first->getType());
+  const unsigned count = type->getNumElements(), bits = type->getScalarSizeInBits(), whole = count * bits;
+  const bool fits = kernel.device.mask_registers > 0 && lanes.size() == count && (bits == 32 || bits == 64) &&
+                    (whole == 256 || whole == 512);
+  if (!fits) return b.CreateShuffleVector(first, second, lanes);
+  llvm::SmallVector<llvm::Constant*, 16> places;
+  for (const int lane : lanes) places.push_back(llvm::ConstantInt::get(b.getIntNTy(bits), std::max(lane, 0)));
+  llvm::Constant* order = llvm::ConstantVector::get(places);
+  namespace names = llvm::Intrinsic;
+  const auto permute = bits == 32
+                           ? whole == 512 ? names::x86_avx512_vpermi2var_ps_512 : names::x86_avx512_vpermi2var_ps_256
+                       : whole == 512 ? names::x86_avx512_vpermi2var_pd_512
+                                      : names::x86_avx512_vpermi2var_pd_256;
+  llvm::Type* seen = llvm::FixedVectorType::get(bits == 32 ? b.getFloatTy() : b.getDoubleTy(), count);
+  llvm::Value* picked =
+      b.CreateIntrinsic(permute, {}, {seen_as(first, seen), load_stored(b, order, order), seen_as(second, seen)});
+  return seen_as(picked, first->getType());
 }
 
 /// Vectors lane by lane in turn, a power of two of them: woven in pairs, so that each step is an unpacking of halves.
@@ -92,6 +126,8 @@ llvm::Value* FunctionEmitter::emit_shuffle(const Shuffle* node) {
   }
   if (llvm::Value* repeated = emit_repeated(node, vectors)) return repeated;
   if (llvm::Value* woven = emit_interleaved(node, vectors)) return woven;
+  if (uniform && vectors.size() == 2 && shuffled_depth(node) > deepest_chain && node->vectors[0]->dtype.lanes == lanes)
+    return emit_picked(vectors[0], vectors[1], node->lanes);
   if (uniform && vectors.size() <= 2)
     return b.CreateShuffleVector(
         vectors[0], vectors.size() == 2 ? vectors[1] : llvm::PoisonValue::get(vectors[0]->getType()), node->lanes);

@@ -89,7 +89,7 @@ class FunctionEmitter {
   llvm::Value* loaded_constant(llvm::Value* value);
   /// Likewise a mask of which some lanes are on, where masks are words: as a constant it has an operand a lane.
   llvm::Value* loaded_mask(llvm::Value* mask);
-  llvm::Value* load_stored(llvm::Constant* key, llvm::Constant* stored);
+  llvm::Value* load_stored(llvm::IRBuilderBase& place, llvm::Constant* key, llvm::Constant* stored);
   llvm::Value* emit_select(const Select* node);
   llvm::Value* emit_ramp(const Ramp* node);
   llvm::Value* emit_call(const Call* node);
@@ -98,6 +98,7 @@ class FunctionEmitter {
   llvm::Value* emit_permuted(const Shuffle* node, std::vector<llvm::Value*> vectors);
   llvm::Value* emit_repeated(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
   llvm::Value* emit_interleaved(const Shuffle* node, llvm::ArrayRef<llvm::Value*> vectors);
+  llvm::Value* emit_picked(llvm::Value* first, llvm::Value* second, llvm::ArrayRef<int> lanes);
   // ---- dot products (emit_dot.cpp) ----
   llvm::Value* emit_dot(const Call* node);
   llvm::Value* emit_dot_bytes(const Call* node);

@@ -42,6 +42,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_residues.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/recording.h"
@@ -271,6 +272,12 @@ void bind_blocks(nb::class_<S>& type) {
           [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },
           "block"_a, "loop"_a,
           "Leaves out iterations of a loop along a reduction in which masks keep its terms at the identity.")
+      .def(
+          "unfold_reduction",
+          [](S& s, nb::handle block, const Loop& loop) {
+            unfold_reduction(s.schedule, s.take_block(block), s.take(loop));
+          },
+          "block"_a, "loop"_a, "Makes the steps of a reduction along a loop one expression.")
       .def(
           "scan_lanes",
           [](S& s, nb::handle block, std::int64_t lanes) {

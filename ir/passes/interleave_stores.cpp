@@ -7,43 +7,62 @@
 namespace lathe {
 namespace {
 
-/// Vectors that are woven at a time, a power of two or three, and the lanes that come of it.
-constexpr std::int64_t most_vectors = 8;
-constexpr int most_lanes = 256, three = 3;
+/// Vectors that are woven at a time, and the lanes that come of it.
+constexpr std::int64_t most_vectors = 16;
+constexpr int most_lanes = 256;
+/// Of numbers that are no power of two, more than this are picked where a shuffle of any two vectors is one
+/// instruction.
+constexpr std::int64_t few_picked = 3;
+constexpr int least_picked_bits = 32;
 
-/// Stores of one vector each, lane after lane of three values by turns.
-Stmt three_stores(const Buffer& buffer, const Expr& base, const std::vector<Expr>& parts) {
-  const int lanes = parts[0]->dtype.lanes;
+bool is_power_of_two(std::int64_t count) {
+  return (count & (count - 1)) == 0;
+}
+
+/// Stores of one vector each, of so many values by turns, lane after lane.
+Stmt picked_stores(const Buffer& buffer, const Expr& base, const std::vector<Expr>& parts) {
+  const int lanes = parts[0]->dtype.lanes, count = static_cast<int>(parts.size());
   std::vector<Stmt> stores;
   std::vector<VarRef> names;
-  std::vector<Expr> values;
-  for (int t = 0; t < three; ++t) {
+  names.reserve(parts.size());
+  for (int t = 0; t < count; ++t)
     names.push_back(Var::make("woven" + std::to_string(t), parts[static_cast<size_t>(t)]->dtype));
-    values.emplace_back(names.back());
-  }
-  for (int part = 0; part < three; ++part) {
-    // First the lanes of two values, each where it belongs, then those of the third between them.
-    std::vector<int> pair, all;
-    for (int lane = 0; lane < lanes; ++lane) {
-      const int place = part * lanes + lane, value = place % three, from = place / three;
-      pair.push_back(value < 2 ? value * lanes + from : lane);
-      all.push_back(value < 2 ? lane : lanes + from);
+  for (int part = 0; part < count; ++part) {
+    const auto value_at = [&](int lane) { return (part * lanes + lane) % count; };
+    const auto row_at = [&](int lane) { return (part * lanes + lane) / count; };
+    // First the lanes of two values, each where it belongs, then those of another between them.
+    Expr all;
+    int first = 0;
+    for (int t = 0; t < count; ++t) {
+      std::vector<int> picked;
+      bool found = false;
+      for (int lane = 0; lane < lanes; ++lane) {
+        found |= value_at(lane) == t;
+        const bool begins = all == Expr(names[static_cast<size_t>(first)]) && value_at(lane) == first;
+        picked.push_back(value_at(lane) == t ? lanes + row_at(lane) : begins ? row_at(lane) : lane);
+      }
+      if (!found) continue;
+      const Expr value = names[static_cast<size_t>(t)];
+      if (!all) first = t;
+      all = all ? Shuffle::make({all, value}, std::move(picked)) : value;
     }
-    const Expr two = Shuffle::make({values[0], values[1]}, std::move(pair));
-    stores.push_back(Store::make(buffer, {Ramp::make(base + index(std::int64_t{part} * lanes), index(1), lanes)},
-                                 Shuffle::make({two, values[2]}, std::move(all)), nullptr));
+    stores.push_back(
+        Store::make(buffer, {Ramp::make(base + index(std::int64_t{part} * lanes), index(1), lanes)}, all, nullptr));
   }
   Stmt body = Seq::make(std::move(stores));
-  for (size_t t = three; t-- > 0;) body = Let::make(names[t], parts[t], body);
+  for (size_t t = names.size(); t-- > 0;) body = Let::make(names[t], parts[t], body);
   return body;
 }
 
 class Interleaver : public Mutator {
+ public:
+  explicit Interleaver(const Device& device) : picks_many_(device.mask_registers > 0) {}
+
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
     const std::int64_t* count = as_int(node->extent);
-    const bool few =
-        count && *count >= 2 && *count <= most_vectors && ((*count & (*count - 1)) == 0 || *count == three);
+    const bool few = count && *count >= 2 && *count <= most_vectors &&
+                     (is_power_of_two(*count) || *count <= few_picked || picks_many_);
     if (node->for_kind == ForKind::unrolled && few && is_int(node->min, 0)) {
       if (Stmt woven = interleaved(*node, *count)) return woven;
     }
@@ -51,7 +70,9 @@ class Interleaver : public Mutator {
   }
 
  private:
-  static Stmt interleaved(const For& loop, std::int64_t count) {
+  const bool picks_many_;
+
+  Stmt interleaved(const For& loop, std::int64_t count) const {
     const Var* step = loop.variable.get();
     Substitution values;
     Stmt at = loop.body;
@@ -76,7 +97,8 @@ class Interleaver : public Mutator {
     // Folded, as places in registers have to be.
     for (std::int64_t t = 0; t < count; ++t) parts.push_back(simplify(substitute(value, {{step, index(t)}})));
     const int lanes = value->dtype.lanes;
-    if (count == three) return mask ? nullptr : three_stores(store->buffer, base, parts);
+    if (count > few_picked && !is_power_of_two(count) && value->dtype.bits < least_picked_bits) return nullptr;
+    if (!is_power_of_two(count)) return mask ? nullptr : picked_stores(store->buffer, base, parts);
     std::vector<int> woven, stretched;
     for (int i = 0; i < lanes; ++i) {
       for (int t = 0; t < count; ++t) {
@@ -92,8 +114,8 @@ class Interleaver : public Mutator {
 
 }  // namespace
 
-Func interleave_stores(const Func& func) {
-  return with_body(func, Interleaver().mutate(func->body));
+Func interleave_stores(const Func& func, const Device& device) {
+  return with_body(func, Interleaver(device).mutate(func->body));
 }
 
 }  // namespace lathe

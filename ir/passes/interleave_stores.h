@@ -1,4 +1,5 @@
 #pragma once
+#include "ir/device.h"
 #include "ir/func.h"
 
 namespace lathe {
@@ -8,10 +9,11 @@ namespace lathe {
 ///   unrolled for t in [0, 4) { p[ramp(j + t, 4, 16)] = v(t) }   ->   p[ramp(j, 1, 64)] = shuffle([v(0), .., v(3)], [0,
 ///   16, 32, 48, 1, ..])
 ///
-/// Three become three stores, each of whose vectors is picked out of all three values: no machine stores 48 lanes.
+/// Three become three stores, each of whose vectors is picked out of all three values: no machine stores 48 lanes. So
+/// do up to 16 where the device has masks, and with them shuffles of any two vectors in one instruction.
 ///
 /// This is how operands are laid out for dot products, and how few channels come to stand inside of pixels. Needs flat
 /// indices, and runs before unroll_loops, which takes such loops away.
-Func interleave_stores(const Func& func);
+Func interleave_stores(const Func& func, const Device& device);
 
 }  // namespace lathe

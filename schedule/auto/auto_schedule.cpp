@@ -12,6 +12,7 @@
 #include "schedule/auto/join_parts.h"
 #include "schedule/auto/join_reductions.h"
 #include "schedule/auto/join_short_sums.h"
+#include "schedule/auto/join_stacked_axes.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/parallel_outer.h"
@@ -24,6 +25,7 @@
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
+#include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/auto/vectorize_reductions.h"
 #include "schedule/auto/vectorize_scans.h"
@@ -40,6 +42,8 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
+                          {"unfold_stacks", unfold_stacks},
+                          {"join_stacked_axes", join_stacked_axes},
                           {"inline_elementwise", inline_elementwise},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},

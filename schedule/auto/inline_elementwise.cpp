@@ -27,6 +27,9 @@ constexpr double far_pass_cost = 20;
 /// The same for what leaves a core's own caches and stays in the last one (measured on Cascade Lake: softmax over the
 /// first axis of 4 MB takes 0.74 of the time where exponentials are computed for the sum and for the result).
 constexpr double outer_pass_cost = 12;
+/// What arms of a stack that is woven read alike is computed once, as the arms stand beside each other; but it is
+/// written out for each of them first, which takes its time to compile. So much of it, in the same units.
+constexpr double most_alike = 512;
 
 bool is_candidate(const Schedule& schedule, const Block& block) {
   if (block.f.reducer || block.f.init || block.f.predicate || block.f.writes.size() != 1) return false;
@@ -45,11 +48,13 @@ struct Place {
   Expr mask = nullptr;
   int loads = 1;
 
-  bool same(const Place& other) const {
-    const auto alike = [](const Expr& a, const Expr& b) { return a == b || (a && b && equal(a, b)); };
-    return root == other.root && std::equal(indices.begin(), indices.end(), other.indices.begin(), alike) &&
-           alike(mask, other.mask);
+  bool same_element(const Place& other) const {
+    return root == other.root && std::equal(indices.begin(), indices.end(), other.indices.begin(), alike);
   }
+  bool same(const Place& other) const { return same_element(other) && alike(mask, other.mask); }
+
+ private:
+  static bool alike(const Expr& a, const Expr& b) { return a == b || (a && b && equal(a, b)); }
 };
 
 double bytes_from(const Buffer& buffer, size_t first, const std::vector<Fact>& facts) {
@@ -149,6 +154,7 @@ std::vector<Place> places_of(const std::vector<Known>& blocks, const Known& know
       if (outer) {
         for (Expr& index : place.indices) index = substitute(index, map);
         if (place.mask) place.mask = substitute(place.mask, map);
+        if (outer->mask) place.mask = place.mask ? logical_and(outer->mask, place.mask) : outer->mask;
       }
       const auto same = std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.same(place); });
       if (same == places.end()) {
@@ -231,9 +237,11 @@ void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
                                    [&](size_t reader) { return blocks[reader].is_sealed(); });
     if (apart) continue;
     std::vector<Place> places = places_of(blocks, known, known.block().f.writes[0].buffer);
-    if (places.size() != 1 || places[0].mask ||
-        instance_count(blocks[places[0].root].block(), facts) > instance_count(known.block(), facts) ||
-        is_far(blocks[places[0].root].block(), places[0]))
+    if (places.size() != 1) continue;
+    const Block& root = blocks[places[0].root].block();
+    const std::optional<double> share = places[0].mask ? woven_share(root, places[0].mask) : 1;
+    if (!share || instance_count(root, facts) * *share > instance_count(known.block(), facts) ||
+        is_far(root, places[0]))
       continue;
     known.only_place = std::move(places[0]);
   }
@@ -277,11 +285,16 @@ void inline_elementwise(RuleContext& context) {
       context.note(fmt::format("keep {}: inlined it would be read at indices that are too long", ref.name));
       continue;
     }
-    for (const Place& place : places) {
+    const bool alike = cost * static_cast<double>(places.size()) <= most_alike;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places[i];
       const Block& root = blocks[place.root].block();
       const std::optional<double> share = place.mask ? woven_share(root, place.mask) : std::nullopt;
       const double evaluations = instance_count(root, facts) * share.value_or(1);
-      inlined += evaluations * (cost + inputs);
+      const bool again = alike && share &&
+                         std::any_of(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](const Place& other) { return other.mask && place.same_element(other); });
+      if (!again) inlined += evaluations * (cost + inputs);
       stored += evaluations * std::max(pass, 1.0);
     }
     known.woven = known.woven || weaves(known.block());

@@ -9,6 +9,7 @@
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
@@ -20,14 +21,9 @@
 namespace lathe {
 namespace {
 
-/// The most iterations of the short loop.
-constexpr std::int64_t most_woven = 4;
+/// The most iterations of the short loop: where each of them takes another arm, and where several may take one.
+constexpr std::int64_t most_stacked = 16, most_woven = 4;
 constexpr std::int64_t fewest_lanes = 4;
-
-/// What interleave_stores weaves in registers.
-bool weaves_values(std::int64_t count) {
-  return count >= 2 && count <= most_woven;
-}
 
 /// Does the condition hang on the variable and nothing else?
 bool hangs_on(const Expr& condition, const VarRef& variable) {
@@ -57,7 +53,8 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
   const bool copies = body_cost(block.f.body) <= copy_body;
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    if (i == vector || !extent || !weaves_values(*extent)) continue;
+    if (i == vector || !extent || *extent < 2 || *extent > most_stacked) continue;
+    if (*extent > most_woven && !is_stacked_along(block, block.f.iters[iters[i]])) continue;
     const bool chooses = chooses_by(block, block.f.iters[iters[i]].variable);
     // Rows that lie apart, and a result that has an element of each by turns.
     const bool apart = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
@@ -66,11 +63,18 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
       if (access.store) return along == *extent && inside == 1 && !access.masked;
-      return along && inside && *along >= 0 && *along <= most_shuffled_stride && (chooses || !access.masked);
+      return along && inside && *along >= 0 && (chooses || (*along <= most_shuffled_stride && !access.masked));
     });
     if (woven && (copies || chooses || apart)) return i;
   }
   return std::nullopt;
+}
+
+/// Is the place the variable, or what remains of it in a row?
+bool walks(const Expr& place, const VarRef& variable) {
+  const Binary* remainder = place.as<Binary>();
+  return place == Expr(variable) ||
+         (remainder && remainder->op == BinaryOp::floor_mod && remainder->a == Expr(variable) && as_int(remainder->b));
 }
 
 /// The divisor, where a condition knows the variable by remainders alone, all of one divisor.
@@ -133,15 +137,16 @@ std::optional<double> woven_share(const Block& block, const Expr& mask) {
   if (!store || store->indices.empty()) return std::nullopt;
   for (const Iter& iter : block.f.iters) {
     const std::int64_t* extent = as_int(iter.domain.extent);
-    if (!extent || store->indices.back() != Expr(iter.variable) || !hangs_on(mask, iter.variable)) continue;
+    if (!extent || !walks(store->indices.back(), iter.variable) || !hangs_on(mask, iter.variable)) continue;
     const std::int64_t cycle = Cycle(iter.variable).of(mask).value_or(*extent);
-    if (!weaves_values(cycle) || *extent % cycle != 0) return std::nullopt;
+    if (cycle < 2 || cycle > most_stacked || *extent % cycle != 0) return std::nullopt;
     std::int64_t held = 0;
     for (std::int64_t value = 0; value < cycle; ++value) {
       const Expr holds = simplify(substitute(mask, {{iter.variable.get(), index(value)}}), Bounds());
       if (!as_int(holds)) return std::nullopt;
       held += *as_int(holds);
     }
+    if (cycle > most_woven && held != 1) return std::nullopt;
     return static_cast<double>(held) / static_cast<double>(cycle);
   }
   return std::nullopt;

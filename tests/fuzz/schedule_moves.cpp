@@ -54,6 +54,7 @@
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
@@ -625,6 +626,13 @@ std::vector<Move> reduction_moves() {
          const auto region = any_region(same, random);
          if (region) hoist_factor(s, *block, region->buffer->name);
          return region.has_value();
+       }},
+      {"unfold_reduction",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (loop) unfold_reduction(s, *block, *loop);
+         return loop.has_value();
        }},
       {"skip_masked",
        [](Schedule& s, Random& random) {

@@ -57,6 +57,16 @@ Func permute_wide_windows(const Func& func) {
   return permute_windows(func, device);
 }
 
+Func interleave_with_masks(const Func& func) {
+  Device device;
+  device.mask_registers = 8;
+  return interleave_stores(func, device);
+}
+
+Func interleave_without_masks(const Func& func) {
+  return interleave_stores(func, Device());
+}
+
 Func cut_masked_runs(const Func& func) {
   Device device;
   device.mask_registers = 8;
@@ -105,7 +115,8 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"device_storage_access", for_described_device<device_storage_access>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
       {"form_dots", for_described_device<form_dots>},
-      {"interleave_stores", interleave_stores},
+      {"interleave_stores", interleave_without_masks},
+      {"interleave_many_stores", interleave_with_masks},
       {"permute_windows", permute_wide_windows},
       {"narrow_places", narrow_places},
       {"contract_fma", contract_with_fma},
