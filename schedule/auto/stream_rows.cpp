@@ -43,6 +43,9 @@ constexpr std::int64_t most_rows = 8;
 /// from some rows on steps ask for lines of the rows that stream next, as arithmetic leaves memory waiting. Measured on
 /// Cascade Lake: 4x1024x1024 0.87 of the time, 7x512x2048 0.82, 12x768x768 0.72, 16x1024x1024 0.6, 24x3072x768 0.9.
 constexpr std::int64_t shared_vectors = 2, most_at_once = 32, at_once_share = 8, most_tiled_rows = 31, least_asking = 6;
+/// Steps of a sum from which on parts pay beside whole sums in registers, for more rows than memory has time for
+/// (24x3136 by 144 steps takes 1.08 of the time, 18x1444 by 256 0.85).
+constexpr std::int64_t least_depth = 256;
 /// Rows of such a tile, of which there are several, and its vectors.
 constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
 /// Columns of a block: shorter pieces of a row break streams off.
@@ -134,7 +137,8 @@ class Streamer {
 
   bool fits() const {
     return streams_.columns >= lanes_ && streams_.row_count <= (by_lines_ ? most_tiled_rows : most_rows) &&
-           tile_rows_ <= most_tile_rows && streams_.depth > at_once_;
+           tile_rows_ <= most_tile_rows && streams_.depth > at_once_ &&
+           (streams_.row_count <= most_rows || streams_.depth >= least_depth);
   }
 
   void run() {

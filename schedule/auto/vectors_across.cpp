@@ -36,6 +36,10 @@ constexpr double paged_cycles = 16;
 /// convolutions beside packed panels: 512 to 128 channels at 28 2.1 times as long, at 20 1.2, 256 to 64 at 28 1.3; 2048
 /// to 256 at 14, of 784 bytes, 0.96).
 constexpr std::int64_t far_step = 1024, far_part = 2;
+/// Cycles that a vector waits that crosses lines beyond the first cache, beside such multiply-adds (measured on Cascade
+/// Lake, tiles of 8 x 2 over rows of 28: 3x3 by 2 of 64 to 128 channels at 56 took 9 cycles a step longer than
+/// its 9.5).
+constexpr double crossing_cycles = 2.5;
 /// What is estimated to take longer than this part is left as it is.
 constexpr double worth_turning = 0.95;
 /// A reader that costs more would be long to compile in so many copies: it reads results back from memory instead, in a
@@ -207,6 +211,29 @@ double row_waits(const RuleContext& context, const Block& block, const Reduction
   return cycles;
 }
 
+/// What tiles of operands as they lie wait for vectors that cross lines beyond the first cache, beside multiplications
+/// that leave loads no time.
+double crossing_waits(const RuleContext& context, const Block& block, const ReductionShape& shape,
+                      const RegisterTile& tile, std::int64_t depth, std::int64_t rows, std::int64_t columns) {
+  if (!multiplies_lines(context.device) || !shape.vector_space || !shape.rows || tile.vectors < 2) return 0;
+  const auto operand = vector_operand(block, *shape.rows, *shape.vector_space);
+  const std::int64_t width = tile.vectors * tile.lanes;
+  if (!operand) return 0;
+  const std::int64_t bytes = operand->buffer->dtype.bytes();
+  const CacheLevel& near = context.device.caches.front();
+  bool crosses = false;
+  for (const size_t i : shape.reduce) {
+    const std::int64_t step = operand->strides[i].value_or(0);
+    // Rows without gaps come as one stream.
+    crosses |= step > 1 && step != columns && step * bytes % near.line_bytes != 0;
+  }
+  if (!crosses || depth * std::min(width, columns) * bytes <= near.bytes ||
+      worth_packing(context, block, shape, *operand, width, rows / tile.rows))
+    return 0;
+  const std::int64_t tiles = (rows + tile.rows - 1) / tile.rows * ((columns + width - 1) / width);
+  return static_cast<double>(tiles * depth) * crossing_cycles * static_cast<double>(tile.vectors);
+}
+
 }  // namespace
 
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
@@ -244,13 +271,17 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const std::int64_t lanes = vector_lanes(block, context.device);
   const int bits = widest_bits(block);
   // What else could be done: tiles as operands lie, or as turn_operand turns them around, and its dot products.
-  double best = times * choose_tile(context.device, lanes, bits, {all_columns, rows, depth, shape.row_run}).cycles;
+  const RegisterTile lying = choose_tile(context.device, lanes, bits, {all_columns, rows, depth, shape.row_run});
+  double best = times * lying.cycles;
   const RowOperands others = shape.vector_space ? RowOperands() : row_operands(block, plan);
   if (!shape.vector_space) best += near_square_cycles * others.elements;
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
   const double waits = row_waits(context, block, shape, plan, depth) * static_cast<double>(depth);
+  const double crossing = stays_near(estimated_bytes(plan.operand), context.device)
+                              ? times * crossing_waits(context, block, shape, lying, depth, *all_columns, *rows)
+                              : 0;
   bool found = false;
   for (const std::int64_t side : {square_sides[0], square_sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;
@@ -271,7 +302,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
                  cycles = times * static_cast<double>(groups) * (tile.cycles + static_cast<double>(tiles) * waits) +
                           square_cycles * static_cast<double>(*copied) +
                           times * static_cast<double>(*all_columns) * storing;
-    if (cycles >= best) continue;
+    // What a tile of one vector waits for is not estimated.
+    if (cycles >= (found || tile.vectors < 2 ? best : best + crossing)) continue;
     best = cycles;
     plan.cycles = cycles;
     plan.side = side;

@@ -47,7 +47,7 @@ Device lines() {
 
 TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeaveLoadsNoTime) {
   const auto streams = [](int m, const Device& device) {
-    return decisions_on(matmul(m, 100, 140, false), device, "product");
+    return decisions_on(matmul(m, 100, 260, false), device, "product");
   };
   EXPECT_NE(streams(4, lines()).find("stream product: 4 rows x 2 vectors of 16 lanes"), std::string::npos);
   EXPECT_NE(streams(13, lines()).find("stream product: 13 rows x 2 vectors"), std::string::npos);
@@ -55,12 +55,14 @@ TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeave
   EXPECT_NE(streams(20, lines()).find("stream product: 10 rows x 2 vectors"), std::string::npos);
   for (const int m : {17, 32}) EXPECT_EQ(streams(m, lines()).find("stream product: "), std::string::npos) << m;
   const auto asks = [](int m) {
-    const std::string text = print(auto_schedule(matmul(m, 100, 140, false), lines()));
+    const std::string text = print(auto_schedule(matmul(m, 100, 260, false), lines()));
     return text.find("prefetch_cache: 2, prefetch_param_1: ") != std::string::npos;
   };
   EXPECT_TRUE(asks(6));
   EXPECT_TRUE(asks(16));
   EXPECT_FALSE(asks(4));
+  EXPECT_EQ(decisions_on(matmul(16, 200, 140, false), lines(), "product").find("stream product: "), std::string::npos)
+      << "short sums of so many rows";
   Device slower = lines();
   slower.fma_per_cycle = 1;
   EXPECT_NE(streams(4, slower).find("stream product: 4 rows x 1 vectors of 16 lanes"), std::string::npos);

@@ -212,6 +212,19 @@ TEST(VectorsAcross, AreLeftWhereStepsOfRowsLieFarApart) {
   EXPECT_TRUE(lies_across(1024, 14, 2)) << "hardware brings lines that are near";
 }
 
+TEST(VectorsAcross, AreTakenWhereRowsCrossLinesThatMultiplicationsLeaveNoTimeFor) {
+  Device device = wide();
+  device.fma_per_cycle = 2;
+  device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
+  const auto across = [&](int rows) {
+    return lays_across(sliding_sums({.batch = 6, .filters = 128, .rows = rows, .depth = 192}), device);
+  };
+  EXPECT_TRUE(across(28));
+  EXPECT_FALSE(across(30)) << "rows begin with lines";
+  device.caches[1].bytes = 256 << 10;
+  EXPECT_FALSE(across(28)) << "the copy lies far";
+}
+
 TEST(VectorsAcross, AreLeftWhereTheyPayNothing) {
   EXPECT_FALSE(lies_across({12, 32, 32, 40}, fused(wide()))) << "rows fill vectors";
   EXPECT_FALSE(lies_across({1, 32, 3, 40}, fused(wide()))) << "few read the copy of the weights";
