@@ -225,6 +225,26 @@ bool is_far(const Block& root, Place& place) {
   return far;
 }
 
+/// Does a reader do no more than widen the block's elements for a reduction, where the device has an instruction that
+/// takes them narrow, as it does those that are quantized on the way?
+bool is_taken_narrow(const RuleContext& context, const std::vector<Known>& blocks, const Known& known,
+                     const Buffer& buffer) {
+  const auto takes = [&](const Func& intrinsic) {
+    const std::vector<Buffer> params = buffer_params(intrinsic);
+    return std::any_of(params.begin(), params.end(), [&](const Buffer& b) { return b->dtype == buffer->dtype; });
+  };
+  const std::vector<Func>& intrinsics = context.device.intrinsics;
+  if (std::none_of(intrinsics.begin(), intrinsics.end(), takes)) return false;
+  return std::any_of(known.readers.begin(), known.readers.end(), [&](size_t reader) {
+    const Store* store = blocks[reader].block().f.body.as<Store>();
+    const Cast* cast = store ? store->value.as<Cast>() : nullptr;
+    const Load* load = cast ? cast->value.as<Load>() : nullptr;
+    const std::vector<size_t>& next = blocks[reader].readers;
+    return load && load->buffer == buffer && cast->dtype.bits > buffer->dtype.bits && next.size() == 1 &&
+           blocks[next.front()].block().f.reducer.has_value();
+  });
+}
+
 /// Sets `only_place` of the blocks that have one, readers before what they read.
 void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
   const std::vector<Fact>& facts = context.schedule.func()->facts;
@@ -271,6 +291,10 @@ void inline_elementwise(RuleContext& context) {
       continue;
     }
     const Buffer buffer = known.block().f.writes[0].buffer;
+    if (wish != FusionWish::together && is_taken_narrow(context, blocks, known, buffer)) {
+      context.note(fmt::format("keep {}: an instruction takes its elements as they are", ref.name));
+      continue;
+    }
     const double instances = instance_count(known.block(), facts);
     const double cost = known.cost() - 1;
     double inlined = 0, stored = instances * (cost + round_trip_cost);

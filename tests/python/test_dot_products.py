@@ -52,3 +52,17 @@ def test_an_epilogue_follows_a_product_of_bytes():
     x, y, bias = byte_values(rng, np.int8, 24, 40), byte_values(rng, np.int8, 40, 48), rng.integers(-9, 9, 48, dtype=np.int32)
     out = lathe.jit(lambda x, y, bias: lathe.maximum(product(x, y) + bias, 0))(x, y, bias)
     np.testing.assert_array_equal(np.asarray(out), np.maximum(x.astype(np.int32) @ y.astype(np.int32) + bias, 0))
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 96, 128), (5, 33, 70), (1, 64, 64)])
+def test_values_that_are_quantized_on_the_way_stay_bytes(m, n, k):
+    def quantized(x, w):
+        scale = lathe.max(lathe.abs(x), axis=1, keepdims=True) / 127
+        y = lathe.astype(lathe.clip(lathe.round(x / scale), -127, 127), lathe.int8)
+        return lathe.astype(product(y, w), lathe.float32) * scale
+
+    rng = np.random.default_rng(m)
+    x, w = rng.standard_normal((m, k), np.float32), byte_values(rng, np.int8, k, n)
+    scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
+    y = np.clip(np.round(x / scale), -127, 127).astype(np.int32)
+    np.testing.assert_allclose(lathe.jit(quantized)(x, w), (y @ w.astype(np.int32)).astype(np.float32) * scale, rtol=1e-6)

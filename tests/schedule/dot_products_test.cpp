@@ -160,6 +160,34 @@ TEST(AutoDot, AsksAheadInPanelsThatTheFirstCacheDoesNotHold) {
   EXPECT_FALSE(asks(64, 1)) << "loads have time to spare";
 }
 
+TEST(AutoDot, KeepsNarrowWhatIsMadeForIt) {
+  const Func before = parse_func(
+      R"(func quantized(x: f32[12, 64], b: i8[64, 32], out: i32[12, 32]) stage begin {
+  block root() reads x[..], b[..] writes out[..] {
+    alloc narrow: u8[12, 64]
+    alloc wide: i32[12, 64]
+    for i in [0, 12) { for k in [0, 64) {
+      block make(space vi in [0, 12) = i, space vk in [0, 64) = k) reads x[vi, vk] writes narrow[vi, vk] {
+        narrow[vi, vk] = cast<u8>(x[vi, vk] * 9.0f32) } } }
+    for i1 in [0, 12) { for k1 in [0, 64) {
+      block widen(space vi in [0, 12) = i1, space vk in [0, 64) = k1) reads narrow[vi, vk] writes wide[vi, vk] {
+        wide[vi, vk] = cast<i32>(narrow[vi, vk]) } } }
+    for i2 in [0, 12) { for j in [0, 32) { for k2 in [0, 64) {
+      block dot(space vi in [0, 12) = i2, space vj in [0, 32) = j, reduce vk in [0, 64) = k2)
+          reads out[vi, vj], wide[vi, vk], b[vk, vj] writes out[vi, vj] {
+        reducer (lhs: i32) (rhs: i32) {lhs + rhs} identity {0i32}
+        init { out[vi, vj] = 0i32 }
+        let l: i32 = out[vi, vj]
+        let r: i32 = wide[vi, vk] * cast<i32>(b[vk, vj])
+        out[vi, vj] = l + r } } } }
+  }
+})");
+  EXPECT_NE(print(auto_schedule(before, dotting())).find("tensorize: \"dot4\""), std::string::npos);
+  Device without = dotting();
+  without.intrinsics.clear();
+  EXPECT_EQ(print(auto_schedule(before, without)).find("narrow"), std::string::npos);
+}
+
 TEST(AutoDot, LeavesWhatHasNoInstruction) {
   for (const Func& func : {product("u8", "i8", 2, 32, 64), product("u8", "i8", 16, 32, 3), program("matmul")}) {
     const Func after = auto_schedule(func, dotting());
