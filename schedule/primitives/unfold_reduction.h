@@ -14,8 +14,7 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its own,
-///   with
-///      no other block in loop
+///   with no other block in loop
 ///   2. loop drives an iter of block, whose domain is [0, n) with n constant
 ///   3. that is a reduce iter of 1 to 64 steps
 ///   4. block begins with its reducer's identity, and combines one value by one operator, whose term has no Let around

@@ -775,6 +775,7 @@ const std::vector<Move>& moves() {
                                                          {"group_bytes", 16},
                                                          {"unroll", 1},
                                                          {"split_domain", 2},
+                                                         {"unfold_reduction", 1},
                                                          {"split_iter", 6},
                                                          {"join_iters", 10},
                                                          {"split_residues", 14},
