@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/features.h"
 #include "bench/support.h"
 #include "ir/error.h"
 #include "ir/func.h"
@@ -92,11 +93,12 @@ BENCH_API double bench_fma_gflops(double milliseconds) {
 
 /// Bytes a second that this core loads from a buffer of half its own caches, which a busy neighbour on the same core
 /// slows down while it leaves arithmetic on registers alone. The second of two walks: the first brings the lines near.
+/// Called while this process may use one CPU alone, so that it must not be the first to ask for compile_device.
 BENCH_API double bench_cache_rate() {
   using Lane = std::uint64_t __attribute__((vector_size(64)));
   static const std::vector<Lane> memory = [] {
     std::int64_t own = 1 << 18;
-    for (const CacheLevel& cache : compile_device().caches)
+    for (const CacheLevel& cache : host_caches())
       if (!cache.shared) own = cache.bytes;
     return std::vector<Lane>(static_cast<size_t>(own) / 2 / sizeof(Lane) / 4 * 4);
   }();
