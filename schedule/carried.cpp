@@ -120,6 +120,20 @@ void require_turns(const Schedule& schedule, const std::string& application, int
   }
 }
 
+std::vector<ExposedRead> exposed_reads_of(const Func& func, const Block& producer, const Stmt& body) {
+  const auto written = [&](const Buffer& buffer) { return writes(producer, buffer); };
+  std::vector<ExposedRead> found;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const Block* around = s.as<Block>();
+    if (!around || std::none_of(around->f.allocs.begin(), around->f.allocs.end(), written)) return;
+    for (ExposedRead& read : exposed_reads(around->f.body, Bounds(func), written)) {
+      if (!read.block) read.block = s;
+      found.push_back(std::move(read));
+    }
+  });
+  return found;
+}
+
 namespace {
 
 /// Each loop in one binding, and in it the digits of a number: 12*a + 3*b + c with b < 4 and c < 3.

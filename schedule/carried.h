@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/analysis/dependence.h"
+#include "ir/analysis/regions.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -33,6 +34,10 @@ void require_apart(const Schedule& schedule, const std::string& application, int
 /// all of `front` first, give the same. The loop stands, or is to stand, where `path` ends.
 void require_turns(const Schedule& schedule, const std::string& application, int condition, const std::string& text,
                    const Path& path, const Stmt& loop, const Stmt& front, const Stmt& behind);
+
+/// The reads in `body`, a Func's, of what `producer` writes to its allocations that may meet an element which nothing
+/// wrote before; one in no block is the allocating block's.
+std::vector<ExposedRead> exposed_reads_of(const Func& func, const Block& producer, const Stmt& body);
 
 /// Loops that nest in each other, from the outermost inward: the first in several iterations of which the bindings may
 /// have the same values, for some iterations of the loops inside it; null where all are proved to differ.

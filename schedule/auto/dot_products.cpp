@@ -8,6 +8,7 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/primitives/blockize.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -313,13 +314,8 @@ void pack_groups(RuleContext& context, const BlockRef& reduction, const DotPlan&
     reorder(schedule, order);
     vectorize(schedule, inner);
   }
-  if (panel_width > 0) {
-    LayoutMap panels = same_layout(schedule.node(plan.copy).f.writes[0].buffer->rank());
-    const Expr at = panels.to[columns];
-    panels.to[columns] = floor_mod(at, panel_width);
-    panels.to.insert(panels.to.begin(), floor_div(at, panel_width));
-    transform_layout(schedule, plan.copy, buffer->name, panels);
-  }
+  if (panel_width > 0)
+    transform_layout(schedule, plan.copy, buffer->name, panel_layout(map.to.size(), panel_width, 0, columns));
 }
 
 void mark_groups(RuleContext& context, const LoopRef& steps, const DotPlan& plan) {

@@ -46,21 +46,25 @@ bool gathers(const Block& block, const Var* lane) {
   return false;
 }
 
-/// Estimated time of a statement, loops multiplied out; within vectors, of one of their lanes.
-double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& facts) {
+/// Estimated time of a statement, loops multiplied out; within vectors, of one of their lanes. With `condition_on` that
+/// of blocks alone whose predicates use the variable: such a condition is decided for all but a few of a loop's
+/// iterations; of a fused loop's it would not be.
+double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& facts, const Var* condition_on = nullptr) {
   switch (s->kind) {
     case StmtKind::For: {
       const For* loop = s.as<For>();
+      const Var* inner = loop->for_kind == ForKind::vectorized ? loop->variable.get() : lane;
       return static_cast<double>(extent_estimate(loop->extent, facts)) *
-             nanoseconds(loop->body, loop->for_kind == ForKind::vectorized ? loop->variable.get() : lane, facts);
+             nanoseconds(loop->body, inner, facts, condition_on);
     }
     case StmtKind::Seq: {
       double total = 0;
-      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, lane, facts);
+      for (const Stmt& child : s.as<Seq>()->stmts) total += nanoseconds(child, lane, facts, condition_on);
       return total;
     }
     case StmtKind::Block: {
       const Block* block = s.as<Block>();
+      if (condition_on && (!block->f.predicate || !uses_var(block->f.predicate, condition_on))) return 0;
       if (has_blocks(*block)) return nanoseconds(block->f.body, lane, facts);
       // Lanes that are put together by shuffles take half of what they take one by one.
       if (lane && !block->f.reducer && gathers(*block, lane)) return 0.5 * instance_nanoseconds(*block, false);
@@ -68,11 +72,11 @@ double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& fact
     }
     case StmtKind::If: {
       const If* choice = s.as<If>();
-      return std::max(nanoseconds(choice->then_case, lane, facts),
-                      choice->else_case ? nanoseconds(choice->else_case, lane, facts) : 0.0);
+      return std::max(nanoseconds(choice->then_case, lane, facts, condition_on),
+                      choice->else_case ? nanoseconds(choice->else_case, lane, facts, condition_on) : 0.0);
     }
     default:
-      return 1;
+      return condition_on ? 0 : 1;
   }
 }
 
@@ -92,24 +96,6 @@ bool shares_out(const Stmt& loop, bool repeats = false) {
     if (!bound && !repeats && node->body.as<For>()) return false;
   }
   return true;
-}
-
-/// What a statement takes of which a condition on a variable speaks: such a condition is decided for all but a few of
-/// a loop's iterations; of a fused loop's it would not be.
-double conditional_nanoseconds(const Stmt& s, const VarRef& variable, const Var* lane, const std::vector<Fact>& facts) {
-  if (const For* loop = s.as<For>()) {
-    return static_cast<double>(extent_estimate(loop->extent, facts)) *
-           conditional_nanoseconds(loop->body, variable,
-                                   loop->for_kind == ForKind::vectorized ? loop->variable.get() : lane, facts);
-  }
-  double total = 0;
-  if (const Seq* seq = s.as<Seq>()) {
-    for (const Stmt& child : seq->stmts) total += conditional_nanoseconds(child, variable, lane, facts);
-  } else if (const Block* block = s.as<Block>()) {
-    const Expr& predicate = block->f.predicate;
-    if (predicate && uses_var(predicate, variable.get())) total = nanoseconds(s, lane, facts);
-  }
-  return total;
 }
 
 /// A loop that can be shared out, and what it takes; `repeating`: one around it whose iterations do some of it again
@@ -166,7 +152,8 @@ class Sharer {
     if (!shares_out(candidate)) return std::nullopt;
     Shared shared{candidate, time};
     if (around && shares_out(around, true) &&
-        shared_time(1, iterations_of(around)) < worth_parts * shared_time(1, chain_of(candidate, time).iterations))
+        longest_share(context_.device, iterations_of(around)) <
+            worth_parts * longest_share(context_.device, chain_of(candidate, time).iterations))
       shared.repeating = around;
     return shared;
   }
@@ -176,7 +163,7 @@ class Sharer {
   /// Do conditions on the variable keep its loop from becoming one with another, which alone has so many iterations?
   /// Cores that have nothing to do cost more than conditions on a little of the work.
   bool is_conditional(const Stmt& nest, const VarRef& variable, std::int64_t iterations) const {
-    const double conditional = conditional_nanoseconds(nest, variable, nullptr, facts_);
+    const double conditional = nanoseconds(nest, nullptr, facts_, variable.get());
     return conditional > 0 &&
            (iterations >= cores_ || conditional > most_conditional * nanoseconds(nest, nullptr, facts_));
   }
@@ -229,10 +216,9 @@ class Sharer {
                    [&] { parallel(schedule_, {variable}, 1); });
   }
 
-  /// The time that so many equal tasks take together.
+  /// What equal tasks take on all cores that take `time` on one.
   double shared_time(double time, std::int64_t tasks) const {
-    const std::int64_t most = (tasks + cores_ - 1) / cores_;
-    return time * static_cast<double>(most) / static_cast<double>(tasks);
+    return time * longest_share(context_.device, tasks) / static_cast<double>(cores_);
   }
 
   /// Where a loop has too few iterations for the cores, and the loops that it holds have more: shares out each of these

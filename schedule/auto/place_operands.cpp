@@ -114,11 +114,12 @@ std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRe
 
 }  // namespace
 
-LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels) {
+LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::optional<size_t> cut) {
   LayoutMap map = same_layout(rank);
-  const Expr last = map.to.back();
-  map.to.back() = floor_mod(last, width);
-  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(panels), floor_div(last, width));
+  Expr& within = map.to[cut.value_or(rank - 1)];
+  const Expr whole = within;
+  within = floor_mod(whole, width);
+  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(panels), floor_div(whole, width));
   return map;
 }
 

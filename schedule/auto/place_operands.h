@@ -1,5 +1,6 @@
 #pragma once
 /// Where the operands of a register tile are made and copied, once its loops stand.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,9 @@
 
 namespace lathe {
 
-/// The last dimension of a buffer of that rank is cut into panels of `width`, which are counted in dimension `panels`.
-LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels);
+/// A dimension of a buffer of that rank, the last or `cut`, is cut into panels of `width`, which are counted in
+/// dimension `panels`.
+LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::optional<size_t> cut = std::nullopt);
 
 /// Has what makes an operand of the reduction, such as its padding, make it where it is read, under the deepest of the
 /// loops `around` the tile under which no element is made twice; and fills borders apart. Leaves the block `kept`.

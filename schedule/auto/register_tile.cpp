@@ -285,13 +285,7 @@ bool shifts_cheaply(std::int64_t extent, std::int64_t tile, std::int64_t lanes, 
 
 namespace {
 
-/// The longest share of so many equal tasks that a core has, as a multiple of an even one.
-double longest_share(const Device& device, std::int64_t tasks) {
-  const std::int64_t cores = device.cores, most = (tasks + cores - 1) / cores;
-  return static_cast<double>(most * cores) / static_cast<double>(tasks);
-}
-
-/// The same of panels of columns, the last of which may be narrower.
+/// The longest share (longest_share) of panels of columns, the last of which may be narrower.
 double longest_share_of_panels(const Device& device, const RegisterTile& tile, std::int64_t columns) {
   const std::int64_t cores = device.cores, all = (columns + tile.lanes - 1) / tile.lanes,
                      whole = (all - 1) / tile.vectors, last = all - whole * tile.vectors;

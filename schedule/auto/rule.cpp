@@ -64,6 +64,11 @@ std::int64_t own_cache_bytes(const Device& device) {
   return bytes;
 }
 
+double longest_share(const Device& device, std::int64_t tasks) {
+  const std::int64_t cores = device.cores, most = (tasks + cores - 1) / cores;
+  return static_cast<double>(most * cores) / static_cast<double>(tasks);
+}
+
 std::optional<std::int64_t> nearest_memory_bytes(const Device& device) {
   if (!device.caches.empty()) {
     const CacheLevel& last = device.caches.back();

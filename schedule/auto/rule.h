@@ -74,6 +74,9 @@ std::optional<std::int64_t> nearest_memory_bytes(const Device& device);
 /// The bytes of the largest cache that a core has for itself; 0 when there is none.
 std::int64_t own_cache_bytes(const Device& device);
 
+/// The longest share of so many equal tasks that one of the device's cores has, as a multiple of an even one.
+double longest_share(const Device& device, std::int64_t tasks);
+
 /// The loops around a block that hold no other statement, outermost first.
 std::vector<LoopRef> own_loops(const Schedule& schedule, const BlockRef& block);
 /// The loop that alone is bound to an iter of the block; nothing when the binding is more than the loop's variable.

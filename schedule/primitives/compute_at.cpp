@@ -42,21 +42,6 @@ Stmt insert_before_reader(const Stmt& body, const Stmt& nest, const std::vector<
   return Seq::make(std::move(stmts));
 }
 
-/// Refuses when a reader of what `producer` writes is not proved to come after it in `body`, the program as moved.
-void refuse_exposed(const Schedule& schedule, const std::string& application, const std::string& condition,
-                    const Block& producer, const Stmt& body, const LoopRef& loop) {
-  const auto written = [&](const Buffer& buffer) { return writes(producer, buffer); };
-  for_each_stmt(body, [&](const Stmt& s) {
-    const Block* block = s.as<Block>();
-    if (!block || std::none_of(block->f.allocs.begin(), block->f.allocs.end(), written)) return;
-    for (const ExposedRead& read : exposed_reads(block->f.body, Bounds(schedule.func()), written)) {
-      refuse(
-          schedule, application, 3, condition, read.block ? read.block : s,
-          fmt::format("reads {}, which {} is not proved to compute before", print(read.region), loop.variable->name));
-    }
-  });
-}
-
 /// A loop that runs at once must not have the same elements computed by several of its iterations.
 void refuse_shared(const Schedule& schedule, const std::string& application, const Block& producer, const Stmt& after,
                    const Path& target) {
@@ -336,7 +321,13 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
       find_path(without, [&](const Stmt& s) { return s.as<For>() && s.as<For>()->variable == loop.variable; });
   const For& node = *target.back().as<For>();
   const auto commit = [&](const Stmt& body) {
-    if (others) refuse_exposed(schedule, application, readers, producer, body, loop);
+    const std::vector<ExposedRead> exposed =
+        others ? exposed_reads_of(schedule.func(), producer, body) : std::vector<ExposedRead>();
+    if (!exposed.empty()) {
+      refuse(schedule, application, 3, readers, exposed.front().block,
+             fmt::format("reads {}, which {} is not proved to compute before", print(exposed.front().region),
+                         loop.variable->name));
+    }
     refuse_shared(schedule, application, producer, body, target);
     if (asserts(producer)) refuse_left_out(schedule, application, path.back(), body);
     schedule.commit(body, application);

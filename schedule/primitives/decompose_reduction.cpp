@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <unordered_set>
 
-#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/conjuncts.h"
 #include "schedule/access.h"
@@ -44,18 +42,6 @@ Expr space_guard(const Block& node, const std::unordered_set<const Var*>& reduce
     if (!uses_any(conjunct, reduce_vars)) guards.push_back(conjunct);
   }
   return conjunction(guards);
-}
-
-/// May a reader in `body`, a Func's, meet an element of what the block writes that nothing wrote before?
-bool exposes(const Schedule& schedule, const Block& node, const Stmt& body) {
-  const auto written = [&](const Buffer& buffer) { return writes(node, buffer); };
-  bool exposed = false;
-  for_each_stmt(body, [&](const Stmt& s) {
-    const Block* around = s.as<Block>();
-    if (around && std::any_of(around->f.allocs.begin(), around->f.allocs.end(), written))
-      exposed |= !exposed_reads(around->f.body, Bounds(schedule.func()), written).empty();
-  });
-  return exposed;
 }
 
 }  // namespace
@@ -145,7 +131,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     return replace_last(loop_path, Seq::make({nest, rest}));
   };
   Stmt body = with_init(predicate && guard_suffices ? guard : predicate);
-  if (predicate && guard_suffices && exposes(schedule, node, body)) body = with_init(predicate);
+  if (predicate && guard_suffices && !exposed_reads_of(schedule.func(), node, body).empty())
+    body = with_init(predicate);
   schedule.commit(std::move(body), application);
   return {name};
 }
