@@ -82,7 +82,7 @@ std::vector<ExplainStep> explain_steps(const Func& func, const Device& device) {
   options.after_pass = [&](Stage stage, const std::string& pass, const Func& after, bool changed) {
     if (changed) steps.push_back({pass, std::string(to_string(stage)), after, {}});
   };
-  lower(current, device, find_pipeline("cpu"), options);
+  lower(current, device, find_pipeline(device.family), options);
   return steps;
 }
 

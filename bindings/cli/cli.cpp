@@ -108,8 +108,8 @@ void opt(const std::string& path, const std::vector<std::string>& passes, bool v
   fmt::print("{}", print(run_passes(asks ? ask_for_schedule(func) : func, device, pipeline, passes, options)));
 }
 
-void explain(const std::string& path, bool html, const std::string& output) {
-  const std::vector<ExplainStep> steps = explain_steps(read_func(path), compile_device());
+void explain(const std::string& path, bool html, const std::string& output, const std::string& device_path) {
+  const std::vector<ExplainStep> steps = explain_steps(read_func(path), read_device(device_path));
   const std::string text = html ? explain_html(steps) : explain_text(steps);
   if (output.empty()) {
     fmt::print("{}", text);
@@ -272,6 +272,7 @@ int cli_main(int argc, const char* const* argv) {
       app.add_subcommand("explain", "print what each schedule primitive and each pass does to a program");
   explain_command->add_option("file", file, "a .tir file")->required();
   explain_command->add_flag("--html", html, "as a page: side by side, changed lines marked");
+  explain_command->add_option("--device", choices.device, device_help);
   explain_command->add_option("-o,--output", output, "where to write it; standard output when not given");
 
   std::vector<std::string> inputs, outputs, scalars;
@@ -303,7 +304,7 @@ int cli_main(int argc, const char* const* argv) {
   try {
     if (*dump_command) dump(file, choices);
     if (*opt_command) opt(file, passes, verify_each, choices.device);
-    if (*explain_command) explain(file, html, output);
+    if (*explain_command) explain(file, html, output, choices.device);
     if (*run_command) run(file, inputs, outputs, scalars, interpreted);
     if (*info_command) info(choices.device);
     return 0;
