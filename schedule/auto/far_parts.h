@@ -20,7 +20,7 @@ struct FarParts {
   std::int64_t ahead;  ///< elements from a part of it to the next
 };
 
-/// Nothing where loads have time to wait for lines, or parts would be too short to be worth loading and storing their
+/// Nothing where lines come in time all the same, or parts would be too short to be worth loading and storing their
 /// sums. Whether sums are cut, and where, does not depend on the number of cores, for they are rounded accordingly.
 std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRef& reduction,
                                        const ReductionShape& shape);

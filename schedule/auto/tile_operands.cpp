@@ -199,6 +199,20 @@ std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& ope
   return found;
 }
 
+std::int64_t lines_of_step(const Block& reduction, const ReductionShape& shape, size_t iter, std::int64_t rows,
+                           std::int64_t lanes) {
+  std::vector<size_t> walked = shape.reduce;
+  walked.push_back(iter);
+  for (const Access& access : block_accesses(reduction)) {
+    if (access.buffer == reduction.f.writes[0].buffer || access.strides[iter] == 0) continue;
+    const bool whole = std::all_of(walked.begin(), walked.end(), [&](size_t i) {
+      return access.strides[i] && *access.strides[i] % lanes == 0;
+    });
+    return whole ? rows : 2 * rows;
+  }
+  return 0;
+}
+
 std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& shape, const Access& operand) {
   std::vector<size_t> found;
   const Load* load = load_of(reduction, operand.buffer);

@@ -41,6 +41,11 @@ double term_cycles(const Block& reduction, size_t vectors);
 /// panel in a near cache; outside, it would walk the whole operand again each time.
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);
 
+/// Lines of the first cache that a step of a tile takes of the operand whose rows the iter walks, for so many rows: a
+/// vector whose rows do not lie by whole vectors is in two.
+std::int64_t lines_of_step(const Block& reduction, const ReductionShape& shape, size_t iter, std::int64_t rows,
+                           std::int64_t lanes);
+
 /// Space iters that slide the operand along a dimension that the reduction walks too, as residues of a transposed
 /// convolution do: what their iterations read overlaps.
 std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& shape, const Access& operand);

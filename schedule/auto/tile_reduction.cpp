@@ -216,6 +216,10 @@ class Tiler {
     order.insert(order.end(), below_columns.begin(), below_columns.end());
     if (other) order.push_back(*other);
     if (row) order.push_back(*row);
+    if (row && other && others_follow_inside()) {
+      std::swap(order[order.size() - 1], order[order.size() - 2]);
+      context_.note(fmt::format("keep rows of {} near while the others follow each other", block_.name));
+    }
     if (!packed_ && !far_parts_ && !across_ && !dot_ && !has_makers()) {
       std::vector<TiledLoop> tiles;
       if (column) tiles.push_back({*column, columns});
@@ -335,6 +339,16 @@ class Tiler {
   void prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements) {
     if (multiplies_lines(context_.device) && panel_bytes > context_.device.caches.front().bytes)
       annotate(schedule_, steps, "prefetch_offset", steps_ahead * step_elements);
+  }
+
+  /// Of the operands of a paired tile, one stays near while tiles follow each other along the other: is it better that
+  /// this is that of the rows, as fewer lines then come from further away?
+  bool others_follow_inside() const {
+    if (packed_ || !shape_.rows || !others_) return false;
+    const auto lines = [&](size_t iter, std::int64_t rows) {
+      return lines_of_step(schedule_.node(block_), shape_, iter, rows, lanes_);
+    };
+    return lines(*others_, paired_.others) < lines(*shape_.rows, paired_.rows);
   }
 
   /// Are there operands whose place is yet to be chosen, by the loops around the tiles?

@@ -287,6 +287,8 @@ GROUPED = [
     ("ad,bcd->acb", dict(a=24, b=31, c=41, d=16), "", "lay x1_reindex out by panels"),
     # The outermost axis of the result stays apart, so that none but the operand of d is read anew for each.
     ("bcea,ed->cdba", dict(a=4, b=20, c=3, d=31, e=16), "", "31 x 80 x 16, 3 times"),
+    # Vectors of rows of 100 elements straddle lines, those of the copy do not.
+    ("caeb,dea->cdba", dict(a=100, b=7, c=3, d=48, e=31), "", "keep rows of einsum near"),
 ]
 
 

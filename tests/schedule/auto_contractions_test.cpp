@@ -572,6 +572,8 @@ TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
   device.fma_per_cycle = 1;
   scheduled(far, &decisions);
   EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "arithmetic covers lines";
+  scheduled(product_of_columns(64, 64, 4800), &decisions);
+  EXPECT_NE(decisions.find("in parts of"), std::string::npos) << "of the third cache, not from beyond: " << decisions;
   // The same sums, of rows that end within a tile and within a core's share.
   device = fused(wide(), 2);
   device.cores = 2;
