@@ -26,12 +26,15 @@ class ExposedCollector {
   void walk(const Stmt& s) {
     if (!s || !is_relevant(s)) return;
     switch (s->kind) {
-      case StmtKind::Seq:
-        for (const Stmt& child : s.as<Seq>()->stmts) {
-          walk(child);
-          note_writes(child);
+      case StmtKind::Seq: {
+        const std::vector<Stmt>& stmts = s.as<Seq>()->stmts;
+        const auto last = std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& child) { return is_relevant(child); });
+        for (auto child = stmts.begin(); child != last.base(); ++child) {
+          walk(*child);
+          if (child + 1 != last.base()) note_writes(*child);
         }
         return;
+      }
       case StmtKind::For: {
         const For* loop = s.as<For>();
         read(loop->min);
