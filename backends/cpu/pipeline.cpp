@@ -14,6 +14,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
+#include "ir/passes/pad_temporaries.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -54,6 +55,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_flatten, pass("lower_blocks", lower_blocks));
   p.append(Stage::before_flatten, pass("place_allocations", place_allocations));
   p.append(Stage::before_flatten, pass("compact_buffers", compact_buffers));
+  p.append(Stage::before_flatten, pass("pad_temporaries", pad_temporaries));
   p.append(Stage::before_flatten, pass("partition_loops", partition_loops));
   p.append(Stage::before_flatten, pass("vectorize_loops", vectorize_loops));
   p.append(Stage::before_flatten, pass("narrow_places", narrow_places));

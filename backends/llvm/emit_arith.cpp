@@ -315,12 +315,18 @@ llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
     for (int i = 0; i < lanes; ++i) holds.push_back(b.getInt1(known->sgt(i)));
     return llvm::ConstantVector::get(holds);
   }
-  count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, b.getInt64(lanes));
-  count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
+  Affine form = to_affine(limit ? limit->value : node->b);
+  form.lanes = 1;
+  const bool narrow = add_scaled(form, to_affine(ramp->base), -1) && kernel.info.is_narrow(form);
+  if (!narrow) {
+    count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, b.getInt64(lanes));
+    count = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, b.getInt64(0));
+  }
   llvm::SmallVector<llvm::Constant*, 16> steps;
   for (int i = 0; i < lanes; ++i) steps.push_back(b.getInt32(i));
   llvm::Value* limits = splat(b, b.CreateTrunc(count, b.getInt32Ty()), lanes);
-  llvm::Value* mask = b.CreateICmpULT(llvm::ConstantVector::get(steps), limits);
+  // Frozen, or LLVM compares anew in each loop that uses the mask.
+  llvm::Value* mask = b.CreateFreeze(b.CreateICmpSLT(llvm::ConstantVector::get(steps), limits));
   lane_mask_ = {node->op, node->a, node->b, mask, b.GetInsertBlock()};
   return mask;
 }

@@ -313,7 +313,9 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* all = splat(b, b.CreateExtractElement(loaded, std::uint64_t{0}), lanes);
     return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
   }
-  if (prefetch_.variable && ramp && stride && *stride == 1 && !mask) emit_prefetch(buffer, ramp->base, false);
+  // A mask that is known is that of a last tile, whose line the one before has asked for.
+  const bool mostly_whole = !mask || !llvm::isa<llvm::Constant>(mask);
+  if (prefetch_.variable && ramp && stride && *stride == 1 && mostly_whole) emit_prefetch(buffer, ramp->base, false);
   if (ramp && stride && *stride == 1) {
     if (mask && masked_store_.buffer == buffer && masked_store_.mask == mask &&
         masked_store_.block == b.GetInsertBlock() && equal(masked_store_.index, index))

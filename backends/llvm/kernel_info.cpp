@@ -1,6 +1,7 @@
 #include "backends/llvm/kernel_info.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 
@@ -10,6 +11,11 @@
 #include "ir/visitor.h"
 
 namespace lathe::codegen {
+namespace {
+
+constexpr std::int64_t most_lanes = 64, narrow_limit = (std::int64_t{1} << 31) - most_lanes;
+
+}  // namespace
 
 std::optional<std::vector<std::int64_t>> constant_lanes(const Expr& index) {
   const int lanes = index->dtype.lanes;
@@ -54,6 +60,12 @@ class KernelInfo::Collector : public Visitor {
 
  protected:
   void visit_Var(const Var* node) override { info_.strides_[node] = 1; }
+  void visit_For(const For* node) override {
+    const std::int64_t *first = as_int(node->min), *count = as_int(node->extent);
+    if (first && count && std::max(std::abs(*first), std::abs(*count)) < narrow_limit)
+      info_.magnitudes_[node->variable.get()] = std::max(std::abs(*first), std::abs(*first + *count));
+    Visitor::visit_For(node);
+  }
   void visit_Binary(const Binary* node) override {
     auto* variable = node->a.as<Var>();
     auto* factor = node->b.as<IntImm>();
@@ -102,6 +114,17 @@ class KernelInfo::Collector : public Visitor {
 KernelInfo::KernelInfo(const Func& func) {
   Collector(*this).visit(func->body);
   lay_out_registers();
+}
+
+bool KernelInfo::is_narrow(const Affine& form) const {
+  std::int64_t most = std::abs(form.constant);
+  for (const AffineTerm& term : form.terms) {
+    const auto magnitude = magnitudes_.find(term.atom.as<Var>());
+    if (magnitude == magnitudes_.end() || std::abs(term.coefficient) >= narrow_limit) return false;
+    most += std::abs(term.coefficient) * magnitude->second;
+    if (most >= narrow_limit) return false;
+  }
+  return most < narrow_limit;
 }
 
 std::int64_t KernelInfo::stride_of(const Var* variable) const {

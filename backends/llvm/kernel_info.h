@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/analysis/affine.h"
 #include "ir/func.h"
 #include "ir/node_map.h"
 
@@ -39,6 +40,9 @@ class KernelInfo {
   /// alone.
   std::int64_t stride_of(const Var* variable) const;
 
+  /// Does the form fit a signed integer of 32 bits, with room for a vector's lanes, by loops of constant range alone?
+  bool is_narrow(const Affine& form) const;
+
   const std::vector<Slot>& slots() const { return slots_; }
   /// The slot that holds an element of a register buffer.
   int slot_of(const BufferNode* buffer, std::int64_t element) const;
@@ -57,6 +61,7 @@ class KernelInfo {
   std::vector<Buffer> order_;
   std::unordered_set<const BufferNode*> read_, written_, accessed_;
   std::unordered_map<const Var*, std::int64_t> strides_;
+  std::unordered_map<const Var*, std::int64_t> magnitudes_;  ///< of loops' variables, where constants bound them
   mutable NodeMap<const ExprNode*, bool> stable_;
   std::unordered_map<const BufferNode*, std::vector<std::vector<std::int64_t>>> register_accesses_;
   std::vector<Slot> slots_;

@@ -112,18 +112,8 @@ class Finder : public Visitor {
     return found;
   }
 
-  /// The form that is >= 0 exactly where a comparison of indices holds.
   std::optional<Affine> cut_of(const Expr& condition) const {
-    const Binary* comparison = condition.as<Binary>();
-    if (!comparison || !comparison->dtype.is_scalar() || comparison->a->dtype != i64) return std::nullopt;
-    const BinaryOp op = comparison->op;
-    const bool less = op == BinaryOp::lt || op == BinaryOp::le, greater = op == BinaryOp::gt || op == BinaryOp::ge;
-    if (!less && !greater) return std::nullopt;
-    Affine cut = without_lets(to_affine(less ? comparison->b : comparison->a));
-    const Affine other = without_lets(to_affine(less ? comparison->a : comparison->b));
-    if (may_wrap(bounds_, cut) || may_wrap(bounds_, other) || !add_scaled(cut, other, -1)) return std::nullopt;
-    if ((op == BinaryOp::lt || op == BinaryOp::gt) && !add_constant(cut, -1)) return std::nullopt;
-    return cut;
+    return lathe::cut_of(condition, bounds_, [this](const Affine& side) { return without_lets(side); });
   }
 
   void record(const Buffer& buffer, const std::vector<Expr>& indices, bool writes, bool reads, bool masked) {
@@ -207,6 +197,23 @@ class Finder : public Visitor {
 };
 
 }  // namespace
+
+std::optional<Affine> cut_of(const Expr& condition, const Bounds& bounds,
+                             const std::function<Affine(const Affine&)>& written_out) {
+  const Binary* comparison = condition.as<Binary>();
+  if (!comparison || !comparison->dtype.is_scalar() || comparison->a->dtype != i64) return std::nullopt;
+  const BinaryOp op = comparison->op;
+  const bool less = op == BinaryOp::lt || op == BinaryOp::le, greater = op == BinaryOp::gt || op == BinaryOp::ge;
+  if (!less && !greater) return std::nullopt;
+  Affine cut = to_affine(less ? comparison->b : comparison->a), other = to_affine(less ? comparison->a : comparison->b);
+  if (written_out) {
+    cut = written_out(cut);
+    other = written_out(other);
+  }
+  if (may_wrap(bounds, cut) || may_wrap(bounds, other) || !add_scaled(cut, other, -1)) return std::nullopt;
+  if ((op == BinaryOp::lt || op == BinaryOp::gt) && !add_constant(cut, -1)) return std::nullopt;
+  return cut;
+}
 
 std::optional<Affine> limit_of(const Affine& cut, const Affine& index, std::span<const LoopRange> inner, bool upper) {
   if (index.lanes > 1) return std::nullopt;

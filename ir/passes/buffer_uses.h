@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +40,11 @@ struct BufferUse {
   const Affine& least(size_t d) const { return first.empty() ? indices[d] : first[d]; }
   const Affine& greatest(size_t d) const { return last.empty() ? indices[d] : last[d]; }
 };
+
+/// The form that is >= 0 exactly where a comparison of indices holds; nothing of other conditions. `written_out` is put
+/// for either side.
+std::optional<Affine> cut_of(const Expr& condition, const Bounds& bounds,
+                             const std::function<Affine(const Affine&)>& written_out = {});
 
 /// What a cut says of the index of a dimension, over no variable of the loops `inner`: index <= limit when `upper`,
 /// else index >= limit; nothing when it says no such thing.

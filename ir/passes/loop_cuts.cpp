@@ -40,7 +40,7 @@ void CutFinder::visit_If(const If* node) {
 }
 
 void CutFinder::visit_Load(const Load* node) {
-  consider(node->mask);
+  if (of_loads_) consider(node->mask);
   Visitor::visit_Load(node);
 }
 

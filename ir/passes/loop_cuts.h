@@ -27,9 +27,10 @@ struct Cut {
 /// Conditions below a loop that are decided by its variable alone, once the loops inside are taken whole.
 class CutFinder : public Visitor {
  public:
-  /// With `whole_tile` serial loops of constant extent are taken whole, too.
-  CutFinder(const VarRef& variable, const Bounds& bounds, bool whole_tile = false)
-      : variable_(variable), bounds_(bounds), whole_tile_(whole_tile) {}
+  /// With `whole_tile` serial loops of constant extent are taken whole, too; without `of_loads` what masks a load is no
+  /// condition.
+  CutFinder(const VarRef& variable, const Bounds& bounds, bool whole_tile = false, bool of_loads = true)
+      : variable_(variable), bounds_(bounds), whole_tile_(whole_tile), of_loads_(of_loads) {}
   std::vector<Cut> cuts;
   std::unordered_set<const StmtNode*> holders;  ///< statements with such a condition in them
   bool others = false;                          ///< are there conditions on the variable that are not so decided?
@@ -54,7 +55,7 @@ class CutFinder : public Visitor {
 
   const VarRef variable_;
   const Bounds& bounds_;
-  const bool whole_tile_;
+  const bool whole_tile_, of_loads_;
   std::vector<LoopRange> points_;
   std::unordered_set<const Var*> hidden_;  ///< bound below, by other than point loops
 };

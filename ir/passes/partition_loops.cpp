@@ -8,6 +8,7 @@
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/loop_cuts.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/passes/pad_temporaries.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -130,7 +131,7 @@ class Partitioner : public Mutator {
 
   Stmt partition(const For& loop) {
     if (Stmt shifted = shift(loop)) return shifted;
-    CutFinder finder(loop.variable, bounds_);
+    CutFinder finder(loop.variable, bounds_, false, !loop.annotations.contains(masked_loads_key));
     finder.visit(loop.body);
     if (finder.cuts.empty()) return nullptr;
     Expr first = loop.min, end = loop.min + loop.extent;

@@ -21,6 +21,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
+#include "ir/passes/pad_temporaries.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
 #include "ir/passes/place_allocations.h"
@@ -55,6 +56,12 @@ Func permute_wide_windows(const Func& func) {
   device.vector_bits = 512;
   device.features = {"avx512f", "avx512vl"};
   return permute_windows(func, device);
+}
+
+Func pad_with_masks(const Func& func) {
+  Device device;
+  device.mask_registers = 8;
+  return pad_temporaries(func, device);
 }
 
 Func interleave_with_masks(const Func& func) {
@@ -104,6 +111,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"lower_blocks", lower_blocks},
       {"place_allocations", for_described_device<place_allocations>},
       {"compact_buffers", compact_buffers},
+      {"pad_temporaries", pad_with_masks},
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
       {"unmask_registers", unmask_registers},
