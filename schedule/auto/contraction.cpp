@@ -1,6 +1,7 @@
 #include "schedule/auto/contraction.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "ir/reduction.h"
@@ -170,6 +171,48 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
       std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[*shape.rows] == 1; });
   if (contiguous_rows) std::swap(shape.rows, shape.columns);
   return shape;
+}
+
+void find_rows_across(const Block& block, ReductionShape* shape) {
+  if (shape->vector_space || shape->vector_reduce || shape->loads < 2) return;
+  std::vector<Access> loads, output;
+  for (Access& access : block_accesses(block)) {
+    (access.buffer == block.f.writes[0].buffer ? output : loads).push_back(std::move(access));
+  }
+  const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
+  const auto longest = [&](const std::function<bool(size_t)>& fits) {
+    std::optional<size_t> found;
+    for (const size_t i : shape->space) {
+      if (extent(i) > (found ? extent(*found) : 1) && fits(i)) found = i;
+    }
+    return found;
+  };
+  const auto columns = longest([&](size_t i) {
+    return std::all_of(output.begin(), output.end(), [&](const Access& access) { return access.strides[i] == 1; });
+  });
+  if (!columns) return;
+  // The operand that the rows walk stands still along the columns; the others stand still along the rows, or in runs.
+  const auto rows = longest([&](size_t i) {
+    int walked = 0;
+    std::int64_t run = 0;
+    for (const Access& load : loads) {
+      if (load.strides[i] == 0) continue;
+      if (load.strides[i]) {
+        if (load.strides[*columns] != 0) return false;
+        ++walked;
+      } else if (load.runs[i] > 1 && run == 0) {
+        run = load.runs[i];
+      } else {
+        return false;
+      }
+    }
+    return walked == 1;
+  });
+  if (!rows) return;
+  shape->columns = columns;
+  shape->rows = rows;
+  for (const Access& load : loads)
+    shape->row_run = std::max(shape->row_run, load.runs[*rows] > 1 ? load.runs[*rows] : 0);
 }
 
 }  // namespace lathe

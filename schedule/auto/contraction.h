@@ -34,4 +34,9 @@ struct ReductionShape {
 /// Nothing when the block is no reduction by a canonical update with one result.
 std::optional<ReductionShape> reduction_shape(const Block& block);
 
+/// Has a shape of which vectors can walk neither the result nor the reduction, as arrays lie, say what vectors across
+/// memory could: columns along which the result is contiguous, and rows that one operand walks and the others stand
+/// still in, as channels that come last in an image and first in its weights leave them.
+void find_rows_across(const Block& block, ReductionShape* shape);
+
 }  // namespace lathe

@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/lay_results.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/primitives/cache_padding.h"
@@ -346,6 +347,7 @@ void stage_joined(RuleContext& context, const BlockRef& ref) {
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
   stage_padding(context, reduction);
+  lay_results(context, reduction);
   stage_strided(context, reduction);
 }
 

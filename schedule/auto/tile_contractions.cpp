@@ -25,7 +25,8 @@ namespace {
 
 /// Tiles whose vectors lie across memory, where these are estimated to be faster.
 bool tile_across(RuleContext& context, const BlockRef& ref) {
-  const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+  std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+  if (shape) find_rows_across(context.schedule.node(ref), &*shape);
   const std::optional<AcrossPlan> plan = shape ? plan_across(context, ref, *shape) : std::nullopt;
   return plan && attempt(context, fmt::format("lay the vectors of {} across memory", ref.name),
                          [&] { tile_reduction(context, ref, *shape, *plan); });

@@ -194,6 +194,39 @@ bool steps_far(const RuleContext& context, const Block& block, const ReductionSh
          std::abs(access.strides[*walked].value_or(0)) * bytes >= far_step;
 }
 
+/// Could what only the rows of a tile walk be turned around (turn_operand)? Windows that slide along them could not.
+bool rows_may_turn(const Block& block, size_t rows) {
+  const VarRef& row = block.f.iters[rows].variable;
+  bool slides = false;
+  for (const Region& read : block.f.reads) {
+    for (const Range& range : read.ranges) slides |= range.min != Expr(row) && uses_var(range.min, row.get());
+  }
+  return !slides;
+}
+
+/// Cycles of what is left where no operand can be turned around: dot products along short runs, each of which takes a
+/// vector, or one element after another.
+double lying_cycles(const Device& device, const Block& block, const ReductionShape& shape, TiledExtents extents) {
+  if (!shape.vector_reduce) return instance_count(block) * static_cast<double>(device.fma_latency);
+  const std::int64_t lanes = vector_lanes(block, device);
+  double times = 1;
+  extents.depth = 1;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const std::int64_t extent = constant_extent(block, i).value_or(1);
+    if (block.f.iters[i].kind == IterKind::reduce) {
+      *extents.depth *= i == shape.vector_reduce ? (extent + lanes - 1) / lanes * lanes : extent;
+    } else if (i != shape.rows && i != shape.columns) {
+      times *= static_cast<double>(extent);
+    }
+  }
+  return times * dot_product_cycles(device, lanes, widest_bits(block), extents);
+}
+
+/// Is there no reduce iter along which dot products would fill a vector?
+bool fills_no_vector(const Block& block, const ReductionShape& shape, std::int64_t lanes) {
+  return !shape.vector_reduce || constant_extent(block, *shape.vector_reduce).value_or(lanes) < lanes;
+}
+
 /// What a step of a tile waits for operands that only its rows walk, where lines do not stay for the next tile's.
 double row_waits(const RuleContext& context, const Block& block, const ReductionShape& shape, const AcrossPlan& plan,
                  std::int64_t depth) {
@@ -275,6 +308,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   double best = times * lying.cycles;
   const RowOperands others = shape.vector_space ? RowOperands() : row_operands(block, plan);
   if (!shape.vector_space) best += near_square_cycles * others.elements;
+  if (!shape.vector_space && fills_no_vector(block, shape, lanes) && !rows_may_turn(block, plan.rows))
+    best = lying_cycles(context.device, block, shape, {all_columns, rows, depth});
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;

@@ -1,0 +1,84 @@
+#include "schedule/auto/lay_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Instances for each element of the result from which on turning it around costs little beside them.
+constexpr double least_steps = 4;
+/// What stands in the way along the vectors, such as weights by channels, is this much less than the instances: a copy
+/// of it costs little.
+constexpr double small_part = 8;
+
+/// Does a rule find an axis for whole vectors as arrays lie?
+bool has_vectors(const Block& block, const ReductionShape& shape, std::int64_t lanes) {
+  if (shape.vector_space || (shape.rows && shape.columns)) return true;
+  return shape.vector_reduce && extent_estimate(block.f.iters[*shape.vector_reduce].domain.extent) >= lanes;
+}
+
+/// The dimension of the result that `iter` alone walks.
+std::optional<size_t> result_dimension(const Block& block, size_t iter) {
+  const std::vector<Range>& ranges = block.f.writes[0].ranges;
+  for (size_t d = 0; d < ranges.size(); ++d) {
+    if (ranges[d].min == Expr(block.f.iters[iter].variable)) return d;
+  }
+  return std::nullopt;
+}
+
+/// Could vectors walk all that the block reads along `iter`, and fill at least one? What they walk must be read for one
+/// result at a time: what several share is for tiles, which turn an operand around.
+bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter, std::int64_t lanes,
+                    double instances) {
+  const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
+  if (extent(iter) < lanes) return false;
+  bool walked = false;
+  for (const Access& access : block_accesses(block)) {
+    if (access.buffer == block.f.writes[0].buffer) continue;
+    const std::optional<std::int64_t> stride = access.strides[iter];
+    if (!stride) return false;
+    if (*stride == 1) {
+      walked |= std::all_of(shape.space.begin(), shape.space.end(),
+                            [&](size_t i) { return extent(i) == 1 || access.strides[i].value_or(0) != 0; });
+    } else if (*stride != 0 && small_part * estimated_elements(access.buffer) > instances) {
+      return false;
+    }
+  }
+  return walked;
+}
+
+}  // namespace
+
+void lay_results(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  if (!shape || has_vectors(block, *shape, lanes)) return;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const double instances = instance_count(block, facts);
+  if (instances < least_steps * estimated_elements(block.f.writes[0].buffer, facts)) return;
+  for (const size_t iter : shape->space) {
+    const std::optional<size_t> dimension = result_dimension(block, iter);
+    if (!dimension || !walks_operands(block, *shape, iter, lanes, instances)) continue;
+    attempt(context, fmt::format("lay the results of {} as its operand lies", ref.name), [&] {
+      Buffer result = schedule.node(ref).f.writes[0].buffer;
+      if (!is_allocated(schedule.func(), result)) {
+        cache_write(schedule, ref, space::global);
+        result = schedule.node(ref).f.writes[0].buffer;
+      }
+      transform_layout(schedule, ref, result->name, moved_last(result->rank(), *dimension));
+    });
+    return;
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,56 @@
+"""Convolutions whose image, weights and result lie in different orders in memory, against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def convolution(x, w, stride, groups):
+    n, c, height, width = x.shape
+    filters, channels, r, s = w.shape
+    x = lathe.pad(x, [(0, 0), (0, 0), (r // 2, r // 2), (s // 2, s // 2)])
+    each = filters // groups
+    return lathe.compute(
+        (n, filters, (height - 1) // stride + 1, (width - 1) // stride + 1),
+        lambda b, f, i, j: lathe.reduce(
+            "sum",
+            (channels, r, s),
+            lambda k, u, v: x[b, f // each * channels + k, i * stride + u, j * stride + v] * w[f, k, u, v],
+        ),
+    )
+
+
+def expected(x, w, stride, groups):
+    (filters, channels, r, s), each = w.shape, w.shape[0] // groups
+    padded = np.pad(x, [(0, 0), (0, 0), (r // 2, r // 2), (s // 2, s // 2)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (r, s), (2, 3))[:, :, ::stride, ::stride]
+    return np.concatenate(
+        [
+            np.einsum("bcijuv,fcuv->bfij", windows[:, g * channels : (g + 1) * channels], w[g * each : (g + 1) * each])
+            for g in range(groups)
+        ],
+        1,
+    )
+
+
+def channels_last(array):
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "groups", "taps", "stride"),
+    [(20, 24, 1, 3, 1), (3, 40, 1, 3, 2), (33, 33, 33, 3, 1), (48, 48, 48, 5, 2), (32, 32, 2, 3, 1), (17, 35, 1, 1, 1)],
+)
+def test_layouts_of_a_convolution(channels, filters, groups, taps, stride):
+    rng = np.random.default_rng(8)
+    x = rng.integers(-3, 4, (2, channels, 19, 21)).astype(np.float32)
+    w = rng.integers(-3, 4, (filters, channels // groups, taps, taps)).astype(np.float32)
+    want = expected(x, w, stride, groups)
+    f = lathe.jit(lambda x, w: convolution(x, w, stride, groups))
+    for lie in itertools.product([np.ascontiguousarray, channels_last], repeat=3):
+        out = lie[2](np.zeros_like(want))
+        f(lie[0](x), lie[1](w), out=out)
+        np.testing.assert_array_equal(out, want)

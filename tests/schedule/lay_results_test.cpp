@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ir/text/parse.h"
+#include "tests/schedule/auto_support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Sums over windows of an image whose channels come last; results lie channel by channel. Each of `filters` takes all
+/// channels, or with none each channel is a filter of its own.
+struct Windows {
+  int channels, filters, rows;
+  const char* weights;  ///< the indices of w
+  int taps = 3;
+};
+
+Func channels_last(const Windows& shape) {
+  const bool depthwise = shape.filters == 0;
+  std::string extents;
+  for (const char* c = shape.weights; *c; ++c) {
+    if (*c != 'v') continue;
+    const char name = c[1];
+    extents += fmt::format("{}{}", extents.empty() ? "" : ", ",
+                           name == 'f'   ? (depthwise ? shape.channels : shape.filters)
+                           : name == 'c' ? shape.channels
+                                         : shape.taps);
+  }
+  return parse_func(fmt::format(
+      R"(func contraction(x: f32[{3}, {3}, {0}], w: f32[{4}], out: f32[{1}, {2}, {2}]) stage begin {{
+  for f in [0, {1}) {{ for i in [0, {2}) {{ for j in [0, {2}) {{
+    for c in [0, {5}) {{ for r in [0, {8}) {{ for s in [0, {8}) {{
+      block product(space vf in [0, {1}) = f, space vi in [0, {2}) = i, space vj in [0, {2}) = j,
+                    reduce vc in [0, {5}) = c, reduce vr in [0, {8}) = r, reduce vs in [0, {8}) = s)
+          reads out[vf, vi, vj], w[{6}], x[vi + vr, vj + vs, {7}] writes out[vf, vi, vj]
+      {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vf, vi, vj] = 0.0f32 }}
+        let sum: f32 = out[vf, vi, vj]
+        let term: f32 = x[vi + vr, vj + vs, {7}] * w[{6}]
+        out[vf, vi, vj] = sum + term
+      }} }} }} }} }} }} }}
+}}
+)",
+      shape.channels, depthwise ? shape.channels : shape.filters, shape.rows, shape.rows + shape.taps - 1, extents,
+      depthwise ? 1 : shape.channels, shape.weights, depthwise ? "vf" : "vc", shape.taps));
+}
+
+bool says(const Windows& shape, const Device& device, const std::string& decision) {
+  return ("\n" + decisions_on(channels_last(shape), device, "product")).find("\n" + decision) != std::string::npos;
+}
+
+const std::string laid = "lay the results of product as its operand lies\n",
+                  across = "lay the vectors of product across memory\n", tiled = "tile product: ";
+
+TEST(LayResults, FollowsTheOperandWhereResultsLieInAnotherOrder) {
+  for (const Device& device : {wide(), narrow()}) {
+    for (const char* weights : {"vf, vr, vs", "vr, vs, vf"}) {
+      SCOPED_TRACE(weights);
+      EXPECT_TRUE(says({32, 0, 6, weights}, device, laid));
+      EXPECT_TRUE(says({32, 0, 6, weights}, device, tiled));
+    }
+  }
+}
+
+TEST(LayResults, LeavesResultsThatTakeAsLongToTurnAround) {
+  EXPECT_FALSE(says({32, 0, 6, "vf, vr, vs", 1}, wide(), laid));
+}
+
+TEST(LayResults, LeavesThemWhereOperandsFillNoVector) {
+  EXPECT_FALSE(says({5, 0, 6, "vf, vr, vs"}, wide(), laid));
+}
+
+TEST(LayResults, LeavesThemWhereVectorsWalkBoth) {
+  EXPECT_FALSE(says({32, 24, 6, "vf, vr, vs, vc"}, wide(), laid));
+}
+
+TEST(VectorsAcross, WalkWeightsBesideAnImageWhoseChannelsComeLast) {
+  Device device = wide();
+  device.fused_multiply_add = true;
+  // Few channels fill no vector of dot products; weights by filters let vectors walk neither them nor the result.
+  EXPECT_TRUE(says({3, 32, 8, "vf, vr, vs, vc"}, device, across));
+  EXPECT_TRUE(says({3, 32, 8, "vf, vc, vr, vs"}, device, across));
+  EXPECT_TRUE(says({20, 32, 8, "vf, vc, vr, vs"}, device, across));
+}
+
+}  // namespace
+}  // namespace lathe::testing
