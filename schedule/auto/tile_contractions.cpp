@@ -82,6 +82,19 @@ bool tile_dot(RuleContext& context, const BlockRef& ref) {
   });
 }
 
+/// Copies what is widened as stage_operands does what is wide; such a copy widens what it reads.
+void stage_widened(RuleContext& context, const BlockRef& ref) {
+  const std::vector<BlockRef> casts = widen_operands(context, ref);
+  if (casts.empty()) return;
+  stage_operands(context, ref);
+  for (const BlockRef& cast : casts) {
+    const std::vector<BlockRef> readers = context.schedule.consumers(cast);
+    if (readers.size() != 1 || readers[0] == ref) continue;
+    attempt(context, fmt::format("widen in the copy {}", readers[0].name),
+            [&] { compute_inline(context.schedule, cast); });
+  }
+}
+
 /// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
 bool tile(RuleContext& context, const BlockRef& ref) {
   stage_words(context, ref);
@@ -94,7 +107,7 @@ bool tile(RuleContext& context, const BlockRef& ref) {
   join_row_axes(context, ref);
   stage_operands(context, ref);
   if (tile_dot(context, ref)) return true;
-  widen_operands(context, ref);
+  stage_widened(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
   part_operands(context, ref);

@@ -17,6 +17,9 @@ namespace {
 /// alone, and of those that a vector casts at once. Measured on Cascade Lake, where a cast takes the ports of two
 /// multiply-adds: 256 x 16 x 256 of f16 in 25 us instead of 84, 24 x 1024 x 1024 in 520 us instead of 930.
 constexpr double shared_reuse = 16, vector_reuse = 24;
+/// The same of what is padded: choosing between an element and the padding costs more than a cast, and is copied away
+/// together with it.
+constexpr double padded_reuse = 6;
 
 /// Buffers of narrow floats that the block reads under a cast to a wider float.
 std::vector<Buffer> narrow_operands(const Block& block) {
@@ -30,11 +33,24 @@ std::vector<Buffer> narrow_operands(const Block& block) {
   return found;
 }
 
+/// Does the block choose between an element of the buffer and a padding?
+bool is_padded(const Block& block, const Buffer& buffer) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* select = e.as<Select>();
+    const Cast* cast = select ? select->when_true.as<Cast>() : nullptr;
+    const Load* load = cast ? cast->value.as<Load>() : nullptr;
+    found |= load && load->buffer == buffer;
+  });
+  return found;
+}
+
 }  // namespace
 
-void widen_operands(RuleContext& context, const BlockRef& reduction) {
+std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduction) {
   const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(reduction));
-  if (!shape || shape->loads < 2) return;
+  if (!shape || shape->loads < 2) return {};
+  std::vector<BlockRef> casts;
   for (const Buffer& operand : narrow_operands(context.schedule.node(reduction))) {
     const Block& block = context.schedule.node(reduction);
     const std::vector<Access> accesses = block_accesses(block);
@@ -43,10 +59,12 @@ void widen_operands(RuleContext& context, const BlockRef& reduction) {
     });
     const std::vector<Fact>& facts = context.schedule.func()->facts;
     const double reuse = instance_count(block, facts) / std::max(1.0, estimated_elements(operand, facts));
-    if (reuse < (along_vectors ? vector_reuse : shared_reuse)) continue;
+    const double least = is_padded(block, operand) ? padded_reuse : along_vectors ? vector_reuse : shared_reuse;
+    if (reuse < least) continue;
     attempt(context, fmt::format("widen {} once for {}", operand->name, reduction.name),
-            [&] { cache_cast(context.schedule, reduction, operand->name, space::global); });
+            [&] { casts.push_back(cache_cast(context.schedule, reduction, operand->name, space::global)); });
   }
+  return casts;
 }
 
 }  // namespace lathe

@@ -60,6 +60,28 @@ TEST(WidenOperands, LeavesWhatFewTilesRead) {
   EXPECT_FALSE(widens(matmul(40, 70, 9, false), "a"));
 }
 
+TEST(WidenOperands, PadsWhatItCasts) {
+  // Each element is read seven times: too few for a wide copy of what is not padded.
+  const char* format = R"(func windows(x: bf16[24, 30], w: f32[24, 7], out: f32[24, 30]) stage begin {{
+  for c in [0, 24) {{ for i in [0, 30) {{ for k in [0, 7) {{
+    block product(space vc in [0, 24) = c, space vi in [0, 30) = i, reduce vk in [0, 7) = k)
+        reads out[vc, vi], x[vc, vi + vk - 3], w[vc, vk] writes out[vc, vi]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vc, vi] = 0.0f32 }}
+      let sum: f32 = out[vc, vi]
+      let term: f32 = select(2 < vi + vk && vi + vk < 33, cast<f32>(x[vc, {}]), 0.0f32) * w[vc, vk]
+      out[vc, vi] = sum + term
+    }} }} }} }}
+}}
+)";
+  const Func padded = parse_func(fmt::format(fmt::runtime(format), "vi + vk - 3 if 2 < vi + vk && vi + vk < 33"));
+  EXPECT_TRUE(widens(padded, "x"));
+  const std::string decisions = decisions_on(padded, wide(), "x_f32");
+  EXPECT_NE(decisions.find("pad x_f32 once for product"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("widen in the copy x_f32_pad"), std::string::npos) << decisions;
+}
+
 TEST(CacheCast, CastsAPanelUnderALoop) {
   const Func before = narrow_product(5, 20, 12, "f16");
   Schedule s(before);
