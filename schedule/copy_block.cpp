@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include "ir/analysis/regions.h"
-
-#include <fmt/format.h>
-
-#include "ir/analysis/regions.h"
 #include "schedule/complete.h"
 
 namespace lathe {
@@ -31,9 +27,11 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
   return make_nest(*block.as<Block>(), ranges);
 }
 
-Stmt copied_before(const Schedule& schedule, const std::string& application, int condition, const Path& path,
-                   const Buffer& source, const Stmt& copy, const Stmt& reader) {
-  // The nest is the statement that stands directly in the innermost block around this one.
+namespace {
+
+/// Where on the path a copy for the whole nest stands: the statement directly in the innermost block around the one at
+/// its end, or around the loops and tiles that hold that.
+size_t nest_level(const Path& path) {
   size_t nest = path.size() - 1;
   while (nest > 0 && !path[nest - 1].as<Block>() && !path[nest - 1].as<Seq>()) --nest;
   size_t outermost = nest;
@@ -42,16 +40,28 @@ Stmt copied_before(const Schedule& schedule, const std::string& application, int
     // A tile would make a copy for itself, where each instance is to have its own part.
     if (path[level].as<For>() || (around && !around->f.iters.empty())) outermost = level;
   }
-  for_each_stmt(path[outermost], [&](const Stmt& s) {
+  return outermost;
+}
+
+}  // namespace
+
+void require_unwritten(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                       const Buffer& source) {
+  for_each_stmt(path[nest_level(path)], [&](const Stmt& s) {
     const Block* other = s.as<Block>();
     if (other && writes(*other, source)) {
       refuse(schedule, application, condition, "nothing in the nest that holds block writes the buffer", s,
              fmt::format("writes {}", source->name));
     }
   });
-  const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
-  const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
-  return replace_last(outer, Seq::make({copy, rest}));
+}
+
+Stmt copied_before(const Schedule& schedule, const std::string& application, int condition, const Path& path,
+                   const Buffer& source, const Stmt& copy, const Stmt& reader) {
+  require_unwritten(schedule, application, condition, path, source);
+  const auto nest = static_cast<std::ptrdiff_t>(nest_level(path));
+  const Stmt rest = replace_last(Path(path.begin() + nest, path.end()), reader);
+  return replace_last(Path(path.begin(), path.begin() + nest + 1), Seq::make({copy, rest}));
 }
 
 void require_written(const Schedule& schedule, const std::string& application, int condition, const Path& path,

@@ -44,16 +44,9 @@ class Stager {
       stored.emplace_back(iter);
       source.push_back(simplify(Expr(iter) + ranges_[d].min));
     }
-    std::vector<Expr> place;
-    place.reserve(ranges_.size());
-    for (size_t d = 0; d < ranges_.size(); ++d)
-      place.push_back(simplify(in_terms_of(indices_[d], source[d], spelt_out(load_->indices[d]))));
-    const Buffer& from = load_->buffer;
+    const Expr value = select_ ? chosen(select_, source) : element(*load_, source);
     const Buffer cache =
-        BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), from->dtype, shape, memory_space_);
-    const Expr mask = load_->mask ? rewritten(spelt_out(load_->mask), source) : nullptr;
-    Expr value = Load::make(from, place, mask);
-    if (select_) value = Select::make(rewritten(spelt_out(select_->condition), source), value, select_->when_false);
+        BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), load_->dtype, shape, memory_space_);
     f.name = schedule_.unique_name(buffer_ + "_pad");
     f.body = Store::make(cache, stored, value);
     f.writes = {point_region(cache, stored)};
@@ -65,15 +58,22 @@ class Stager {
     for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(sums_[d] - ranges_[d].min));
     const Stmt reader = with_load(Load::make(cache, read));
     const Stmt body =
-        copied_before(schedule_, application_, 4, path_, from, make_nest(*copy.as<Block>(), ranges), reader);
+        copied_before(schedule_, application_, 4, path_, load_->buffer, make_nest(*copy.as<Block>(), ranges), reader);
     schedule_.commit(add_allocation(body, cache), application_);
     return {name};
   }
 
  private:
+  /// Nothing but Selects between elements and constants.
+  static bool is_choice(const Expr& e) {
+    const Select* select = e.as<Select>();
+    return select ? is_choice(select->when_true) && is_choice(select->when_false)
+                  : e.as<Load>() || e.as<FloatImm>() || e.as<IntImm>();
+  }
+
   void find_select() {
     const std::string text =
-        "block reads a buffer of that name once, by a Load in a Select between it and a constant, or by one whose "
+        "block reads a buffer of that name once, by a Load in a Select between elements and constants, or by one whose "
         "indices are not all sums";
     int loads = 0;
     for_each_expr(block_.f.body, [&](const Expr& e) {
@@ -85,10 +85,14 @@ class Stager {
       if (address && address->buffer->name == buffer_)
         refuse(schedule_, application_, 1, text, path_.back(), fmt::format("takes the address of {}", buffer_));
       const Select* select = e.as<Select>();
-      const Load* load = select ? select->when_true.as<Load>() : nullptr;
-      if (!load || load->buffer->name != buffer_ || e->dtype.lanes > 1) return;
-      if (!select->when_false.as<FloatImm>() && !select->when_false.as<IntImm>()) return;
-      select_ = select;
+      if (!select || e->dtype.lanes > 1 || !is_choice(e)) return;
+      bool reads = false, outer = !select_;
+      for_each_expr(e, [&](const Expr& part) {
+        const Load* load = part.as<Load>();
+        reads |= load && load->buffer->name == buffer_;
+        outer |= part == select_;
+      });
+      if (reads && outer) select_ = e;
     });
     if (loads == 0) refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads no {}", buffer_));
     const bool chosen = std::any_of(load_->indices.begin(), load_->indices.end(),
@@ -271,6 +275,41 @@ class Stager {
            fmt::format("asks {}", print(condition)));
   }
 
+  /// An index of another Load as one on `values`: that of a dimension of the first but for a constant.
+  Expr placed(const Expr& e, const std::vector<Expr>& values) {
+    Expr place = spelt_out(e);
+    if (!uses_iter(place)) return place;
+    for (size_t d = 0; d < indices_.size(); ++d) {
+      for (const std::int64_t sign : {1, -1}) {
+        Affine rest = to_affine(place);
+        if (add_scaled(rest, indices_[d], -sign) && !uses_iter(to_expr(rest)))
+          return simplify(sign > 0 ? values[d] + to_expr(rest) : to_expr(rest) - values[d]);
+      }
+    }
+    refuse_index(e);
+  }
+
+  /// What a Load reads where `values` stand for the indices of the first.
+  Expr element(const Load& load, const std::vector<Expr>& values) {
+    std::vector<Expr> place;
+    place.reserve(load.indices.size());
+    for (size_t d = 0; d < load.indices.size(); ++d) {
+      place.push_back(&load == load_ ? simplify(in_terms_of(indices_[d], values[d], spelt_out(load.indices[d])))
+                                     : placed(load.indices[d], values));
+    }
+    if (&load != load_) require_unwritten(schedule_, application_, 4, path_, load.buffer);
+    return Load::make(load.buffer, place, load.mask ? rewritten(spelt_out(load.mask), values) : nullptr);
+  }
+
+  /// The same of Selects between elements and constants.
+  Expr chosen(const Expr& e, const std::vector<Expr>& values) {
+    if (const Load* load = e.as<Load>()) return element(*load, values);
+    const Select* select = e.as<Select>();
+    if (!select) return e;
+    const Expr when_true = chosen(select->when_true, values), when_false = chosen(select->when_false, values);
+    return Select::make(rewritten(spelt_out(select->condition), values), when_true, when_false);
+  }
+
   Stmt with_load(const Expr& load) const {
     class Replacer : public Mutator {
      public:
@@ -282,7 +321,7 @@ class Stager {
       const ExprNode* from_;
       Expr to_;
     };
-    Replacer replacer(select_ ? static_cast<const ExprNode*>(select_) : load_, load);
+    Replacer replacer(select_ ? select_.get() : load_, load);
     const Stmt changed = with_fields(block_, [&](Block::Fields& f) { f.body = replacer.mutate(f.body); });
     return infer_regions(changed, Bounds(schedule_.func()));
   }
@@ -291,7 +330,7 @@ class Stager {
   const Path path_;
   const Block& block_;
   const std::string buffer_, memory_space_, application_;
-  const Select* select_ = nullptr;
+  Expr select_;  ///< the outermost that chooses the element; null where none does
   const Load* load_ = nullptr;
   Substitution lets_;
   std::vector<Affine> indices_;  ///< the sums that the indices are made of

@@ -14,18 +14,20 @@ namespace lathe {
 ///                      A[i + k - 1], 0) * B[k]       block C(i; k): C[i] += A_padded[i + k] * B[k]
 ///
 /// So are elements that repeat others where a sum of iters leaves the buffer: the nearest (`A[max(i + k - 1, 0)]`),
-/// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone.
+/// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone; and elements of several
+/// buffers, as of tensors that are joined: the copy holds them all.
 ///
 /// The copy holds what the block's iters reach. Returns the copying block.
 ///
 /// Requires:
-///   1. block reads a buffer of that name once, by a Load in a Select between it and a constant, or by one whose
+///   1. block reads a buffer of that name once, by a Load in a Select between elements and constants, or by one whose
 ///      indices are not all sums
 ///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
 ///      other way, and a constant, of a range that is known; or is made of one such sum and of what no iter changes;
-///      no two use the same iter, as the copy would hold combinations that block never reads
+///      no two use the same iter, as the copy would hold combinations that block never reads; and those of other Loads
+///      in the Select are sums of these but for a constant
 ///   3. the Select's condition compares these sums, each by itself, with what no iter changes
-///   4. nothing in the nest that holds block writes the buffer
+///   4. nothing in the nest that holds block writes the buffers
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                        const std::string& memory_space);
 

@@ -54,3 +54,12 @@ def test_layouts_of_a_convolution(channels, filters, groups, taps, stride):
         out = lie[2](np.zeros_like(want))
         f(lie[0](x), lie[1](w), out=out)
         np.testing.assert_array_equal(out, want)
+
+
+def test_a_convolution_of_images_that_are_joined():
+    rng = np.random.default_rng(8)
+    for channels in ((4, 6), (3, 2, 5)):
+        images = [rng.integers(-3, 4, (2, c, 19, 21)).astype(np.float32) for c in channels]
+        w = rng.integers(-3, 4, (24, sum(channels), 3, 3)).astype(np.float32)
+        f = lathe.jit(lambda w, *images: convolution(lathe.concat(images, axis=1), w, 1, 1))
+        np.testing.assert_array_equal(f(w, *images), expected(np.concatenate(images, 1), w, 1, 1))

@@ -112,6 +112,41 @@ TEST(CachePadding, RepeatsElementsOfABorder) {
   EXPECT_THROW(cache_padding(t, {"sum"}, "x", space::global), Refusal) << "two sums";
 }
 
+/// Windows over rows of which the first `x` has and `y` the others, padded.
+Func joined_windows(const char* place) {
+  return parse_func(fmt::format(
+      R"(func joined(x: f32[2, 10], y: f32[3, 10], w: f32[5, 3], out: f32[10]) stage begin {{
+  for j in [0, 10) {{ for c in [0, 5) {{ for k in [0, 3) {{
+    block sum(space vj in [0, 10) = j, reduce vc in [0, 5) = c, reduce vk in [0, 3) = k)
+        reads x[vc, vj + vk - 1], y[0:+3, vj + vk - 1], w[vc, vk], out[vj] writes out[vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vj] = 0.0f32 }}
+      let l: f32 = out[vj]
+      let r: f32 = select(0 < vj + vk && vj + vk < 11,
+                          select(vc < 2, x[vc, vj + vk - 1 if 0 < vj + vk && vj + vk < 11 && vc < 2],
+                                 y[{}, vj + vk - 1 if 0 < vj + vk && vj + vk < 11 && 1 < vc]), 0.0f32) * w[vc, vk]
+      out[vj] = l + r
+    }} }} }} }}
+}}
+)",
+      place));
+}
+
+TEST(CachePadding, JoinsWhatItChoosesFrom) {
+  const Func before = joined_windows("vc - 2");
+  for (const char* buffer : {"x", "y"}) {
+    Schedule s(before);
+    cache_padding(s, {"sum"}, buffer, space::global);
+    expect_same_results(before, s.func());
+    EXPECT_NE(print(s.func()).find(fmt::format("{}_padded[vc, vj + vk] * w[vc, vk]", buffer)), std::string::npos)
+        << print(s.func());
+  }
+  const Func other = joined_windows("vc * vc % 3");
+  Schedule t(other);
+  EXPECT_THROW(cache_padding(t, {"sum"}, "x", space::global), Refusal) << "y is read at another place";
+}
+
 TEST(CachePadding, RefusesAnIterThatTwoIndicesUse) {
   const Func turning = convolution("x[vj % 3, (vj + vk + 9) % 10]", "x[0:+3, 0:+10]");
   Schedule s(turning);
