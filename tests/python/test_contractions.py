@@ -513,3 +513,13 @@ def test_products_that_are_joined(axis):
     registers = re.findall(r"alloc (\w+): .* @register", text)
     choices = [line for line in text.splitlines() if "select(" in line]
     assert registers and not any(f"{name}[" in line for name in registers for line in choices)
+
+
+def test_three_operands_are_multiplied_in_the_order_of_least_work():
+    # The cheapest pair is that of both weights, which makes much of what is left.
+    x, a, w = (rng.standard_normal(s, dtype=np.float32) for s in ((2, 8, 20, 15), (3, 15, 15), (3, 24, 8)))
+    f = lathe.jit(lambda x, a, w: lathe.einsum("nctv,kvw,koc->notw", x, a, w))
+    wanted = np.einsum("nctv,kvw,koc->notw", x.astype(np.float64), a, w, optimize=True)
+    np.testing.assert_allclose(f(x, a, w), wanted, rtol=1e-4, atol=1e-4)
+    text = f.lower(x, a, w).text("traced")
+    assert "f32[2, 20, 15, 3, 8]" in text

@@ -155,6 +155,14 @@ std::string kept_axes(const Equation& equation, size_t a, size_t b) {
   return kept;
 }
 
+/// What is left to multiply once two operands have become one.
+Equation joined(Equation equation, size_t a, size_t b) {
+  std::string kept = kept_axes(equation, a, b);
+  equation.operands[a] = std::move(kept);
+  equation.operands.erase(equation.operands.begin() + static_cast<std::ptrdiff_t>(b));
+  return equation;
+}
+
 /// Products that a pair takes.
 double pair_work(const std::string& letters, const std::map<char, Expr>& extents) {
   constexpr double unknown = 64;
@@ -164,6 +172,28 @@ double pair_work(const std::string& letters, const std::map<char, Expr>& extents
     work *= extent ? static_cast<double>(*extent) : unknown;
   }
   return work;
+}
+
+/// A pair of operands to multiply first, and the products that it and what comes after it take.
+struct Step {
+  size_t left = 0, right = 1;
+  double work = std::numeric_limits<double>::infinity();
+};
+
+/// The pair that begins the order of the least work in all; of many operands, whose orders are too many, the cheapest
+/// pair, which is never a product of everything.
+Step first_pair(const Equation& equation, const std::map<char, Expr>& extents) {
+  constexpr size_t most_searched = 5;
+  const size_t count = equation.operands.size();
+  Step best;
+  for (size_t a = 0; a < count; ++a) {
+    for (size_t b = a + 1; b < count; ++b) {
+      double work = pair_work(equation.operands[a] + equation.operands[b], extents);
+      if (count > 2 && count <= most_searched) work += first_pair(joined(equation, a, b), extents).work;
+      if (work < best.work) best = {a, b, work};
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -186,21 +216,11 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
     for (Tensor& x : tensors) x = as_factor(x, common);
   }
   while (tensors.size() > 2) {
-    // The cheapest pair first: not always the least work in all, but never a product of everything.
-    size_t left = 0, right = 1;
-    double least = std::numeric_limits<double>::infinity();
-    for (size_t a = 0; a < tensors.size(); ++a) {
-      for (size_t b = a + 1; b < tensors.size(); ++b) {
-        const double work = pair_work(equation.operands[a] + equation.operands[b], extents);
-        if (work < least) std::tie(least, left, right) = std::tuple(work, a, b);
-      }
-    }
-    std::string kept = kept_axes(equation, left, right);
-    tensors[left] = contract_pair({equation.operands[left], equation.operands[right]}, kept, tensors[left],
-                                  tensors[right], extents);
-    equation.operands[left] = std::move(kept);
+    const auto [left, right, work] = first_pair(equation, extents);
+    tensors[left] = contract_pair({equation.operands[left], equation.operands[right]}, kept_axes(equation, left, right),
+                                  tensors[left], tensors[right], extents);
+    equation = joined(std::move(equation), left, right);
     tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(right));
-    equation.operands.erase(equation.operands.begin() + static_cast<std::ptrdiff_t>(right));
   }
   return astype(
       contract_pair({equation.operands[0], equation.operands[1]}, equation.result, tensors[0], tensors[1], extents),
