@@ -6,6 +6,8 @@
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/transform_layout.h"
 #include "schedule/rewrite.h"
@@ -18,6 +20,9 @@ constexpr double least_steps = 4;
 /// What stands in the way along the vectors, such as weights by channels, is this much less than the instances: a copy
 /// of it costs little.
 constexpr double small_part = 8;
+
+/// Reads of an element for which a copy of an operand is made.
+constexpr double worthy_reuse = 8;
 
 /// Does a rule find an axis for whole vectors as arrays lie?
 bool has_vectors(const Block& block, const ReductionShape& shape, std::int64_t lanes) {
@@ -55,7 +60,54 @@ bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter
   return walked;
 }
 
+/// An operand, and the dimension of it that an iter walks.
+struct Walked {
+  Buffer buffer;
+  size_t dimension;
+};
+
+/// The one operand in the way of vectors along `iter`, along which results are contiguous.
+std::optional<Walked> operand_in_the_way(const Block& block, size_t iter) {
+  const Buffer& result = block.f.writes[0].buffer;
+  std::optional<Walked> found;
+  for (const Access& access : block_accesses(block)) {
+    const std::optional<std::int64_t> stride = access.strides[iter];
+    if (access.buffer == result ? stride != 1 : !stride || access.masked) return std::nullopt;
+    if (access.buffer == result || *stride == 0) continue;
+    const Load* load = load_of(block, access.buffer);
+    if (found || !load) return std::nullopt;
+    for (size_t d = 0; d < load->indices.size(); ++d) {
+      if (!uses_var(load->indices[d], block.f.iters[iter].variable.get())) continue;
+      if (found) return std::nullopt;
+      found = {access.buffer, d};
+    }
+  }
+  return found && found->dimension + 1 < found->buffer->rank() ? found : std::nullopt;
+}
+
 }  // namespace
+
+bool lay_operand(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || shape->loads < 2 || has_vectors(block, *shape, vector_lanes(block, context.device))) return false;
+  for (const size_t iter : shape->space) {
+    const std::optional<Walked> operand = operand_in_the_way(block, iter);
+    const std::vector<Fact>& facts = schedule.func()->facts;
+    if (!operand || instance_count(block, facts) < worthy_reuse * estimated_elements(operand->buffer, facts)) continue;
+    return attempt(context, fmt::format("lay {} as the results of {} lie", operand->buffer->name, ref.name), [&] {
+      std::string laid = operand->buffer->name;
+      const size_t rank = operand->buffer->rank();
+      if (!is_allocated(schedule.func(), operand->buffer)) {
+        const BlockRef copy = cache_read(schedule, ref, laid, space::global);
+        laid = schedule.node(copy).f.writes[0].buffer->name;
+      }
+      transform_layout(schedule, ref, laid, moved_last(rank, operand->dimension));
+    });
+  }
+  return false;
+}
 
 void lay_results(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;

@@ -13,4 +13,13 @@ namespace lathe {
 /// Runs once padding is apart, and before what stands in the way of vectors along the results is copied.
 void lay_results(RuleContext& context, const BlockRef& reduction);
 
+/// The other way round, where nothing tiles a reduction as its operands lie: copies the one operand that moves along
+/// the result's contiguous axis, by more than one element a step, so that it is contiguous along it too.
+///
+///   out[f, i, j] += x[i + r, j + s, c] * w[c, r, s, f]   ->   copy[i, c, j] = x[i, j, c]
+///                                                             out[f, i, j] += copy[i + r, c, j + s] * w[c, r, s, f]
+///
+/// Says whether it did.
+bool lay_operand(RuleContext& context, const BlockRef& reduction);
+
 }  // namespace lathe

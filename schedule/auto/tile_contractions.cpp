@@ -11,6 +11,7 @@
 #include "schedule/auto/dot_words.h"
 #include "schedule/auto/group_axes.h"
 #include "schedule/auto/joined_rows.h"
+#include "schedule/auto/lay_results.h"
 #include "schedule/auto/part_operands.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
@@ -131,9 +132,18 @@ void tile_contractions(RuleContext& context) {
     if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
     const Schedule::Checkpoint before = context.schedule.checkpoint();
     const size_t scheduled = context.scheduled.size(), place = context.schedule.record().size();
-    if (tile(context, ref) || context.schedule.record().size() == place) continue;
-    context.schedule.rollback(before);
-    context.scheduled.shrink(scheduled);
+    const auto is_changed = [&] { return context.schedule.record().size() != place; };
+    const auto take_back = [&] {
+      context.schedule.rollback(before);
+      context.scheduled.shrink(scheduled);
+    };
+    if (tile(context, ref)) continue;
+    const bool staged = is_changed();
+    if (staged) take_back();
+    stage_operands(context, ref);
+    if (lay_operand(context, ref) && tile(context, ref)) continue;
+    if (is_changed()) take_back();
+    if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
     // What serves vectors of any rule stays.
     stage_operands(context, ref);

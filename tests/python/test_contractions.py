@@ -74,7 +74,8 @@ def test_packed(shape, layouts):
 
 
 @pytest.mark.parametrize(
-    "shape", [(16, 77, 130), (24, 300, 96), (32, 97, 301), (40, 800, 300), (48, 500, 64), (64, 203, 515), (32, 1100, 515)]
+    "shape",
+    [(16, 77, 130), (24, 300, 96), (32, 97, 301), (40, 800, 300), (48, 500, 64), (64, 203, 515), (32, 1100, 515)],
 )
 def test_few_rows_beside_weights_along_the_sum(shape):
     m, n, k = shape
@@ -134,7 +135,8 @@ def test_empty(shape):
 
 
 @pytest.mark.parametrize(
-    "groups, kernels, depth", [(2, 8, 3), (3, 5, 4), (4, 1, 1), (40, 1, 1), (6, 2, 1), (1, 6, 5), (1, 48, 24), (2, 32, 24)]
+    "groups, kernels, depth",
+    [(2, 8, 3), (3, 5, 4), (4, 1, 1), (40, 1, 1), (6, 2, 1), (1, 6, 5), (1, 48, 24), (2, 32, 24)],
 )
 @pytest.mark.parametrize("size, stride, dilation", [(14, 1, 1), (7, 1, 1), (17, 2, 1), (56, 2, 1), (15, 1, 2)])
 def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
@@ -169,7 +171,9 @@ def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("groups, kernels, depth", [(2, 32, 32), (5, 24, 12), (8, 8, 8), (3, 7, 5), (4, 2, 2), (2, 48, 3)])
+@pytest.mark.parametrize(
+    "groups, kernels, depth", [(2, 32, 32), (5, 24, 12), (8, 8, 8), (3, 7, 5), (4, 2, 2), (2, 48, 3)]
+)
 @pytest.mark.parametrize("weights_last", [True, False])
 def test_grouped_convolution_of_pixels(groups, kernels, depth, weights_last):
     """Channels are contiguous, so that vectors walk those of a group; weights along them, or along the reduction."""
@@ -281,7 +285,12 @@ GROUPED = [
     ("ceda,cdbe->ab", dict(a=12, b=31, c=8, d=5, e=17), "", "group the axes"),
     ("dba,dc->acb", dict(a=64, b=128, c=5, d=50), "", "group the axes"),
     # The columns e stay apart from d, so that the result is stored as it lies.
-    ("acbf,efad->ecbda", dict(a=31, b=7, c=12, d=13, e=5, f=5), "xy", "84 x 13 x 5, 155 times, vectors along the batch"),
+    (
+        "acbf,efad->ecbda",
+        dict(a=31, b=7, c=12, d=13, e=5, f=5),
+        "xy",
+        "84 x 13 x 5, 155 times, vectors along the batch",
+    ),
     # Rows of 50 lie behind each other in panels of another width: vectors begin in one and end in the next.
     ("da,bdc->abc", dict(a=31, b=16, c=50, d=12), "", "lay x1_reindex out by panels"),
     ("ad,bcd->acb", dict(a=24, b=31, c=41, d=16), "", "lay x1_reindex out by panels"),
@@ -349,7 +358,9 @@ def test_pairs_of_little_work_are_multiplied_first():
     f = lathe.jit(lambda x, y, z: lathe.einsum("ij,jk,kl->il", x, y, z))
     assert "f32[2, 200]" in f.lower(x, y, z).text("traced")
     for wrong, given in (("ij,jk", 3), ("ij,jk,kl,lm", 3)):
-        with pytest.raises(ValueError, match=f"'{wrong}' names the axes of {wrong.count(',') + 1} operands; given {given}"):
+        with pytest.raises(
+            ValueError, match=f"'{wrong}' names the axes of {wrong.count(',') + 1} operands; given {given}"
+        ):
             lathe.jit(lambda *xs, wrong=wrong: lathe.einsum(wrong, *xs))(x, y, z)
 
 
@@ -381,7 +392,9 @@ def test_numbers_among_many_operands_give_way_to_the_arrays():
     np.testing.assert_array_equal(found, np.full(3, 90000 / 1024, np.float16))
     assert found.dtype == np.float16
     with pytest.raises(TypeError, match=r"given i8\[3\], i8\[3\] and f32\[3\]"):
-        lathe.jit(lambda *xs: lathe.einsum("i,i,i", *xs))(np.ones(3, np.int8), np.ones(3, np.int8), np.ones(3, np.float32))
+        lathe.jit(lambda *xs: lathe.einsum("i,i,i", *xs))(
+            np.ones(3, np.int8), np.ones(3, np.int8), np.ones(3, np.float32)
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
@@ -472,7 +485,9 @@ def test_products_of_what_is_joined_along_rows(turn, rows, width):
     q, k = (rng.standard_normal((2, rows, width), np.float32) for _ in range(2))
     cos, sin = (rng.standard_normal((rows, width // 2), np.float32) for _ in range(2))
     w = rng.standard_normal((2 * width, 40), np.float32)
-    scores = lathe.jit(lambda q, k, cos, sin: turn(lathe, q, cos, sin) @ lathe.matrix_transpose(turn(lathe, k, cos, sin)))
+    scores = lathe.jit(
+        lambda q, k, cos, sin: turn(lathe, q, cos, sin) @ lathe.matrix_transpose(turn(lathe, k, cos, sin))
+    )
     expected = turn(np, q, cos, sin) @ turn(np, k, cos, sin).swapaxes(-1, -2)
     np.testing.assert_allclose(scores(q, k, cos, sin), expected, rtol=1e-4, atol=1e-3)
     joined = lathe.jit(lambda q, k, w: lathe.concat([q, k], axis=-1) @ w)

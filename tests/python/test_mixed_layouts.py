@@ -24,7 +24,8 @@ def convolution(x, w, stride, groups):
 
 
 def expected(x, w, stride, groups):
-    (filters, channels, r, s), each = w.shape, w.shape[0] // groups
+    channels, r, s = w.shape[1:]
+    each = w.shape[0] // groups
     padded = np.pad(x, [(0, 0), (0, 0), (r // 2, r // 2), (s // 2, s // 2)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (r, s), (2, 3))[:, :, ::stride, ::stride]
     return np.concatenate(
@@ -63,3 +64,37 @@ def test_a_convolution_of_images_that_are_joined():
         w = rng.integers(-3, 4, (24, sum(channels), 3, 3)).astype(np.float32)
         f = lathe.jit(lambda w, *images: convolution(lathe.concat(images, axis=1), w, 1, 1))
         np.testing.assert_array_equal(f(w, *images), expected(np.concatenate(images, 1), w, 1, 1))
+
+
+def test_a_transposed_convolution_of_channels_last():
+    # Its residues have different numbers of taps, so that no vectors lie across memory.
+    rng = np.random.default_rng(8)
+    x = rng.integers(-3, 4, (1, 24, 9, 20)).astype(np.float32)
+    w = rng.integers(-3, 4, (24, 16, 3, 3)).astype(np.float32)
+
+    def transposed(x, w):
+        x = lathe.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
+        spread = lathe.compute(
+            (1, 24, 19, 41),
+            lambda b, c, i, j: lathe.select(
+                ((i - 1) % 2 == 0) & ((j - 1) % 2 == 0), x[b, c, (i - 1) // 2 + 1, (j - 1) // 2 + 1], 0.0
+            ),
+        )
+        return lathe.compute(
+            (1, 16, 17, 39),
+            lambda b, f, i, j: lathe.reduce(
+                "sum", (24, 3, 3), lambda c, u, v: spread[b, c, i + u, j + v] * w[c, f, 2 - u, 2 - v]
+            ),
+        )
+
+    spread = np.zeros((1, 24, 19, 41), np.float32)
+    spread[:, :, 1:18:2, 1:40:2] = x
+    want = expected_valid(spread, w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3))
+    f = lathe.jit(transposed)
+    for lie in (np.ascontiguousarray, channels_last):
+        np.testing.assert_array_equal(f(lie(x), lie(w)), want)
+
+
+def expected_valid(x, w):
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))
+    return np.einsum("bcijuv,fcuv->bfij", windows, w)

@@ -77,6 +77,16 @@ TEST(LayResults, LeavesThemWhereVectorsWalkBoth) {
   EXPECT_FALSE(says({32, 24, 6, "vf, vr, vs, vc"}, wide(), laid));
 }
 
+TEST(LayOperand, FollowsTheResultWhereVectorsCannotLieAcrossMemory) {
+  // Without fused multiply-adds no vectors lie across memory.
+  const std::string laid_operand = "lay x as the results of product lie\n";
+  for (const char* weights : {"vf, vc, vr, vs", "vc, vr, vs, vf"}) {
+    EXPECT_TRUE(says({20, 16, 20, weights}, narrow(), laid_operand)) << weights;
+    EXPECT_TRUE(says({20, 16, 20, weights}, narrow(), tiled)) << weights;
+  }
+  EXPECT_FALSE(says({20, 16, 20, "vf, vr, vs, vc"}, narrow(), laid_operand)) << "vectors walk the reduction";
+}
+
 TEST(VectorsAcross, WalkWeightsBesideAnImageWhoseChannelsComeLast) {
   Device device = wide();
   device.fused_multiply_add = true;
