@@ -13,6 +13,14 @@ namespace lathe {
 /// Runs once padding is apart, and before what stands in the way of vectors along the results is copied.
 void lay_results(RuleContext& context, const BlockRef& reduction);
 
+/// Has channels come last where that lets vectors walk these: of a reduction whose every result has windows of its own,
+/// as a depthwise convolution's, and whose rows lie by steps or are short and read often. The operand is turned around
+/// in a copy; lay_results does the rest.
+///
+///   out[c, i, j] += x[c, 2 * i + r, 2 * j + s] * w[c, r, s]   ->   copy[i, j, c] = x[c, i, j]
+///                                                        out[c, i, j] += copy[2 * i + r, 2 * j + s, c] * w[c, r, s]
+void turn_channels(RuleContext& context, const BlockRef& reduction);
+
 /// The other way round, where nothing tiles a reduction as its operands lie: copies the one operand that moves along
 /// the result's contiguous axis, by more than one element a step, so that it is contiguous along it too.
 ///

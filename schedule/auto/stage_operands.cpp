@@ -346,6 +346,7 @@ void stage_joined(RuleContext& context, const BlockRef& ref) {
 }
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
+  turn_channels(context, reduction);
   stage_padding(context, reduction);
   lay_results(context, reduction);
   stage_strided(context, reduction);

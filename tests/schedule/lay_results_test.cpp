@@ -96,5 +96,44 @@ TEST(VectorsAcross, WalkWeightsBesideAnImageWhoseChannelsComeLast) {
   EXPECT_TRUE(says({20, 32, 8, "vf, vc, vr, vs"}, device, across));
 }
 
+/// out[c, i, j] = sum of x[c, i * step + r, j * step + s] * w[c, r, s].
+Func depthwise(int channels, int rows, int taps, int step) {
+  return parse_func(fmt::format(
+      R"(func contraction(x: f32[{0}, {3}, {3}], w: f32[{0}, {2}, {2}], out: f32[{0}, {1}, {1}]) stage begin {{
+  for c in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {1}) {{ for r in [0, {2}) {{ for s in [0, {2}) {{
+    block product(space vc in [0, {0}) = c, space vi in [0, {1}) = i, space vj in [0, {1}) = j,
+                  reduce vr in [0, {2}) = r, reduce vs in [0, {2}) = s)
+        reads out[vc, vi, vj], w[vc, vr, vs], x[vc, vi * {4} + vr, vj * {4} + vs] writes out[vc, vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vc, vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vc, vi, vj]
+      let term: f32 = x[vc, vi * {4} + vr, vj * {4} + vs] * w[vc, vr, vs]
+      out[vc, vi, vj] = sum + term
+    }} }} }} }} }} }}
+}}
+)",
+      channels, rows, taps, (rows - 1) * step + taps, step));
+}
+
+bool turns(int channels, int rows, int taps, int step) {
+  const std::string decisions = decisions_on(depthwise(channels, rows, taps, step), wide(), "product");
+  const bool found = decisions.find("turn the channels of x around for product\n") != std::string::npos;
+  EXPECT_EQ(found, decisions.find(laid) != std::string::npos) << decisions;
+  return found;
+}
+
+TEST(TurnChannels, BringsThemLastWhereRowsLieByStepsAndFillNoVector) {
+  EXPECT_TRUE(turns(32, 6, 3, 2));
+  EXPECT_TRUE(turns(47, 6, 5, 3)) << "few lanes of the last vector are idle";
+  EXPECT_FALSE(turns(32, 20, 3, 2)) << "rows fill vectors";
+  EXPECT_FALSE(turns(20, 6, 3, 2)) << "channels do not";
+}
+
+TEST(TurnChannels, BringsThemLastWhereShortRowsAreReadOften) {
+  EXPECT_TRUE(turns(32, 12, 7, 1));
+  EXPECT_FALSE(turns(32, 12, 3, 1));
+}
+
 }  // namespace
 }  // namespace lathe::testing
