@@ -79,21 +79,35 @@ struct Walked {
   bool padded = false;
 };
 
-/// The one operand in the way of vectors along `iter`, along which results are contiguous.
-std::optional<Walked> operand_in_the_way(const Block& block, size_t iter) {
+/// The dimension of what `load` reads that an iter walks, where it is one.
+std::optional<size_t> walked_dimension(const Load& load, const VarRef& iter) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < load.indices.size(); ++d) {
+    if (!uses_var(load.indices[d], iter.get())) continue;
+    if (found) return std::nullopt;
+    found = d;
+  }
+  return found;
+}
+
+/// The largest operand in the way of vectors along `iter`, along which results are contiguous, where others are small
+/// beside the instances: a copy of them costs little.
+std::optional<Walked> operand_in_the_way(const Block& block, size_t iter, double instances) {
   const Buffer& result = block.f.writes[0].buffer;
   std::optional<Walked> found;
+  double largest = 0;
   for (const Access& access : block_accesses(block)) {
     const std::optional<std::int64_t> stride = access.strides[iter];
     if (access.buffer == result ? stride != 1 : !stride || access.masked) return std::nullopt;
-    if (access.buffer == result || *stride == 0) continue;
+    if (access.buffer == result || *stride == 0 || *stride == 1) continue;
     const Load* load = load_of(block, access.buffer);
-    if (found || !load) return std::nullopt;
-    for (size_t d = 0; d < load->indices.size(); ++d) {
-      if (!uses_var(load->indices[d], block.f.iters[iter].variable.get())) continue;
-      if (found) return std::nullopt;
-      found = {access.buffer, d};
-    }
+    const auto dimension = load ? walked_dimension(*load, block.f.iters[iter].variable) : std::nullopt;
+    const double elements = estimated_elements(access.buffer);
+    const double smaller = std::min(found ? largest : 0, elements);
+    if (!dimension || small_part * smaller > instances) return std::nullopt;
+    if (elements <= largest) continue;
+    found = {access.buffer, *dimension};
+    largest = elements;
   }
   return found && found->dimension + 1 < found->buffer->rank() ? found : std::nullopt;
 }
@@ -175,10 +189,11 @@ bool lay_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (!shape || shape->loads < 2 || has_vectors(block, *shape, vector_lanes(block, context.device))) return false;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const double instances = instance_count(block, facts);
   for (const size_t iter : shape->space) {
-    const std::optional<Walked> operand = operand_in_the_way(block, iter);
-    const std::vector<Fact>& facts = schedule.func()->facts;
-    if (!operand || instance_count(block, facts) < worthy_reuse * estimated_elements(operand->buffer, facts)) continue;
+    const std::optional<Walked> operand = operand_in_the_way(block, iter, instances);
+    if (!operand || instances < worthy_reuse * estimated_elements(operand->buffer, facts)) continue;
     return attempt(context, fmt::format("lay {} as the results of {} lie", operand->buffer->name, ref.name), [&] {
       std::string laid = operand->buffer->name;
       const size_t rank = operand->buffer->rank();
