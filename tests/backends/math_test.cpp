@@ -163,6 +163,7 @@ TEST(Math, OwnFunctionsOfDoublesAreWithinTwoUlps) {
     check_doubles(UnaryOp::log, mpfr_log, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
     check_doubles(UnaryOp::log2, mpfr_log2, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
     check_doubles(UnaryOp::log10, mpfr_log10, device, 4, {0.0, 0.75, 1.0, 1.5, 2.0, 3.0, 0x1p-1022});
+    check_doubles(UnaryOp::log1p, mpfr_log1p, device, 4, {0.0, -1.0, -0.25, 0.5, 2.0, 0x1p53, 0x1p54, 0x1p1000});
     check_doubles(UnaryOp::tanh, mpfr_tanh, device, 20, {0.0, 0.2, 0.35, 0.55, 1.0, 19.0, 19.1});
     check_doubles(UnaryOp::sin, mpfr_sin, device, 1e6, {0.0, quarter, 2 * quarter, 1e9, -1e9});
     check_doubles(UnaryOp::cos, mpfr_cos, device, 100, {0.0, quarter, 3 * quarter, 1e9, -1e9});
@@ -172,6 +173,7 @@ TEST(Math, OwnFunctionsOfDoublesAreWithinTwoUlps) {
     check_doubles(UnaryOp::atan, mpfr_atan, device, 8, {0.0, 1.0, -1.0, 2.5, 1e10, 0x1p54, 1e300});
   }
   check_doubles(UnaryOp::log, mpfr_log, host_device("baseline"), 4, {0.0, 0.75, 1.0, 1.5, 0x1p-1022});
+  check_doubles(UnaryOp::log1p, mpfr_log1p, host_device("baseline"), 4, {0.0, -1.0, -0.25, 0.5, 0x1p53, 0x1p1000});
 }
 
 /// Squares that leave the range, in some lanes beside others that do not.

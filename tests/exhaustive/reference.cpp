@@ -47,13 +47,12 @@ double error_in_format(double got, mpfr_srcptr truth, long digits, long limit) {
 const std::vector<Function>& own_functions() {
 #define LATHE_FUNCTION(name) \
   {#name, UnaryOp::name, [](mpfr_ptr result, mpfr_srcptr x) { mpfr_##name(result, x, MPFR_RNDN); }}
-  static const std::vector<Function> functions = {LATHE_FUNCTION(exp),   LATHE_FUNCTION(exp2),
-                                                  LATHE_FUNCTION(log),   LATHE_FUNCTION(log2),
-                                                  LATHE_FUNCTION(log10), LATHE_FUNCTION(tanh),
-                                                  LATHE_FUNCTION(erf),   LATHE_FUNCTION(sin),
-                                                  LATHE_FUNCTION(cos),   LATHE_FUNCTION(tan),
-                                                  LATHE_FUNCTION(atan),  LATHE_FUNCTION(asin),
-                                                  LATHE_FUNCTION(acos),  {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
+  static const std::vector<Function> functions = {
+      LATHE_FUNCTION(exp),  LATHE_FUNCTION(exp2),  LATHE_FUNCTION(log),
+      LATHE_FUNCTION(log2), LATHE_FUNCTION(log10), LATHE_FUNCTION(tanh),
+      LATHE_FUNCTION(erf),  LATHE_FUNCTION(sin),   LATHE_FUNCTION(cos),
+      LATHE_FUNCTION(tan),  LATHE_FUNCTION(atan),  LATHE_FUNCTION(asin),
+      LATHE_FUNCTION(acos), LATHE_FUNCTION(log1p), {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
 #undef LATHE_FUNCTION
   return functions;
 }

@@ -19,6 +19,7 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& x, const Expr& y);
 Expr exp_f32(Builder& b, const Expr& x, double highest);
 Expr exp2_f32(Builder& b, const Expr& x, double highest);
 Expr log_f32(Builder& b, const Expr& x);
+Expr log1p_f32(Builder& b, const Expr& x);
 Expr log2_f32(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10
 Expr log10_f32(Builder& b, const Expr& x);
 Expr tanh_f32(Builder& b, const Expr& x);
@@ -31,6 +32,7 @@ Expr exp_f64(Builder& b, const Expr& x, double highest);
 Expr erf_f64(Builder& b, const Expr& x);  ///< where the device permutes f64
 Expr tanh_f64(Builder& b, const Expr& x);
 Expr log_f64(Builder& b, const Expr& x);
+Expr log1p_f64(Builder& b, const Expr& x);
 Expr log2_f64(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10
 Expr log10_f64(Builder& b, const Expr& x);
 

@@ -42,7 +42,6 @@ Expr sigmoid_f64(Builder& b, const Expr& x) {
 bool is_identity_at_zero(UnaryOp op) {
   switch (op) {
     case UnaryOp::expm1:
-    case UnaryOp::log1p:
     case UnaryOp::sin:
     case UnaryOp::tan:
     case UnaryOp::asin:
@@ -77,10 +76,6 @@ Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
     case UnaryOp::acosh: {
       const Expr beyond = b.bind("beyond", gt(x, inverse_limit));
       return b.unless(beyond, b.bind("usual", call(b, "acosh", x)), log_twice(b, x));
-    }
-    case UnaryOp::log1p: {
-      const Expr beyond = b.bind("beyond", gt(x, constant(type, single ? 0x1p100 : 0x1p1000)));
-      return b.unless(beyond, b.bind("usual", call(b, "log1p", x)), call(b, "log", x));
     }
     default:
       return call(b, std::string(to_string(op)).c_str(), x);

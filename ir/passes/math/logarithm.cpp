@@ -13,6 +13,7 @@ struct Parts {
   Expr n;       ///< in units of `unit`
   double unit;  ///< a power of two
   Expr f;
+  Expr e = nullptr;  ///< the bits that n adds to those of a float's exponent; null where instructions split
 };
 
 /// Two instructions that know zero, infinity, denormals and negative numbers: n and f then make these's logarithms.
@@ -30,7 +31,7 @@ Parts split_by_bits(Builder& b, const Expr& x) {
   const Expr three_quarters = constant(image_type, 0x3f400000);
   const Expr e = b.bind("e", binary(BinaryOp::bit_and, image - three_quarters, pattern(image_type, 0xff800000)));
   const Expr f = b.bind("f", reinterpret(f32, image - e) - constant(type, 1.0));
-  return {b.bind("n", cast(f32, e) - select(tiny, constant(type, 23 * 0x1p23), constant(type, 0.0))), 0x1p-23, f};
+  return {b.bind("n", cast(f32, e) - select(tiny, constant(type, 23 * 0x1p23), constant(type, 0.0))), 0x1p-23, f, e};
 }
 
 /// The same of f64, whose exponents are made floats by bits alone: few machines convert 64-bit integers.
@@ -47,7 +48,7 @@ Parts split_wide_by_bits(Builder& b, const Expr& x) {
   const Expr place = binary(BinaryOp::shr, lifted, constant(bare, 52));
   const Expr shifted = reinterpret(f64, binary(BinaryOp::bit_or, place, pattern(bare, 0x4330000000000000)));
   const Expr n = shifted - select(tiny, number(0x1p52 + 1024 + 54), number(0x1p52 + 1024));
-  return {b.bind("n", n), 1, b.bind("f", reinterpret(f64, image - e) - number(1.0))};
+  return {b.bind("n", n), 1, b.bind("f", reinterpret(f64, image - e) - number(1.0)), e};
 }
 
 Expr special_cases(const Expr& x, const Expr& finite) {
@@ -63,6 +64,31 @@ template <class Combine>
 Expr by_parts(Builder& b, const Expr& x, const Combine& combine) {
   if (b.splits_floats()) return combine(split_by_instructions(b, x));
   return special_cases(x, combine(x->dtype.bits == 32 ? split_by_bits(b, x) : split_wide_by_bits(b, x)));
+}
+
+/// Of the parts of 1 + x rounded those of 1 + x: what x has beyond 2^n - 1 is exact (Sterbenz), and f is that by 2^-n.
+/// Beyond `ordinary`, where 1 counts for nothing, f stays: so it does of infinity, zero and what is not a number.
+Parts with_rest(Builder& b, const Expr& x, const Parts& parts) {
+  const DType type = x->dtype;
+  const Expr one = constant(type, 1.0), ordinary = constant(type, 100 / parts.unit);
+  Expr power, inverse;
+  if (parts.e) {
+    const Expr image_of_one = bits(one);
+    power = reinterpret(type.element(), image_of_one + parts.e);
+    inverse = reinterpret(type.element(), image_of_one - parts.e);
+  } else {
+    power = scaleb(one, parts.n), inverse = scaleb(one, -parts.n);
+  }
+  const Expr exact = (x - (power - one)) * inverse;
+  return {parts.n, parts.unit, b.bind("f", select(lt(unary(UnaryOp::abs, parts.n), ordinary), exact, parts.f))};
+}
+
+/// The logarithm of 1 + x by `log_of_parts`; tiny numbers, of either sign, are their own.
+template <class Combine>
+Expr log_of_one_more(Builder& b, const Expr& x, const Combine& log_of_parts) {
+  const Expr more = b.bind("more", constant(x->dtype, 1.0) + x);
+  const Expr result = by_parts(b, more, [&](const Parts& parts) { return log_of_parts(with_rest(b, x, parts)); });
+  return select(eq(x, constant(x->dtype, 0.0)), x, result);
 }
 
 /// log(1+f) of f64 as `high` + `low`, of which the first is f - f^2/2 rounded. With s = f / (2 + f) it is
@@ -98,22 +124,34 @@ Expr wide_log_of_base(Builder& b, const Expr& x, const WideBase& base) {
   });
 }
 
+Expr narrow_log_of(Builder& b, const Parts& parts) {
+  const Expr &n = parts.n, &f = parts.f;
+  const Expr log_f = b.multiply_add(f * f, b.polynomial(coefficients::log, f), f);
+  // ln(2) in two parts, the first of 15 bits: its product with n is exact.
+  const Expr low = b.multiply_add(n, constant(f->dtype, parts.unit * 0x1.7f7d1cp-20), log_f);
+  return b.multiply_add(n, constant(f->dtype, parts.unit * 0x1.62e4p-1), low);
+}
+
+Expr wide_log_of(Builder& b, const Parts& parts) {
+  const auto [high, low] = wide_log(b, parts.f);
+  // ln(2) in two parts, the first of 32 bits.
+  const Expr rest = b.multiply_add(parts.n, constant(high->dtype, 0x1.a39ef35793c76p-33), low);
+  return b.multiply_add(parts.n, constant(high->dtype, 0x1.62e42feep-1), high + rest);
+}
+
 }  // namespace
 
 Expr log_f32(Builder& b, const Expr& x) {
-  return by_parts(b, x, [&](const Parts& parts) {
-    const auto& [n, unit, f] = parts;
-    const Expr log_f = b.multiply_add(f * f, b.polynomial(coefficients::log, f), f);
-    // ln(2) in two parts, the first of 15 bits: its product with n is exact.
-    const Expr low = b.multiply_add(n, constant(x->dtype, unit * 0x1.7f7d1cp-20), log_f);
-    return b.multiply_add(n, constant(x->dtype, unit * 0x1.62e4p-1), low);
-  });
+  return by_parts(b, x, [&](const Parts& parts) { return narrow_log_of(b, parts); });
+}
+Expr log1p_f32(Builder& b, const Expr& x) {
+  return log_of_one_more(b, x, [&](const Parts& parts) { return narrow_log_of(b, parts); });
 }
 
 /// The nearest float to log2(e), and a polynomial for the rest. A power of two has f = 0, and its exponent is exact.
 Expr log2_f32(Builder& b, const Expr& x) {
   return by_parts(b, x, [&](const Parts& parts) {
-    const auto& [n, unit, f] = parts;
+    const auto& [n, unit, f, e] = parts;
     const Expr whole = unit == 1 ? n : n * constant(x->dtype, unit);
     const Expr high = b.multiply_add(f, constant(x->dtype, 0x1.715476p+0), whole);
     return b.multiply_add(f, b.polynomial(coefficients::log2, f), high);
@@ -123,7 +161,7 @@ Expr log2_f32(Builder& b, const Expr& x) {
 /// The same of log10(e); log10(2) in two parts, as above.
 Expr log10_f32(Builder& b, const Expr& x) {
   return by_parts(b, x, [&](const Parts& parts) {
-    const auto& [n, unit, f] = parts;
+    const auto& [n, unit, f, e] = parts;
     const Expr high = b.multiply_add(f, constant(x->dtype, 0x1.bcb7b2p-2), n * constant(x->dtype, unit * 0x1.344p-2));
     const Expr rest = f * b.polynomial(coefficients::log10, f);
     return high + b.multiply_add(n, constant(x->dtype, unit * 0x1.3509f8p-18), rest);
@@ -131,12 +169,10 @@ Expr log10_f32(Builder& b, const Expr& x) {
 }
 
 Expr log_f64(Builder& b, const Expr& x) {
-  return by_parts(b, x, [&](const Parts& parts) {
-    const auto [high, low] = wide_log(b, parts.f);
-    // ln(2) in two parts, the first of 32 bits.
-    const Expr rest = b.multiply_add(parts.n, constant(x->dtype, 0x1.a39ef35793c76p-33), low);
-    return b.multiply_add(parts.n, constant(x->dtype, 0x1.62e42feep-1), high + rest);
-  });
+  return by_parts(b, x, [&](const Parts& parts) { return wide_log_of(b, parts); });
+}
+Expr log1p_f64(Builder& b, const Expr& x) {
+  return log_of_one_more(b, x, [&](const Parts& parts) { return wide_log_of(b, parts); });
 }
 Expr log2_f64(Builder& b, const Expr& x) {
   return wide_log_of_base(b, x, {1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56});

@@ -37,6 +37,8 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return exp2_f32(b, x, highest);
     case UnaryOp::log:
       return log_f32(b, x);
+    case UnaryOp::log1p:
+      return log1p_f32(b, x);
     case UnaryOp::log2:
       return fused ? log2_f32(b, x) : nullptr;
     case UnaryOp::log10:
@@ -63,6 +65,8 @@ Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return exp_f64(b, x, highest);
     case UnaryOp::log:
       return log_f64(b, x);
+    case UnaryOp::log1p:
+      return log1p_f64(b, x);
     case UnaryOp::log2:
       return fused ? log2_f64(b, x) : nullptr;
     case UnaryOp::log10:
