@@ -200,6 +200,12 @@ bool has_blocks(const Block& block) {
   return holds_block(block.f.body);
 }
 
+bool asserts(const Block& block) {
+  bool found = false;
+  for_each_stmt(block.f.body, [&](const Stmt& s) { found |= s.as<Assert>() != nullptr; });
+  return found;
+}
+
 std::vector<Stmt> bare_statements(const Stmt& s) {
   std::vector<Stmt> found;
   const std::function<void(const Stmt&)> walk = [&](const Stmt& at) {

@@ -30,6 +30,8 @@ Stmt with_fields(const Block& block, const std::function<void(Block::Fields&)>& 
 std::vector<Stmt> outer_blocks(const Stmt& s);
 /// Does any other block lie in it?
 bool has_blocks(const Block& block);
+/// May the block stop the kernel?
+bool asserts(const Block& block);
 /// Every statement below `s` that is in a block's place, but no block, loop or Seq: what a predicate cannot guard.
 std::vector<Stmt> bare_statements(const Stmt& s);
 

@@ -78,6 +78,26 @@ bool stays_near(const RuleContext& context, const BlockRef& ref, const std::vect
   return 2 * bytes <= static_cast<double>(caches[0].bytes);
 }
 
+/// Would the block stand in the innermost loop of a reader, which its check of an index would cost the vectors? A sum
+/// and a function gain by them wherever the places then lie, and what does a little where a row of these stays near.
+bool costs_vectors(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
+                   const std::vector<LoopRef>& loops, size_t depth) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (!asserts(block)) return false;
+  const std::vector<CacheLevel>& caches = context.device.caches;
+  const bool near = depth > 0 && !caches.empty() &&
+                    2 * live_bytes(schedule, block, loops[depth - 1]) <= static_cast<double>(caches[0].bytes);
+  return std::any_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
+    const Block& reader = schedule.node(reader_ref);
+    const bool in_order = std::any_of(reader.f.iters.begin(), reader.f.iters.end(), [](const Iter& iter) {
+      return iter.kind == IterKind::ordered || iter.kind == IterKind::opaque;
+    });
+    return schedule.loops(reader_ref).back() == loops[depth] && !in_order &&
+           (reader.f.reducer || body_cost(reader.f.body) > (near ? copy_body : costly_body));
+  });
+}
+
 }  // namespace
 
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -132,6 +152,11 @@ void fuse_rows(RuleContext& context) {
     const std::vector<LoopRef> loops = common_loops(schedule, readers);
     for (size_t depth = loops.size(); depth-- > 0;) {
       if (repetition(schedule, schedule.node(ref), loops, depth) > 1) continue;
+      if (wish != FusionWish::together && costs_vectors(context, ref, readers, loops, depth)) {
+        context.note(fmt::format("keep {} out of {}: vectors there have no room for what it checks", ref.name,
+                                 loops[depth].variable->name));
+        continue;
+      }
       const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
       if (wish != FusionWish::together && has_short_rows(context, ref, readers, loops, depth) &&
           stays_near(context, ref, readers)) {

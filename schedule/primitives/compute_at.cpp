@@ -58,12 +58,6 @@ void refuse_shared(const Schedule& schedule, const std::string& application, con
   }
 }
 
-bool asserts(const Block& block) {
-  bool found = false;
-  for_each_stmt(block.f.body, [&](const Stmt& s) { found |= s.as<Assert>() != nullptr; });
-  return found;
-}
-
 /// What stops the kernel must still be met: refuses where an instance is not proved to run in `body`, the program as
 /// moved. Each writes an element of its own.
 void refuse_left_out(const Schedule& schedule, const std::string& application, const Stmt& block, const Stmt& body) {

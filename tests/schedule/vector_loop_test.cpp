@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
@@ -88,6 +89,31 @@ TEST(VectorLoop, WorksCostlyPlacesOutOnceForSeveralRows) {
   EXPECT_EQ(around_vectors(costly), 12) << "the most rows up to sixteen that divide 24";
   expect_scheduled_well(costly);
   EXPECT_EQ(around_vectors(sampled("cast<i64>(g[vj])")), 5) << "a place that costs little is found anew";
+}
+
+/// out[i, j] = `value` of x at index[i, j], which is checked before.
+Func picked(const std::string& value) {
+  return parse_func(fmt::format(R"(func kernel(x: f32[50], y: i64[12, 100], out: f32[12, 100]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    alloc index: i64[12, 100]
+    for i in [0, 12) {{ for j in [0, 100) {{
+      block check(space vi in [0, 12) = i, space vj in [0, 100) = j) reads y[vi, vj] writes index[vi, vj] {{
+        assert y[vi, vj] >= 0 && y[vi, vj] < 50, "take|axis 0|index", y[vi, vj]
+        index[vi, vj] = y[vi, vj] }} }} }}
+    for i in [0, 12) {{ for j in [0, 100) {{
+      block take(space vi in [0, 12) = i, space vj in [0, 100) = j) reads x[..], index[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = {} }} }} }} }} }})",
+                                value));
+}
+
+TEST(VectorLoop, ChecksOfIndicesLeaveFunctionsTheirVectors) {
+  const std::string copied = "x[min(max(index[vi, vj], 0), 49)]", function = "exp(" + copied + ")";
+  EXPECT_EQ(lanes_of(picked(function), wide()), 8);
+  EXPECT_EQ(lanes_of(picked(copied), whole_lines(4096)), 8);
+  EXPECT_EQ(lanes_of(picked(copied), whole_lines(1024)), 0) << "half of the cache does not hold a row of places";
+  expect_scheduled_well(picked(function));
+  const std::string text = print(auto_schedule(picked(function), wide()));
+  EXPECT_EQ(text.find("for i in [0, 12)"), text.rfind("for i in [0, 12)")) << "a row of places stays near\n" << text;
 }
 
 }  // namespace
