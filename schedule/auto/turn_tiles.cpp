@@ -68,7 +68,7 @@ LoopRef loop_of_dimension(const Schedule& schedule, const BlockRef& copy, size_t
 
 std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& ref,
                                     const std::vector<Access>& accesses, size_t across, size_t along, std::int64_t side,
-                                    const SquareGroup& group) {
+                                    const SquareGroup& group, bool apart) {
   if (context.device.caches.empty()) return std::nullopt;
   const CacheLevel& near = context.device.caches.front();
   const Block& block = context.schedule.node(ref);
@@ -97,7 +97,7 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
                    static_cast<double>(bytes + block.f.writes[0].buffer->dtype.bytes()) >
                static_cast<double>(caches[std::min<size_t>(1, caches.size() - 1)].bytes);
   const bool streams = whole_lines && may_stream(block.f.writes[0].buffer, context.device);
-  if (tile.operands.empty() || (!conflicts && !streams)) return std::nullopt;
+  if (tile.operands.empty() || (!conflicts && !streams && !apart)) return std::nullopt;
   const std::int64_t run = lines_of_row * near.line_bytes / widest;
   std::int64_t edge = std::bit_floor(static_cast<std::uint64_t>(run));
   while (edge > side && edge * edge * bytes * part_of_cache > near.bytes) edge /= 2;

@@ -24,11 +24,12 @@ struct TurnedTile {
 ///   - where the rows that a group of squares reads meet in so few sets of the nearest cache that they push each other
 ///     out before the next group reads on in the same lines, as rows a power of two apart do, and come from beyond the
 ///     second cache;
-///   - where the output goes past the caches (stream_outputs): whole lines in a row can be written so, squares cannot.
+///   - where the output goes past the caches (stream_outputs): whole lines in a row can be written so, squares cannot;
+///   - where squares cannot be turned at their use (`apart`).
 /// Nothing when squares are as good, or an operand is of a kind that cannot be copied. `across` and `along` are iters.
 std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& ref,
                                     const std::vector<Access>& accesses, size_t across, size_t along, std::int64_t side,
-                                    const SquareGroup& group);
+                                    const SquareGroup& group, bool apart);
 
 /// Tiles the loops `across` and `along` of the block, two of `loops`, which are its own.
 ///

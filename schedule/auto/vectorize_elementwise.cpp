@@ -104,6 +104,11 @@ bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inne
   });
 }
 
+bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter) {
+  return std::all_of(accesses.begin(), accesses.end(),
+                     [&](const Access& access) { return !access.store || access.strides[iter] == 1; });
+}
+
 /// The bytes that a loop over the iter alone touches, each access for itself.
 std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::int64_t extent) {
   std::int64_t bytes = 0;
@@ -120,15 +125,14 @@ struct Turned {
   SquareGroup group;
 };
 
-/// That of fewest cycles; nothing when no square fits, or the body is too long for copies of it.
+/// That of fewest cycles; nothing when no square fits.
 std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Access>& accesses,
                                   const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector,
-                                  std::int64_t widest_side, double cost) {
+                                  std::int64_t widest_side) {
   const auto extent_of = [&](size_t i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     return extent ? *extent : 0;
   };
-  if (cost > costly_body) return std::nullopt;
   std::optional<Turned> best;
   double least = 0;
   for (size_t i = loops.size(); i-- > 0;) {
@@ -189,20 +193,22 @@ struct Nest {
   size_t iter() const { return iters[best]; }
 };
 
-/// Turns squares of a load that lies across the vectors around in registers; false where none does.
+/// Turns squares of a load that lies across the vectors around in registers; false where none does. A long body, which
+/// is not to be copied for each row of a square, walks tiles of what was turned.
 bool turn(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(nest.ref);
   const std::int64_t widest_side = std::min<std::int64_t>(
       {square_bits / widest_bits(block), vector_lanes(block, context.device), most_lanes_turned});
-  const auto turned = turned_loop(schedule, nest.accesses, nest.loops, nest.iters, nest.best, widest_side, nest.cost);
+  const auto turned = turned_loop(schedule, nest.accesses, nest.loops, nest.iters, nest.best, widest_side);
   if (!turned) return false;
   const LoopRef& along = nest.loops[turned->along];
   const size_t along_iter = nest.iters[turned->along];
   const std::int64_t side = turned->side;
   const std::string over =
       fmt::format("{} over {} and {}", nest.ref.name, along.variable->name, nest.loop().variable->name);
-  const auto tile = plan_tile(context, nest.ref, nest.accesses, nest.iter(), along_iter, side, turned->group);
+  const bool apart = nest.cost > costly_body;
+  const auto tile = plan_tile(context, nest.ref, nest.accesses, nest.iter(), along_iter, side, turned->group, apart);
   if (tile && attempt(context, fmt::format("turn tiles of {}x{} of {}", tile->rows, tile->columns, over), [&] {
         turn_tiles(context, nest.ref, nest.loops, nest.loop(), along, *tile, side);
         const std::vector<LoopRef> loops = schedule.loops(nest.ref);
@@ -210,6 +216,7 @@ bool turn(RuleContext& context, const Nest& nest) {
         ask_for_rows(context, loops[loops.size() - 2], nest.accesses, nest.iter(), along_iter, tile->rows);
       }))
     return true;
+  if (apart) return false;
   attempt(context, fmt::format("turn squares of {}", over), [&] {
     turn_squares(schedule, nest.loops, nest.loop(), along, side, turned->group);
     prefetch_turned(context, nest.ref, nest.accesses, along_iter, nest.iter());
@@ -316,7 +323,7 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     return is_window(access, nest.iter(), context.device);
   });
   std::int64_t width = streaming_lanes(context, nest.ref, nest.accesses, nest.iter());
-  std::int64_t copies = nest.cost > costly_body || windows
+  std::int64_t copies = nest.cost > costly_body || windows || asserts(schedule.node(nest.ref))
                             ? 1
                             : vectors_in_flight(context, nest, extent_estimate(extent, schedule.func()->facts));
   if (most) {
@@ -354,11 +361,18 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const std::vector<Access> accesses = block_accesses(block);
   if (weave_vectors(context, ref, accesses, loops, *iters)) return;
   const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters);
+  const double cost = body_cost(block.f.body);
+  // Where all that is read lies across what is written, results are turned around as one operand is.
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (scatters(accesses, (*iters)[choice.loop]) && stores_in_a_row(accesses, (*iters)[i]) &&
+        turn(context, {ref, accesses, loops, *iters, i, cost}))
+      return;
+  }
   if (!choice.vectors) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));
     return;
   }
-  const Nest nest{ref, accesses, loops, *iters, choice.loop, body_cost(block.f.body)};
+  const Nest nest{ref, accesses, loops, *iters, choice.loop, cost};
   if (turn(context, nest)) return;
   const bool picks = gathers(accesses, nest.iter(), context.device);
   if (picks && pick_rows(context, ref, accesses, loops, *iters, nest.best)) return;

@@ -81,5 +81,32 @@ TEST(TurnTiles, TilesThatAreNotWholeAreRight) {
   }
 }
 
+/// out[i, j] = `value` of x[j, i] and y, over 40 x 72.
+Func across(const std::string& value) {
+  return parse_func(fmt::format(
+      R"(func across(x: f32[72, 40], y: f32[72, 40], z: f32[40, 72], out: f32[40, 72]) stage begin {{
+  block root() reads x[..], y[..], z[..] writes out[..] {{
+    for i in [0, 40) {{ for j in [0, 72) {{
+      block turn(space vi in [0, 40) = i, space vj in [0, 72) = j) reads x[vj, vi], y[vj, vi], z[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = {} }} }} }} }} }})",
+      value));
+}
+
+TEST(TurnTiles, LongBodiesWalkTilesOfWhatWasTurned) {
+  for (const char* value : {"exp(x[vj, vi]) + z[vi, vj]", "exp(x[vj, vi]) * exp(y[vj, vi])", "exp(x[vj, vi])"}) {
+    const Func func = across(value);
+    const std::string decisions = decisions_on(func, small_caches(), "turn");
+    EXPECT_NE(decisions.find("turn tiles"), std::string::npos) << value << "\n" << decisions;
+    expect_same(func, auto_schedule(func, small_caches()));
+  }
+}
+
+TEST(TurnTiles, ResultsThatLieAcrossAllThatIsReadAreTurnedToo) {
+  const Func func = across("x[vj, vi] + y[vj, vi]");
+  const std::string decisions = decisions_on(func, wide(), "turn");
+  EXPECT_NE(decisions.find("turn squares"), std::string::npos) << decisions;
+  expect_same(func, auto_schedule(func, wide()));
+}
+
 }  // namespace
 }  // namespace lathe::testing
