@@ -64,3 +64,19 @@ def test_few_channels_inside_of_pixels_and_in_planes(channels, dtype):
         np.testing.assert_array_equal(to_planes(pixels), planes * 2 + 1)
     wide = np.zeros((2, channels, 4, 100), dtype)
     assert "vectorized" in to_end.lower(wide).text("scheduled")
+
+
+@pytest.mark.parametrize("shape", [(40, 50), (64, 300), (17, 33), (9, 8), (3, 40, 37), (1024, 130)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int16, np.uint8], ids=lambda d: d.__name__)
+def test_functions_of_what_lies_across(shape, dtype):
+    rng = np.random.default_rng(4)
+    x, y = ((rng.random(shape) * 50).astype(dtype) for _ in range(2))
+    z = np.ascontiguousarray((rng.random(shape) * 50).astype(dtype).swapaxes(-1, -2))
+    if np.issubdtype(dtype, np.floating):
+        f = lathe.jit(lambda x, z: lathe.exp(lathe.matrix_transpose(x) * -0.1) + z)
+        expected = np.exp(x.swapaxes(-1, -2).astype(np.float64) * -0.1) + z
+        np.testing.assert_allclose(f(x, z), expected, rtol=1e-2 if dtype is np.float16 else 1e-5)
+    sums = lathe.jit(lambda x, y: lathe.positive(lathe.matrix_transpose(x + y)))
+    np.testing.assert_array_equal(sums(x, y), (x + y).swapaxes(-1, -2))
+    narrow = lathe.jit(lambda x: lathe.astype(lathe.matrix_transpose(x), lathe.float16) * 2)
+    np.testing.assert_array_equal(narrow(x), x.swapaxes(-1, -2).astype(np.float16) * np.float16(2))
