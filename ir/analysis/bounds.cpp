@@ -162,8 +162,8 @@ class IntervalQuery {
         return Interval::of(dtype);
       }
       case ExprKind::Select: {
-        auto* s = e.as<Select>();
-        return unite(of_arm(s->when_true, s->condition, true), of_arm(s->when_false, s->condition, false));
+        std::vector<Affine> known;
+        return of_choice(*e.as<Select>(), known);
       }
       case ExprKind::Cast: {
         auto* c = e.as<Cast>();
@@ -197,23 +197,38 @@ class IntervalQuery {
     }
   }
 
+  /// `known` are affine forms that are >= 0 where the choice is made.
+  Interval of_choice(const Select& choice, std::vector<Affine>& known) {
+    return unite(of_arm(choice.when_true, choice.condition, true, known),
+                 of_arm(choice.when_false, choice.condition, false, known));
+  }
+
   /// The arm of a choice, which is known to be taken: what the condition compares may stand in it, as in a place that
-  /// is turned back at a border, select(i < 0, -i, i).
-  Interval of_arm(const Expr& arm, const Expr& condition, bool taken) {
-    Interval result = of(arm);
+  /// is turned back at both borders, select(i < 0, -i, select(i < n, i, 2 * n - 2 - i)).
+  Interval of_arm(const Expr& arm, const Expr& condition, bool taken, std::vector<Affine>& known) {
+    const size_t before = known.size();
     auto* b = condition.as<Binary>();
-    if (arm->dtype != i64 || !b || !is_comparison(b->op) || b->a->dtype != i64 || result.as_point()) return result;
-    std::vector<Affine> forms;
-    append_inequalities(taken ? b->op : negated(b->op), *b, forms);
+    if (b && is_comparison(b->op) && b->a->dtype == i64) append_inequalities(taken ? b->op : negated(b->op), *b, known);
+    auto* inner = arm.as<Select>();
+    const bool nested = inner && arm->dtype == i64 && before < most_nested && ++steps_ <= most_steps;
+    Interval result = of_known(arm, known);
+    if (nested) result = intersect(result, of_choice(*inner, known));
+    known.resize(before);
+    return result;
+  }
+
+  Interval of_known(const Expr& arm, const std::vector<Affine>& known) {
+    Interval result = of(arm);
+    if (arm->dtype != i64 || known.empty() || result.as_point()) return result;
     const Affine value = to_affine(arm);
-    for (const Affine& form : forms) {
+    for (const Affine& form : known) {
       for (const std::int64_t sign : {1, -1}) {
         Affine rest = value;
         if (!add_scaled(rest, form, -sign) || !rest.is_constant() || may_wrap(bounds_, form) ||
             may_wrap(bounds_, value))
           continue;
-        const Interval known = sign > 0 ? Interval{rest.constant, {}, 1, 0} : Interval{{}, rest.constant, 1, 0};
-        result = intersect(result, known);
+        const Interval beyond = sign > 0 ? Interval{rest.constant, {}, 1, 0} : Interval{{}, rest.constant, 1, 0};
+        result = intersect(result, beyond);
       }
     }
     return result;
@@ -225,6 +240,7 @@ class IntervalQuery {
   }
 
   static constexpr int most_steps = 2000;
+  static constexpr size_t most_nested = 8;
   const Bounds& bounds_;
   std::vector<std::pair<Expr, Interval>> memo_;
   int steps_ = 0;

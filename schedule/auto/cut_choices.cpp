@@ -184,12 +184,13 @@ bool are_edges(const std::vector<std::int64_t>& parts, std::int64_t least) {
          (parts.size() == 2 || parts[1] >= least);
 }
 
-/// Where a row of `extent` elements is cut.
+/// Where a row of `extent` elements is cut: into parts of `least`, or where edges leave a vector of `lanes` at the
+/// least.
 std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::set<std::int64_t>& jumps,
-                                  std::int64_t extent, std::int64_t least) {
+                                  std::int64_t extent, std::int64_t least, std::int64_t lanes) {
   const std::vector<std::int64_t> parts = parts_of(all, extent);
   if (*std::min_element(parts.begin(), parts.end()) >= least) return all;
-  return !jumps.empty() && are_edges(parts_of(jumps, extent), least) ? jumps : std::set<std::int64_t>{};
+  return !jumps.empty() && are_edges(parts_of(jumps, extent), lanes) ? jumps : std::set<std::int64_t>{};
 }
 
 /// Are the blocks few, each large enough, edges of a row aside, and the choices of some weight in them?
@@ -222,7 +223,7 @@ std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, co
   const std::int64_t least_row = found.least_row_vectors() * lanes;
   std::vector<std::set<std::int64_t>>& points = found.of_iters;
   const std::int64_t extent = extent_estimate(block.f.iters[*row].domain.extent);
-  points[*row] = row_points(points[*row], found.jumps, extent, least_row);
+  points[*row] = row_points(points[*row], found.jumps, extent, least_row, least_joined_vectors * lanes);
   if (makes_good_blocks(block, points, *row, lanes, least_row)) return points;
   for (size_t i = 0; i < points.size(); ++i) {
     if (i != *row) points[i].clear();

@@ -49,6 +49,11 @@ TEST_F(Prove, ArmsOfAChoiceKnowWhatItCompares) {
   EXPECT_FALSE(proves(bounds, lt(turned, index(55))));
   const Expr late = Select::make(ge(low, index(57)), index(110) - low, low);
   EXPECT_FALSE(proves(bounds, lt(late, index(56))));
+  const Expr inside = Select::make(lt(place, index(56)), place, index(110) - place);
+  const Expr both = Select::make(lt(place, index(0)), index(0) - place, inside);
+  EXPECT_EQ(bounds.interval(both).min, 0);
+  EXPECT_EQ(bounds.interval(both).max, 55);
+  EXPECT_EQ(bounds.interval(inside).min, -3) << "alone it knows nothing of the choice around it";
   // What may be any number may wrap around where it is compared.
   const Expr any = Load::make(BufferNode::make("data", i64, {index(4)}), {index(0)});
   EXPECT_FALSE(proves(bounds, ge(Select::make(lt(any, index(0)), index(0) - any, any), index(0))));
