@@ -221,10 +221,10 @@ FunctionEmitter::Offset FunctionEmitter::stepped(Offset offset, llvm::Value* ste
   return offset;
 }
 
-/// Unmasked, with a constant stride of 2 to 4: whole vectors that stay between the first and the last element,
-/// shuffled. They read what lies between elements, and throw it away; to the address sanitizer that may be poisoned.
-/// Other strides: element by element, which on today's CPUs is no slower than a gather.
-/// With a mask, which takes constant strides of 2 to 4: lanes in between are off.
+/// Unmasked, with a constant stride of 2 to 4, either way: whole vectors that stay between the first and the last
+/// element, shuffled. They read what lies between elements, and throw it away; to the address sanitizer that may be
+/// poisoned. Other strides: element by element, which on today's CPUs is no slower than a gather. With a mask, which
+/// takes constant strides of 2 to 4: lanes in between are off.
 llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                                 llvm::Value* mask) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
@@ -250,8 +250,10 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   const std::int64_t most = kernel.device.mask_registers > 0 && buffer->dtype.bits >= 32
                                 ? std::max<std::int64_t>(few_steps, lanes / 2)
                                 : few_steps;
-  if (constant && *constant >= 2 && *constant <= most && lanes >= 4 && !kernel.address_sanitizer) {
-    const std::int64_t step = *constant;
+  const std::int64_t step = constant ? std::abs(*constant) : 0;
+  if (step >= 2 && step <= most && lanes >= 4 && !kernel.address_sanitizer) {
+    const bool back = *constant < 0;
+    if (back) base.constant -= step * (lanes - 1);
     llvm::Value* result = nullptr;
     for (std::int64_t part = 0; part < step; ++part) {
       // The last load ends on the last element, so its start moves back.
@@ -259,8 +261,8 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
       llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + start}, lanes, align, nullptr);
       std::vector<int> order(lanes);
       for (int i = 0; i < lanes; ++i) {
-        const std::int64_t place = i * step - start;
-        const bool here = place >= 0 && place < lanes && (part + 1 == step || i * step < (part + 1) * lanes);
+        const std::int64_t element = (back ? lanes - 1 - i : i) * step, place = element - start;
+        const bool here = place >= 0 && place < lanes && (part + 1 == step || element < (part + 1) * lanes);
         order[i] = here ? static_cast<int>(result ? lanes + place : place) : (result ? i : -1);
       }
       result = !result            ? b.CreateShuffleVector(run, order)
@@ -269,9 +271,9 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
     }
     return result;
   }
-  llvm::Value* step = emit_step(stride);
+  llvm::Value* apart = emit_step(stride);
   llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
-  for (int i = 0; i < lanes; ++i, base = stepped(base, step))
+  for (int i = 0; i < lanes; ++i, base = stepped(base, apart))
     result = b.CreateInsertElement(result, emit_load_run(buffer, base, 1, align, nullptr), b.getInt64(i));
   return result;
 }

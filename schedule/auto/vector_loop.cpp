@@ -9,7 +9,8 @@ namespace {
 /// Are vectors of the access along the iter picked out of few whole ones?
 bool is_picked(const Access& access, size_t iter, const Device& device) {
   const auto stride = access.strides[iter];
-  return (!access.store && stride && *stride > 1 && *stride <= most_shuffled_stride) || is_window(access, iter, device);
+  return (!access.store && stride && std::abs(*stride) > 1 && std::abs(*stride) <= most_shuffled_stride) ||
+         is_window(access, iter, device);
 }
 
 /// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.

@@ -63,7 +63,8 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
       if (access.store) return along == *extent && inside == 1 && !access.masked;
-      return along && inside && *along >= 0 && (chooses || (*along <= most_shuffled_stride && !access.masked));
+      const bool shuffled = along && std::abs(*along) <= most_shuffled_stride && !access.masked;
+      return inside && (shuffled || (chooses && along && *along >= 0));
     });
     if (woven && (copies || chooses || apart)) return i;
   }

@@ -62,3 +62,23 @@ def test_attention_on_parts_of_one_projection(tokens, causal):
         dense = [np.ascontiguousarray(x) for x in inputs]
         body = [jitted.lower(*x).text("scheduled").split("{", 1)[1].count("alloc") for x in (inputs, dense)]
         assert body[0] == body[1], "the scores of a view are kept by blocks of rows too"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+@pytest.mark.parametrize("step", [-2, -3, -4, -5])
+def test_every_few_elements_from_behind(step, dtype):
+    x = np.random.default_rng(3).integers(0, 100, (7, 300)).astype(dtype)
+    for begin in (299, 256, 40, 5):
+        f = lathe.jit(lambda x, begin=begin: x[:, begin::step] + x[:, begin::step])
+        np.testing.assert_array_equal(f(x), 2 * x[:, begin::step])
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_pixels_from_behind(channels, dtype):
+    x = np.random.default_rng(3).integers(0, 100, (9, 131, channels)).astype(dtype)
+    f = lathe.jit(lambda x: lathe.flip(x, axis=1))
+    np.testing.assert_array_equal(f(x), x[:, ::-1])
+    assert "unrolled" in f.lower(x).text("scheduled"), "channels are woven"
+    both = lathe.jit(lambda x: lathe.flip(x, axis=(1, 2)))
+    np.testing.assert_array_equal(both(x), x[:, ::-1, ::-1])
