@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/analysis/fold.h"
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/reduction.h"
@@ -29,7 +30,8 @@ void make_space_iters(const Shape& shape, ComputeNode& node) {
   }
 }
 
-/// Index maps compose into quotients and remainders that the iters' domains often decide.
+/// Index maps compose into quotients and remainders that the iters' domains often decide. Places of few bits are known
+/// to be none of those that a check would count from behind.
 void simplify_indices(ComputeNode& node) {
   const Bounds bounds = domains_of(node);
   for (Expr& value : node.values) value = mask_guarded_loads(simplify(value, bounds), bounds);
@@ -37,6 +39,7 @@ void simplify_indices(ComputeNode& node) {
     requirement.condition = simplify(requirement.condition, bounds);
     requirement.index = simplify(requirement.index, bounds);
   }
+  std::erase_if(node.requirements, [](const Requirement& requirement) { return is_true(requirement.condition); });
 }
 
 /// Is an element picked by a quotient, a remainder, or a bound of a sum of iters? That is often one of them after all.
@@ -133,7 +136,7 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
     }
   }
   for (Expr& value : node.values) value = widen(value);
-  if (listener.saw_view || picks_by_quotients(node)) simplify_indices(node);
+  if (listener.saw_view || !node.requirements.empty() || picks_by_quotients(node)) simplify_indices(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
   for (size_t k = node.buffers.size(); k < node.values.size(); ++k) {

@@ -1,0 +1,67 @@
+"""What is computed of elements that are picked by index: checked, wherever the check runs."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def places(count, *shape):
+    return np.random.default_rng(len(shape)).integers(-count, count, shape)
+
+
+def table(*shape):
+    return np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
+
+
+COMPUTED = {
+    "copy": (lambda t, i: t[i], lambda t, i: t[i]),
+    "tanh": (lambda t, i: lathe.tanh(lathe.take(t, i, axis=0)), lambda t, i: np.tanh(t[i])),
+    "two": (lambda t, i: lathe.take(t, i, axis=0) * lathe.take(t, i + 0, axis=0), lambda t, i: t[i] * t[i]),
+    "sum": (lambda t, i: lathe.sum(lathe.take(t, i, axis=0), axis=-1), lambda t, i: t[i].sum(-1)),
+    "sum of functions": (
+        lambda t, i: lathe.sum(lathe.exp(lathe.take(t, i, axis=0)), axis=0),
+        lambda t, i: np.exp(t[i]).sum(0),
+    ),
+    "softmax": (
+        lambda t, i: lathe.softmax(lathe.take(t, i, axis=0)),
+        lambda t, i: np.exp(t[i]) / np.exp(t[i]).sum(-1, keepdims=True),
+    ),
+    "greatest": (lambda t, i: lathe.argmax(lathe.take(t, i, axis=0), axis=-1), lambda t, i: t[i].argmax(-1)),
+}
+
+
+@pytest.mark.parametrize("shape", [(3,), (100,), (5000,), (7, 5), (12, 100), (3, 4, 33), (2, 3000)], ids=str)
+@pytest.mark.parametrize("name", COMPUTED)
+def test_picked_elements(name, shape):
+    ours, theirs = COMPUTED[name]
+    t, i = table(50), places(50, *shape)
+    f = lathe.jit(ours)
+    np.testing.assert_allclose(f(t, i), theirs(t, i), rtol=1e-4, atol=1e-5)
+    for spot in (0, i.size // 2, i.size - 1):  # within a vector, and in the last lane of a masked one
+        for wrong in (50, -51):
+            bad = i.copy()
+            bad.flat[spot] = wrong
+            with pytest.raises(IndexError, match=f"index {wrong} is out of range on axis 0"):
+                f(t, bad)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_along_an_axis(axis):
+    x, i = table(37, 83), places(37, 37, 83)
+    f = lathe.jit(lambda x, i: lathe.exp(lathe.take_along_axis(x, i, axis=axis)))
+    np.testing.assert_allclose(f(x, i), np.exp(np.take_along_axis(x, i, axis)), rtol=1e-5)
+
+
+def test_checks_leave_functions_their_vectors():
+    t, i = table(50), places(50, 12, 100)
+    text = lathe.jit(COMPUTED["tanh"][0]).lower(t, i).text("scheduled")
+    assert text.count("vectorized") == 2
+
+
+def test_places_of_few_bits_are_none_from_behind():
+    i = np.random.default_rng(1).integers(0, 256, (30, 40)).astype(np.uint8)
+    t = table(256)
+    f = lathe.jit(lambda t, i: lathe.compute(i.shape, lambda a, b: t[lathe.astype(i[a, b], lathe.int64)]))
+    np.testing.assert_array_equal(f(t, i), t[i])
+    assert "assert" not in f.lower(t, i).text("traced")
