@@ -13,9 +13,6 @@
 namespace lathe {
 namespace {
 
-/// Vectors of a row from which on its end, under a mask, and the start of the next weigh little.
-constexpr std::int64_t long_row = 64;
-
 /// The reduce iter that a loop drives alone.
 std::optional<size_t> reduced_by(const Block& block, const For& loop) {
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
@@ -47,9 +44,7 @@ bool join_innermost(RuleContext& context, const BlockRef& ref) {
   const LoopRef& inner = own.back();
   const auto a = reduced_by(block, schedule.node(outer)), b = reduced_by(block, schedule.node(inner));
   if (!a || !b || !walk_as_one(block, *a, *b)) return false;
-  const std::int64_t* extent = as_int(block.f.iters[*b].domain.extent);
-  if (*extent >= long_row * vector_lanes(block, context.device)) return false;
-  return attempt(context, fmt::format("join the inner axes of {}, of {} elements", ref.name, *extent),
+  return attempt(context, fmt::format("join the inner axes of {}", ref.name),
                  [&] { join_iters(schedule, ref, outer, inner); });
 }
 

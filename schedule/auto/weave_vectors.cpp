@@ -55,7 +55,12 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     if (i == vector || !extent || *extent < 2 || *extent > most_stacked) continue;
     if (*extent > most_woven && !is_stacked_along(block, block.f.iters[iters[i]])) continue;
+    // What goes on through memory as one is walked so.
+    const bool one_walk = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.strides[iters[vector]] == *extent && access.strides[iters[i]] == 1 && !access.masked;
+    });
     const bool chooses = chooses_by(block, block.f.iters[iters[i]].variable);
+    if (one_walk && !chooses) continue;
     // Rows that lie apart, and a result that has an element of each by turns.
     const bool apart = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return !access.store && access.strides[iters[vector]] == 1 && access.strides[iters[i]] > 1;
