@@ -6,6 +6,7 @@
 
 #include "bindings/python/bind.h"
 #include "bindings/python/convert.h"
+#include "bindings/python/weak.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "jit/trace/ops/activation.h"
@@ -70,9 +71,15 @@ void bind_from_registry(nb::module_& module) {
           name,
           [f = *call2, name, scalar = scalar_binary_op(op.name)](nb::handle a, nb::handle b) -> nb::object {
             const Expr* left = scalar ? as_instance<Expr>(a) : nullptr;
-            if (left) return nb::cast(binary(*scalar, *left, to_expr(b, (*left)->dtype)));
+            if (left) {
+              const auto [x, y] = beside(*left, b);
+              return nb::cast(binary(*scalar, x, y));
+            }
             const Expr* right = scalar ? as_instance<Expr>(b) : nullptr;
-            if (right) return nb::cast(binary(*scalar, to_expr(a, (*right)->dtype), *right));
+            if (right) {
+              const auto [y, x] = beside(*right, a);
+              return nb::cast(binary(*scalar, x, y));
+            }
             return from_operand(f(to_operand(a, name), to_operand(b, name)));
           },
           "x1"_a, "x2"_a);
@@ -88,12 +95,7 @@ void bind_elementwise(nb::module_& module) {
             ops::clip(to_operand(x, "clip"), to_optional_operand(low, "clip"), to_optional_operand(high, "clip")));
       },
       "x"_a, "min"_a.none() = nb::none(), "max"_a.none() = nb::none());
-  module.def(
-      "where",
-      [](nb::handle condition, nb::handle a, nb::handle b) {
-        return from_operand(ops::where(to_operand(condition, "where"), to_operand(a, "where"), to_operand(b, "where")));
-      },
-      "condition"_a, "x1"_a, "x2"_a);
+  module.def("where", &choose, "condition"_a, "x1"_a, "x2"_a);
   module.def(
       "astype",
       [](nb::handle x, nb::handle dtype) {

@@ -2,6 +2,8 @@
 #include <Python.h>
 
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bindings/python/variant.h"
@@ -27,6 +29,12 @@ class TraceScope {
   /// Once the function has returned and its result is read: what nobody else holds, the function itself has made.
   /// Appends what this trace found to the list, and says whether there was anything.
   bool hand_over_new();
+  /// What a body computes of Python's numbers alone, and the same as exact as these are (weak.h).
+  void keep_weak(const Expr& expr, const Expr& exact) { weak_.insert_or_assign(expr.get(), std::pair{expr, exact}); }
+  std::optional<Expr> weak_form(const Expr& expr) const {
+    const auto found = weak_.find(expr.get());
+    return found == weak_.end() ? std::nullopt : std::optional(found->second.second);
+  }
 
  private:
   /// An array that this trace met, and what stands for it. The reference is held.
@@ -39,6 +47,7 @@ class TraceScope {
   std::vector<Captured>* captured_;
   std::vector<Tensor> inputs_;  ///< for the first so many of *captured_
   std::vector<Met> met_;
+  std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> weak_;
   TraceScope* outer_;
 };
 

@@ -5,6 +5,7 @@
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
 #include "bindings/python/convert.h"
+#include "bindings/python/weak.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "jit/trace/describe.h"
@@ -118,9 +119,16 @@ void bind_dtype(nb::module_& module) {
 
 template <class F>
 void bind_expr_operator(nb::class_<Expr>& type, const char* name, const char* reflected, F f) {
-  type.def(name, [f](const Expr& a, nb::handle b) { return f(a, to_expr(b, a->dtype)); }, nb::is_operator());
-  if (reflected)
-    type.def(reflected, [f](const Expr& a, nb::handle b) { return f(to_expr(b, a->dtype), a); }, nb::is_operator());
+  const auto apply = [f](const Expr& a, nb::handle b) {
+    const auto [left, right] = beside(a, b);
+    return f(left, right);
+  };
+  const auto apply_reflected = [f](const Expr& a, nb::handle b) {
+    const auto [right, left] = beside(a, b);
+    return f(left, right);
+  };
+  type.def(name, apply, nb::is_operator());
+  if (reflected) type.def(reflected, apply_reflected, nb::is_operator());
 }
 
 void bind_expr(nb::module_& module) {

@@ -113,3 +113,40 @@ def test_a_tensor_of_integers_picks_rows():
         lathe.jit(lambda x: x[x > 0])(x)
     with pytest.raises(TypeError, match="a subscript is an int, a slice, None or ..., not .*Tensor"):
         lathe.jit(lambda x, places: x[places, 1])(x, places)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_choice_of_numbers_gives_way_to_elements(dtype):
+    z = np.linspace(1, 2, 12).astype(dtype)
+    weights = np.where(np.arange(12) < 3, dtype(0.1), np.where(np.arange(12) < 5, dtype(2), dtype(0)))
+
+    def weight(i):
+        return lathe.where(i < 3, 0.1, lathe.where(i < 5, 2, 0.0))
+
+    for f in (
+        lambda x, i: x[i] * weight(i),
+        lambda x, i: weight(i) * x[i],
+        lambda x, i: lathe.where(i >= 0, weight(i), x[i]) * x[i],
+    ):
+        result = lathe.jit(lambda x, f=f: lathe.compute((12,), lambda i: f(x, i)))(z)
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result, z * weights)
+    greatest = lathe.jit(lambda x: lathe.compute((12,), lambda i: lathe.maximum(weight(i), x[i])))(z)
+    np.testing.assert_array_equal(greatest, np.maximum(weights, z))
+    alone = lathe.jit(lambda: lathe.compute((12,), weight), name="alone")()
+    np.testing.assert_array_equal(alone, weights.astype(np.float32) if dtype == np.float32 else alone)
+    assert alone.dtype == np.float32
+
+
+def test_a_choice_of_whole_numbers_gives_way_to_elements():
+    z = np.arange(12, dtype=np.int8)
+    chosen = lathe.jit(lambda x: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, 1, -2)))
+    assert chosen(z).dtype == np.int8
+    np.testing.assert_array_equal(chosen(z), np.where(z < 3, z, z * np.int8(-2)))
+    np.testing.assert_array_equal(chosen(z.astype(np.float64)), np.where(z < 3, z, z * -2.0))
+    with pytest.raises(ValueError, match="the int 300 does not fit i8"):
+        lathe.jit(lambda x: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, 1, 300)))(z)
+    with pytest.raises(TypeError):
+        lathe.jit(lambda x: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, 1.0, 0.5)))(z)
+    scaled = lathe.jit(lambda x, s: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, s, 1.0)))
+    np.testing.assert_array_equal(scaled(z.astype(np.float64), 0.1), np.where(z < 3, z * 0.1, z))
