@@ -98,6 +98,16 @@ bool costs_vectors(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
+/// Would the block stand within what a reader folds, whose innermost loop folds too? With another block there its
+/// partial results could not be kept apart, a lane each.
+bool costs_lanes(const Schedule& schedule, const std::vector<BlockRef>& readers, const LoopRef& loop) {
+  return std::any_of(readers.begin(), readers.end(), [&](const BlockRef& ref) {
+    const Block& reader = schedule.node(ref);
+    return reader.f.reducer && drives(reader, IterKind::reduce, schedule.node(loop)) &&
+           drives(reader, IterKind::reduce, schedule.node(schedule.loops(ref).back()));
+  });
+}
+
 }  // namespace
 
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -158,6 +168,12 @@ void fuse_rows(RuleContext& context) {
         continue;
       }
       const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
+      if (wish != FusionWish::together && depth > 0 && costs_lanes(schedule, readers, loops[depth]) &&
+          (!room || live_bytes(schedule, schedule.node(ref), loops[depth - 1]) <= static_cast<double>(*room))) {
+        context.note(fmt::format("keep {} out of {}: what is folded there would lose its lanes", ref.name,
+                                 loops[depth].variable->name));
+        continue;
+      }
       if (wish != FusionWish::together && has_short_rows(context, ref, readers, loops, depth) &&
           stays_near(context, ref, readers)) {
         context.note(

@@ -14,7 +14,9 @@ namespace lathe {
 ///
 ///   1. never a block that is opaque or calls what is extern, or under the loops of one (is_sealed)
 ///   2. only while what one iteration holds of all that is fused under its loop fits the device's nearest memory
-///   3. a block's annotation `fuse` decides before that: 0 keeps it apart, 1 fuses it whatever it holds
+///   3. not where what it checks would cost a reader its vectors, nor, while its rows stay near, where it would stand
+///      within what a reader folds along its innermost loop
+///   4. a block's annotation `fuse` decides before that: 0 keeps it apart, 1 fuses it whatever it holds
 void fuse_rows(RuleContext& context);
 
 /// How many elements the block would compute under the loop of `loops` at `depth` in all, as a multiple of those that

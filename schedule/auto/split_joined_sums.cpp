@@ -37,18 +37,25 @@ bool shares_operands(const Block& block) {
   });
 }
 
+/// As is_plain_sum, of any reducer.
+bool is_plain_reduction(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
+         !is_sealed(block) && !shares_operands(block);
+}
+
 }  // namespace
 
 bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
-  return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
-         block.f.writes.size() == 1 && simple_op(*block.f.reducer) && !is_sealed(block) && !shares_operands(block);
+  return is_plain_reduction(context, ref) && block.f.writes.size() == 1 && block.f.reducer &&
+         simple_op(*block.f.reducer);
 }
 
 void split_joined_sums(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
-    if (!is_plain_sum(context, ref) || moves_by_constant_steps(schedule.node(ref))) continue;
+    if (!is_plain_reduction(context, ref) || moves_by_constant_steps(schedule.node(ref))) continue;
     std::vector<LoopRef> joined;
     for (const LoopRef& loop : own_loops(schedule, ref)) {
       const bool reduced = drives(schedule.node(ref), IterKind::reduce, schedule.node(loop));

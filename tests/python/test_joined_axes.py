@@ -59,3 +59,34 @@ def test_reductions_over_short_axes(shape, fold, axis):
     np.testing.assert_allclose(found, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)
     turned = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(x.transpose(1, 0, 3, 2).copy().transpose(1, 0, 3, 2))
     np.testing.assert_allclose(turned, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("how", JOINED)
+def test_places_of_extremes_along_joined_axes(how, name):
+    axes, shape = JOINED[how]
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 7, (4, 6, 10, 21)).astype(np.float32)  # many are equal: the first counts
+    f = lathe.jit(lambda x: getattr(lathe, name)(lathe.reshape(lathe.permute_dims(x, axes), shape), axis=-1))
+    for _ in range(2):
+        np.testing.assert_array_equal(f(x), getattr(np, name)(x.transpose(axes).reshape(shape), axis=-1))
+        x.flat[rng.integers(0, x.size, 3)] = np.nan
+
+
+@pytest.mark.parametrize("beams, words", [(8, 1000), (3, 17), (1, 40), (12, 5)])
+def test_the_best_of_beams(beams, words):
+    rng = np.random.default_rng(6)
+    logits, before = rng.standard_normal((4, beams, words), np.float32), rng.standard_normal((4, beams), np.float32)
+
+    def scores(x, s):
+        return (lathe.log_softmax(x) + s[..., None]).reshape((4, beams * words))
+
+    best = lathe.jit(lambda x, s: (lathe.argmax(scores(x, s), axis=1), lathe.sum(scores(x, s), axis=1)))
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    expected = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)) + before[..., None]
+    place, total = best(logits, before)
+    np.testing.assert_array_equal(place, expected.reshape(4, -1).argmax(1))
+    np.testing.assert_allclose(total, expected.reshape(4, -1).sum(1), rtol=1e-4)
+    if words == 1000:
+        alone = lathe.jit(lambda x, s: lathe.argmax(scores(x, s), axis=1)).lower(logits, before).text("scheduled")
+        assert "argmax_rf" in alone or "argmax_0_rf" in alone, "a place a lane"
