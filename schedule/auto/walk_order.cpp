@@ -110,12 +110,17 @@ double lines_taken(const Device& device, const LoopNest& nest, const std::vector
   return lines_beyond(device, nest, order, {room, lines_of_piece});
 }
 
+/// The same where an iteration finds again what the one before has left.
+double far_lines(const Device& device, const LoopNest& nest, const std::vector<size_t>& order) {
+  const double room = static_cast<double>(own_cache_bytes(device)) / 2;
+  return lines_beyond(device, nest, order, {room, lines_of_piece, 1, 1, true});
+}
+
 /// The same with what it takes to move lines to and from the first cache.
 double lines_moved(const Device& device, const LoopNest& nest, const std::vector<size_t>& order) {
-  const double room = static_cast<double>(own_cache_bytes(device)) / 2,
-               near = static_cast<double>(device.caches.front().bytes) / 2;
+  const double near = static_cast<double>(device.caches.front().bytes) / 2;
   const double stored = multiplies_lines(device) ? near_store : near_load;
-  return lines_beyond(device, nest, order, {room, lines_of_piece, 1, 1, true}) +
+  return far_lines(device, nest, order) +
          lines_beyond(device, nest, order, {near, near_lines_of_piece, stored, near_load, true});
 }
 
@@ -294,6 +299,10 @@ std::optional<std::vector<size_t>> order_of_tiles(const Device& device, const Lo
     least = lines;
     best = order;
   }
+  // Where loads have time, lines of the second cache alone are not worth another order.
+  if (best && !lacks_issue_slots(device) &&
+      far_lines(device, nest, *best) > fewer_of_tiles * far_lines(device, nest, given))
+    return std::nullopt;
   return best;
 }
 
@@ -313,7 +322,7 @@ std::optional<std::vector<LoopRef>> order_of_tiles(const RuleContext& context, c
                                                    const std::vector<LoopRef>& around,
                                                    const std::vector<TiledLoop>& tiles) {
   const Schedule& schedule = context.schedule;
-  if (!lacks_issue_slots(context.device) || !all_own(schedule, reader, around)) return std::nullopt;
+  if (!all_own(schedule, reader, around)) return std::nullopt;
   const auto nest = nest_of(schedule, schedule.node(reduction), reader, matched, around, tiles);
   if (!nest || stays_nearest(context.device, *nest)) return std::nullopt;
   std::vector<size_t> moved;

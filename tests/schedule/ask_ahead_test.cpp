@@ -127,7 +127,7 @@ Func product_of_columns(int rows) {
 TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
   constexpr std::int64_t far = 48 << 10;
   const auto asks = [](int rows, std::int64_t own) { return asked(product_of_columns(rows), asking(own)); };
-  EXPECT_EQ(asks(6, far), "1: 64 ") << decisions_on(product_of_columns(6), asking(far), "product");
+  EXPECT_EQ(asks(6, far), "1: 400 ") << decisions_on(product_of_columns(6), asking(far), "product");
   EXPECT_EQ(asks(6, far * 2), "") << "it stays near";
   EXPECT_EQ(asks(2, far), "") << "asking would take more slots than adding up";
   EXPECT_EQ(asks(60, far), "") << "many tiles read the same columns";

@@ -84,8 +84,10 @@ TEST(WalkOrder, StoresLinesThatSeveralTilesShareOneAfterAnother) {
   EXPECT_NE(decisions_on(func, device, "product").find("order the loops around the tiles of product"),
             std::string::npos)
       << decisions_on(func, device, "product");
-  // Where instructions have slots to spare, nothing says that loads and stores wait.
+  // Where instructions have slots to spare, loads and stores wait for what comes from beyond the core's caches alone.
   device.fma_per_cycle = 1;
+  EXPECT_NE(decisions_on(func, device, "product").find("order the loops"), std::string::npos);
+  device.caches[1].bytes = std::int64_t{1} << 20;
   EXPECT_EQ(decisions_on(func, device, "product").find("order the loops"), std::string::npos);
 }
 
