@@ -20,7 +20,7 @@ constexpr std::int64_t least_sharing = 4;
 /// Tiles, from which on what is computed beyond the ends of rows is a small part of all (down columns of 2000 x 300, in
 /// ten tiles, 1.14 of the time; of 1000 x 1003 in 32, 1.03).
 constexpr std::int64_t least_tiles = 16;
-/// A row grows by no more elements than a tile of the widest vectors has, or by this share of it.
+/// A row grows by no more elements than a tile of the widest vectors has, where it is the only one, or by this share.
 constexpr std::int64_t most_elements = 64, least_share = 8;
 
 /// A dimension of a temporary of which all conditional accesses end at one place.
@@ -71,6 +71,12 @@ std::optional<Row> row_of(const std::vector<BufferUse>& uses, size_t d, const Bo
   return Row{d, *end, reach};
 }
 
+bool is_one_row(const BufferNode& buffer, size_t dimension) {
+  for (size_t d = 0; d < buffer.rank(); ++d)
+    if (d != dimension && !is_int(buffer.shape[d], 1)) return false;
+  return true;
+}
+
 using Rows = std::unordered_map<const BufferNode*, Row>;
 
 /// Of the temporaries that `block` allocates, those with a row to pad.
@@ -89,7 +95,8 @@ void find_rows(const Block& block, Bounds& bounds, Rows& rows) {
       const auto row = extent ? row_of(touched.uses, d, bounds) : std::nullopt;
       if (!row) continue;
       const std::int64_t grows = row->reach + 1 - *extent;
-      if (grows <= std::max(most_elements, *extent / least_share)) rows.emplace(buffer.get(), *row);
+      if (grows <= *extent / least_share || (is_one_row(*buffer, d) && grows <= most_elements))
+        rows.emplace(buffer.get(), *row);
       break;
     }
   }
