@@ -140,9 +140,12 @@ void tile_contractions(RuleContext& context) {
     if (tile(context, ref)) continue;
     const bool staged = is_changed();
     if (staged) take_back();
-    stage_operands(context, ref);
-    if (lay_operand(context, ref) && tile(context, ref)) continue;
-    if (is_changed()) take_back();
+    const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+    if (shape && shape->loads > 1) {
+      stage_operands(context, ref);
+      if (lay_operand(context, ref) && tile(context, ref)) continue;
+      if (is_changed()) take_back();
+    }
     if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
     // What serves vectors of any rule stays.
