@@ -28,7 +28,8 @@ class ExposedCollector {
     switch (s->kind) {
       case StmtKind::Seq: {
         const std::vector<Stmt>& stmts = s.as<Seq>()->stmts;
-        const auto last = std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& child) { return is_relevant(child); });
+        const auto last =
+            std::find_if(stmts.rbegin(), stmts.rend(), [&](const Stmt& child) { return is_relevant(child); });
         for (auto child = stmts.begin(); child != last.base(); ++child) {
           walk(*child);
           if (child + 1 != last.base()) note_writes(*child);

@@ -111,7 +111,8 @@ struct Guard {
   std::vector<VarRef> uses;  ///< variables of loops
   /// Variables of the loops between the two that it does not depend on, whose iterations share a mask, and how many.
   std::vector<VarRef> sharing;
-  std::int64_t shared = 1;
+  std::int64_t shared;
+  Bounds bounds;  ///< what is known there
   bool stays = false;
 };
 
@@ -132,10 +133,7 @@ bool use_any(const std::vector<Expr>& indices, const std::vector<VarRef>& variab
 /// Tells of what is under a guard whether it can do without.
 class GuardedReader : public Visitor {
  public:
-  GuardedReader(const Guard& guard, const Rows& rows, const Bounds& bounds)
-      : guard_(guard), rows_(rows), bounds_(bounds) {
-    visit(guard.branch->then_case);
-  }
+  GuardedReader(const Guard& guard, const Rows& rows) : guard_(guard), rows_(rows) { visit(guard.branch->then_case); }
   bool fits = true;                     ///< stores go to ends of rows, and nothing traps
   bool masks = false;                   ///< are there loads from elsewhere?
   std::vector<const BufferNode*> rows;  ///< that are stored to, and end where the guard says
@@ -156,7 +154,7 @@ class GuardedReader : public Visitor {
     for (size_t d = 0; d < node->indices.size(); ++d) {
       const Expr& index = node->indices[d];
       for_each_expr(index, [&](const Expr& e) { fits &= !e.as<Load>(); });
-      const Interval place = bounds_.interval(index), extent = bounds_.interval(node->buffer->shape[d]);
+      const Interval place = guard_.bounds.interval(index), extent = guard_.bounds.interval(node->buffer->shape[d]);
       inside &= place.min && *place.min >= 0 && place.max && extent.min && *place.max < *extent.min;
     }
     if (ends_row(guard_, rows_, node->buffer, node->indices)) return;
@@ -184,7 +182,6 @@ class GuardedReader : public Visitor {
  private:
   const Guard& guard_;
   const Rows& rows_;
-  const Bounds& bounds_;
 };
 
 /// Finds rows and guards, and settles which can go.
@@ -198,9 +195,8 @@ class Planner : public Visitor {
   void settle() {
     for (bool changed = true; changed;) {
       changed = false;
-      for (size_t i = 0; i < guards.size(); ++i) {
-        Guard& guard = guards[i];
-        const GuardedReader reader(guard, rows, bounds_of_[i]);
+      for (Guard& guard : guards) {
+        const GuardedReader reader(guard, rows);
         const bool cut = guard.tiles && cut_anyway_.contains(guard.tiles);
         if (guard.stays) {
           for (const BufferNode* buffer : reader.rows) changed |= rows.erase(buffer) > 0;
@@ -232,7 +228,7 @@ class Planner : public Visitor {
   void visit_If(const If* node) override {
     for (const Expr& conjunct : conjuncts_of(node->condition)) {
       std::optional<Affine> cut = node->else_case ? std::nullopt : cut_of(conjunct, bounds_);
-      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}};
+      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}, 1, bounds_};
       bool lanes = false;
       for (const For* loop : loops_) {
         if (!uses_var(conjunct, loop->variable.get())) {
@@ -250,7 +246,6 @@ class Planner : public Visitor {
       }
       if (cut && lanes) {
         guards.push_back(std::move(guard));
-        bounds_of_.push_back(bounds_);
       } else if (guard.tiles) {
         cut_anyway_.insert(guard.tiles);
       }
@@ -267,7 +262,6 @@ class Planner : public Visitor {
 
   Bounds bounds_;
   std::vector<const For*> loops_;
-  std::vector<Bounds> bounds_of_;  ///< a guard's
   std::unordered_set<const For*> cut_anyway_;
 };
 
@@ -352,7 +346,9 @@ class Padder : public Mutator {
 }  // namespace
 
 Func pad_temporaries(const Func& func, const Device& device) {
-  if (device.mask_registers == 0) return func;
+  bool guarded = false;
+  for_each_stmt(func->body, [&](const Stmt& s) { guarded |= s.as<If>() != nullptr; });
+  if (device.mask_registers == 0 || !guarded) return func;
   Planner plan(func);
   if (plan.rows.empty() || plan.guards.empty()) return func;
   plan.settle();

@@ -11,6 +11,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_digits.h"
 #include "schedule/auto/stream_outputs.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/split_domain.h"
 #include "schedule/rewrite.h"
@@ -103,9 +104,7 @@ std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
 std::optional<size_t> row_of(const Block& block) {
   const std::vector<Access> accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const bool contiguous = std::all_of(accesses.begin(), accesses.end(),
-                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
-    if (contiguous) return i;
+    if (stores_in_a_row(accesses, i)) return i;
   }
   return std::nullopt;
 }

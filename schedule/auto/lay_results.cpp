@@ -8,6 +8,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/tile_operands.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -41,20 +42,24 @@ std::optional<size_t> result_dimension(const Block& block, size_t iter) {
   return std::nullopt;
 }
 
+bool is_read_for_one_result(const Block& block, const ReductionShape& shape, const Access& access) {
+  return std::all_of(shape.space.begin(), shape.space.end(), [&](size_t i) {
+    return extent_estimate(block.f.iters[i].domain.extent) == 1 || access.strides[i].value_or(0) != 0;
+  });
+}
+
 /// Could vectors walk all that the block reads along `iter`, and fill at least one? What they walk must be read for one
 /// result at a time: what several share is for tiles, which turn an operand around.
 bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter, std::int64_t lanes,
                     double instances) {
-  const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
-  if (extent(iter) < lanes) return false;
+  if (extent_estimate(block.f.iters[iter].domain.extent) < lanes) return false;
   bool walked = false;
   for (const Access& access : block_accesses(block)) {
     if (access.buffer == block.f.writes[0].buffer) continue;
     const std::optional<std::int64_t> stride = access.strides[iter];
     if (!stride) return false;
     if (*stride == 1) {
-      walked |= std::all_of(shape.space.begin(), shape.space.end(),
-                            [&](size_t i) { return extent(i) == 1 || access.strides[i].value_or(0) != 0; });
+      walked |= is_read_for_one_result(block, shape, access);
     } else if (*stride != 0 && small_part * estimated_elements(access.buffer) > instances) {
       return false;
     }
@@ -118,9 +123,7 @@ bool walks_windows(const Block& block, const ReductionShape& shape, const Access
   const std::int64_t step = access.strides[row].value_or(0);
   return load && access.buffer->dtype.bytes() >= turned_bytes && step > 0 && step <= widest_step &&
          uses_var(load->indices.back(), block.f.iters[row].variable.get()) &&
-         std::all_of(shape.space.begin(), shape.space.end(), [&](size_t i) {
-           return extent_estimate(block.f.iters[i].domain.extent) == 1 || access.strides[i].value_or(0) != 0;
-         });
+         is_read_for_one_result(block, shape, access);
 }
 
 /// The operand whose channels are to come last, and their dimension.
@@ -129,12 +132,8 @@ std::optional<Walked> channels_to_turn(const RuleContext& context, const Block& 
   const double instances = instance_count(block), results = estimated_elements(block.f.writes[0].buffer);
   const auto extent = [&](size_t i) { return constant_extent(block, i).value_or(0); };
   const std::vector<Access> accesses = block_accesses(block);
-  const auto stores_along = [&](size_t i) {
-    return std::all_of(accesses.begin(), accesses.end(),
-                       [&](const Access& a) { return !a.store || a.strides[i] == 1; });
-  };
-  const auto row =
-      std::find_if(shape.space.begin(), shape.space.end(), [&](size_t i) { return extent(i) > 1 && stores_along(i); });
+  const auto row = std::find_if(shape.space.begin(), shape.space.end(),
+                                [&](size_t i) { return extent(i) > 1 && stores_in_a_row(accesses, i); });
   if (row == shape.space.end() || shape.loads < 2 || instances < least_steps * results) return std::nullopt;
   std::optional<Walked> found;
   for (const Access& access : accesses) {

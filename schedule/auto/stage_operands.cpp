@@ -12,6 +12,7 @@
 #include "schedule/auto/lay_results.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -76,9 +77,7 @@ double worthy_reuse(const Block& block, const Buffer& operand) {
 bool is_strided(const Block& block, const Buffer& buffer) {
   const std::vector<Access> accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const bool contiguous = std::all_of(accesses.begin(), accesses.end(),
-                                        [&](const Access& access) { return !access.store || access.strides[i] == 1; });
-    if (contiguous && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    if (stores_in_a_row(accesses, i) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
           return access.buffer == buffer && access.strides[i].value_or(0) > 1;
         }))
       return true;

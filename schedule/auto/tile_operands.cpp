@@ -205,9 +205,8 @@ std::int64_t lines_of_step(const Block& reduction, const ReductionShape& shape, 
   walked.push_back(iter);
   for (const Access& access : block_accesses(reduction)) {
     if (access.buffer == reduction.f.writes[0].buffer || access.strides[iter] == 0) continue;
-    const bool whole = std::all_of(walked.begin(), walked.end(), [&](size_t i) {
-      return access.strides[i] && *access.strides[i] % lanes == 0;
-    });
+    const bool whole = std::all_of(walked.begin(), walked.end(),
+                                   [&](size_t i) { return access.strides[i] && *access.strides[i] % lanes == 0; });
     return whole ? rows : 2 * rows;
   }
   return 0;

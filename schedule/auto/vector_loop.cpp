@@ -62,6 +62,11 @@ bool is_window(const Access& access, size_t iter, const Device& device) {
          *gain < std::int64_t{2} * device.lanes(bits);
 }
 
+bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter) {
+  return std::all_of(accesses.begin(), accesses.end(),
+                     [&](const Access& access) { return !access.store || access.strides[iter] == 1; });
+}
+
 bool scatters(const std::vector<Access>& accesses, size_t iter) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto stride = access.strides[iter];

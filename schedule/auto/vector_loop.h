@@ -15,6 +15,8 @@ bool is_window(const Access& access, size_t iter, const Device& device);
 /// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
 /// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
 bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device);
+/// Are all stores contiguous along the iter?
+bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter);
 /// Does the access put its elements one by one?
 bool scatters(const std::vector<Access>& accesses, size_t iter);
 

@@ -104,11 +104,6 @@ bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inne
   });
 }
 
-bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter) {
-  return std::all_of(accesses.begin(), accesses.end(),
-                     [&](const Access& access) { return !access.store || access.strides[iter] == 1; });
-}
-
 /// The bytes that a loop over the iter alone touches, each access for itself.
 std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::int64_t extent) {
   std::int64_t bytes = 0;
@@ -363,10 +358,10 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters);
   const double cost = body_cost(block.f.body);
   // Where all that is read lies across what is written, results are turned around as one operand is.
-  for (size_t i = loops.size(); i-- > 0;) {
-    if (scatters(accesses, (*iters)[choice.loop]) && stores_in_a_row(accesses, (*iters)[i]) &&
-        turn(context, {ref, accesses, loops, *iters, i, cost}))
-      return;
+  if (scatters(accesses, (*iters)[choice.loop])) {
+    for (size_t i = loops.size(); i-- > 0;) {
+      if (stores_in_a_row(accesses, (*iters)[i]) && turn(context, {ref, accesses, loops, *iters, i, cost})) return;
+    }
   }
   if (!choice.vectors) {
     context.note(fmt::format("keep {} scalar: no loop is contiguous in most accesses", ref.name));

@@ -28,8 +28,8 @@ struct LoopNest {
 /// given.
 std::optional<std::vector<size_t>> order_of_walks(const Device& device, const LoopNest& nest);
 
-/// The same where only the loops `moved` among the outer ones change their places, each to any. Where loads have time to
-/// wait for the second cache, fewer lines of that are no reason.
+/// The same where only the loops `moved` among the outer ones change their places, each to any. Where loads have time
+/// to wait for the second cache, fewer lines of that are no reason.
 std::optional<std::vector<size_t>> order_of_tiles(const Device& device, const LoopNest& nest,
                                                   const std::vector<size_t>& moved);
 
