@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -152,6 +153,31 @@ void AccessWalk::walk(const Stmt& s) {
   }
 }
 
+void AccessWalk::bind_instance(const Block& block, const Expr& predicate) {
+  const Block::Fields& f = block.f;
+  if (predicate && assume_guards_) bounds_.assume(predicate);
+  for (size_t i = 0; i < f.iters.size(); ++i) {
+    bounds_.bind(f.iters[i].variable, f.iters[i].domain);
+    if (i < f.bindings.size()) bounds_.bind_value(f.iters[i].variable, f.bindings[i]);
+  }
+}
+
+void AccessWalk::walk_init(const Block& block, const Bounds::Mark& around) {
+  const Expr& predicate = block.f.predicate;
+  if (!block.f.init || !predicate) return walk(block.f.init);
+  // It runs for each point of the domain that the loops reach, whatever the predicate says.
+  bounds_.rollback(around);
+  guards_.pop_back();
+  const Expr exists = point_exists(block.f, bounds_);
+  if (exists) guards_.push_back(exists);
+  bind_instance(block, exists);
+  walk(block.f.init);
+  if (exists) guards_.pop_back();
+  bounds_.rollback(around);
+  guards_.push_back(predicate);
+  bind_instance(block, predicate);
+}
+
 void AccessWalk::walk_block(const Stmt& s) {
   if (passes_over(*s.as<Block>())) return;
   const Block::Fields& f = s.as<Block>()->f;
@@ -162,14 +188,8 @@ void AccessWalk::walk_block(const Stmt& s) {
   for (const Expr& binding : f.bindings) root(binding);
   root(f.predicate);
   Bounds::Mark mark = bounds_.mark();
-  if (f.predicate) {
-    if (assume_guards_) bounds_.assume(f.predicate);
-    guards_.push_back(f.predicate);
-  }
-  for (size_t i = 0; i < f.iters.size(); ++i) {
-    bounds_.bind(f.iters[i].variable, f.iters[i].domain);
-    if (i < f.bindings.size()) bounds_.bind_value(f.iters[i].variable, f.bindings[i]);
-  }
+  if (f.predicate) guards_.push_back(f.predicate);
+  bind_instance(*s.as<Block>(), f.predicate);
   size_t hints = hints_.size(), allocated = allocated_.size();
   enter(s);
   auto report_hints = [&](const std::vector<Region>& regions, bool is_write) {
@@ -185,7 +205,7 @@ void AccessWalk::walk_block(const Stmt& s) {
   report_hints(f.reads, false);
   report_hints(f.writes, true);
   for (const Buffer& buffer : f.allocs) allocated_.push_back(buffer.get());
-  walk(f.init);
+  walk_init(*s.as<Block>(), mark);
   walk(f.body);
   hints_.resize(hints);
   allocated_.resize(allocated);

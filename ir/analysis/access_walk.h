@@ -46,6 +46,8 @@ class AccessWalk {
   };
   void report(const Buffer& buffer, const std::vector<Expr>& indices, bool is_write, const Expr& mask);
   void walk_block(const Stmt& s);
+  void walk_init(const Block& block, const Bounds::Mark& around);
+  void bind_instance(const Block& block, const Expr& predicate);
   bool is_allocated(const BufferNode* buffer) const;
 
   const bool assume_guards_;

@@ -35,4 +35,17 @@ bool proves_equal(const Bounds& bounds, const Expr& a, const Expr& b) {
   return decide_equal(bounds, x, y) == Truth::yes;
 }
 
+Expr point_exists(const Block::Fields& block, const Bounds& bounds) {
+  Expr exists;
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    if (block.iters[i].kind != IterKind::space) continue;
+    const Range& domain = block.iters[i].domain;
+    for (const Expr& condition :
+         {ge(block.bindings[i], domain.min), lt(block.bindings[i], domain.min + domain.extent)}) {
+      if (!proves(bounds, condition)) exists = logical_and(exists, condition);
+    }
+  }
+  return exists;
+}
+
 }  // namespace lathe

@@ -18,4 +18,8 @@ bool proves(const Bounds& bounds, const Expr& condition);
 /// True only if a == b for all values (i64).
 bool proves_equal(const Bounds& bounds, const Expr& a, const Expr& b);
 
+/// That each space binding of a block lies in its iter's domain, where its init runs; null when that is proved anyway.
+/// The predicate has no say: it tells which instances there are, and a point has its init without any.
+Expr point_exists(const Block::Fields& block, const Bounds& bounds);
+
 }  // namespace lathe

@@ -122,7 +122,7 @@ class ReductionLowerer : public Mutator {
     }
     if (!legal) return guard(block);
 
-    init.nest = init_block(f, point_exists(f));
+    init.nest = init_block(f, point_exists(f, bounds_));
     bool loads = false;
     for_each_expr(f.init, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
     if (loads) init.nest = infer_regions(init.nest, bounds_);
@@ -131,20 +131,6 @@ class ReductionLowerer : public Mutator {
     init.target = path_[target];
     pending_.push_back(std::move(init));
     return update;
-  }
-
-  /// That every space binding lies in its domain; null when that is so anyway. The predicate has no say: it tells which
-  /// instances there are, and a point has its init without any.
-  Expr point_exists(const Block::Fields& f) {
-    Expr exists;
-    for (size_t i = 0; i < f.iters.size(); ++i) {
-      if (f.iters[i].kind != IterKind::space) continue;
-      const Range& domain = f.iters[i].domain;
-      for (const Expr& condition : {ge(f.bindings[i], domain.min), lt(f.bindings[i], domain.min + domain.extent)}) {
-        if (!proves(bounds_, condition)) exists = logical_and(exists, condition);
-      }
-    }
-    return exists;
   }
 
   static Stmt without_init(Block::Fields f) {
