@@ -57,9 +57,13 @@ std::string Schedule::place(const LoopRef& loop) const {
 }
 
 const For& Schedule::node(const LoopRef& loop) const {
+  index_.update(func_->body);
+  if (const StmtNode* found = index_.node(loop.variable)) return *static_cast<const For*>(found);
   return *path_to(*this, loop).back().as<For>();
 }
 const Block& Schedule::node(const BlockRef& block) const {
+  index_.update(func_->body);
+  if (const StmtNode* found = index_.node(block.name)) return *static_cast<const Block*>(found);
   return *path_to(*this, block).back().as<Block>();
 }
 

@@ -7,20 +7,20 @@
 namespace lathe {
 namespace {
 
-/// What stands directly below: at most two statements.
-std::array<Stmt, 2> children(const Stmt& s) {
+/// What stands directly below: at most two statements, or null.
+std::array<const Stmt*, 2> children(const Stmt& s) {
   if (!s) return {};
   switch (s->kind) {
     case StmtKind::For:
-      return {s.as<For>()->body, nullptr};
+      return {&s.as<For>()->body, nullptr};
     case StmtKind::Block:
-      return {s.as<Block>()->f.body, nullptr};
+      return {&s.as<Block>()->f.body, nullptr};
     case StmtKind::Let:
-      return {s.as<Let>()->body, nullptr};
+      return {&s.as<Let>()->body, nullptr};
     case StmtKind::If:
-      return {s.as<If>()->then_case, s.as<If>()->else_case};
+      return {&s.as<If>()->then_case, s.as<If>()->else_case ? &s.as<If>()->else_case : nullptr};
     case StmtKind::While:
-      return {s.as<While>()->body, nullptr};
+      return {&s.as<While>()->body, nullptr};
     default:
       return {};
   }
@@ -71,64 +71,78 @@ void StatementIndex::place_children(const Stmt& before, const Stmt& now, Key own
 }
 
 void StatementIndex::place(const Stmt& s, Key parent) {
-  const std::array<Stmt, 2> now = children(s);
-  if (!now[0] && !now[1]) return;
+  const std::array<const Stmt*, 2> now = children(s);
+  if (!now[0]) return;
   const Key here = key(s);
   Entry& entry = entries_[here];
   entry.parent = parent;
   if (entry.node == s) return;
-  const std::array<Stmt, 2> before = children(entry.node);
-  entry.node = s;
+  const Stmt before = std::exchange(entry.node, s);
+  const std::array<const Stmt*, 2> old = children(before);
   for (size_t i = 0; i < now.size(); ++i) {
-    if (now[i]) place_children(before[i], now[i], here);
+    if (now[i]) place_children(old[i] ? *old[i] : Stmt(), *now[i], here);
   }
 }
 
+StatementIndex::Key StatementIndex::known(const std::string& block) const {
+  const auto name = names_.find(block);
+  return name == names_.end() ? nullptr : &*name;
+}
+
 std::vector<Stmt> StatementIndex::path(const VarRef& loop) {
-  return loop ? find(loop.get()) : std::vector<Stmt>{};
+  std::vector<Stmt> path;
+  return find(loop.get(), &path) ? path : std::vector<Stmt>{};
 }
 
 std::vector<Stmt> StatementIndex::path(const std::string& block) {
-  const auto name = names_.find(block);
-  return name == names_.end() ? std::vector<Stmt>{} : find(&*name);
+  std::vector<Stmt> path;
+  return find(known(block), &path) ? path : std::vector<Stmt>{};
 }
 
-std::vector<Stmt> StatementIndex::find(Key key) {
-  if (!entries_.contains(key)) return {};
-  std::vector<Stmt> path = descend(key);
-  if (!path.empty()) return path;
+const StmtNode* StatementIndex::node(const VarRef& loop) {
+  return find(loop.get(), nullptr);
+}
+
+const StmtNode* StatementIndex::node(const std::string& block) {
+  return find(known(block), nullptr);
+}
+
+const StmtNode* StatementIndex::find(Key key, std::vector<Stmt>* path) {
+  if (!key || !entries_.contains(key)) return nullptr;
+  if (const StmtNode* found = descend(key, path)) return found;
   // What was taken out, moved or put back may have left entries that are not so: all are made anew, once.
   const Stmt root = std::exchange(root_, nullptr);
   entries_.clear();
   update(root);
-  return entries_.contains(key) ? descend(key) : std::vector<Stmt>{};
+  return entries_.contains(key) ? descend(key, path) : nullptr;
 }
 
-std::vector<Stmt> StatementIndex::descend(Key key) const {
+const StmtNode* StatementIndex::descend(Key key, std::vector<Stmt>* path) {
   constexpr size_t deepest = 4096;
-  std::vector<const Entry*> chain;
-  chain.reserve(16);
-  for (; key; key = chain.back()->parent) {
+  chain_.clear();
+  for (; key; key = chain_.back()->parent) {
     const auto entry = entries_.find(key);
-    if (entry == entries_.end() || chain.size() == deepest) return {};
-    chain.push_back(&entry->second);
+    if (entry == entries_.end() || chain_.size() == deepest) return nullptr;
+    chain_.push_back(&entry->second);
   }
-  std::vector<Stmt> path;
-  path.reserve(2 * chain.size());
-  std::array<Stmt, 2> below{root_, nullptr};
-  for (size_t i = chain.size(); i-- > 0;) {
-    const Stmt& wanted = chain[i]->node;
-    const auto inside = [&](const Stmt& s) {
-      const std::span<const Stmt> stmts = listed(s);
+  if (path) {
+    path->clear();
+    path->reserve(2 * chain_.size());
+  }
+  std::array<const Stmt*, 2> below{&root_, nullptr};
+  for (size_t i = chain_.size(); i-- > 0;) {
+    const Stmt& wanted = chain_[i]->node;
+    const auto inside = [&](const Stmt* s) {
+      const std::span<const Stmt> stmts = s ? listed(*s) : std::span<const Stmt>();
       return std::find(stmts.begin(), stmts.end(), wanted) != stmts.end();
     };
     const auto holder = std::find_if(below.begin(), below.end(), inside);
-    if (holder == below.end()) return {};
-    if (holder->as<Seq>()) path.push_back(*holder);
-    path.push_back(wanted);
+    if (holder == below.end()) return nullptr;
+    if (path && (*holder)->as<Seq>()) path->push_back(**holder);
+    if (path) path->push_back(wanted);
     below = children(wanted);
   }
-  return path;
+  return chain_.front()->node.get();
 }
 
 }  // namespace lathe

@@ -27,6 +27,9 @@ class StatementIndex {
   /// The statements from the root down to the loop, or the block, both included; empty when there is none.
   std::vector<Stmt> path(const VarRef& loop);
   std::vector<Stmt> path(const std::string& block);
+  /// The last of these alone; null when there is none.
+  const StmtNode* node(const VarRef& loop);
+  const StmtNode* node(const std::string& block);
 
  private:
   using Key = const void*;
@@ -38,12 +41,15 @@ class StatementIndex {
   Key key(const Stmt& s);
   void place(const Stmt& s, Key parent);
   void place_children(const Stmt& before, const Stmt& now, Key owner);
-  std::vector<Stmt> find(Key key);
-  std::vector<Stmt> descend(Key key) const;
+  Key known(const std::string& block) const;
+  /// With the statements above it and itself in `path`, where that is asked for; these are of no use at null.
+  const StmtNode* find(Key key, std::vector<Stmt>* path);
+  const StmtNode* descend(Key key, std::vector<Stmt>* path);
 
   Stmt root_;
   std::unordered_map<Key, Entry> entries_;
   std::unordered_set<std::string> names_;
+  std::vector<const Entry*> chain_;  ///< of the last descent, deepest first
 };
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "ir/analysis/simplify.h"
@@ -42,6 +43,13 @@ Expr space_guard(const Block& node, const std::unordered_set<const Var*>& reduce
     if (!uses_any(conjunct, reduce_vars)) guards.push_back(conjunct);
   }
   return conjunction(guards);
+}
+
+/// Is each part of `conclusion` proved wherever `premise` holds?
+bool follows(const Expr& conclusion, const Expr& premise, Bounds bounds) {
+  bounds.assume(premise);
+  const std::vector<Expr> parts = conjuncts_of(conclusion);
+  return std::all_of(parts.begin(), parts.end(), [&](const Expr& part) { return proves(bounds, part); });
 }
 
 }  // namespace
@@ -130,8 +138,11 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     }
     return replace_last(loop_path, Seq::make({nest, rest}));
   };
+  // With a guard that holds wherever the point lies in the domain, which is the rule for a split's last part, every
+  // point has its init; with another, only where nothing of the others is read.
   Stmt body = with_init(predicate && guard_suffices ? guard : predicate);
-  if (predicate && guard_suffices && !exposed_reads_of(schedule.func(), node, body).empty())
+  if (predicate && guard_suffices && !follows(guard, predicate, bounds) &&
+      !exposed_reads_of(schedule.func(), node, body).empty())
     body = with_init(predicate);
   schedule.commit(std::move(body), application);
   return {name};

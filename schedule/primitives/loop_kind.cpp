@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
+#include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
 
@@ -127,12 +128,13 @@ class Slices {
     if (block.f.iters.empty()) return walk(block.f.body);
     Substitution bindings;
     for (size_t i = 0; i < block.f.iters.size(); ++i) bindings[block.f.iters[i].variable.get()] = block.f.bindings[i];
+    const std::vector<Limit> limits = limits_of(block);
     for (const auto* regions : {&block.f.reads, &block.f.writes}) {
       for (const Region& region : *regions) {
         std::vector<Slice>& slices = slices_.try_emplace(region.buffer.get(), region.ranges.size()).first->second;
         for (size_t d = 0; d < region.ranges.size(); ++d) {
           if (slices[d] == none) continue;
-          const Slice slice = is_hint(region) ? none : slice_of(region.ranges[d], bindings);
+          const Slice slice = is_hint(region) ? none : slice_of(region.ranges[d], bindings, limits);
           slices[d] = slices[d] == Slice{} || slices[d] == slice ? slice : none;
         }
       }
@@ -140,23 +142,48 @@ class Slices {
     return true;
   }
 
-  Slice slice_of(const Range& range, const Substitution& bindings) const {
+  /// That a sum is at most so much wherever a block runs.
+  struct Limit {
+    std::vector<std::pair<Expr, std::int64_t>> terms;
+    std::int64_t most;
+  };
+
+  static std::vector<Limit> limits_of(const Block& block) {
+    std::vector<Limit> limits;
+    if (block.f.init) return limits;  // which runs whatever the predicate says
+    for (const Expr& conjunct : conjuncts_of(block.f.predicate)) {
+      const Binary* below = conjunct.as<Binary>();
+      const std::int64_t* end = below && below->op == BinaryOp::lt ? as_int(below->b) : nullptr;
+      if (!end) continue;
+      LinearForm form = linear_form(below->a);
+      limits.push_back({std::move(form.terms), *end - 1 - form.constant});
+    }
+    return limits;
+  }
+
+  Slice slice_of(const Range& range, const Substitution& bindings, const std::vector<Limit>& limits) const {
     const std::int64_t* extent = as_int(range.extent);
     if (!extent) return none;
-    const LinearForm form = linear_form(substitute(range.min, bindings));
+    LinearForm form = linear_form(substitute(range.min, bindings));
     Slice slice;
-    std::int64_t low = form.constant, high = form.constant + *extent - 1;
+    const auto digit = std::find_if(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+      return as_digit(term.first, loop_.variable.get()).has_value();
+    });
+    if (digit == form.terms.end()) return none;
+    slice = {digit->second, *as_digit(digit->first, loop_.variable.get())};
+    form.terms.erase(digit);
+    std::int64_t low = 0, high = 0;
     for (const auto& [atom, coefficient] : form.terms) {
-      if (const auto digit = as_digit(atom, loop_.variable.get()); digit && slice.width == 0) {
-        slice = {coefficient, *digit};
-        continue;
-      }
       const auto known = inner_.find(atom.as<Var>());
       if (known == inner_.end()) return none;
       low += coefficient * (coefficient > 0 ? known->second.first : known->second.second);
       high += coefficient * (coefficient > 0 ? known->second.second : known->second.first);
     }
-    return low >= 0 && high < slice.width ? slice : none;
+    for (const Limit& limit : limits) {
+      if (std::is_permutation(limit.terms.begin(), limit.terms.end(), form.terms.begin(), form.terms.end()))
+        high = std::min(high, limit.most);
+    }
+    return low + form.constant >= 0 && high + form.constant + *extent <= slice.width ? slice : none;
   }
 
   const For& loop_;
@@ -233,6 +260,7 @@ std::vector<Buffer> require_independent_iterations(const Schedule& schedule, con
                                                    const Path& path) {
   const For& node = *path.back().as<For>();
   require_space_iters(schedule, application, first, path.back());
+  if (is_int(node.extent, 1)) return {};
 
   std::vector<Use> written;
   collect_writes(node.body, written);
@@ -240,7 +268,6 @@ std::vector<Buffer> require_independent_iterations(const Schedule& schedule, con
   for (const Use& use : written) {
     bool uses_loop = false;
     for (const Range& range : use.region.ranges) uses_loop |= uses_var(range.min, node.variable.get());
-    if (is_int(node.extent, 1)) uses_loop = true;
     if (!uses_loop && outside.contains(use.region.buffer.get())) {
       refuse(schedule, application, first + 1,
              "a block below that does not use loop writes only buffers that nothing outside of loop reads or writes",

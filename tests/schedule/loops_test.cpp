@@ -366,6 +366,72 @@ TEST(Parallel, DoesNotTakeDigitsForSlicesThatOverlap) {
   EXPECT_NE(print(s.func()).find("private_t"), std::string::npos) << "each needs a copy";
 }
 
+TEST(Parallel, TellsTilesApartByWhereTheirBlocksRun) {
+  const auto tiles = [](const std::string& block, const std::string& body) {
+    return parse_func(fmt::format(R"(func tiles(x: f32[96], out: f32[96]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc t: f32[96]
+    for f in [0, 3) {{
+      for jo in [0, 5) {{
+        for ji in [0, 8) {{
+          block {0} where jo * 8 + ji < 32 {1}
+        }}
+      }}
+      for k in [0, 32) {{
+        block use(space wk in [0, 96) = f * 32 + k) reads t[wk] writes out[wk] {{
+          out[wk] = t[wk]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                  block, body));
+  };
+  const Func copied = tiles("fill(space vj in [0, 96) = f * 32 + jo * 8 + ji)", R"(reads x[vj] writes t[vj] {
+            t[vj] = x[vj] + 1.0f32
+          })");
+  Schedule s(copied);
+  parallel(s, s.loop("use", 0));
+  EXPECT_EQ(print(s.func()).find("private"), std::string::npos);
+  expect_same(copied, s.func());
+
+  // Of sums the instances beyond a tile's columns are cut off, but not their inits.
+  const Func summed = tiles("fill(space vj in [0, 96) = f * 32 + jo * 8 + ji, reduce vr in [0, 1) = 0)",
+                            R"(reads x[vj], t[vj] writes t[vj] {
+            reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+            init {
+              t[vj] = 0.0f32
+            }
+            let l: f32 = t[vj]
+            let r: f32 = x[vj]
+            t[vj] = l + r
+          })");
+  Schedule inits(summed);
+  parallel(inits, inits.loop("use", 0));
+  EXPECT_NE(print(inits.func()).find("private_t"), std::string::npos) << "inits reach into the next tile";
+}
+
+TEST(Parallel, TakesALoopOfOneIterationAsItIs) {
+  const Func before = parse_func(R"(func once(out: f32[4], more: f32[1]) stage begin {
+  for i in [0, 1) {
+    for j in [0, 4) {
+      block a(space vj in [0, 4) = j) writes out[vj] {
+        out[vj] = 2.0f32
+      }
+    }
+    block b(space vi in [0, 1) = i) reads out[3] writes more[vi] {
+      more[vi] = out[3]
+    }
+  }
+}
+)");
+  Schedule s(before);
+  parallel(s, s.loop("a", 0));
+  EXPECT_EQ(s.node(s.loop("a", 0)).for_kind, ForKind::parallel);
+  expect_same(before, s.func());
+}
+
 /// Each iteration fills the first `filled` elements of a scratch buffer, and uses two.
 Func scratch(int filled) {
   return parse_func(fmt::format(R"(func scratch(x: f32[8], y: f32[4], out: f32[8]) stage begin {{
