@@ -90,12 +90,7 @@ std::vector<Region> with_hints(const std::vector<Region>& declared, std::vector<
 bool identical_regions(const std::vector<Region>& a, const std::vector<Region>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!(a[i].buffer == b[i].buffer) || a[i].provenance != b[i].provenance || a[i].block != b[i].block) return false;
-    if (a[i].ranges.size() != b[i].ranges.size()) return false;
-    for (size_t d = 0; d < a[i].ranges.size(); ++d)
-      if (!identical(a[i].ranges[d].min, b[i].ranges[d].min) ||
-          !identical(a[i].ranges[d].extent, b[i].ranges[d].extent))
-        return false;
+    if (!identical(a[i], b[i]) || a[i].provenance != b[i].provenance || a[i].block != b[i].block) return false;
   }
   return true;
 }

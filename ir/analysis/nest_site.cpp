@@ -7,14 +7,6 @@
 namespace lathe {
 namespace {
 
-bool identical_regions(const Region& a, const Region& b) {
-  if (!(a.buffer == b.buffer) || a.ranges.size() != b.ranges.size()) return false;
-  for (size_t d = 0; d < a.ranges.size(); ++d)
-    if (!identical(a.ranges[d].min, b.ranges[d].min) || !identical(a.ranges[d].extent, b.ranges[d].extent))
-      return false;
-  return true;
-}
-
 class SiteCollector : public AccessWalk {
  public:
   SiteCollector(const Bounds& outer, const std::function<bool(const Buffer&)>& considered)
@@ -48,7 +40,7 @@ class SiteCollector : public AccessWalk {
     // A block's own sites follow each other.
     for (size_t i = sites.size(); i-- > 0 && sites[i].block == site.block;) {
       Site& known = sites[i];
-      if (!identical_regions(known.region, site.region) || known.guards != site.guards ||
+      if (!identical(known.region, site.region) || known.guards != site.guards ||
           known.inner.size() != site.inner.size())
         continue;
       bool same_scope = true;

@@ -125,6 +125,13 @@ bool proved_empty(const Region& region, const Bounds& bounds) {
   return false;
 }
 
+bool identical(const Region& a, const Region& b) {
+  return a.buffer == b.buffer && std::equal(a.ranges.begin(), a.ranges.end(), b.ranges.begin(), b.ranges.end(),
+                                            [](const Range& x, const Range& y) {
+                                              return identical(x.min, y.min) && identical(x.extent, y.extent);
+                                            });
+}
+
 bool contains(const Region& outer, const Region& inner, const Bounds& bounds) {
   if (!(outer.buffer == inner.buffer) || outer.ranges.size() != inner.ranges.size()) return false;
   ExprSimplifier s(bounds, full_effort);

@@ -56,6 +56,9 @@ Stmt infer_regions(const Stmt& block, const Bounds& outer);
 /// What holds at `place`, a statement of `func`: facts, the loops, iters, Lets, predicates and Ifs around it.
 Bounds bounds_at(const Func& func, const Stmt& place);
 
+/// Are they the same elements of the same buffer, by structure?
+bool identical(const Region& a, const Region& b);
+
 /// A region freed from the variables that `bounds` learned after `outer`, and clipped to its buffer where that widened
 /// it.
 Region relax(const Region& region, const Bounds& bounds, const Bounds::Mark& outer);

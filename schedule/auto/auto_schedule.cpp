@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "schedule/auto/ask_ahead.h"
+#include "schedule/auto/block_model.h"
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fuse_rows.h"
@@ -83,6 +84,7 @@ Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   Schedule schedule(func);
   schedule.shows_func_when_refused = false;
   RuleContext context{schedule, device, log, {}};
+  const AccessMemo memo;
   for (const Rule& rule : rules) rule.run(context);
   if (log) log->record = schedule.record();
   return schedule.func();
@@ -108,6 +110,7 @@ Func apply_scheduling_rule(const Func& func, const Device& device, const std::st
   Schedule schedule(func);
   schedule.shows_func_when_refused = false;
   RuleContext context{schedule, device, nullptr, {}};
+  const AccessMemo memo;
   std::istringstream names(text_attr(func, placed));
   for (std::string block; std::getline(names, block);) context.scheduled.insert(block);
   rules[found - known.begin()].run(context);

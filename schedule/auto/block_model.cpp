@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
@@ -272,11 +273,32 @@ class CostSum : public Visitor {
   NodeSet<const ExprNode*> seen_;
 };
 
+thread_local AccessMemo* memo = nullptr;
+
 }  // namespace
 
+AccessMemo::AccessMemo() : around_(std::exchange(memo, this)) {}
+
+AccessMemo::~AccessMemo() {
+  memo = around_;
+}
+
 std::vector<Access> block_accesses(const Block& block) {
+  if (memo) {
+    const auto found = std::find_if(memo->known_.begin(), memo->known_.end(),
+                                    [&](const AccessMemo::Known& known) { return known.block.get() == &block; });
+    if (found != memo->known_.end()) return found->accesses;
+  }
   AccessCollector collector(block);
   collector.visit(block.f.body);
+  // A block that nobody counts may be gone, and another stand in its place.
+  if (!memo || block.references.load(std::memory_order_relaxed) == 0) return std::move(collector.found);
+  AccessMemo::Known known{Stmt(&block), collector.found};
+  if (memo->known_.size() < AccessMemo::most) {
+    memo->known_.push_back(std::move(known));
+  } else {
+    memo->known_[memo->oldest_++ % AccessMemo::most] = std::move(known);
+  }
   return std::move(collector.found);
 }
 

@@ -33,6 +33,28 @@ struct Access {
 /// Every distinct access of the block's body.
 std::vector<Access> block_accesses(const Block& block);
 
+/// While one stands, block_accesses keeps what it finds on this thread: rules ask the same of a block many times
+/// before they change it.
+class AccessMemo {
+ public:
+  AccessMemo();
+  ~AccessMemo();
+  AccessMemo(const AccessMemo&) = delete;
+  AccessMemo& operator=(const AccessMemo&) = delete;
+
+ private:
+  friend std::vector<Access> block_accesses(const Block& block);
+  struct Known {
+    Stmt block;
+    std::vector<Access> accesses;
+  };
+  /// Blocks to keep at the most: those that a rule has at hand.
+  static constexpr size_t most = 32;
+  std::vector<Known> known_;
+  size_t oldest_ = 0;
+  AccessMemo* const around_;
+};
+
 /// What a variable extent is taken for, or as near to it as the facts allow.
 inline constexpr std::int64_t assumed_extent = 64;
 std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts = {});

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
+#include "ir/analysis/simplify.h"
 #include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
@@ -63,6 +64,7 @@ std::optional<Digit> as_digit(const Expr& e, const Var* loop) {
 class Slices {
  public:
   explicit Slices(const For& loop) : loop_(loop) {
+    bounds_.bind(loop.variable, Range{loop.min, loop.extent});
     if (!walk(loop.body)) slices_.clear();
   }
 
@@ -106,6 +108,7 @@ class Slices {
         const For* inner = s.as<For>();
         const std::int64_t *min = as_int(inner->min), *extent = as_int(inner->extent);
         if (min && extent) inner_[inner->variable.get()] = {*min, *min + *extent - 1};
+        bounds_.bind(inner->variable, Range{inner->min, inner->extent});
         return walk(inner->body);
       }
       case StmtKind::Seq:
@@ -164,14 +167,22 @@ class Slices {
   Slice slice_of(const Range& range, const Substitution& bindings, const std::vector<Limit>& limits) const {
     const std::int64_t* extent = as_int(range.extent);
     if (!extent) return none;
-    LinearForm form = linear_form(substitute(range.min, bindings));
-    Slice slice;
-    const auto digit = std::find_if(form.terms.begin(), form.terms.end(), [&](const auto& term) {
-      return as_digit(term.first, loop_.variable.get()).has_value();
+    const Expr place = substitute(range.min, bindings);
+    LinearForm form = linear_form(place);
+    // A tile's index by a divisor of its width is the tile's.
+    const bool divides = std::any_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+      return term.first->kind == ExprKind::Binary && !as_digit(term.first, loop_.variable.get());
     });
-    if (digit == form.terms.end()) return none;
-    slice = {digit->second, *as_digit(digit->first, loop_.variable.get())};
-    form.terms.erase(digit);
+    if (divides) form = linear_form(simplify(place, bounds_));
+    Slice slice;
+    for (auto term = form.terms.begin(); term != form.terms.end() && slice.width == 0;) {
+      if (const auto digit = as_digit(term->first, loop_.variable.get())) {
+        slice = {term->second, *digit};
+        term = form.terms.erase(term);
+      } else {
+        ++term;
+      }
+    }
     std::int64_t low = 0, high = 0;
     for (const auto& [atom, coefficient] : form.terms) {
       const auto known = inner_.find(atom.as<Var>());
@@ -187,6 +198,7 @@ class Slices {
   }
 
   const For& loop_;
+  Bounds bounds_;
   std::unordered_map<const Var*, std::pair<std::int64_t, std::int64_t>> inner_;
   std::unordered_map<const BufferNode*, std::vector<Slice>> slices_;
 };
