@@ -1,0 +1,204 @@
+#pragma once
+/// What tile_reduction cuts tiles with: parts of one rule, which share what they learn of the tiles.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/cut_steps.h"
+#include "schedule/auto/dot_products.h"
+#include "schedule/auto/far_parts.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/auto/rule.h"
+#include "schedule/auto/turn_operands.h"
+#include "schedule/auto/vectors_across.h"
+
+namespace lathe {
+
+class Tiler {
+ public:
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, std::optional<TurnedCopy> turned)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), turned_(std::move(turned)) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const DotPlan& dot)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), dot_(dot) {}
+  Tiler(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const AcrossPlan& across)
+      : context_(context), schedule_(context.schedule), block_(block), shape_(shape), across_(across) {}
+
+  void run();
+
+ private:
+  /// A last tile is shifted to where its rows are whole if no more than one row in so many is computed only for that: a
+  /// body of its own takes up to half of a product's compile time, which one of 64 to 512 rows pays with 0 to 2
+  /// percent.
+  static constexpr std::int64_t least_of_shifted_rows = 32;
+
+  /// Rows and columns of a tile, each with the iter of the reduction that walks them.
+  struct TileShape {
+    std::int64_t rows, columns;
+    std::optional<size_t> row_iter, column_iter;
+  };
+  /// The reader's loops over these, over rows of the other operand, and within a block whose columns share parts of a
+  /// panel.
+  struct ReaderLoops {
+    std::optional<LoopRef> row, column, other, block;
+    bool has(const LoopRef& loop) const { return row == loop || column == loop || other == loop || block == loop; }
+  };
+  /// What splitting the loops around tiles leaves beside these.
+  struct SplitLoops {
+    std::optional<LoopRef> row, column;  ///< within a tile
+    std::optional<LoopRef> panel;        ///< over the panels of a group
+    std::optional<LoopRef> row_part;     ///< over parts of rows that cores share out
+    std::optional<LoopRef> core;         ///< over what is a core's own
+  };
+  /// What is decided of tiles whose vectors walk results.
+  struct SpacePlan {
+    size_t vectors;
+    std::optional<std::int64_t> rows, columns, depth;  ///< extents, where known
+    bool shared = false;                               ///< rows share the vectors' operand
+    RegisterTile tile;
+    std::optional<Access> operand;             ///< that vectors walk and rows share
+    std::int64_t width = 0, column_bytes = 0;  ///< elements of a tile's vectors; bytes of one column of the operand
+    bool far = false;                          ///< the operand's lines lie scattered
+    bool pays = false, pays_outside = false;   ///< packing does: for the rows; for what else shares a panel
+    bool whole_panels = false;                 ///< tiles make up the columns
+    bool turns_panels = false, by_panels = false, packed = false;
+    std::int64_t panel_bytes() const { return width * column_bytes; }
+  };
+  /// The loops of a tile, within those over its steps.
+  struct StepLoops {
+    std::vector<LoopRef> order;              ///< over steps
+    std::optional<LoopRef> groups, group;    ///< over steps that a dot product takes at once
+    std::optional<LoopRef> chain, together;  ///< over sums apart from each other; over steps at once
+    std::optional<LoopRef> row, column, other;
+    std::optional<LoopRef> outermost() const { return order.empty() ? std::nullopt : std::optional(order.front()); }
+  };
+
+  // The block that stores tiles, and parts of sums (tile_reduction.cpp).
+
+  /// The block that stores what the tile holds: the one element-wise reader, or a new copy.
+  void find_reader();
+  /// Turns the operand and the result around, so that the plan's vectors walk both; the reader turns it back.
+  void lay_across(AcrossPlan& plan);
+  /// Has tiles make parts of sums, which the block that was adds up where results are kept.
+  void take_parts(const StepCut& cut);
+  /// The same where the results are those of the program: what adds parts up reads what tiles hold.
+  void add_up_parts(const StepCut& cut);
+  /// Has each tile take a long sum in parts, one behind another.
+  void take_accurate_parts(const StepCut& cut);
+
+  // Loops around tiles (tiler_loops.cpp).
+
+  /// The reader's loop for an iter of the reduction.
+  std::optional<LoopRef> reader_loop(const std::optional<size_t>& iter) const;
+  /// The loop of the reduction that one of its iters is bound to, alone or plus what is outside.
+  std::optional<LoopRef> own_loop(size_t iter) const;
+  /// Splits the reader's loop whose blocks share parts of a panel; returns the loop within a block.
+  std::optional<LoopRef> split_blocks(const StepCut& cut);
+  /// Splits the reader's loops into tiles: others, columns of tiles, those of `inside`, rows of tiles, then what is
+  /// inside a tile; and moves the reduction under these.
+  void tile_reader(const TileShape& tile, const std::vector<size_t>& inside = {});
+  /// The reader's loops around tiles, by what then lies near: outermost first, and none split yet.
+  std::vector<LoopRef> order_loops(const TileShape& tile, const ReaderLoops& loops, const std::vector<size_t>& inside);
+  /// Splits these, and leaves in `order` the loops over tiles.
+  SplitLoops split_loops(const TileShape& tile, const ReaderLoops& loops, std::vector<LoopRef>& order);
+  /// Splits the loop over rows, and before that into `parts` or by `own` rows where cores share them out; returns that
+  /// over tiles, the last of which may go inwards.
+  LoopRef split_rows(const TileShape& tile, LoopRef loop, std::int64_t parts, std::int64_t own, SplitLoops& found);
+  /// Moves the reduction into the tile, after what stands between it and its reader.
+  void place_in_tile(std::int64_t rows);
+  /// Of the operands of a paired tile, one stays near while tiles follow each other along the other: is it better that
+  /// this is that of the rows, as fewer lines then come from further away?
+  bool others_follow_inside() const;
+  /// Are there operands whose place is yet to be chosen, by the loops around the tiles?
+  bool has_makers() const;
+
+  // Vectors along results (tiler_space.cpp).
+
+  void along_space(size_t vectors);
+  /// Has vectors lie whole in registers where the result has another dimension last.
+  void lay_lanes_last(size_t vectors);
+  RegisterTile choose_space_tile(size_t vectors, const SpacePlan& plan);
+  /// The tile, and what it reads.
+  SpacePlan plan_space(size_t vectors);
+  /// Where and how the operand that vectors walk is packed.
+  void plan_panels(SpacePlan& plan);
+  /// The iters of which loops lie between panels and rows of tiles.
+  std::vector<size_t> iters_inside_panels(const SpacePlan& plan) const;
+  /// Packs it, now that the loops around tiles stand.
+  void lay_panels(SpacePlan& plan);
+  /// Orders the loops of a tile: over steps, then over what it holds.
+  StepLoops lay_step_loops(const SpacePlan& plan);
+  /// Has steps ask for what tiles read later of the operand that vectors walk.
+  void ask_in_steps(const SpacePlan& plan, const StepLoops& loops);
+  /// The loops of the blocks that take what a tile holds.
+  void store_tile(const StepLoops& loops);
+  /// Is a panel of the operand worth packing for all tiles of the iters that share it, `tiles` of rows among these,
+  /// whose loops then lie within that over panels? Cores share out the panels.
+  bool worth_packing_outside(const Access& operand, std::int64_t width, std::int64_t tiles, std::int64_t columns) const;
+  /// Bytes between the elements of two rows in what all lanes share; 0 where nothing is, or rows do not walk it evenly.
+  std::int64_t row_bytes(const Block& reduction, size_t vectors) const;
+  /// A loop of one vector of the reader's lanes, split off where the loop is longer.
+  LoopRef narrow(const LoopRef& loop);
+  /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
+  /// lines, not a walk down a column. A few iterations ahead would be worse: all lines would be wanted by the first
+  /// tile alone.
+  void prefetch_panel(std::int64_t columns);
+  /// Has a tile ask for what it reads some steps later of a panel that waits in the second cache, where loads have no
+  /// time to spare.
+  void prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements);
+  /// Is the operand made for each panel anew, so that it lies near and in one piece?
+  bool made_by_panels(const Access& operand) const;
+  /// How far the operand goes to the panel of the next tile, where that is another one.
+  std::optional<std::int64_t> next_panel(const Access& operand) const;
+  /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
+  /// up when the tile is done.
+  void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column);
+  /// Splits the innermost of the loops over steps where a tile takes several at once; returns the loop over these. All
+  /// of a loop's, where another goes on around it.
+  std::optional<LoopRef> take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order);
+  /// The same where it pays; elsewhere has steps ask for the lines of results that are stored right behind them.
+  std::optional<LoopRef> lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order);
+  /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
+  std::optional<LoopRef> divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const;
+  void unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,
+                   const std::optional<LoopRef>& column);
+  /// The extent of an iter, or the most that it can be; nothing where no fact bounds it.
+  std::optional<std::int64_t> most_of(const Block& block, size_t iter) const;
+  /// Steps of the whole reduction, where that is known.
+  std::optional<std::int64_t> depth_of(const Block& reduction) const;
+
+  // Vectors along the reduction (tiler_dots.cpp).
+
+  void along_reduction(size_t vectors);
+  /// Folds the columns of a tile together where whole groups of them make up the dimension.
+  void fold(const std::optional<size_t>& columns, std::int64_t column_tile);
+
+  RuleContext& context_;
+  Schedule& schedule_;
+  BlockRef block_, reader_;
+  BlockRef partial_;              ///< of the chains, where there are several
+  std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
+  ReductionShape shape_;
+  std::optional<TurnedCopy> turned_;
+  std::optional<DotPlan> dot_;
+  std::optional<AcrossPlan> across_;
+  std::int64_t lanes_ = 1;
+  std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
+  LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
+  std::optional<LoopRef> panel_loop_;   ///< the loop around it: the tiles below it share the operand that vectors walk
+  std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
+  std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
+  std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
+  PairedTile paired_;
+  std::optional<FarParts> far_parts_;
+  std::optional<StepCut> accurate_cut_;      ///< of a tile's own sums
+  std::optional<LoopRef> steps_loop_;        ///< around the steps that a tile takes at once
+  size_t outside_ = 0;                       ///< loops around the tile
+  std::int64_t rows_of_core_ = 0;            ///< where each core takes rows of its own, or 0
+  std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
+  bool shares_panels_ = false;               ///< parts of rows do
+  bool packed_ = false;                      ///< panels are: loops over tiles stay inside of that
+  std::int64_t group_ = 1;                   ///< panels that a strip of rows meets one after another
+};
+
+}  // namespace lathe

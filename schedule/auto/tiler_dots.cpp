@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "schedule/auto/register_tile.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/auto/tiler.h"
+#include "schedule/primitives/fold_columns.h"
+#include "schedule/primitives/fold_lanes.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+
+namespace lathe {
+namespace {
+
+/// Columns that one epilogue covers when lanes are folded: whole vectors for it, and a buffer that stays in the first
+/// cache.
+constexpr std::int64_t folded_vectors = 4;
+
+}  // namespace
+
+void Tiler::fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
+  const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
+  if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0) {
+    const std::vector<LoopRef> loops = schedule_.loops(block_);
+    fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
+  } else {
+    fold_lanes(schedule_, block_, lanes_);
+  }
+}
+
+void Tiler::along_reduction(size_t vectors) {
+  const Block& reduction = schedule_.node(block_);
+  const std::optional<size_t> rows = shape_.rows, columns = shape_.columns;
+  const auto extent = [&](const std::optional<size_t>& iter) {
+    return iter ? most_of(reduction, *iter) : std::optional<std::int64_t>(1);
+  };
+  const auto [row_tile, column_tile] =
+      choose_dot_tile(context_.device, {extent(rows), extent(columns), extent(vectors)});
+  const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
+    return std::max<std::int64_t>(1, std::min(wanted, extent(iter).value_or(wanted)));
+  };
+  std::int64_t panel = columns ? fit(columns, folded_vectors * lanes_) : 1;
+  panel = (panel + column_tile - 1) / column_tile * column_tile;
+  // A shorter last panel is another body: rather have all a little shorter.
+  const std::int64_t all = columns ? extent(columns).value_or(0) : 0;
+  for (std::int64_t even = panel; all > 0 && even > panel / 4; even -= column_tile) {
+    if (all % even != 0) continue;
+    panel = even;
+    break;
+  }
+  const auto reduce_extent = most_of(reduction, vectors);
+  while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
+  tile_reader({row_tile, panel, rows, columns});
+
+  std::vector<LoopRef> order;
+  const std::optional<LoopRef> row = rows ? own_loop(*rows) : std::nullopt;
+  std::optional<LoopRef> column = columns ? own_loop(*columns) : std::nullopt;
+  if (column && panel > column_tile) {
+    const auto [outer, inner] = split(schedule_, *column, column_tile);
+    order.push_back(outer);
+    column = inner;
+  }
+  for (const size_t i : shape_.reduce) {
+    if (i == vectors) continue;
+    if (const auto loop = own_loop(i)) order.push_back(*loop);
+  }
+  const std::optional<LoopRef> vector_loop = own_loop(vectors);
+  LATHE_CHECK(vector_loop, "an iter that walks memory has a loop");
+  const auto [steps, lane] = split(schedule_, *vector_loop, lanes_);
+  order.push_back(steps);
+  if (row) order.push_back(*row);
+  if (column) order.push_back(*column);
+  order.push_back(lane);
+  reorder(schedule_, order);
+  if (row) unroll(schedule_, *row);
+  if (column) unroll(schedule_, *column);
+  const BlockRef partial = rfactor(schedule_, block_, lane);
+  set_space(schedule_, partial, space::registers);
+  vectorize(schedule_, schedule_.loops(partial).back());
+  fold(columns, column_tile);
+  if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
+  context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
+}
+
+}  // namespace lathe

@@ -1,0 +1,389 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "schedule/auto/ask_for_results.h"
+#include "schedule/auto/ask_next_tile.h"
+#include "schedule/auto/place_operands.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/auto/tiler.h"
+#include "schedule/auto/walk_order.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Steps ahead for which a tile asks for the lines of a packed panel that comes from the second cache, where each
+/// multiplication wants a line (measured on Cascade Lake, 6 x 4 over panels of 64 KB and more: 0.98 of the peak,
+/// without 0.89; 2 to 16 steps are alike).
+constexpr std::int64_t steps_ahead = 4;
+/// The same where a tile takes several steps at once, of one line each (6 x 2 of 256 bits over panels of 32 KB and
+/// more: 0.96 of the time; panels that stay in the first cache lose nothing).
+constexpr std::int64_t short_steps_ahead = 8;
+/// Cycles that packing a vector takes.
+constexpr double pack_cycles = 4;
+
+}  // namespace
+
+bool Tiler::worth_packing_outside(const Access& operand, std::int64_t width, std::int64_t tiles,
+                                  std::int64_t columns) const {
+  const Block& reduction = schedule_.node(block_);
+  const std::vector<size_t> sharing = sharing_iters(shape_, operand);
+  for (const size_t i : sharing) tiles *= extent_estimate(reduction.f.iters[i].domain.extent);
+  return !sharing.empty() && columns >= width * context_.device.cores &&
+         worth_packing(context_, reduction, shape_, operand, width, tiles);
+}
+
+std::int64_t Tiler::row_bytes(const Block& reduction, size_t vectors) const {
+  if (!shape_.rows) return 0;
+  for (const Access& access : block_accesses(reduction)) {
+    const std::int64_t step = access.strides[*shape_.rows].value_or(0);
+    if (!access.store && step != 0 && access.strides[vectors] == 0)
+      return std::abs(step) * access.buffer->dtype.bytes();
+  }
+  return 0;
+}
+
+LoopRef Tiler::narrow(const LoopRef& loop) {
+  const std::int64_t* extent = as_int(schedule_.node(loop).extent);
+  const std::int64_t lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
+  return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
+}
+
+void Tiler::prefetch_panel(std::int64_t columns) {
+  const auto loop = steps_loop_ ? steps_loop_ : own_loop(shape_.reduce.back());
+  if (loop) annotate(schedule_, *loop, "prefetch_offset", columns);
+}
+
+void Tiler::prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements) {
+  if (multiplies_lines(context_.device) && panel_bytes > context_.device.caches.front().bytes)
+    annotate(schedule_, steps, "prefetch_offset", steps_ahead * step_elements);
+}
+
+bool Tiler::made_by_panels(const Access& operand) const {
+  if (!panel_loop_) return false;
+  for (const BlockRef& maker : schedule_.producers(block_)) {
+    const std::vector<LoopRef> around = schedule_.loops(maker);
+    if (schedule_.node(maker).f.writes[0].buffer == operand.buffer &&
+        std::find(around.begin(), around.end(), *panel_loop_) != around.end())
+      return true;
+  }
+  return false;
+}
+
+std::optional<std::int64_t> Tiler::next_panel(const Access& operand) const {
+  std::vector<LoopRef> around = schedule_.loops(block_);
+  around.resize(outside_);
+  return lies_by_pages(context_, shape_, operand) ? next_place(schedule_, schedule_.node(block_), around, operand)
+                                                  : std::nullopt;
+}
+
+void Tiler::add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row,
+                          const std::optional<LoopRef>& column) {
+  partial_ = partial_results(schedule_, block_, chain);
+  set_space(schedule_, partial_, space::registers);
+  unroll_tile(chain, row, column);
+  std::vector<LoopRef> folding = own_loops(schedule_, block_);
+  std::rotate(folding.begin(), folding.end() - 1, folding.end());
+  reorder(schedule_, folding);
+  unroll_tile(folding[0], row ? std::optional(folding[1]) : std::nullopt,
+              column ? std::optional(folding.back()) : std::nullopt);
+}
+
+std::optional<LoopRef> Tiler::take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order) {
+  const std::int64_t* steps = order.empty() ? nullptr : as_int(schedule_.node(order.back()).extent);
+  if (!steps) return std::nullopt;
+  double cycles = tile.cycles;
+  for (const size_t i : shape_.space) {
+    const std::int64_t extent = extent_estimate(schedule_.node(block_).f.iters[i].domain.extent);
+    if (i != shape_.rows && i != shape_.vector_space) cycles *= static_cast<double>(extent);
+  }
+  const std::int64_t count = steps_together(context_.device, tile, cycles, *steps);
+  if (count == 1 || (count == *steps && order.size() == 1)) return std::nullopt;
+  if (count < *steps) {
+    const auto [outer, inner] = split(schedule_, order.back(), count);
+    order.back() = outer;
+    order.push_back(inner);
+  }
+  steps_loop_ = order[order.size() - 2];
+  return order.back();
+}
+
+std::optional<LoopRef> Tiler::lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order) {
+  const std::optional<LoopRef> together = take_steps_together(tile, order);
+  if (!together && !across_ && !copy_) ask_for_results(context_, block_, reader_, tile.rows, order);
+  return together;
+}
+
+std::optional<LoopRef> Tiler::divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const {
+  for (size_t i = loops.size(); i-- > 0;) {
+    const std::int64_t* extent = as_int(schedule_.node(loops[i]).extent);
+    if (extent && (*extent % chains == 0 || *extent >= 4 * chains)) return loops[i];
+  }
+  return std::nullopt;
+}
+
+void Tiler::unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,
+                        const std::optional<LoopRef>& column) {
+  if (chain) unroll(schedule_, *chain);
+  if (row) unroll(schedule_, *row);
+  if (column) vectorize_columns(schedule_, *column, lanes_);
+}
+
+std::optional<std::int64_t> Tiler::most_of(const Block& block, size_t iter) const {
+  return greatest_extent(block.f.iters[iter].domain.extent, schedule_.func());
+}
+
+std::optional<std::int64_t> Tiler::depth_of(const Block& reduction) const {
+  std::int64_t depth = 1;
+  for (const size_t i : shape_.reduce) {
+    const auto extent = most_of(reduction, i);
+    if (!extent) return std::nullopt;
+    depth *= *extent;
+  }
+  // A dot product takes a group of steps at a time.
+  return dot_ ? depth / dot_->group : depth;
+}
+
+void Tiler::lay_lanes_last(size_t vectors) {
+  const Block& reduction = schedule_.node(block_);
+  const Region& result = reduction.f.writes[0];
+  if (result.buffer->space != space::registers) return;
+  for (size_t d = 0; d + 1 < result.ranges.size(); ++d) {
+    if (!(result.ranges[d].min == Expr(reduction.f.iters[vectors].variable))) continue;
+    transform_layout(schedule_, block_, result.buffer->name, moved_last(result.ranges.size(), d));
+    return;
+  }
+}
+
+RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
+  const Block& reduction = schedule_.node(block_);
+  if (across_) return across_->tile;
+  const int bits = widest_bits(reduction);
+  const auto others = others_ ? most_of(reduction, *others_) : std::nullopt;
+  if (plan.rows && others && plan.columns && plan.depth) {
+    paired_ = choose_paired_tile(context_.device, lanes_, bits, *plan.rows, *others, *plan.columns, *plan.depth);
+    return RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles};
+  }
+  others_.reset();
+  const bool in_runs = shape_.column_run > 0;
+  return choose_tile(
+      context_.device, lanes_, bits,
+      {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
+       row_bytes(reduction, vectors), plan.shared ? 0 : term_cycles(reduction, vectors)});
+}
+
+Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
+  const Block& reduction = schedule_.node(block_);
+  SpacePlan plan;
+  plan.vectors = vectors;
+  plan.shared = shape_.rows || across_ || dot_;
+  if (!plan.shared) shape_.rows = independent_rows(reduction, shape_, vectors);
+  if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
+    if (const auto nearer = nearer_rows(context_, reduction, shape_, vectors)) shape_.rows = nearer;
+  }
+  plan.rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
+  plan.columns = most_of(reduction, vectors);
+  plan.depth = depth_of(reduction);
+  if (!dot_ && !across_) others_ = paired_rows(reduction, shape_, vectors);
+  plan.tile = choose_space_tile(vectors, plan);
+  if (shape_.column_run > 0 && plan.tile.cycles == 0)
+    throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
+  if (plan.tile.rows == 1 && !plan.shared) shape_.rows.reset();
+  lanes_ = plan.tile.lanes;
+  if (shape_.rows) plan.operand = vector_operand(reduction, *shape_.rows, vectors);
+  plan.width = plan.tile.vectors * lanes_;
+  plan.column_bytes = plan.depth.value_or(0) * widest_bits(reduction) / 8;
+  plan.whole_panels = plan.columns && *plan.columns % plan.width == 0;
+  return plan;
+}
+
+void Tiler::plan_panels(SpacePlan& plan) {
+  const Block& reduction = schedule_.node(block_);
+  const std::optional<Access>& operand = plan.operand;
+  const RegisterTile& tile = plan.tile;
+  plan.far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
+  plan.pays = operand && plan.rows && !across_ && !dot_ &&
+              worth_packing(context_, reduction, shape_, *operand, plan.width, *plan.rows / tile.rows);
+  // What loops outside of the panels share would be turned around anew by each of their iterations.
+  plan.turns_panels = turned_ && operand && shape_.rows && plan.columns && plan.whole_panels &&
+                      *plan.columns > plan.width && sharing_iters(shape_, *operand).empty();
+  if (turned_ && !plan.turns_panels) turn_copy(context_, block_, *turned_);
+  plan.by_panels = operand && !across_ && !dot_ && !plan.turns_panels &&
+                   lay_by_panels(context_, block_, operand->buffer, plan.vectors, plan.width);
+  plan.pays_outside = operand && plan.rows && plan.columns && !plan.pays && !plan.turns_panels && !plan.by_panels &&
+                      !across_ && !dot_ && !others_ &&
+                      worth_packing_outside(*operand, plan.width, *plan.rows / tile.rows, *plan.columns);
+  plan.packed = plan.turns_panels || (plan.pays && !plan.by_panels) || plan.pays_outside;
+  // A shorter last panel would be a group of its own, with further bodies.
+  if (plan.packed && plan.rows && plan.columns && plan.whole_panels)
+    group_ = panels_together(context_.device, *plan.rows * plan.column_bytes, plan.panel_bytes(),
+                             *plan.columns / plan.width);
+  if (plan.columns && !dot_ && !across_)
+    pack_rows(context_, block_, shape_, tile.rows, (*plan.columns + plan.width - 1) / plan.width);
+}
+
+std::vector<size_t> Tiler::iters_inside_panels(const SpacePlan& plan) const {
+  const bool panels_outside =
+      plan.operand && (!plan.packed || plan.pays_outside) && !(across_ && across_->panels_inside);
+  if (!panels_outside) return {};
+  std::vector<size_t> inside = sharing_iters(shape_, *plan.operand);
+  if (others_) std::erase(inside, *others_);
+  if (across_) {
+    // A panel is packed once for all of these; where it stays near as a whole, what they share besides does, too.
+    const std::vector<size_t> sliding = sliding_iters(schedule_.node(block_), shape_, *plan.operand);
+    inside.insert(across_->panel_stays_near ? inside.end() : inside.begin(), sliding.begin(), sliding.end());
+  }
+  return inside;
+}
+
+void Tiler::lay_panels(SpacePlan& plan) {
+  const std::int64_t panel_width = group_ > 1 || shares_panels_ ? plan.width : 0;
+  if (plan.turns_panels && turned_) {
+    if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
+    turn_copy(context_, block_, *turned_, panel_width);
+  } else {
+    const std::optional<LoopRef>& around = plan.pays_outside ? column_loop_ : panel_loop_;
+    plan.packed = plan.packed && plan.operand && around &&
+                  pack_panel(context_, block_, plan.operand->buffer->name, plan.vectors, lanes_, *around, panel_width);
+  }
+  // Panels that are made for all parts of rows at once lie one behind another all the same.
+  if (plan.operand && shares_panels_ && !plan.packed && made_by_panels(*plan.operand))
+    make_by_panels(context_, block_, plan.operand->buffer, plan.vectors, lanes_, plan.width);
+  if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
+  if (dot_) {
+    if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
+    pack_groups(context_, block_, *dot_, lanes_, shares_panels_ ? plan.width : 0);
+  }
+}
+
+Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
+  StepLoops loops;
+  std::vector<LoopRef>& order = loops.order;
+  for (const size_t i : shape_.reduce) {
+    const auto loop = own_loop(i);
+    if (loop && dot_ && i == dot_->step) {
+      const auto [outer, inner] = split(schedule_, *loop, dot_->group);
+      loops.groups = outer;
+      loops.group = inner;
+      order.push_back(outer);
+    } else if (loop) {
+      order.push_back(*loop);
+    }
+  }
+  if (const auto divided = plan.tile.chains > 1 && !dot_ ? divisible(order, plan.tile.chains) : std::nullopt) {
+    const auto [steps, inner] = split(schedule_, *divided, plan.tile.chains);
+    std::replace(order.begin(), order.end(), *divided, steps);
+    order.push_back(inner);
+    loops.chain = inner;
+  }
+  if (plan.shared && !others_ && !dot_ && !loops.chain) loops.together = lay_steps(plan.tile, order);
+  const size_t inner_steps = (loops.chain ? 1 : 0) + (loops.together ? 1 : 0);
+  if (!across_ && !dot_ && order.size() > inner_steps) {
+    const LoopRef& steps = order[order.size() - 1 - inner_steps];
+    if (far_parts_) {
+      ask_next_part(context_, *far_parts_, steps);
+    } else {
+      ask_next_tile(context_, block_, steps, outside_);
+    }
+  }
+  loops.row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
+  loops.column = own_loop(plan.vectors);
+  loops.other = others_ ? own_loop(*others_) : std::nullopt;
+  std::vector<LoopRef> all = order;
+  for (const std::optional<LoopRef>& loop : {loops.other, loops.row, loops.column, loops.group}) {
+    if (loop) all.push_back(*loop);
+  }
+  reorder(schedule_, all);
+  return loops;
+}
+
+void Tiler::ask_in_steps(const SpacePlan& plan, const StepLoops& loops) {
+  const std::optional<Access>& operand = plan.operand;
+  if (loops.groups && dot_ && operand) {
+    const std::int64_t step = plan.width * dot_->group;
+    prefetch_steps(*loops.groups, plan.depth.value_or(0) * step * operand->buffer->dtype.bytes(), step);
+  }
+  if (loops.group && dot_) mark_groups(context_, *loops.group, *dot_);
+  if (operand && !across_ && !plan.by_panels && !plan.packed && !dot_ && !loops.chain && !made_by_panels(*operand)) {
+    const bool once = plan.rows && *plan.rows <= plan.tile.rows;
+    const auto next = plan.far ? plan.width : once ? next_panel(*operand) : std::nullopt;
+    if (next) prefetch_panel(*next);
+  }
+  if (plan.packed && loops.together) {
+    prefetch_panel(short_steps_ahead * plan.width);
+  } else if (plan.packed && !loops.chain) {
+    if (const auto steps = own_loop(shape_.reduce.back())) prefetch_steps(*steps, plan.panel_bytes(), plan.width);
+  }
+}
+
+void Tiler::store_tile(const StepLoops& loops) {
+  if (!copy_) {
+    if (reader_other_) unroll(schedule_, *reader_other_);
+    if (reader_row_) unroll(schedule_, *reader_row_);
+    if (reader_column_) vectorize_columns(schedule_, *reader_column_, lanes_);
+    return;
+  }
+  std::vector<LoopRef> copied = schedule_.loops(*copy_);
+  // A loop over parts of sums is around the tile's steps alone.
+  copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_ - (accurate_cut_ ? 1 : 0)));
+  if (!copied.empty() && loops.column) {
+    for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
+    vectorize_columns(schedule_, copied.back(), lanes_);
+  }
+  if (across_ && reader_row_ && reader_column_) {
+    store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
+  } else if (reader_column_) {
+    vectorize(schedule_, narrow(*reader_column_));
+  }
+}
+
+void Tiler::along_space(size_t vectors) {
+  lay_lanes_last(vectors);
+  SpacePlan plan = plan_space(vectors);
+  plan_panels(plan);
+  const RegisterTile& tile = plan.tile;
+  if (!dot_ && !across_ && !others_ && shape_.rows && plan.rows && plan.columns &&
+      (!plan.packed || (plan.pays && group_ == 1))) {
+    const std::int64_t packed_vectors = plan.packed ? plan.depth.value_or(0) * *plan.columns / lanes_ : 0;
+    rows_of_core_ = rows_of_core(context_.device, tile, *plan.rows, *plan.columns,
+                                 pack_cycles * static_cast<double>(packed_vectors), least_of_shifted_rows);
+  }
+  packed_ = plan.packed;
+  if (plan.operand && shape_.rows && !across_ && !plan.pays_outside && plan.whole_panels) shared_tile_ = tile;
+  if (plan.shared && !across_ && !dot_ && !others_ && !far_parts_ && tile.chains == 1)
+    accurate_cut_ = plan_accurate_cut(schedule_.node(block_), shape_);
+  tile_reader({tile.rows, plan.width, shape_.rows, vectors}, iters_inside_panels(plan));
+  lay_panels(plan);
+
+  const StepLoops loops = lay_step_loops(plan);
+  if (loops.chain) {
+    add_up_chains(*loops.chain, loops.row, loops.column);
+  } else {
+    unroll_tile(std::nullopt, loops.row, loops.column);
+  }
+  if (loops.together) unroll(schedule_, *loops.together);
+  if (loops.other) unroll(schedule_, *loops.other);
+  if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
+  ask_in_steps(plan, loops);
+  store_tile(loops);
+  context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows,
+                            others_ ? paired_.others : tile.vectors, lanes_,
+                            others_       ? " of either operand"
+                            : dot_        ? fmt::format(" of {}", dot_->intrinsic->name)
+                            : loops.chain ? fmt::format(" in {} chains", tile.chains)
+                                          : ""));
+}
+
+}  // namespace lathe
