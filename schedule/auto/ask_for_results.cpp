@@ -14,8 +14,14 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t most_steps = 512, most_near = 128;
-/// Steps between two times at which a tile asks: what that takes is then little beside them.
-constexpr std::int64_t least_between = 4;
+/// Results that fill more of the last cache are on their way to memory, and slow multiply-adds wait for them too
+/// (measured on Zen 4, random contractions: 12 MB of results 0.81 to 0.85 of the time, 2 to 5 MB up to 1.15).
+constexpr double part_of_last = 0.25;
+/// Steps between two times at which a tile asks: what that takes is then little beside them. Multiply-adds that leave
+/// slots have each step ask.
+std::int64_t least_between(const Device& device) {
+  return multiplies_lines(device) ? 4 : 1;
+}
 
 /// Bytes of all that two blocks read and write, but for sums in registers.
 double touched_bytes(const Schedule& schedule, const BlockRef& reduction, const BlockRef& reader) {
@@ -34,13 +40,17 @@ double touched_bytes(const Schedule& schedule, const BlockRef& reduction, const 
 
 /// The most steps of a tile whose stores take some of their time; 0 where they wait for nothing.
 std::int64_t steps_that_matter(const RuleContext& context, const BlockRef& reduction, const BlockRef& reader) {
-  if (!multiplies_lines(context.device)) return 0;
   const Schedule& schedule = context.schedule;
   const Buffer& result = schedule.node(reader).f.writes[0].buffer;
-  if (is_allocated(schedule.func(), result) || may_stream(result, context.device)) return 0;
-  const auto near = static_cast<double>(own_cache_bytes(context.device));
-  if (estimated_elements(result, schedule.func()->facts) * result->dtype.bytes() > near) return most_steps;
-  return touched_bytes(schedule, reduction, reader) > near ? most_near : 0;
+  const bool filled = multiplies_lines(context.device);
+  if (context.device.caches.empty() || (filled && is_allocated(schedule.func(), result)) ||
+      may_stream(result, context.device))
+    return 0;
+  const auto near = static_cast<double>(own_cache_bytes(context.device)),
+             last = static_cast<double>(context.device.caches.back().bytes);
+  const double bytes = estimated_elements(result, schedule.func()->facts) * result->dtype.bytes();
+  if (bytes > (filled ? near : std::max(near, last * part_of_last))) return most_steps;
+  return filled && touched_bytes(schedule, reduction, reader) > near ? most_near : 0;
 }
 
 }  // namespace
@@ -67,11 +77,13 @@ void ask_for_results(RuleContext& context, const BlockRef& reduction, const Bloc
     const auto times = greatest_divisor(all, 2, rows + rows / 2);
     if (!times) return;
     within = all / *times;
-    if (within < least_between) return;
-    const auto [outer, inner] = split(schedule, *first, within);
-    asking = *first = outer;
-    steps.insert(first + 1, inner);
-  } else if (within < least_between) {
+    if (within < least_between(context.device)) return;
+    if (within > 1) {
+      const auto [outer, inner] = split(schedule, *first, within);
+      asking = *first = outer;
+      steps.insert(first + 1, inner);
+    }
+  } else if (within < least_between(context.device)) {
     return;
   }
   annotate(schedule, asking, "prefetch_stores", 1);

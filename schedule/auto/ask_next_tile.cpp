@@ -17,8 +17,11 @@ namespace {
 
 /// The distance of steps in bytes from which on hardware loses them.
 constexpr std::int64_t least_jump = 512;
-/// Sums of a tile for each line that a step asks for: fewer, and asking would take their slots.
-constexpr std::int64_t sums_of_line = 6;
+/// Sums of a tile for each line that a step asks for: fewer, and asking would take their slots, of which multiply-adds
+/// leave few where two of whole lines start each cycle.
+std::int64_t sums_of_line(const Device& device) {
+  return multiplies_lines(device) ? 6 : 1;
+}
 /// Iterations of loops in which the operand stands still, each of which asks for the same again.
 constexpr std::int64_t most_repeated = 4;
 
@@ -66,7 +69,7 @@ std::int64_t lines_of_step(const Schedule& schedule, const Block& block, const A
 
 void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside) {
   const Device& device = context.device;
-  if (device.stream_ahead_bytes == 0 || device.caches.empty()) return;
+  if (device.caches.empty()) return;
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t line = device.caches.front().line_bytes, own = own_cache_bytes(device);
@@ -95,7 +98,7 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
       continue;
     const std::int64_t lines = lines_of_step(schedule, block, access, within, line),
                        next = next_tile(schedule, block, access, around);
-    if (next == 0 || count * lines * line * 2 > own || lines * sums_of_line > sums) continue;
+    if (next == 0 || count * lines * line * 2 > own || lines * sums_of_line(device) > sums) continue;
     // What the next tile reads of the same lines is there already.
     const std::int64_t tiles = (line + std::abs(next) * bytes - 1) / (std::abs(next) * bytes);
     asked.emplace_back(static_cast<size_t>(param - params.begin()), next * tiles);

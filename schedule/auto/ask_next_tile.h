@@ -9,9 +9,9 @@ namespace lathe {
 ///   for tile: for k:                          for tile: for k:
 ///     acc += a[k] * x[k, tile]          ->      acc += a[k] * x[k, tile];   prefetch x[k, tile + 1]
 ///
-/// For arrays beyond a core's own caches, of devices whose hardware follows streams late (Device::stream_ahead_bytes),
-/// as long as what is asked for stays until the next tile. The loop `steps` over steps of `reduction` gets annotations
-/// `prefetch_param_N`; the first `outside` of the loops around the block are around the tile.
+/// For arrays beyond a core's own caches, as long as what is asked for stays until the next tile. The loop `steps` over
+/// steps of `reduction` gets annotations `prefetch_param_N`; the first `outside` of the loops around the block are
+/// around the tile.
 void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside);
 
 }  // namespace lathe

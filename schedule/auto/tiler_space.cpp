@@ -289,6 +289,8 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
     loops.chain = inner;
   }
   if (plan.shared && !others_ && !dot_ && !loops.chain) loops.together = lay_steps(plan.tile, order);
+  if (others_ && !loops.chain && !multiplies_lines(context_.device))
+    ask_for_results(context_, block_, reader_, paired_.rows * paired_.others, order);
   const size_t inner_steps = (loops.chain ? 1 : 0) + (loops.together ? 1 : 0);
   if (!across_ && !dot_ && order.size() > inner_steps) {
     const LoopRef& steps = order[order.size() - 1 - inner_steps];

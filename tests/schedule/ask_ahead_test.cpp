@@ -129,7 +129,10 @@ TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
   const auto asks = [](int rows, std::int64_t own) { return asked(product_of_columns(rows), asking(own)); };
   EXPECT_EQ(asks(6, far), "1: 400 ") << decisions_on(product_of_columns(6), asking(far), "product");
   EXPECT_EQ(asks(6, far * 2), "") << "it stays near";
-  EXPECT_EQ(asks(2, far), "") << "asking would take more slots than adding up";
+  EXPECT_EQ(asks(2, far), "1: 80 ");
+  Device filled = asking(far);
+  filled.fma_per_cycle = 2;
+  EXPECT_EQ(asked(product_of_columns(2), filled), "") << "asking would take more slots than adding up";
   EXPECT_EQ(asks(60, far), "") << "many tiles read the same columns";
 }
 

@@ -21,8 +21,8 @@ Device lines(std::int64_t own) {
 /// The line of the loop that asks; nothing where none does.
 std::string asking(const Func& func, const Device& device) {
   const std::string text = print(auto_schedule(func, device));
-  const size_t at = text.find(" @{prefetch_stores: 1}"), from = text.rfind("for ", at);
-  return at == std::string::npos ? "" : text.substr(from, at - from);
+  const size_t at = text.find("prefetch_stores: 1"), from = text.rfind("for ", at);
+  return at == std::string::npos ? "" : text.substr(from, text.find(" @", from) - from);
 }
 
 std::string asking(std::int64_t steps, const Device& device) {
@@ -47,7 +47,39 @@ TEST(AskForResults, OfFewStepsBeyondTheCachesOfACore) {
   EXPECT_EQ(asking(64, lines(result + 64 * operands + bias)), "");
   Device slower = lines(result - 1);
   slower.fma_per_cycle = 1;
+  EXPECT_EQ(asking(64, slower), "for ko in [0, 4)") << "of results beyond these caches";
+  slower.caches[1].bytes = result;
   EXPECT_EQ(asking(64, slower), "");
+}
+
+TEST(AskForResults, InEachStepOfShortSumsWhereMultiplyAddsLeaveTime) {
+  Device device = lines(result - 1);
+  EXPECT_EQ(asking(7, device), "");
+  device.fma_per_cycle = 1;
+  EXPECT_EQ(asking(7, device), "for k in [0, 7)");
+}
+
+/// Products for each of 128 places of a batch, along which vectors lie.
+Func products_of_places() {
+  return parse_func(R"(func f(x: f32[8, 16, 128], y: f32[8, 9, 128], out: f32[16, 9, 128]) stage begin {
+  block root() reads x[..], y[..] writes out[..] {
+    for i in [0, 16) { for j in [0, 9) { for b in [0, 128) { for k in [0, 8) {
+      block sum(space vi in [0, 16) = i, space vj in [0, 9) = j, space vb in [0, 128) = b, reduce vk in [0, 8) = k)
+          reads out[vi, vj, vb], x[vk, vi, vb], y[vk, vj, vb] writes out[vi, vj, vb] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vi, vj, vb] = 0.0f32 }
+        let l: f32 = out[vi, vj, vb]
+        let r: f32 = x[vk, vi, vb] * y[vk, vj, vb]
+        out[vi, vj, vb] = l + r } } } } } } })");
+}
+
+TEST(AskForResults, OfTilesWhoseVectorsWalkBothOperands) {
+  constexpr std::int64_t results = 16 * (9 * line_of_sums);
+  Device device = lines(results - 1);
+  device.fma_per_cycle = 1;
+  EXPECT_NE(asking(products_of_places(), device), "") << testing::decisions_on(products_of_places(), device, "sum");
+  device.caches[1].bytes = results;
+  EXPECT_EQ(asking(products_of_places(), device), "");
 }
 
 TEST(AskForResults, InTheOutermostOfSeveralLoopsOverSteps) {
