@@ -259,6 +259,17 @@ Expr Call::make(DType dtype, CallKind call_kind, std::string callee, std::vector
         LATHE_EXPECT(arg->dtype.is_integer() && arg->dtype.bits == 8 && arg->dtype.lanes == dtype.lanes,
                      fmt::format("join_bytes of {}: it takes 8-bit integers", to_string(arg->dtype)));
       }
+    } else if (callee == "dot_halves") {
+      const DType words = u32.with_lanes(dtype.lanes);
+      LATHE_EXPECT(
+          dtype.element() == f32 && args[0]->dtype == dtype && args[1]->dtype == words && args[2]->dtype == words,
+          fmt::format("dot_halves of {}, {} and {}: the sum is f32, and the factors are u32", to_string(args[0]->dtype),
+                      to_string(args[1]->dtype), to_string(args[2]->dtype)));
+    } else if (callee == "join_halves") {
+      const DType halves = bf16.with_lanes(dtype.lanes);
+      LATHE_EXPECT(dtype.element() == u32 && args[0]->dtype == halves && args[1]->dtype == halves,
+                   fmt::format("join_halves of {} and {}: it takes bf16, and gives u32", to_string(args[0]->dtype),
+                               to_string(args[1]->dtype)));
     } else if (callee == "permute") {
       const DType v = args[0]->dtype, n = args[1]->dtype;
       LATHE_EXPECT(

@@ -7,24 +7,16 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<Intrinsic, 18> all{{{"fma", 3, false},
-                                         {"dot", 3, false},
-                                         {"dot_bytes", 3, false},
-                                         {"join_bytes", 4, false},
-                                         {"scaleb", 2, false},
-                                         {"at_most", 2, false},
-                                         {"reciprocal", 1, false},
-                                         {"exponent", 1, false},
-                                         {"mantissa", 1, false},
-                                         {"permute", 2, false},
-                                         {"reinterpret", 1, false},
-                                         {"population_count", 1, false},
-                                         {"reduce_add", 1, true},
-                                         {"reduce_mul", 1, true},
-                                         {"reduce_min", 1, true},
-                                         {"reduce_max", 1, true},
-                                         {"reduce_and", 1, true},
-                                         {"reduce_or", 1, true}}};
+constexpr std::array<Intrinsic, 20> all{{{"fma", 3, false},         {"dot", 3, false},
+                                         {"dot_bytes", 3, false},   {"join_bytes", 4, false},
+                                         {"dot_halves", 3, false},  {"join_halves", 2, false},
+                                         {"scaleb", 2, false},      {"at_most", 2, false},
+                                         {"reciprocal", 1, false},  {"exponent", 1, false},
+                                         {"mantissa", 1, false},    {"permute", 2, false},
+                                         {"reinterpret", 1, false}, {"population_count", 1, false},
+                                         {"reduce_add", 1, true},   {"reduce_mul", 1, true},
+                                         {"reduce_min", 1, true},   {"reduce_max", 1, true},
+                                         {"reduce_and", 1, true},   {"reduce_or", 1, true}}};
 
 const char* reduction_name(BinaryOp op) {
   switch (op) {
@@ -153,6 +145,34 @@ Expr join_bytes_as_sum(const Call& join) {
     sum = sum ? binary(BinaryOp::bit_or, sum, part) : part;
   }
   return sum;
+}
+
+Expr dot_halves(Expr c, Expr a, Expr b) {
+  const DType dtype = c->dtype;
+  return Call::make(dtype, CallKind::intrinsic, "dot_halves", {std::move(c), std::move(a), std::move(b)});
+}
+
+Expr dot_halves_as_sum(const Call& dot) {
+  // A bf16 is the upper half of an f32.
+  const auto low = [](const Expr& word) {
+    return reinterpret(f32, binary(BinaryOp::shl, word, constant(word->dtype, 16)));
+  };
+  const auto high = [](const Expr& word) {
+    return reinterpret(f32, binary(BinaryOp::bit_and, word, constant(word->dtype, std::int64_t{0xffff0000})));
+  };
+  const Expr &a = dot.args[1], &b = dot.args[2];
+  return dot.args[0] + low(a) * low(b) + high(a) * high(b);
+}
+
+Expr join_halves(Expr x, Expr y) {
+  const DType result = u32.with_lanes(x->dtype.lanes);
+  return Call::make(result, CallKind::intrinsic, "join_halves", {std::move(x), std::move(y)});
+}
+
+Expr join_halves_as_sum(const Call& join) {
+  const auto half = [](const Expr& e) { return cast(u32, reinterpret(u16, e)); };
+  const Expr high = half(join.args[1]);
+  return binary(BinaryOp::bit_or, half(join.args[0]), binary(BinaryOp::shl, high, constant(high->dtype, 16)));
 }
 
 const Call* as_intrinsic(const Expr& e, std::string_view name) {

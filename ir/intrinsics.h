@@ -19,6 +19,8 @@ namespace lathe {
 ///                         signed or not as these are. c is i32, and wraps
 ///   join_bytes(w, x, y, z)
 ///                         the 32-bit integer of these bytes, the first lowest
+///   dot_halves(c, a, b)   dot of the two halves of a and of b, which are bf16 and lie in u32. c is f32
+///   join_halves(x, y)     the u32 of these bf16, the first lowest
 ///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 or in
 ///                         f64 from -2044 to 2046, and |a| lies between 2^-20 and 2^20 or is zero, infinite or not a
 ///                         number; otherwise the result is some value
@@ -65,6 +67,11 @@ Expr dot_bytes(Expr c, Expr a, Expr b);
 Expr dot_bytes_as_sum(const Call& dot);
 Expr join_bytes(DType dtype, std::vector<Expr> bytes);
 Expr join_bytes_as_sum(const Call& join);
+Expr dot_halves(Expr c, Expr a, Expr b);
+/// What dot_halves and join_halves are, in other operations.
+Expr dot_halves_as_sum(const Call& dot);
+Expr join_halves(Expr x, Expr y);
+Expr join_halves_as_sum(const Call& join);
 /// The call, where it is one of that intrinsic; else null.
 const Call* as_intrinsic(const Expr& e, std::string_view name);
 Expr reinterpret(DType dtype, Expr a);

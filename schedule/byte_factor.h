@@ -1,5 +1,5 @@
 #pragma once
-/// A factor of a sum of products that is a byte, widened.
+/// A factor of a sum of products that is narrow, and widened.
 #include <optional>
 
 #include "ir/expr.h"
@@ -16,6 +16,8 @@ struct ByteFactor {
 
 /// Nothing where the expression is something else.
 std::optional<ByteFactor> byte_factor(const Expr& e);
+/// The same of bf16 that is zero where it is padded.
+std::optional<ByteFactor> half_factor(const Expr& e);
 
 /// The factor as one of `dtype` that loads `load` in its place, and is `border` where it is padded.
 Expr padded_factor(const ByteFactor& factor, DType dtype, const Expr& load, std::int64_t border);

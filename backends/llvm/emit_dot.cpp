@@ -52,25 +52,25 @@ const std::int64_t* constant_in_lanes(const Expr& e) {
   return as_int(same ? same->value : e);
 }
 
-/// One Load of what four Loads of neighbours read, lane by lane.
+/// One Load of what Loads of the neighbours of a group read, lane by lane.
 std::optional<Expr> neighbouring_loads(const std::vector<Expr>& bytes) {
   const Load* first = bytes[0].as<Load>();
   if (!first || first->mask || first->indices.size() != 1) return std::nullopt;
   const Ramp* steps = first->indices[0].as<Ramp>();
-  const int lanes = first->dtype.lanes;
-  if (lanes > 1 && !(steps && is_int(steps->stride, 4))) return std::nullopt;
+  const int lanes = first->dtype.lanes, group = static_cast<int>(bytes.size());
+  if (lanes > 1 && !(steps && is_int(steps->stride, group))) return std::nullopt;
   const Expr from = steps ? steps->base : first->indices[0];
   for (size_t t = 1; t < bytes.size(); ++t) {
     const Load* load = bytes[t].as<Load>();
     const Ramp* ramp = load && load->indices.size() == 1 ? load->indices[0].as<Ramp>() : nullptr;
     if (!load || load->buffer != first->buffer || load->mask || load->dtype.lanes != lanes ||
-        (lanes > 1 && !(ramp && is_int(ramp->stride, 4))))
+        (lanes > 1 && !(ramp && is_int(ramp->stride, group))))
       return std::nullopt;
     if (const auto apart = to_affine((ramp ? ramp->base : load->indices[0]) - from);
         !apart.terms.empty() || apart.constant != static_cast<std::int64_t>(t))
       return std::nullopt;
   }
-  return Load::make(first->buffer, {Ramp::make(from, index(1), 4 * lanes)});
+  return Load::make(first->buffer, {Ramp::make(from, index(1), group * lanes)});
 }
 
 }  // namespace
@@ -131,6 +131,12 @@ llvm::Value* FunctionEmitter::emit_dot_bytes(const Call* node) {
   llvm::Value* total = emit(node->args[0]);
   llvm::Value* x = emit(node->args[1]);
   return emit_dot({node->dtype, bytes(node->args[1]), bytes(node->args[2]), 4, total, x, emit(node->args[2]), 1});
+}
+
+llvm::Value* FunctionEmitter::emit_dot_halves(const Call* node) {
+  llvm::Value* total = emit(node->args[0]);
+  llvm::Value* x = emit(node->args[1]);
+  return emit_dot({node->dtype, bf16, bf16, 2, total, x, emit(node->args[2]), 1});
 }
 
 llvm::Value* FunctionEmitter::emit_dot(DotOperands dot) {
@@ -225,6 +231,13 @@ llvm::Value* FunctionEmitter::emit_join_bytes(DType word, const std::vector<Expr
     joined = joined ? b.CreateOr(joined, part) : part;
   }
   return joined;
+}
+
+llvm::Value* FunctionEmitter::emit_join_halves(const Call* node) {
+  const auto neighbours = neighbouring_loads(node->args);
+  made_here_.push_back(neighbours ? *neighbours : join_halves_as_sum(*node));
+  llvm::Value* joined = emit(made_here_.back());
+  return neighbours ? seen_as(joined, value_type(context, node->dtype)) : joined;
 }
 
 }  // namespace lathe::codegen

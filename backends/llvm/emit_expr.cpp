@@ -268,6 +268,8 @@ llvm::Value* FunctionEmitter::emit_call(const Call* node) {
   if (node->call_kind == CallKind::intrinsic && node->callee == "dot_bytes") return emit_dot_bytes(node);
   if (node->call_kind == CallKind::intrinsic && node->callee == "join_bytes")
     return emit_join_bytes(node->dtype, node->args);
+  if (node->call_kind == CallKind::intrinsic && node->callee == "dot_halves") return emit_dot_halves(node);
+  if (node->call_kind == CallKind::intrinsic && node->callee == "join_halves") return emit_join_halves(node);
   llvm::SmallVector<llvm::Value*, 4> args;
   for (const Expr& arg : node->args) args.push_back(emit(arg));
   if (node->call_kind == CallKind::extern_scalar) {

@@ -102,6 +102,7 @@ class FunctionEmitter {
   // ---- dot products (emit_dot.cpp) ----
   llvm::Value* emit_dot(const Call* node);
   llvm::Value* emit_dot_bytes(const Call* node);
+  llvm::Value* emit_dot_halves(const Call* node);
   struct DotOperands {
     DType sum, a, b;  ///< of all sums; elements of the factors
     int group = 1;    ///< of these for each sum
@@ -113,6 +114,7 @@ class FunctionEmitter {
   llvm::Value* lanes_from(llvm::Value* vector, int first, int count);
   llvm::Value* every_other(DType bytes, llvm::Value* vector, int odd);
   llvm::Value* emit_join_bytes(DType word, const std::vector<Expr>& bytes);
+  llvm::Value* emit_join_halves(const Call* node);
   llvm::Value* emit_reduce(BinaryOp op, DType dtype, llvm::Value* vector);
   llvm::Value* emit_cast(DType to, DType from, llvm::Value* value);
 

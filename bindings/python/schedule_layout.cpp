@@ -79,7 +79,9 @@ void bind_layout(nb::class_<S>& type) {
             return copies;
           },
           "block"_a, "loop"_a,
-          "Has a sum of products of bytes take four steps of a loop at once; gives the blocks that copy its factors.")
+          "Has a sum of products of bytes take four steps of a loop at once, of bf16 two; gives the blocks that copy "
+          "its "
+          "factors.")
       .def(
           "shift_operand",
           [](S& s, nb::handle block, const std::string& buffer) {

@@ -116,6 +116,8 @@ int ExprCompiler::call(const Expr& e, const Call* node) {
   if (node->call_kind == CallKind::intrinsic && node->callee == "dot") return compile(dot_as_sum(*node));
   if (as_intrinsic(e, "dot_bytes")) return compile(dot_bytes_as_sum(*node));
   if (as_intrinsic(e, "join_bytes")) return compile(join_bytes_as_sum(*node));
+  if (as_intrinsic(e, "dot_halves")) return compile(dot_halves_as_sum(*node));
+  if (as_intrinsic(e, "join_halves")) return compile(join_halves_as_sum(*node));
   if (const Expr& value = without_limit(e); value != e) return compile(value);
   Instruction instruction;
   std::vector<Operand> args;

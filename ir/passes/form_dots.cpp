@@ -43,9 +43,9 @@ class DotFormer : public Mutator {
   }
 
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
-    if (node->op == BinaryOp::add && e->dtype.element() == i32) {
+    if (node->op == BinaryOp::add && (e->dtype.element() == i32 || e->dtype.element() == f32)) {
       for (const auto& [sum, term] : {std::pair(node->a, node->b), std::pair(node->b, node->a)}) {
-        if (const auto factors = factors_of(term)) return dot_bytes(mutate(sum), factors->a, factors->b);
+        if (const auto factors = factors_of(term)) return dot_of_words(mutate(sum), *factors);
       }
     }
     return Mutator::mutate_Binary(e, node);
@@ -53,7 +53,7 @@ class DotFormer : public Mutator {
 
   Expr mutate_Var(const Expr& e, const Var* node) override {
     const auto found = dots_.find(node);
-    return found == dots_.end() ? e : dot_bytes(constant(e->dtype, 0), found->second.a, found->second.b);
+    return found == dots_.end() ? e : dot_of_words(constant(e->dtype, 0), found->second);
   }
 
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
@@ -88,16 +88,24 @@ class DotFormer : public Mutator {
     return Store::make(store->buffer, store->indices, substitute(store->value, bytes), store->mask);
   }
 
-  /// Those of a dot_bytes from zero, or of a variable that is one.
+  static Expr dot_of_words(Expr sum, const Factors& factors) {
+    const bool bytes = sum->dtype.is_integer();
+    return bytes ? dot_bytes(std::move(sum), factors.a, factors.b) : dot_halves(std::move(sum), factors.a, factors.b);
+  }
+
+  /// Those of a dot_bytes or dot_halves from zero, or of a variable that is one.
   std::optional<Factors> factors_of(const Expr& e) {
     if (const Var* variable = e.as<Var>()) {
       const auto found = dots_.find(variable);
       return found == dots_.end() ? std::nullopt : std::optional(found->second);
     }
-    const Call* dot = as_intrinsic(e, "dot_bytes");
+    const Call* bytes = as_intrinsic(e, "dot_bytes");
+    const Call* dot = bytes ? bytes : as_intrinsic(e, "dot_halves");
     if (!dot) return std::nullopt;
     const Broadcast* same = dot->args[0].as<Broadcast>();
-    if (!is_int(same ? same->value : dot->args[0], 0)) return std::nullopt;
+    const Expr& from = same ? same->value : dot->args[0];
+    const FloatImm* number = from.as<FloatImm>();
+    if (!is_int(from, 0) && !(number && number->value == 0)) return std::nullopt;
     return Factors{mutate(dot->args[1]), mutate(dot->args[2])};
   }
 

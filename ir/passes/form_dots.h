@@ -13,7 +13,7 @@ namespace lathe {
 ///   }
 ///
 /// A sum with a dot_bytes from zero becomes one that begins with the sum: `x + dot_bytes(0, a, b)` is
-/// `dot_bytes(x, a, b)`.
+/// `dot_bytes(x, a, b)`. So does one with a dot_halves, which only precision `default` makes.
 ///
 /// A loop that is marked but has no such form stays what it is: its own meaning. Needs flat indices, and runs before
 /// contract_fma, which would take the products apart.

@@ -19,17 +19,21 @@
 namespace lathe {
 namespace {
 
-constexpr std::int64_t group = 4;
-/// Steps of which at least three in four bytes are worth a word.
+/// Steps of which at least three in four bytes, or three in four halves, are worth a word.
 constexpr std::int64_t fewest_steps = 3;
-/// Reads of an element for which a copy in words is made.
-constexpr double worthy_reuse = 8;
+/// Halves side by side that are worth words: of fewer these are steps between what vectors of a window walk.
+constexpr std::int64_t fewest_side_by_side = 8;
+/// Reads of an element for which a copy in words is made, of bytes and of halves (measured on Zen 4: four rows of
+/// halves by 1024x1024 weights that lie along the sum 0.17 of the time).
+constexpr double worthy_reuse = 8, worthy_reuse_of_halves = 4;
 
-/// Does the device have a dot product of four bytes of these types?
+/// Does the device have a dot product of words of these types?
 bool has_dot(const Device& device, DType a, DType b) {
+  const std::int64_t group = 4 / a.bytes();
+  const DType sum = a == bf16 ? f32 : i32;
   return std::any_of(device.intrinsics.begin(), device.intrinsics.end(), [&](const Func& intrinsic) {
     const std::vector<Buffer> params = buffer_params(intrinsic);
-    return params.size() == 3 && params[2]->dtype == i32 && params[0]->rank() == 1 &&
+    return params.size() == 3 && params[2]->dtype == sum && params[0]->rank() == 1 &&
            is_int(params[0]->shape[0], group) &&
            ((params[0]->dtype == a && params[1]->dtype == b) || (params[0]->dtype == b && params[1]->dtype == a));
   });
@@ -45,8 +49,10 @@ std::optional<Bytes> factors_of(const Block& block) {
   if (!parts || op != BinaryOp::add || parts->outputs.size() != 1 || !parts->lets.empty() || !block.f.init)
     return std::nullopt;
   const Binary* product = parts->terms[0].as<Binary>();
-  if (!product || product->op != BinaryOp::mul || product->dtype != i32) return std::nullopt;
-  const auto a = byte_factor(product->a), b = byte_factor(product->b);
+  if (!product || product->op != BinaryOp::mul) return std::nullopt;
+  const auto narrow = product->dtype == i32 ? byte_factor : product->dtype == f32 ? half_factor : nullptr;
+  if (!narrow) return std::nullopt;
+  const auto a = narrow(product->a), b = narrow(product->b);
   return a && b && a->load->buffer != b->load->buffer ? std::optional(Bytes{*a, *b}) : std::nullopt;
 }
 
@@ -86,6 +92,40 @@ bool is_plain_product(const RuleContext& context, const BlockRef& ref, const Byt
   return true;
 }
 
+/// The step by which an operand moves with an iter, of the load of a buffer.
+std::optional<std::int64_t> step_of(const Block& block, const Buffer& buffer, size_t iter) {
+  for (const Access& access : block_accesses(block)) {
+    if (access.buffer == buffer) return access.strides[iter];
+  }
+  return std::nullopt;
+}
+
+/// Is it better to lay out halves as they are? Pairs of them are words where they lie side by side; then tiles want the
+/// words of the factor that vectors walk turned around, which takes a quarter of what it takes to lay out pairs
+/// (plan_dot, measured on Zen 4: 64x768x768 by weights that lie along the sum 0.62 of the time, 8x768x768 0.35; by
+/// others 1 to 1.18). Where other axes are to be joined besides, their copy would be a second one (1x1 with channels
+/// last 1.2 to 1.3).
+bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& halves, size_t step) {
+  const Block& block = context.schedule.node(ref);
+  const Access* result = nullptr;
+  const std::vector<Access> accesses = block_accesses(block);
+  for (const Access& access : accesses) {
+    if (access.store) result = &access;
+  }
+  bool windows = false, along = false;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    if (is_int(iter.domain.extent, 1)) continue;
+    windows |= iter.kind == IterKind::reduce && i != step;
+    if (iter.kind != IterKind::space || !result || result->strides[i] != 1) continue;
+    for (const Load* load : {halves.a.load, halves.b.load})
+      along |= uses(*load, iter) && step_of(block, load->buffer, step) == 1;
+  }
+  const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);
+  const bool few = steps && *steps < fewest_side_by_side;
+  return plan_dot(context, ref) ? !along : along && (!windows || few);
+}
+
 /// Elements of the sums of the other factor, which correct what a shift of this one adds.
 double corrections(const Block& block, const Load& other) {
   double count = 1;
@@ -100,22 +140,25 @@ void stage(RuleContext& context, const BlockRef& ref, const std::vector<BlockRef
   const auto refuse = [](const char* why) { throw Refusal("tile_contractions", 0, why); };
   const auto factors = [&] {
     const auto found = factors_of(schedule.node(ref));
-    if (!found) throw Refusal("tile_contractions", 0, "it adds no products of bytes");
+    if (!found) throw Refusal("tile_contractions", 0, "it adds no products of narrow factors");
     return *found;
   };
   for (const BlockRef& maker : makers) compute_inline(schedule, maker);
   Bytes bytes = factors();
-  if (is_plain_product(context, ref, bytes)) refuse("its products are laid out for dot products as they are");
   const auto iter = grouped_iter(schedule.node(ref), bytes);
   if (!iter) throw Refusal("tile_contractions", 0, "no step of it is a step of both factors alone");
+  const bool halves = bytes.a.load->dtype == bf16;
+  if (halves ? lies_well(context, ref, bytes, *iter) : is_plain_product(context, ref, bytes))
+    refuse("its products are laid out for dot products as they are");
   for (const Load* load : {bytes.a.load, bytes.b.load}) {
-    if (instance_count(schedule.node(ref)) < worthy_reuse * estimated_elements(load->buffer))
+    if (instance_count(schedule.node(ref)) <
+        (halves ? worthy_reuse_of_halves : worthy_reuse) * estimated_elements(load->buffer))
       refuse("its elements are read too few times");
   }
   const DType a = bytes.a.load->dtype, b = bytes.b.load->dtype;
   std::optional<BlockRef> shifted;
   if (!has_dot(context.device, a, b)) {
-    if (!has_dot(context.device, a, a == i8 ? u8 : i8)) refuse("no instruction takes its factors");
+    if (halves || !has_dot(context.device, a, a == i8 ? u8 : i8)) refuse("no instruction takes its factors");
     if (!is_allocated(schedule.func(), schedule.node(ref).f.writes[0].buffer))
       cache_write(schedule, ref, space::global);
     bytes = factors();
@@ -140,7 +183,8 @@ void stage(RuleContext& context, const BlockRef& ref, const std::vector<BlockRef
 void stage_words(RuleContext& context, const BlockRef& ref) {
   if (context.device.intrinsics.empty()) return;
   const Block& block = context.schedule.node(ref);
-  if (block.f.writes.size() != 1 || block.f.writes[0].buffer->dtype != i32) return;
+  if (block.f.writes.size() != 1 || (block.f.writes[0].buffer->dtype != i32 && block.f.writes[0].buffer->dtype != f32))
+    return;
   const std::vector<BlockRef> makers = widening_makers(context, ref);
   if (makers.empty() && !factors_of(block)) return;
   attempt(context, fmt::format("group the bytes of {} in words", ref.name), [&] { stage(context, ref, makers); });

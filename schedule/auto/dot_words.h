@@ -10,8 +10,9 @@ namespace lathe {
 ///     ->  x_bytes[c, i, j] = join_bytes(x[4*c, i, j], x[4*c + 1, i, j], ..);  w_bytes[f, c, r, s] = ..
 ///         out[f, i, j] += dot_bytes(0, w_bytes[f, c, r, s], x_bytes[c, i + r, j + s])
 ///
-/// What is left is a contraction of words by the same index maps, as one of floats. Padding goes into a copy before,
-/// bytes of the wrong signedness are shifted, and the result corrected. Products whose operands plan_dot lays out stay.
+/// So too those of bf16, in words of two. What is left is a contraction of words by the same index maps, as one of
+/// floats. Padding goes into a copy before, bytes of the wrong signedness are shifted, and the result corrected.
+/// Products whose operands plan_dot lays out stay.
 void stage_words(RuleContext& context, const BlockRef& reduction);
 
 }  // namespace lathe

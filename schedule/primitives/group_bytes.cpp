@@ -16,10 +16,15 @@
 namespace lathe {
 namespace {
 
-constexpr std::int64_t group = 4;
+constexpr std::int64_t word_bytes = 4;
 
-/// A quarter of what is a sum of multiples of 4; nothing when it is not.
-std::optional<Expr> quarter(const Expr& e) {
+/// Steps in a word.
+std::int64_t group_of(DType narrow) {
+  return word_bytes / narrow.bytes();
+}
+
+/// A part of what is a sum of multiples of `group`; nothing when it is not.
+std::optional<Expr> divided(const Expr& e, std::int64_t group) {
   Affine form = to_affine(e);
   if (form.constant % group != 0) return std::nullopt;
   form.constant /= group;
@@ -65,14 +70,14 @@ class Grouper {
     Expr base;               ///< of the words' index, to which the iter is added
     std::int64_t bytes = 0;  ///< of the dimension, from which words are made
     Buffer words;
-    DType word() const { return load->dtype == u8 ? u32 : i32; }
+    DType word() const { return load->dtype == i8 ? i32 : u32; }
   };
 
   [[noreturn]] void refuse_match(const std::string& note) {
     refuse(schedule_, application, 1,
            "block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, i32, or padded with "
-           "a constant; it runs over its whole domain, each iter by a serial loop of its own, with no other block in "
-           "those loops",
+           "a constant, or of bf16, cast to f32, or padded with zero; it runs over its whole domain, each iter by a "
+           "serial loop of its own, with no other block in those loops",
            path_.back(), note);
   }
 
@@ -83,22 +88,27 @@ class Grouper {
         !starts_at_identity(block_))
       refuse_match("is no such sum");
     const Binary* product = parts->terms[0].as<Binary>();
-    const bool multiplies = product && product->op == BinaryOp::mul && parts->terms[0]->dtype == i32;
+    const bool multiplies = product && product->op == BinaryOp::mul;
+    const auto narrow = [&](const Expr& e) {
+      const DType sum = parts->terms[0]->dtype;
+      return sum == i32 ? byte_factor(e) : sum == f32 ? half_factor(e) : std::nullopt;
+    };
     for (Factor& factor : factors_) {
-      const auto byte = multiplies ? byte_factor(&factor == &factors_[0] ? product->a : product->b) : std::nullopt;
+      const auto byte = multiplies ? narrow(&factor == &factors_[0] ? product->a : product->b) : std::nullopt;
       if (!byte) refuse_match("adds something else");
       factor.byte = *byte;
       factor.load = byte->load;
     }
     if (const std::string reason = why_not_alone(path_, own_); !reason.empty()) refuse_match(reason);
     result_ = parts->outputs[0];
+    group_ = group_of(factors_[0].load->dtype);
   }
 
   [[noreturn]] void refuse_iter(const std::string& note) {
     refuse(schedule_, application, 2,
            "loop drives a reduce iter of constant extent from 0; each Load uses it in one index, of a dimension of "
-           "constant extent: the iter plus what is a multiple of 4, or the iter alone where the extent is no multiple "
-           "of 4; no choice of padding uses it",
+           "constant extent: the iter plus what is a multiple of a word's steps, or the iter alone where the extent is "
+           "no such multiple; no choice of padding uses it",
            path_.back(), note);
   }
 
@@ -118,15 +128,15 @@ class Grouper {
     if (!found) refuse_iter(fmt::format("reads {} in another way", factor.load->buffer->name));
     factor.dimension = found->dimension;
     factor.base = found->base;
-    factor.bytes = extent_ % group != 0 ? extent_ : *as_int(factor.load->buffer->shape[found->dimension]);
+    factor.bytes = extent_ % group_ != 0 ? extent_ : *as_int(factor.load->buffer->shape[found->dimension]);
   }
 
   Stmt copy(Factor& factor) {
     const Buffer& source = factor.load->buffer;
-    const std::int64_t count = (factor.bytes + group - 1) / group;
+    const std::int64_t count = (factor.bytes + group_ - 1) / group_;
     std::vector<Expr> shape = source->shape, stored;
     shape[factor.dimension] = index(count);
-    std::string name = schedule_.unique_name(source->name + "_bytes");
+    std::string name = schedule_.unique_name(source->name + (group_ == word_bytes ? "_bytes" : "_pairs"));
     if (!copies.empty() && copies[0].name == name) name = schedule_.unique_name(name + "_1");
     factor.words = BufferNode::make(name, factor.word(), shape);
     Block::Fields f;
@@ -141,11 +151,11 @@ class Grouper {
       stored.emplace_back(iter);
     }
     std::vector<Expr> bytes;
-    for (std::int64_t t = 0; t < group; ++t) {
+    for (std::int64_t t = 0; t < group_; ++t) {
       std::vector<Expr> read = stored;
-      read[factor.dimension] = stored[factor.dimension] * group + t;
+      read[factor.dimension] = stored[factor.dimension] * group_ + t;
       // Whether the last of the words has this byte.
-      const bool whole = (count - 1) * group + t < factor.bytes;
+      const bool whole = (count - 1) * group_ + t < factor.bytes;
       if (!whole && count == 1) {
         bytes.push_back(constant(source->dtype, 0));
       } else {
@@ -153,7 +163,9 @@ class Grouper {
         bytes.push_back(Load::make(source, read, mask));
       }
     }
-    f.body = Store::make(factor.words, stored, join_bytes(factor.word(), std::move(bytes)));
+    f.body = Store::make(
+        factor.words, stored,
+        source->dtype == bf16 ? join_halves(bytes[0], bytes[1]) : join_bytes(factor.word(), std::move(bytes)));
     const Stmt block = Block::make(std::move(f));
     const Stmt inferred = with_inferred_regions(*block.as<Block>());
     return make_nest(*inferred.as<Block>(), ranges);
@@ -161,7 +173,7 @@ class Grouper {
 
   /// The reduction over words, in its loops.
   Stmt grouped_nest() const {
-    const std::int64_t count = (extent_ + group - 1) / group;
+    const std::int64_t count = (extent_ + group_ - 1) / group_;
     const auto word = [&](const Factor& factor) {
       std::vector<Expr> indices = factor.load->indices;
       indices[factor.dimension] = simplify(Expr(iter_->variable) + factor.base);
@@ -170,7 +182,9 @@ class Grouper {
       const std::int64_t value = factor.word() == i32 ? static_cast<std::int32_t>(border) : std::int64_t{border};
       return factor.byte.condition ? select(factor.byte.condition, words, constant(factor.word(), value)) : words;
     };
-    const Expr term = dot_bytes(constant(i32, 0), word(factors_[0]), word(factors_[1]));
+    const bool bytes = group_ == word_bytes;
+    const Expr a = word(factors_[0]), b = word(factors_[1]);
+    const Expr term = bytes ? dot_bytes(constant(i32, 0), a, b) : dot_halves(constant(f32, 0), a, b);
     const Stmt block = with_fields(block_, [&](Block::Fields& f) {
       for (Iter& iter : f.iters) {
         if (iter.variable == iter_->variable) iter.domain.extent = index(count);
@@ -194,7 +208,7 @@ class Grouper {
   ReductionOutput result_;
   const Iter* iter_ = nullptr;
   VarRef loop_;
-  std::int64_t extent_ = 0;
+  std::int64_t extent_ = 0, group_ = word_bytes;
 };
 
 }  // namespace
@@ -208,7 +222,8 @@ std::optional<GroupedIndex> grouped_index(const ByteFactor& factor, const Iter& 
   const auto dimension = static_cast<size_t>(found - load.indices.begin());
   const auto parts = split_linear(*found, iter.variable);
   const std::int64_t *steps = as_int(iter.domain.extent), *extent = as_int(load.buffer->shape[dimension]);
-  const auto base = parts && parts->first == 1 ? quarter(parts->second) : std::nullopt;
+  const std::int64_t group = group_of(load.buffer->dtype);
+  const auto base = parts && parts->first == 1 ? divided(parts->second, group) : std::nullopt;
   if (!base || !steps || !extent || (*steps % group != 0 && !is_int(*base, 0))) return std::nullopt;
   return GroupedIndex{dimension, *base};
 }

@@ -16,16 +16,17 @@ namespace lathe {
 ///     block C: C[i, j] += i32(a[i, k])    ->     for i: for j: for k in 0..3:
 ///                       * i32(b[k, j])             block C: C[i, j] += dot_bytes(0, a_bytes[i, k], b_bytes[k, j])
 ///
-/// What is missing of the last four is zero. Integers wrap, so results are the same bit for bit. The copies are named
-/// after what they copy, in the order of the factors.
+/// What is missing of the last four is zero. Integers wrap, so results are the same bit for bit. Of bf16 two steps are
+/// taken, by join_halves and dot_halves, and results differ by how these round. The copies are named after what they
+/// copy, in the order of the factors.
 ///
 /// Requires:
 ///   1. block is a sum from zero of products of two Loads of 8-bit integers, cast to its type, i32, or padded with a
-///   constant (select(condition, x, 0)); it runs over its whole domain, each iter by a serial loop of its own, with no
-///   other block in those loops
+///   constant (select(condition, x, 0)), or of bf16, cast to f32, or padded with zero; it runs over its whole domain,
+///   each iter by a serial loop of its own, with no other block in those loops
 ///   2. loop drives a reduce iter of constant extent from 0; each Load uses it in one index, of a dimension of constant
-///   extent: the iter plus what is a multiple of 4, or the iter alone where the extent is no multiple of 4;
-///   no choice of padding uses it
+///   extent: the iter plus what is a multiple of a word's steps, or the iter alone where the extent is no such
+///   multiple; no choice of padding uses it
 ///   3. nothing in the nest that holds block writes what it loads
 ///   4. where what it loads is an allocation, all of it is proved to be written before
 std::vector<BlockRef> group_bytes(Schedule& schedule, const BlockRef& block, const LoopRef& loop);

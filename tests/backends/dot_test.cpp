@@ -66,6 +66,37 @@ TEST(Dot, OfBytesInWordsIsTheSumThatItSays) {
   }
 }
 
+TEST(Dot, OfHalvesInWordsIsTheSumThatItSays) {
+  for (const int lanes : {1, 2, 3, 4, 8, 16, 32}) {
+    const std::string at = lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes);
+    const std::string same = lanes == 1 ? "x[0]" : fmt::format("broadcast(x[0], {})", lanes);
+    const Func func =
+        parse_func(fmt::format("func f(x: u32[{0}], y: u32[{0}], c: f32[{0}]) stage end {{\n"
+                               "  c[{1}] = dot_halves(dot_halves(c[{1}], x[{1}], y[{1}]), {2}, y[{1}])\n"
+                               "}}",
+                               lanes, at, same));
+    const auto n = static_cast<size_t>(lanes);
+    expect_same(func, {small_bf16(2 * n, 1), small_bf16(2 * n, 2), Bytes(4 * n)});
+  }
+}
+
+TEST(Dot, HalvesAreJoinedWhereverTheyLie) {
+  for (const int lanes : {1, 3, 4, 8, 16}) {
+    for (const int step : {1, 2}) {
+      const auto part = [&](int t) {
+        const int first = t * (step == 2 ? 1 : 16);
+        return lanes == 1 ? fmt::format("x[{}]", first) : fmt::format("x[ramp({}, {}, {})]", first, step, lanes);
+      };
+      const Func func =
+          parse_func(fmt::format("func f(x: bf16[64], y: u32[16]) stage end {{\n"
+                                 "  y[{}] = join_halves<u32{}>({}, {})\n}}",
+                                 lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes),
+                                 lanes == 1 ? "" : fmt::format("x{}", lanes), part(0), part(1)));
+      expect_same(func, {random_bytes(128, 1), random_bytes(64, 2)});
+    }
+  }
+}
+
 TEST(Dot, BytesAreJoinedWhereverTheyLie) {
   const auto joined = [](const char* bytes, const char* dtype, const char* word, int lanes, int step) {
     const auto part = [&](int t) {
@@ -188,19 +219,20 @@ TEST(Dot, ProductsOfMatricesOfBf16AreExactWhereRoundingIsNot) {
 
 Func convolution(const char* a, const char* b, int channels, int size, int filters, int taps, int stride) {
   const int rows = (size - taps) / stride + 1;
+  const std::string sum = std::string(a) == "bf16" ? "f32" : "i32", zero = sum == "f32" ? "0.0f32" : "0i32";
   return parse_func(fmt::format(
-      R"(func f(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {2}, {5}, {5}], out: i32[{4}, {7}, {7}]) stage begin {{
+      R"(func f(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {2}, {5}, {5}], out: {8}[{4}, {7}, {7}]) stage begin {{
   for f in [0, {4}) {{ for i in [0, {7}) {{ for j in [0, {7}) {{
     for c in [0, {2}) {{ for r in [0, {5}) {{ for s in [0, {5}) {{
     block sum(space vf in [0, {4}) = f, space vi in [0, {7}) = i, space vj in [0, {7}) = j, reduce vc in [0, {2}) = c,
         reduce vr in [0, {5}) = r, reduce vs in [0, {5}) = s)
         reads x[vc, vi * {6} + vr, vj * {6} + vs], w[vf, vc, vr, vs], out[vf, vi, vj] writes out[vf, vi, vj] {{
-      reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
-      init {{ out[vf, vi, vj] = 0i32 }}
-      let sums: i32 = out[vf, vi, vj]
-      let term: i32 = cast<i32>(x[vc, vi * {6} + vr, vj * {6} + vs]) * cast<i32>(w[vf, vc, vr, vs])
+      reducer (lhs: {8}) (rhs: {8}) {{lhs + rhs}} identity {{{9}}}
+      init {{ out[vf, vi, vj] = {9} }}
+      let sums: {8} = out[vf, vi, vj]
+      let term: {8} = cast<{8}>(x[vc, vi * {6} + vr, vj * {6} + vs]) * cast<{8}>(w[vf, vc, vr, vs])
       out[vf, vi, vj] = sums + term }} }} }} }} }} }} }} }})",
-      a, b, channels, size, filters, taps, stride, rows));
+      a, b, channels, size, filters, taps, stride, rows, sum, zero));
 }
 
 TEST(Dot, ConvolutionsOfBytesAreExact) {
@@ -228,6 +260,30 @@ TEST(Dot, ConvolutionsOfBytesAreExact) {
               << name << " " << a << " " << b << " " << channels << " " << size << " " << taps << " " << stride;
         }
       }
+    }
+  }
+}
+
+TEST(Dot, ConvolutionsOfBf16AreExactWhereRoundingIsNot) {
+  for (const auto& [channels, size, filters, taps, stride] :
+       {std::tuple(8, 9, 10, 3, 1), {3, 12, 9, 3, 2}, {13, 6, 17, 2, 1}, {4, 20, 16, 1, 1}}) {
+    const Func func = convolution("bf16", "bf16", channels, size, filters, taps, stride);
+    const auto shape = buffer_params(func);
+    const auto elements = [](const Buffer& buffer) {
+      size_t count = 1;
+      for (const Expr& extent : buffer->shape) count *= static_cast<size_t>(*as_int(extent));
+      return count;
+    };
+    const std::vector<Bytes> arrays = {small_bf16(elements(shape[0]), 1), small_bf16(elements(shape[1]), 2),
+                                       Bytes(4 * elements(shape[2]))};
+    const Outcome expected = run_interpreted(func, arrays);
+    for (auto& [name, device] : devices()) {
+      const Func lowered = scheduled_and_lowered(func, device);
+      if (device.has_feature("avx512bf16")) {
+        EXPECT_NE(print(lowered).find("dot_halves("), std::string::npos) << name;
+      }
+      EXPECT_EQ(run_interpreted(lowered, arrays).buffers[2], expected.buffers[2]) << name;
+      EXPECT_EQ(run_compiled(lowered, device, arrays).buffers[2], expected.buffers[2]) << name << " " << channels;
     }
   }
 }

@@ -128,6 +128,12 @@ bool multiplies_bytes(const Block& block) {
                                             [](const Region& read) { return read.buffer->dtype.bytes() == 1; });
 }
 
+bool multiplies_narrow(const Block& block) {
+  return multiplies_bytes(block) ||
+         (is_reduction(block) && std::any_of(block.f.reads.begin(), block.f.reads.end(),
+                                             [](const Region& read) { return read.buffer->dtype == bf16; }));
+}
+
 bool is_extreme(const Block& block) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   return op == BinaryOp::max || op == BinaryOp::min;
@@ -683,7 +689,7 @@ std::vector<Move> reduction_moves() {
        }},
       {"group_bytes",
        [](Schedule& s, Random& random) {
-         const auto block = any_block(s, random, multiplies_bytes);
+         const auto block = any_block(s, random, multiplies_narrow);
          if (!block) return false;
          std::vector<LoopRef> loops;
          for (const LoopRef& loop : s.loops(*block)) {

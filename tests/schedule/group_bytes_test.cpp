@@ -24,25 +24,26 @@ Func convolution(const std::string& a, const std::string& b, const Shape& s) {
                     channel = s.groups == 1 ? "vc" : fmt::format("vf // {} * {} + vc", s.filters / s.groups, depth),
                     within = fmt::format("0 < {0} && {0} < {2} && 0 < {1} && {1} < {2}", row, column, inside),
                     place = fmt::format("{}, {} - 1, {} - 1", channel, row, column);
+  const std::string sum = a == "bf16" ? "f32" : "i32", zero = a == "bf16" ? "0.0f32" : "0i32";
   return parse_func(fmt::format(
-      R"(func convolution(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {5}, {6}, {6}], out: i32[{4}, {7}, {7}]) stage begin {{
+      R"(func convolution(x: {0}[{2}, {3}, {3}], w: {1}[{4}, {5}, {6}, {6}], out: {10}[{4}, {7}, {7}]) stage begin {{
   block root() reads x[..], w[..] writes out[..] {{
-    alloc t: i32[{4}, {7}, {7}]
+    alloc t: {10}[{4}, {7}, {7}]
     for f in [0, {4}) {{ for i in [0, {7}) {{ for j in [0, {7}) {{
       for c in [0, {5}) {{ for r in [0, {6}) {{ for s in [0, {6}) {{
         block sum(space vf in [0, {4}) = f, space vi in [0, {7}) = i, space vj in [0, {7}) = j,
             reduce vc in [0, {5}) = c, reduce vr in [0, {6}) = r, reduce vs in [0, {6}) = s)
             reads t[vf, vi, vj], x[{8}], w[vf, vc, vr, vs] writes t[vf, vi, vj] {{
-          reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
-          init {{ t[vf, vi, vj] = 0i32 }}
-          let sums: i32 = t[vf, vi, vj]
-          let term: i32 = select({9}, cast<i32>(x[{8} if {9}]), 0i32) * cast<i32>(w[vf, vc, vr, vs])
+          reducer (lhs: {10}) (rhs: {10}) {{lhs + rhs}} identity {{{11}}}
+          init {{ t[vf, vi, vj] = {11} }}
+          let sums: {10} = t[vf, vi, vj]
+          let term: {10} = select({9}, cast<{10}>(x[{8} if {9}]), {11}) * cast<{10}>(w[vf, vc, vr, vs])
           t[vf, vi, vj] = sums + term }} }} }} }} }} }} }}
     for f2 in [0, {4}) {{ for i2 in [0, {7}) {{ for j2 in [0, {7}) {{
       block store(space zf in [0, {4}) = f2, space zi in [0, {7}) = i2, space zj in [0, {7}) = j2)
           reads t[zf, zi, zj] writes out[zf, zi, zj] {{
         out[zf, zi, zj] = t[zf, zi, zj] }} }} }} }} }} }})",
-      a, b, s.channels, s.size, s.filters, depth, s.taps, rows, place, within));
+      a, b, s.channels, s.size, s.filters, depth, s.taps, rows, place, within, sum, zero));
 }
 
 TEST(GroupBytes, TakesFourStepsAtOnce) {
@@ -52,6 +53,15 @@ TEST(GroupBytes, TakesFourStepsAtOnce) {
   EXPECT_EQ(copies[0].name, "x_bytes");
   EXPECT_EQ(copies[1].name, "w_bytes");
   expect_scheduled(s, before, "group_bytes");
+}
+
+TEST(GroupBytes, TakesTwoStepsOfHalvesAtOnce) {
+  const Func before = convolution("bf16", "bf16", {5, 4, 3});
+  Schedule s(before);
+  const auto copies = group_bytes(s, {"sum"}, s.loop("sum", 3));
+  EXPECT_EQ(copies[0].name, "x_pairs");
+  EXPECT_EQ(copies[1].name, "w_pairs");
+  expect_scheduled(s, before, "group_bytes_halves");
 }
 
 TEST(GroupBytes, FillsTheLastWordWithZeros) {
@@ -96,6 +106,42 @@ TEST(AutoGroupBytes, RunsConvolutionsOnDotProducts) {
     }
   }
   expect_golden(print(auto_schedule(convolution("i8", "i8", {8, 9, 10}), dotting())), "auto_group_bytes.tir");
+}
+
+/// x[i, k] * w[j, k] where the weights lie along the sum, else x[i, k] * w[k, j].
+Func product_of_halves(bool along) {
+  return parse_func(fmt::format(
+      R"(func product(x: bf16[32, 64], w: bf16[{0}], out: f32[32, 48]) stage begin {{
+  for i in [0, 32) {{ for j in [0, 48) {{ for k in [0, 64) {{
+    block sum(space vi in [0, 32) = i, space vj in [0, 48) = j, reduce vk in [0, 64) = k)
+        reads x[vi, vk], w[{1}], out[vi, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = cast<f32>(x[vi, vk]) * cast<f32>(w[{1}])
+      out[vi, vj] = l + r }} }} }} }} }})",
+      along ? "48, 64" : "64, 48", along ? "vj, vk" : "vk, vj"));
+}
+
+/// Multiplies and adds two bf16 at a time.
+Device halving() {
+  Device device = dotting();
+  device.intrinsics = {parse_func(R"(func dot2(a: bf16[2], b: bf16[2], c: f32[]) {
+    for t in [0, 2) { c[] = c[] + cast<f32>(a[t]) * cast<f32>(b[t]) }
+  })")};
+  return device;
+}
+
+TEST(AutoGroupBytes, RunsConvolutionsOfHalvesOnDotProducts) {
+  for (const Shape& shape : {Shape{8, 9, 10}, {3, 8, 12, 3, 2}, {16, 6, 8, 3, 1, 2}, {7, 5, 9, 1}}) {
+    const Func before = convolution("bf16", "bf16", shape), after = auto_schedule(before, halving());
+    EXPECT_NE(print(after).find("dot_halves"), std::string::npos) << print(after);
+  }
+}
+
+TEST(AutoGroupBytes, MakesWordsOfHalvesThatLieSideBySideAlongTheSum) {
+  EXPECT_NE(print(auto_schedule(product_of_halves(true), halving())).find("dot_halves"), std::string::npos);
+  EXPECT_EQ(print(auto_schedule(product_of_halves(false), halving())).find("dot_halves"), std::string::npos);
 }
 
 TEST(AutoGroupBytes, LeavesWhatHasNoChannelsToGroupOrIsReadFewTimes) {
