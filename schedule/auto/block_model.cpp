@@ -6,6 +6,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
+#include "ir/intrinsics.h"
 #include "ir/passes/math/functions.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
@@ -392,6 +393,12 @@ int widest_bits(const Block& block) {
     if (e->dtype != i64) widen(e->dtype);
   });
   return bits;
+}
+
+bool takes_shared_elements(const Block& block) {
+  bool pairs = false;
+  for_each_expr(block.f.body, [&](const Expr& e) { pairs |= as_intrinsic(e, "dot_halves") != nullptr; });
+  return !pairs;
 }
 
 int vector_lanes(const Block& block, const Device& device) {

@@ -83,6 +83,9 @@ double instance_nanoseconds(const Block& block, bool vector);
 
 /// The widest element in bits that the block's arithmetic and memory use, indices left out.
 int widest_bits(const Block& block);
+/// Does the block's arithmetic take elements that all lanes share from memory, where the device's can? LLVM 19 loads
+/// those of pairs of bf16 first.
+bool takes_shared_elements(const Block& block);
 /// Lanes of the block's widest type in one vector register of the device; at least 1.
 int vector_lanes(const Block& block, const Device& device);
 

@@ -219,7 +219,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     depth * bits / 8 >= way_bytes,
                     !extents.shared_columns,
                     extents.packed_columns,
-                    broadcasts_memory(device, bits),
+                    broadcasts_memory(device, bits) && !extents.loads_rows,
                     extents.term_cycles,
                     multiplies_lines(device) || extents.packed_columns ? sets_of_rows(extents.row_bytes) : 1,
                     extents.packed_columns && extents.row_bytes >= line_bytes};

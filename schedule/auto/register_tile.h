@@ -27,7 +27,8 @@ struct TiledExtents {
   std::int64_t row_bytes = 0;
   /// Cycles that a vector of what is added up takes besides those of a product, where rows share no columns.
   double term_cycles = 0;
-  bool one_panel = false;  ///< a tile takes all columns
+  bool one_panel = false;   ///< a tile takes all columns
+  bool loads_rows = false;  ///< what lanes share is loaded before arithmetic takes it
 };
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the

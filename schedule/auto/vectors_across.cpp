@@ -323,6 +323,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     TiledExtents extents{rows, columns, depth};
     extents.whole_columns = extents.packed_columns = true;
     extents.row_bytes = others.row_bytes;
+    extents.loads_rows = !takes_shared_elements(block);
     // Each panel would walk all of the rows from far away again.
     extents.one_panel = others.elements > 0 && !stays_near(others.bytes, context.device);
     const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);

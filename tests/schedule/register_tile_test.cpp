@@ -36,6 +36,9 @@ TEST(RegisterTile, HasManyRowsOfOneVectorWhereMultiplicationsReadMemory) {
 TEST(RegisterTile, SharesWhatItLoadsForARowAmongVectors) {
   EXPECT_GT(choose_tile(wide(), 16, 32, packed(56, 64, 576)).vectors, 1) << "elements of rows are loaded apart";
   EXPECT_GT(choose_tile(broadcasting(), 16, 32, {56, 64, 576}).vectors, 1) << "columns are not packed";
+  TiledExtents loaded = packed(56, 64, 576);
+  loaded.loads_rows = true;
+  EXPECT_GT(choose_tile(broadcasting(), 16, 32, loaded).vectors, 1) << "no instruction takes them from memory";
   Device pair = broadcasting();
   pair.fma_per_cycle = 2;
   EXPECT_GT(choose_tile(pair, 16, 32, packed(56, 64, 576)).vectors, 1) << "a load for each multiplication is too many";
