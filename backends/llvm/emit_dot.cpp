@@ -52,10 +52,22 @@ const std::int64_t* constant_in_lanes(const Expr& e) {
   return as_int(same ? same->value : e);
 }
 
+/// A mask for each neighbour of a group.
+Expr stretched(const Expr& mask, int group) {
+  if (mask->dtype.is_scalar()) return Broadcast::make(mask, group);
+  std::vector<int> lanes;
+  for (int i = 0; i < mask->dtype.lanes; ++i) lanes.insert(lanes.end(), static_cast<size_t>(group), i);
+  return Shuffle::make({mask}, std::move(lanes));
+}
+
+bool same_mask(const Load& a, const Load& b) {
+  return a.mask && b.mask ? equal(a.mask, b.mask) : !a.mask && !b.mask;
+}
+
 /// One Load of what Loads of the neighbours of a group read, lane by lane.
 std::optional<Expr> neighbouring_loads(const std::vector<Expr>& bytes) {
   const Load* first = bytes[0].as<Load>();
-  if (!first || first->mask || first->indices.size() != 1) return std::nullopt;
+  if (!first || first->indices.size() != 1) return std::nullopt;
   const Ramp* steps = first->indices[0].as<Ramp>();
   const int lanes = first->dtype.lanes, group = static_cast<int>(bytes.size());
   if (lanes > 1 && !(steps && is_int(steps->stride, group))) return std::nullopt;
@@ -63,14 +75,15 @@ std::optional<Expr> neighbouring_loads(const std::vector<Expr>& bytes) {
   for (size_t t = 1; t < bytes.size(); ++t) {
     const Load* load = bytes[t].as<Load>();
     const Ramp* ramp = load && load->indices.size() == 1 ? load->indices[0].as<Ramp>() : nullptr;
-    if (!load || load->buffer != first->buffer || load->mask || load->dtype.lanes != lanes ||
+    if (!load || load->buffer != first->buffer || !same_mask(*load, *first) || load->dtype.lanes != lanes ||
         (lanes > 1 && !(ramp && is_int(ramp->stride, group))))
       return std::nullopt;
     if (const auto apart = to_affine((ramp ? ramp->base : load->indices[0]) - from);
         !apart.terms.empty() || apart.constant != static_cast<std::int64_t>(t))
       return std::nullopt;
   }
-  return Load::make(first->buffer, {Ramp::make(from, index(1), group * lanes)});
+  return Load::make(first->buffer, {Ramp::make(from, index(1), group * lanes)},
+                    first->mask ? stretched(first->mask, group) : nullptr);
 }
 
 }  // namespace

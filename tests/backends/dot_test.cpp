@@ -97,6 +97,21 @@ TEST(Dot, HalvesAreJoinedWhereverTheyLie) {
   }
 }
 
+TEST(Dot, HalvesAreJoinedUnderAMask) {
+  for (const int lanes : {1, 4, 16}) {
+    const auto part = [&](int first) {
+      return lanes == 1 ? fmt::format("x[{} if n < 9]", first)
+                        : fmt::format("x[ramp({0}, 2, {1}) if ramp(n, 1, {1}) < broadcast(9, {1})]", first, lanes);
+    };
+    const Func func =
+        parse_func(fmt::format("func f(x: bf16[64], y: u32[16]) stage end {{\n"
+                               "  for n in [0, 11) {{ y[{}] = join_halves<u32{}>({}, {}) }}\n}}",
+                               lanes == 1 ? "0" : fmt::format("ramp(0, 1, {})", lanes),
+                               lanes == 1 ? "" : fmt::format("x{}", lanes), part(0), part(1)));
+    expect_same(func, {random_bytes(128, 1), random_bytes(64, 2)});
+  }
+}
+
 TEST(Dot, BytesAreJoinedWhereverTheyLie) {
   const auto joined = [](const char* bytes, const char* dtype, const char* word, int lanes, int step) {
     const auto part = [&](int t) {
