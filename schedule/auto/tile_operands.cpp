@@ -12,6 +12,12 @@
 namespace lathe {
 namespace {
 
+/// About what a tile has of rows and columns; steps of a loop that is worth going on in lines; and how many of the
+/// lines that else are taken are clearly fewer (measured on Zen 4, 16 x 4 sums over 32 x 32 x 31 steps of operands of 2
+/// and 0.5 MB: 1.25 lines a step for 5 take 0.43 of the time).
+constexpr std::int64_t rows_of_tile = 8, columns_of_tile = 64, least_innermost = 8;
+constexpr double clearly_fewer_lines = 0.6;
+
 /// A panel's footprint from which on it lies scattered.
 constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 /// The same of the least footprint that a panel can have whose steps are known at run time alone.
@@ -51,6 +57,29 @@ bool is_panel(const Block& reduction, const ReductionShape& shape, const Access&
   const std::optional<std::int64_t> columns =
       shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   return columns == width && shape.reduce.size() == 1 && operand.strides[shape.reduce.front()] == width;
+}
+
+/// Lines that a step of a tile takes where it goes on along the iter, of operands that leave the first cache: those
+/// that it goes on in are there already.
+double lines_of_steps(const Device& device, const Block& reduction, const ReductionShape& shape, size_t iter) {
+  if (device.caches.empty()) return 0;
+  const CacheLevel& near = device.caches.front();
+  double lines = 0;
+  for (const Access& access : block_accesses(reduction)) {
+    const std::int64_t bytes = access.buffer->dtype.bytes();
+    if (access.store || access.buffer == reduction.f.writes[0].buffer ||
+        estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(near.bytes))
+      continue;
+    const auto reached = [&](const std::optional<size_t>& i, std::int64_t most) {
+      if (!i) return 1.0;
+      const std::int64_t extent = std::min(extent_estimate(reduction.f.iters[*i].domain.extent), most);
+      const auto step = static_cast<double>(std::min<std::int64_t>(access.distances[*i] * bytes, near.line_bytes));
+      return 1 + static_cast<double>(extent - 1) * step / near.line_bytes;
+    };
+    const auto step = static_cast<double>(std::min<std::int64_t>(access.distances[iter] * bytes, near.line_bytes));
+    lines += reached(shape.rows, rows_of_tile) * reached(shape.vector_space, columns_of_tile) * step / near.line_bytes;
+  }
+  return lines;
 }
 
 }  // namespace
@@ -104,10 +133,15 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
     largest = std::move(access);
   }
   const auto distance = [&](size_t i) { return largest->distances[i]; };
-  if (largest) {
-    std::stable_sort(shape.reduce.begin(), shape.reduce.end(),
-                     [&](size_t a, size_t b) { return distance(a) > distance(b); });
-  }
+  if (!largest || shape.reduce.empty()) return;
+  std::stable_sort(shape.reduce.begin(), shape.reduce.end(),
+                   [&](size_t a, size_t b) { return distance(a) > distance(b); });
+  const auto lines = [&](size_t i) { return lines_of_steps(context.device, reduction, shape, i); };
+  const auto fewest = std::min_element(shape.reduce.begin(), shape.reduce.end(),
+                                       [&](size_t a, size_t b) { return lines(a) < lines(b); });
+  if (constant_extent(reduction, *fewest).value_or(0) >= least_innermost &&
+      lines(*fewest) < clearly_fewer_lines * lines(shape.reduce.back()))
+    std::rotate(fewest, fewest + 1, shape.reduce.end());
 }
 
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {

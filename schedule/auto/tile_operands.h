@@ -19,7 +19,8 @@ std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t
 std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
 
 /// Orders the iters that are reduced by the distance that the largest operand goes with them, the nearest innermost,
-/// where it is too large for the caches of a core.
+/// where it is too large for the caches of a core: but innermost the one along which a tile's steps take clearly fewer
+/// lines of all operands, as rows that lie far apart go on in theirs.
 void walk_far_steps_outside(const RuleContext& context, const Block& reduction, ReductionShape& shape);
 
 /// Where no operand of the vectors is shared by rows, a space iter whose iterations beside each other still keep more

@@ -582,6 +582,29 @@ TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
             std::string::npos);
 }
 
+TEST(AutoSchedule, StepsAlongTheLinesOfRowsThatLieFarApart) {
+  const Func func = parse_func(R"(func f(x: f32[32, 32, 31, 16], y: f32[31, 32, 4, 32], out: f32[4, 16]) stage begin {
+  for b in [0, 4) { for a in [0, 16) { for c in [0, 32) { for e in [0, 32) { for d in [0, 31) {
+    block sum(space vb in [0, 4) = b, space va in [0, 16) = a, reduce vc in [0, 32) = c, reduce ve in [0, 32) = e,
+              reduce vd in [0, 31) = d)
+        reads out[vb, va], x[vc, ve, vd, va], y[vd, ve, vb, vc] writes out[vb, va] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vb, va] = 0.0f32 }
+      let l: f32 = out[vb, va]
+      let r: f32 = x[vc, ve, vd, va] * y[vd, ve, vb, vc]
+      out[vb, va] = l + r } } } } } } })");
+  Device device = fused(wide(), 1);
+  device.cores = 1;
+  const auto innermost = [&](std::int64_t own) {
+    device.caches = {{32 << 10, 8, 64, false}, {own, 16, 64, false}};
+    const std::string text = print(auto_schedule(func, device));
+    const size_t rows = text.find("unrolled", text.find("for e")), loop = text.rfind("for ", rows);
+    return text.substr(loop + 4, 1);
+  };
+  EXPECT_EQ(innermost(1 << 20), "c") << "four rows of y go on in their lines";
+  EXPECT_EQ(innermost(4 << 20), "d") << "the order given";
+}
+
 TEST(AutoSchedule, SchedulesContractionsOfManyAxesInAnyOrder) {
   const Func func =
       parse_func(R"(func mixed(x: f32[64, 256, 3, 24], y: f32[64, 5, 24, 4], out: f32[5, 4, 256, 3]) stage begin {
