@@ -92,14 +92,6 @@ bool is_plain_product(const RuleContext& context, const BlockRef& ref, const Byt
   return true;
 }
 
-/// The step by which an operand moves with an iter, of the load of a buffer.
-std::optional<std::int64_t> step_of(const Block& block, const Buffer& buffer, size_t iter) {
-  for (const Access& access : block_accesses(block)) {
-    if (access.buffer == buffer) return access.strides[iter];
-  }
-  return std::nullopt;
-}
-
 /// Is it better to lay out halves as they are? Pairs of them are words where they lie side by side; then tiles want the
 /// words of the factor that vectors walk turned around, which takes a quarter of what it takes to lay out pairs
 /// (plan_dot, measured on Zen 4: 64x768x768 by weights that lie along the sum 0.62 of the time, 8x768x768 0.35; by
@@ -112,14 +104,17 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
   for (const Access& access : accesses) {
     if (access.store) result = &access;
   }
+  const auto lies_along = [&](const Buffer& buffer) {
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const Access& access) { return access.buffer == buffer && access.strides[step] == 1; });
+  };
   bool windows = false, along = false;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const Iter& iter = block.f.iters[i];
     if (is_int(iter.domain.extent, 1)) continue;
     windows |= iter.kind == IterKind::reduce && i != step;
     if (iter.kind != IterKind::space || !result || result->strides[i] != 1) continue;
-    for (const Load* load : {halves.a.load, halves.b.load})
-      along |= uses(*load, iter) && step_of(block, load->buffer, step) == 1;
+    for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
   }
   const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);
   const bool few = steps && *steps < fewest_side_by_side;

@@ -61,11 +61,12 @@ bool is_panel(const Block& reduction, const ReductionShape& shape, const Access&
 
 /// Lines that a step of a tile takes where it goes on along the iter, of operands that leave the first cache: those
 /// that it goes on in are there already.
-double lines_of_steps(const Device& device, const Block& reduction, const ReductionShape& shape, size_t iter) {
+double lines_of_steps(const Device& device, const Block& reduction, const std::vector<Access>& accesses,
+                      const ReductionShape& shape, size_t iter) {
   if (device.caches.empty()) return 0;
   const CacheLevel& near = device.caches.front();
   double lines = 0;
-  for (const Access& access : block_accesses(reduction)) {
+  for (const Access& access : accesses) {
     const std::int64_t bytes = access.buffer->dtype.bytes();
     if (access.store || access.buffer == reduction.f.writes[0].buffer ||
         estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(near.bytes))
@@ -124,19 +125,20 @@ std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& 
 }
 
 void walk_far_steps_outside(const RuleContext& context, const Block& reduction, ReductionShape& shape) {
-  std::optional<Access> largest;
+  const std::vector<Access> accesses = block_accesses(reduction);
+  const Access* largest = nullptr;
   double most = static_cast<double>(own_cache_bytes(context.device));
-  for (Access& access : block_accesses(reduction)) {
+  for (const Access& access : accesses) {
     const double bytes = estimated_elements(access.buffer) * access.buffer->dtype.bytes();
     if (access.store || access.buffer == reduction.f.writes[0].buffer || bytes <= most) continue;
     most = bytes;
-    largest = std::move(access);
+    largest = &access;
   }
   const auto distance = [&](size_t i) { return largest->distances[i]; };
   if (!largest || shape.reduce.empty()) return;
   std::stable_sort(shape.reduce.begin(), shape.reduce.end(),
                    [&](size_t a, size_t b) { return distance(a) > distance(b); });
-  const auto lines = [&](size_t i) { return lines_of_steps(context.device, reduction, shape, i); };
+  const auto lines = [&](size_t i) { return lines_of_steps(context.device, reduction, accesses, shape, i); };
   const auto fewest = std::min_element(shape.reduce.begin(), shape.reduce.end(),
                                        [&](size_t a, size_t b) { return lines(a) < lines(b); });
   if (constant_extent(reduction, *fewest).value_or(0) >= least_innermost &&
