@@ -23,6 +23,18 @@ void add_stores(const Stmt& s, std::vector<const Store*>& stores) {
   }
 }
 
+/// Has a compact buffer no more elements than that?
+bool ends_within(const BufferNode& buffer, std::int64_t elements) {
+  if (!buffer.strides.empty() || buffer.offset) return false;
+  std::int64_t count = 1;
+  for (const Expr& extent : buffer.shape) {
+    const std::int64_t* known = as_int(extent);
+    if (!known || count > elements) return false;
+    count *= *known;
+  }
+  return count <= elements;
+}
+
 }  // namespace
 
 std::int64_t FunctionEmitter::line_bytes() const {
@@ -41,6 +53,9 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
     if (term.atom.get() == prefetch_.variable) step = term.coefficient;
   }
   if (2 * std::abs(step) * bytes < line) return;
+  // Behind the end of what all rows share nothing stands.
+  const std::int64_t offset = param == prefetch_.params.end() ? prefetch_.offset : param->second;
+  if (ends_within(*buffer, offset)) return;
   for (const auto& [other, asked] : prefetch_.asked) {
     Affine difference = place;
     if (other == buffer && add_scaled(difference, asked, -1) && difference.is_constant() &&
@@ -49,7 +64,7 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   }
   prefetch_.asked.emplace_back(buffer, place);
   Offset ahead = split_offset(first);
-  ahead.constant += param == prefetch_.params.end() ? prefetch_.offset : param->second;
+  ahead.constant += offset;
   const int keep = nearest_cache - std::clamp(prefetch_.cache - 1, 0, nearest_cache - 1);
   ask_for(element_address(buffer, ahead, false), to_write, keep);
 }

@@ -369,6 +369,22 @@ func columns(x: f32[4096], out: f32[64]) stage end {{
   EXPECT_EQ(asked(4, ""), "") << "four iterations run in a line";
 }
 
+TEST(Prefetch, AsksForNothingBehindWhatAllRowsShare) {
+  const std::string text = llvm_ir_text(parse_func(R"(
+func f(x: f32[4096], w: f32[256], out: f32[4096]) stage end {
+  for i in [0, 16) {
+    for j in [0, 16) @{prefetch_offset: 256} {
+      out[ramp(i * 256 + j * 16, 1, 16)] = x[ramp(i * 256 + j * 16, 1, 16)] * w[ramp(j * 16, 1, 16)]
+    }
+  }
+}
+)"),
+                                        host_device("native"));
+  size_t calls = 0;
+  for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
+  EXPECT_EQ(calls, 1u) << "w ends with the row\n" << text;
+}
+
 TEST(Prefetch, OfSingleParametersInOrderToReadOrToWrite) {
   const std::string text = llvm_ir_text(parse_func(R"(
 func f(x: f32[1024], y: f32[1024], out: f32[1024]) stage end {
