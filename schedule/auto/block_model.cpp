@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
 #include "ir/intrinsics.h"
 #include "ir/passes/math/functions.h"
+#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 
@@ -68,7 +71,7 @@ class AccessCollector : public Visitor {
     visit(node->body);
   }
   void visit_Load(const Load* node) override {
-    add(node->buffer, node->indices, node->mask, false);
+    if (is_new(node)) add(node->buffer, node->indices, node->mask, false);
     Visitor::visit_Load(node);
   }
   void visit_Store(const Store* node) override {
@@ -77,6 +80,19 @@ class AccessCollector : public Visitor {
   }
 
  private:
+  /// Of loads that are alike, as copies of what was inlined are, one counts.
+  bool is_new(const Load* node) {
+    std::vector<const Load*>& same = loads_[node->buffer.get()];
+    const auto alike = [&](const Expr& a, const Expr& b) { return a == b || (a && b && equal(a, b)); };
+    if (std::any_of(same.begin(), same.end(), [&](const Load* other) {
+          return alike(node->mask, other->mask) &&
+                 std::equal(node->indices.begin(), node->indices.end(), other->indices.begin(), alike);
+        }))
+      return false;
+    same.push_back(node);
+    return true;
+  }
+
   void add(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& mask, bool store) {
     Access access{buffer, store, static_cast<bool>(mask), {}, {}, {}, {}};
     const std::vector<Expr> strides = strides_of(buffer);
@@ -167,6 +183,7 @@ class AccessCollector : public Visitor {
   std::optional<Bounds> bounds_;
   Substitution values_;
   NodeSet<const ExprNode*> seen_;
+  std::unordered_map<const BufferNode*, std::vector<const Load*>> loads_;
 };
 
 double unary_cost(UnaryOp op, DType dtype) {
@@ -276,6 +293,23 @@ class CostSum : public Visitor {
 
 thread_local AccessMemo* memo = nullptr;
 
+/// The buffers whose elements a body computes with, not with where they lead to.
+class ValueLoads : public Visitor {
+ public:
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (e && seen_.insert(e.get())) Visitor::visit(e);
+  }
+  std::unordered_set<const BufferNode*> buffers;
+
+ protected:
+  void visit_Load(const Load* node) override { buffers.insert(node->buffer.get()); }
+  void visit_Store(const Store* node) override { visit(node->value); }
+
+ private:
+  NodeSet<const ExprNode*> seen_;
+};
+
 }  // namespace
 
 AccessMemo::AccessMemo() : around_(std::exchange(memo, this)) {}
@@ -384,10 +418,12 @@ double instance_nanoseconds(const Block& block, bool vector) {
   return std::max(cost, 1.0) * (vector ? vector_unit : scalar_unit);
 }
 
-int widest_bits(const Block& block) {
+int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts) {
   int bits = 8;
   const auto widen = [&](DType dtype) { bits = std::max(bits, static_cast<int>(dtype.bits)); };
-  for (const Region& region : block.f.reads) widen(region.buffer->dtype);
+  for (const Region& region : block.f.reads) {
+    if (!counts || counts(region.buffer)) widen(region.buffer->dtype);
+  }
   for (const Region& region : block.f.writes) widen(region.buffer->dtype);
   for_each_expr(block.f.body, [&](const Expr& e) {
     if (e->dtype != i64) widen(e->dtype);
@@ -403,6 +439,19 @@ bool takes_shared_elements(const Block& block) {
 
 int vector_lanes(const Block& block, const Device& device) {
   return std::max(1, device.lanes(widest_bits(block)));
+}
+
+int vector_lanes(const Block& block, const Device& device, const std::vector<Access>& accesses, size_t iter) {
+  const int bits = widest_bits(block);
+  if (bits < i64.bits) return std::max(1, device.lanes(bits));
+  ValueLoads values;
+  values.visit(block.f.body);
+  const auto varies = [&](const Buffer& buffer) {
+    return values.buffers.contains(buffer.get()) || std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) {
+             return a.buffer == buffer && a.strides[iter] != 0;
+           });
+  };
+  return std::max(1, device.lanes(widest_bits(block, varies)));
 }
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
 #pragma once
 /// What the rules know of a block: its accesses as strides over its iters, and what an instance costs.
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -81,12 +82,15 @@ inline constexpr std::int64_t least_iterations = 4;
 /// Estimated time of an instance of a block without inner blocks, in vector or in scalar code.
 double instance_nanoseconds(const Block& block, bool vector);
 
-/// The widest element in bits that the block's arithmetic and memory use, indices left out.
-int widest_bits(const Block& block);
+/// The widest element in bits that the block's arithmetic and memory use, indices left out; of what it reads, that of
+/// buffers that count.
+int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts = nullptr);
 /// Does the block's arithmetic take elements that all lanes share from memory, where the device's can? LLVM 19 loads
 /// those of pairs of bf16 first.
 bool takes_shared_elements(const Block& block);
 /// Lanes of the block's widest type in one vector register of the device; at least 1.
 int vector_lanes(const Block& block, const Device& device);
+/// The same for vectors along an iter, beside which a loaded index that stands still takes no lanes.
+int vector_lanes(const Block& block, const Device& device, const std::vector<Access>& accesses, size_t iter);
 
 }  // namespace lathe

@@ -108,7 +108,7 @@ std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, co
                              size_t iter) {
   const Block& block = context.schedule.node(ref);
   const Device& device = context.device;
-  const std::int64_t lanes = vector_lanes(block, device);
+  const std::int64_t lanes = vector_lanes(block, device, accesses, iter);
   if (device.loads_per_cycle > 1 || device.caches.empty() || device.vector_bits != 8 * device.caches[0].line_bytes ||
       body_cost(block.f.body) > costly_body)
     return lanes;

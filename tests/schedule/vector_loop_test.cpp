@@ -116,5 +116,36 @@ TEST(VectorLoop, ChecksOfIndicesLeaveFunctionsTheirVectors) {
   EXPECT_EQ(text.find("for i in [0, 12)"), text.rfind("for i in [0, 12)")) << "a row of places stays near\n" << text;
 }
 
+TEST(VectorLoop, AnIndexThatStandsStillTakesNoLanes) {
+  const auto rows = [](const std::string& place) {
+    return parse_func(fmt::format(R"(func kernel(x: f32[50, 96], y: i64[96], out: f32[96, 96]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, 96) {{ for j in [0, 96) {{
+      block take(space vi in [0, 96) = i, space vj in [0, 96) = j) reads x[..], y[..] writes out[vi, vj] {{
+        out[vi, vj] = x[min(max(y[{}], 0), 49), vj] * 2.0f32 }} }} }} }} }})",
+                                  place));
+  };
+  EXPECT_EQ(lanes_of(rows("vi"), wide()), 16);
+  EXPECT_EQ(lanes_of(rows("vj"), wide()), 8) << "each lane has a place of its own";
+  expect_scheduled_well(rows("vi"));
+}
+
+TEST(VectorLoop, CountsLoadsThatAreAlikeOnce) {
+  // Four copies of an affine function of a channel, as inlining it into a pool of 2x2 makes them.
+  const std::string value =
+      "max(max((x[vc, vi * 2, vj * 2] - a[vc]) * b[vc], (x[vc, vi * 2, vj * 2 + 1] - a[vc]) * b[vc]), "
+      "max((x[vc, vi * 2 + 1, vj * 2] - a[vc]) * b[vc], (x[vc, vi * 2 + 1, vj * 2 + 1] - a[vc]) * b[vc]))";
+  const Func pool = parse_func(
+      fmt::format(R"(func kernel(x: f32[32, 56, 56], a: f32[32], b: f32[32], out: f32[32, 28, 28]) stage begin {{
+  block root() reads x[..], a[..], b[..] writes out[..] {{
+    for c in [0, 32) {{ for i in [0, 28) {{ for j in [0, 28) {{
+      block pool(space vc in [0, 32) = c, space vi in [0, 28) = i, space vj in [0, 28) = j) reads x[..], a[..], b[..] writes out[vc, vi, vj] {{
+        out[vc, vi, vj] = {} }} }} }} }} }} }})",
+                  value));
+  EXPECT_NE(decisions_on(pool, wide(), "pool").find("vectorize pool over j"), std::string::npos)
+      << decisions_on(pool, wide(), "pool");
+  expect_scheduled_well(pool);
+}
+
 }  // namespace
 }  // namespace lathe::testing
