@@ -59,15 +59,22 @@ std::string why_not_alone(const Path& path, size_t& own) {
   return "";
 }
 
-std::string why_not_space_alone(const Path& path, size_t& own) {
-  const Block& block = *path.back().as<Block>();
+namespace {
+
+std::string why_not_space(const Block& block) {
   for (const Iter& iter : block.f.iters) {
     if (iter.kind != IterKind::space)
       return fmt::format("has the {} iter {}", to_string(iter.kind), iter.variable->name);
   }
   if (block.f.init) return "has an init";
-  if (has_blocks(block)) return "holds other blocks";
-  return why_not_alone(path, own);
+  return has_blocks(block) ? "holds other blocks" : "";
+}
+
+}  // namespace
+
+std::string why_not_space_alone(const Path& path, size_t& own) {
+  const std::string reason = why_not_space(*path.back().as<Block>());
+  return reason.empty() ? why_not_alone(path, own) : reason;
 }
 
 namespace {
@@ -145,10 +152,14 @@ IterDomain require_loop(const Schedule& schedule, const std::string& application
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop) {
   IterDomain domain{.path = path_to(schedule, block)};
-  if (const std::string reason = why_not_space_alone(domain.path, domain.own); !reason.empty()) {
+  domain.own = own_level(domain.path);
+  std::string reason = why_not_space(*domain.path.back().as<Block>());
+  if (reason.empty()) reason = why_incomplete(domain.path);
+  if (reason.empty()) reason = why_beside_others(domain, loop);
+  if (!reason.empty()) {
     refuse(schedule, application, 1,
            "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
-           "own, with no other block in those loops",
+           "own, with no other block in the one that is split",
            domain.path.back(), reason);
   }
   return require_loop(schedule, application, std::move(domain), loop);

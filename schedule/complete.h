@@ -32,10 +32,11 @@ struct IterDomain {
   std::int64_t extent = 0;  ///< of that iter, which begins at 0
 };
 
-/// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing, or has other iters than of space.
+/// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing, or has other iters than of space;
+/// loops outside of this one may hold other blocks.
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop);
-/// The same of a block that may be a reduction, and whose outer loops, but not this one, may hold other blocks.
+/// The same of a block that may be a reduction.
 IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                     const LoopRef& loop);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -28,6 +29,9 @@ constexpr std::int64_t least_vectors = 8, least_joined_vectors = 1, least_repeat
 /// The greatest cost of a body, for each part it is cut into, at which choices still weigh something: twice as much
 /// where what is read jumps.
 constexpr double costly_choice = 8, costly_jumping_choice = 16;
+
+/// What all parts together compute, at the most, of what the block does where a costly body is cut.
+constexpr double most_longer = 1.25;
 
 /// The first value of an iter for which a comparison with a constant comes out differently; nothing for other ones.
 struct Threshold {
@@ -192,6 +196,32 @@ std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::
   return !jumps.empty() && are_edges(parts_of(jumps, extent), lanes) ? jumps : std::set<std::int64_t>{};
 }
 
+bool may_be_cut(const RuleContext& context, const Block& block) {
+  if (block.f.reducer || block.f.predicate || has_blocks(block) || is_sealed(block) || block.f.writes.size() != 1)
+    return false;
+  const Buffer& written = block.f.writes[0].buffer;
+  return !is_allocated(context.schedule.func(), written) && !may_stream(written, context.device);
+}
+
+/// Do the parts between the points compute other things, so that all of them together are hardly longer than the block?
+bool parts_differ(const Block& block, const std::vector<std::set<std::int64_t>>& points) {
+  double longest = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (points[i].empty()) continue;
+    double together = 0;
+    std::int64_t from = 0;
+    for (const std::int64_t length : parts_of(points[i], extent_estimate(block.f.iters[i].domain.extent))) {
+      Bounds bounds;
+      for (const Iter& iter : block.f.iters) bounds.bind(iter.variable, iter.domain);
+      bounds.bind(block.f.iters[i].variable, Interval::between(from, from + length - 1));
+      together += body_cost(simplify(block.f.body, bounds));
+      from += length;
+    }
+    longest = std::max(longest, together);
+  }
+  return longest <= most_longer * body_cost(block.f.body);
+}
+
 /// Are the blocks few, each large enough, edges of a row aside, and the choices of some weight in them?
 bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
                        std::int64_t lanes, std::int64_t least_row) {
@@ -207,8 +237,8 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
     count *= static_cast<std::int64_t>(parts.size());
     smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
   }
-  return 1 < count && count <= most_parts && body_cost(block.f.body) <= most * static_cast<double>(count) &&
-         smallest >= static_cast<double>(least_vectors * lanes);
+  return 1 < count && count <= most_parts && smallest >= static_cast<double>(least_vectors * lanes) &&
+         (body_cost(block.f.body) <= most * static_cast<double>(count) || parts_differ(block, points));
 }
 
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
@@ -244,14 +274,30 @@ void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std
 
 }  // namespace
 
+std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask) {
+  const Store* store = block.f.body.as<Store>();
+  if (!store || store->indices.empty() || !may_be_cut(context, block)) return std::nullopt;
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  Bounds bounds;
+  for (const Iter& iter : block.f.iters) bounds.bind(iter.variable, iter.domain);
+  bounds.assume(mask);
+  double share = 1;
+  for (const Iter& iter : block.f.iters) {
+    const std::int64_t* extent = as_int(iter.domain.extent);
+    const Interval held = bounds.interval(iter.variable);
+    if (!extent || !held.is_bounded()) return std::nullopt;
+    const std::int64_t length = *held.max - *held.min + 1;
+    if (length < *extent && length < lanes && store->indices.back() == Expr(iter.variable)) return std::nullopt;
+    share *= static_cast<double>(length) / static_cast<double>(*extent);
+  }
+  return share < 1 ? std::optional(share) : std::nullopt;
+}
+
 void cut_choices(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || block.f.reducer || block.f.predicate || has_blocks(block)) continue;
-    if (block.f.writes.size() != 1 || is_allocated(schedule.func(), block.f.writes[0].buffer) || is_sealed(block) ||
-        may_stream(block.f.writes[0].buffer, context.device))
-      continue;
+    if (context.scheduled.contains(ref.name) || !may_be_cut(context, block)) continue;
     const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
     if (points.empty()) continue;
     attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),

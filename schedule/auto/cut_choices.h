@@ -1,4 +1,7 @@
 #pragma once
+#include <optional>
+
+#include "ir/func.h"
 #include "schedule/auto/rule.h"
 
 namespace lathe {
@@ -15,7 +18,11 @@ namespace lathe {
 ///
 ///   1. blocks that write outputs which are not streamed past the caches, where the choice hides behind memory
 ///   2. where every block that comes of it has vectors enough, but for such ends, and there are few
-///   3. where the choice weighs something beside what is computed
+///   3. where the choice weighs something beside what is computed, or each choice computes something else
 void cut_choices(RuleContext& context);
+
+/// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
+/// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.
+std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask);
 
 }  // namespace lathe

@@ -11,6 +11,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/rewrite.h"
@@ -182,6 +183,27 @@ double pass_cost(const RuleContext& context, const std::vector<Known>& blocks, c
   return own > 0 && bytes > static_cast<double>(own) ? outer_pass_cost : 0;
 }
 
+/// What loading the element at a place costs where an outer iter of the block, on which the place does not hang, comes
+/// back to it behind all that the inner ones pass: the array and a result as large. Nothing where a core's own caches
+/// hold those.
+double far_load_cost(const RuleContext& context, const Block& root, const Place& place, const Buffer& buffer) {
+  if (root.f.reducer || root.f.writes.empty()) return 0;
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  double between = 0;
+  for (const Iter& iter : root.f.iters) {
+    const auto extent = static_cast<double>(extent_estimate(iter.domain.extent, facts));
+    if (between > 0) between *= extent;
+    const bool hangs = std::any_of(place.indices.begin(), place.indices.end(),
+                                   [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
+    if (between == 0 && !hangs && extent > 1) between = 1;
+  }
+  const double bytes = between * static_cast<double>(buffer->dtype.bytes() + root.f.writes[0].buffer->dtype.bytes());
+  const std::int64_t own = own_cache_bytes(context.device);
+  const std::optional<std::int64_t> room = nearest_memory_bytes(context.device);
+  if (room && bytes > static_cast<double>(*room)) return far_pass_cost;
+  return own > 0 && bytes > static_cast<double>(own) ? outer_pass_cost : 0;
+}
+
 /// How many of the buffers that the block reads are as large as what it writes.
 double whole_inputs(const Block& block, const Buffer& written, const std::vector<Fact>& facts) {
   const auto whole = [&](const Region& read) {
@@ -245,6 +267,12 @@ bool is_taken_narrow(const RuleContext& context, const std::vector<Known>& block
   });
 }
 
+/// Of the instances of a block, the share that takes an element under a mask: where it is woven, or cut into parts.
+std::optional<double> share_of(const RuleContext& context, const Block& root, const Expr& mask) {
+  const std::optional<double> share = woven_share(root, mask);
+  return share ? share : part_share(context, root, mask);
+}
+
 /// Sets `only_place` of the blocks that have one, readers before what they read.
 void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
   const std::vector<Fact>& facts = context.schedule.func()->facts;
@@ -259,7 +287,7 @@ void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
     std::vector<Place> places = places_of(blocks, known, known.block().f.writes[0].buffer);
     if (places.size() != 1) continue;
     const Block& root = blocks[places[0].root].block();
-    const std::optional<double> share = places[0].mask ? woven_share(root, places[0].mask) : 1;
+    const std::optional<double> share = places[0].mask ? share_of(context, root, places[0].mask) : 1;
     if (!share || instance_count(root, facts) * *share > instance_count(known.block(), facts) ||
         is_far(root, places[0]))
       continue;
@@ -298,10 +326,12 @@ void inline_elementwise(RuleContext& context) {
     const double instances = instance_count(known.block(), facts);
     const double cost = known.cost() - 1;
     double inlined = 0, stored = instances * (cost + round_trip_cost);
-    const double pass = pass_cost(context, blocks, known, buffer);
+    std::vector<Place> places = known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
+    double pass = pass_cost(context, blocks, known, buffer);
+    if (places.size() == 1 && !known.only_place)
+      pass = std::max(pass, far_load_cost(context, blocks[places[0].root].block(), places[0], buffer));
     const double inputs = pass > 0 ? pass * whole_inputs(known.block(), buffer, facts) : 0;
     stored += instances * (inputs + 2 * pass);
-    std::vector<Place> places = known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
     const bool far = !known.only_place && std::any_of(places.begin(), places.end(), [&](Place& place) {
       return is_far(blocks[place.root].block(), place);
     });
@@ -313,9 +343,9 @@ void inline_elementwise(RuleContext& context) {
     for (size_t i = 0; i < places.size(); ++i) {
       const Place& place = places[i];
       const Block& root = blocks[place.root].block();
-      const std::optional<double> share = place.mask ? woven_share(root, place.mask) : std::nullopt;
-      const double evaluations = instance_count(root, facts) * share.value_or(1);
-      const bool again = alike && share &&
+      const double share = place.mask ? share_of(context, root, place.mask).value_or(1) : 1;
+      const double evaluations = instance_count(root, facts) * share;
+      const bool again = alike && place.mask && woven_share(root, place.mask) &&
                          std::any_of(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(i),
                                      [&](const Place& other) { return other.mask && place.same_element(other); });
       if (!again) inlined += evaluations * (cost + inputs);

@@ -17,7 +17,7 @@ namespace lathe {
 ///
 /// Requires:
 ///   1. block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its own,
-///      with no other block in those loops
+///      with no other block in the one that is split
 ///   2. loop drives an iter of block, whose domain is [0, n) with n constant
 ///   3. 0 < point < n
 BlockRef split_domain(Schedule& schedule, const BlockRef& block, const LoopRef& loop, std::int64_t point);

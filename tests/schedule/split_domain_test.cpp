@@ -49,6 +49,40 @@ TEST(SplitDomain, CutsAnInnerLoopAndABlockAgain) {
   expect_scheduled(s, before, "split_domain_again");
 }
 
+/// Sums of rows, and what is joined of two functions of each row and its sum, under one loop over rows.
+Func rows_beside_sums() {
+  return parse_func(R"(func rows(x: f32[6, 8], out: f32[6, 8]) {
+  block root() reads x[..] writes out[..] {
+    alloc s: f32[6]
+    for i in [0, 6) {
+      for k in [0, 8) {
+        block sum(space vi in [0, 6) = i, reduce vk in [0, 8) = k) reads s[vi], x[vi, vk] writes s[vi] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init { s[vi] = 0.0f32 }
+          let l: f32 = s[vi]
+          let r: f32 = x[vi, vk]
+          s[vi] = l + r
+        }
+      }
+      for j in [0, 8) {
+        block join(space vi in [0, 6) = i, space vj in [0, 8) = j) reads s[vi], x[vi, ..] writes out[vi, vj] {
+          out[vi, vj] = select(vj < 3, x[vi, vj if vj < 3] * s[vi], x[vi, 10 - vj if 3 <= vj] + s[vi])
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(SplitDomain, CutsALoopOfItsOwnUnderOneThatIsShared) {
+  const Func before = rows_beside_sums();
+  Schedule s(before);
+  const BlockRef rest = split_domain(s, {"join"}, s.loop("join", 1), 3);
+  expect_scheduled(s, before, "split_domain_shared");
+  EXPECT_THROW(split_domain(s, rest, s.loop(rest.name, 0), 2), Refusal) << "the sums lie in it";
+}
+
 TEST(SplitDomain, RefusesReductionsAndBlocksWhoseLoopsWereSplit) {
   Schedule sums(matmul(4, 4, 4, false));
   const std::string name = sums.blocks().front().name;
@@ -127,6 +161,50 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
   expect_scheduled_well(sides(80, 64));
   expect_scheduled_well(sides(17, 33));
   expect_scheduled_well(sides(80, 1));
+}
+
+TEST(CutChoices, CutsCostlyBodiesWhoseChoicesComputeOtherThings) {
+  const auto halves = [](const std::string& shared, const std::string& left, const std::string& right) {
+    return parse_func(fmt::format(R"(func halves(x: f32[20, 128], out: f32[20, 128]) {{
+  for i in [0, 20) {{
+    for j in [0, 128) {{
+      block join(space vi in [0, 20) = i, space vj in [0, 128) = j) reads x[..] writes out[vi, vj] {{
+        let y: f32 = {}
+        out[vi, vj] = select(vj < 64, {}, {})
+      }}
+    }}
+  }}
+}}
+)",
+                                  shared, left, right));
+  };
+  const std::string a = "x[vi, vj * 2 if vj < 64]", b = "x[vi, vj * 2 - 128 if 64 <= vj]";
+  const Func waves =
+      halves("1.0f32", fmt::format("exp({0}) / (y + {0})", a), fmt::format("exp({0}) * sin({0}) * y", b));
+  EXPECT_TRUE(cuts(waves));
+  expect_scheduled_well(waves);
+  EXPECT_FALSE(cuts(halves("exp(x[vi, vj]) * sin(x[vi, vj])", "y / 3.0f32", "y / 4.0f32")))
+      << "what both compute weighs more than the choice";
+}
+
+TEST(CutChoices, FunctionsThatAreJoinedAreComputedWhereTheyStand) {
+  const Func func =
+      parse_func(R"(func rotary(x: f32[64, 64], c: f32[64, 32], s: f32[64, 32], out: f32[64, 64]) stage begin {
+  block root() reads x[..], c[..], s[..] writes out[..] {
+    alloc a: f32[64, 32]
+    alloc b: f32[64, 32]
+    for i in [0, 64) { for j in [0, 32) { block a(space vi in [0, 64) = i, space vj in [0, 32) = j) reads x[..], c[vi, vj], s[vi, vj] writes a[vi, vj] {
+      a[vi, vj] = x[vi, vj] * c[vi, vj] - x[vi, vj + 32] * s[vi, vj] } } }
+    for i in [0, 64) { for j in [0, 32) { block b(space vi in [0, 64) = i, space vj in [0, 32) = j) reads x[..], c[vi, vj], s[vi, vj] writes b[vi, vj] {
+      b[vi, vj] = x[vi, vj + 32] * c[vi, vj] + x[vi, vj] * s[vi, vj] } } }
+    for i in [0, 64) { for j in [0, 64) { block join(space vi in [0, 64) = i, space vj in [0, 64) = j) reads a[..], b[..] writes out[vi, vj] {
+      out[vi, vj] = select(vj < 32, a[vi, vj if vj < 32], b[vi, vj - 32 if 31 < vj]) } } }
+  } }
+)");
+  const std::string text = print(auto_schedule(func, wide()));
+  EXPECT_EQ(text.find("alloc"), std::string::npos) << text;
+  EXPECT_TRUE(cuts(func));
+  expect_scheduled_well(func);
 }
 
 int parts(const Func& func) {
