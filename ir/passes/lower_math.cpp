@@ -36,6 +36,7 @@ class MathLowering : public Mutator {
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
     const Expr x = mutate(node->a), y = mutate(node->b);
     if (const Expr lowered = math::lower_binary(*builder_, node->op, x, y)) return lowered;
+    if (const Expr divided = divide_values(*node, x, y)) return divided;
     return x == node->a && y == node->b ? e : Binary::make(node->op, x, y);
   }
 
@@ -51,7 +52,10 @@ class MathLowering : public Mutator {
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     return bound_before([&] {
       const Expr value = mutate(node->value);
+      const Bounds::Mark mark = bounds_.mark();
+      if (node->variable->dtype.is_integer()) bounds_.bind_value(node->variable, node->value);
       const Stmt body = mutate(node->body);
+      bounds_.rollback(mark);
       return value == node->value && body == node->body ? s : Let::make(node->variable, value, body);
     });
   }
@@ -75,6 +79,14 @@ class MathLowering : public Mutator {
   }
 
  private:
+  /// A quotient or remainder of integers other than places; null where what is known of them is of no use.
+  Expr divide_values(const Binary& node, const Expr& x, const Expr& y) {
+    const DType type = node.dtype.element();
+    if ((node.op != BinaryOp::floor_div && node.op != BinaryOp::floor_mod) || !type.is_integer() || type.bits > 32)
+      return nullptr;
+    return math::divide_bounded(*builder_, node.op, x, y, bounds_.interval(node.a));
+  }
+
   /// Runs `rewrite` with a builder of its own, and puts what it bound around the result.
   Stmt bound_before(const std::function<Stmt()>& rewrite, bool binds = true) {
     math::Builder builder(device_, binds);
@@ -87,6 +99,7 @@ class MathLowering : public Mutator {
   }
 
   const Device& device_;
+  Bounds bounds_;
   math::Builder* builder_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include "ir/analysis/interval.h"
 
 #include "ir/passes/math/builder.h"
 
@@ -59,6 +60,10 @@ Expr pow_integer(Builder& b, const Expr& x, const Expr& y);
 /// f32 and f64, as NumPy has them: the remainder is exact but for the one addition that gives it y's sign.
 Expr floor_mod_float(Builder& b, const Expr& x, const Expr& y);
 Expr floor_div_float(Builder& b, const Expr& x, const Expr& y);
+
+/// Integers of up to 32 bits by a constant, where x is known to lie in an interval from 0 on: a product and a shift
+/// where they fit the type, else a division of numbers without a sign. Null where neither gains.
+Expr divide_bounded(Builder& b, BinaryOp op, const Expr& x, const Expr& y, const Interval& interval);
 
 /// Any float type, by its bits.
 Expr copysign_bits(const Expr& magnitude, const Expr& sign);

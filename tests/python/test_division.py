@@ -1,0 +1,46 @@
+"""Whole numbers divided by constants: exact for every dividend that its type, or what it is made of, allows."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+DIVISORS = (2, 3, 5, 7, 10, 25, 64, 100, 127, 255, 256, 1000, 32767)
+
+
+@pytest.mark.parametrize("divisor", (*DIVISORS, 40000, 65535, 65536, 100000))
+def test_sixteen_bits_in_thirty_two(divisor):
+    x = np.arange(65536, dtype=np.uint16)
+
+    @lathe.jit
+    def parts(x):
+        wide = lathe.astype(x, lathe.int32)
+        return wide // divisor, wide % divisor, (wide + 5) // divisor, lathe.astype(x, lathe.uint32) // divisor
+
+    exact = x.astype(np.int64)
+    for got, expected in zip(
+        parts(x), (exact // divisor, exact % divisor, (exact + 5) // divisor, exact // divisor), strict=True
+    ):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("divisor", DIVISORS)
+def test_narrow_types_with_and_without_a_known_sign(divisor):
+    x = np.arange(-32768, 32768, dtype=np.int16)
+
+    @lathe.jit
+    def parts(x):
+        return (x & 1023) // divisor, lathe.abs(lathe.maximum(x, -32767)) // divisor, x // divisor, x % divisor
+
+    exact = x.astype(np.int64)
+    expected = (exact & 1023) // divisor, abs(np.maximum(exact, -32767)) // divisor, exact // divisor, exact % divisor
+    for got, right in zip(parts(x), expected, strict=True):
+        np.testing.assert_array_equal(got, right)
+
+
+@pytest.mark.parametrize("divisor", (3, 7, 10, 51, 127, 200, 255))
+def test_bytes(divisor):
+    x = np.arange(256, dtype=np.uint8)
+    quotient, remainder = lathe.jit(lambda x: (x // divisor, (x >> 1) % divisor))(x)
+    np.testing.assert_array_equal(quotient, x // divisor)
+    np.testing.assert_array_equal(remainder, (x >> 1) % divisor)
