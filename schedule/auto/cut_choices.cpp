@@ -20,8 +20,8 @@
 namespace lathe {
 namespace {
 
-/// Every block that comes of it is compiled for itself.
-constexpr std::int64_t most_parts = 8;
+/// Every block that comes of it is compiled for itself: more of them only where each computes something else.
+constexpr std::int64_t most_parts = 8, most_different_parts = 16;
 /// Vectors that a block has at the least, and those of a row that is cut itself: what is joined there costs a masked
 /// load of each operand for every vector, what repeats little (measured on Zen 4: rows of 17, 33 and 100 elements
 /// joined take a third of the time when cut, of 16 and 16 three quarters).
@@ -222,23 +222,28 @@ bool parts_differ(const Block& block, const std::vector<std::set<std::int64_t>>&
   return longest <= most_longer * body_cost(block.f.body);
 }
 
-/// Are the blocks few, each large enough, edges of a row aside, and the choices of some weight in them?
+/// Are the blocks few, each large enough and of runs that fill vectors, edges of a row aside, and the choices of some
+/// weight in them?
 bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
                        std::int64_t lanes, std::int64_t least_row) {
-  std::int64_t count = 1;
+  std::int64_t count = 1, behind = 1;
   double smallest = instance_count(block), most = costly_choice;
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (points[i].empty()) continue;
+  for (size_t i = points.size(); i-- > 0;) {
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
-    const std::vector<std::int64_t> parts = parts_of(points[i], extent);
-    const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
-    const bool edges = i == row && *shortest < least_row;
-    if (edges) most = costly_jumping_choice;
-    count *= static_cast<std::int64_t>(parts.size());
-    smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
+    if (!points[i].empty()) {
+      const std::vector<std::int64_t> parts = parts_of(points[i], extent);
+      const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
+      const bool edges = i == row && *shortest < least_row;
+      if (edges) most = costly_jumping_choice;
+      if (!edges && *shortest * behind < lanes) return false;
+      count *= static_cast<std::int64_t>(parts.size());
+      smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
+    }
+    behind *= extent;
   }
-  return 1 < count && count <= most_parts && smallest >= static_cast<double>(least_vectors * lanes) &&
-         (body_cost(block.f.body) <= most * static_cast<double>(count) || parts_differ(block, points));
+  if (count == 1 || count > most_different_parts || smallest < static_cast<double>(least_vectors * lanes)) return false;
+  const bool cheap = body_cost(block.f.body) <= most * static_cast<double>(count);
+  return (cheap && count <= most_parts) || parts_differ(block, points);
 }
 
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
@@ -290,7 +295,13 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
     if (length < *extent && length < lanes && store->indices.back() == Expr(iter.variable)) return std::nullopt;
     share *= static_cast<double>(length) / static_cast<double>(*extent);
   }
-  return share < 1 ? std::optional(share) : std::nullopt;
+  if (share == 1 || share * static_cast<double>(most_different_parts) < 1) return std::nullopt;
+  const std::optional<size_t> row = row_of(block);
+  if (!row) return std::nullopt;
+  std::int64_t parts = 1;
+  for (const std::set<std::int64_t>& points : points_of(block, *row, true).of_iters)
+    parts *= static_cast<std::int64_t>(points.size()) + 1;
+  return parts <= most_different_parts ? std::optional(share) : std::nullopt;
 }
 
 void cut_choices(RuleContext& context) {

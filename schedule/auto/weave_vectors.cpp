@@ -12,6 +12,7 @@
 #include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -25,24 +26,28 @@ namespace {
 constexpr std::int64_t most_stacked = 16, most_woven = 4;
 constexpr std::int64_t fewest_lanes = 4;
 
-/// Does the condition hang on the variable and nothing else?
-bool hangs_on(const Expr& condition, const VarRef& variable) {
-  bool found = false, others = false;
-  for_each_expr(condition, [&](const Expr& e) {
-    found |= e == Expr(variable);
-    others |= e.as<Load>() || e.as<Call>() || (e.as<Var>() && e != Expr(variable));
-  });
-  return found && !others;
+/// The variables that a condition hangs on; nothing where it hangs on something else.
+std::optional<std::vector<VarRef>> variables_of(const Expr& condition) {
+  bool others = false;
+  for_each_expr(condition, [&](const Expr& e) { others |= e.as<Load>() || e.as<Call>(); });
+  return others ? std::nullopt : std::optional(used_vars(condition));
 }
 
-/// Does the block choose by the iter, and load under no masks of others? Copies for each of its values choose nothing.
-bool chooses_by(const Block& block, const VarRef& iter) {
+bool hangs_on(const Expr& condition, const VarRef& variable) {
+  return variables_of(condition) == std::vector{variable};
+}
+
+/// Does the block choose by the iter, and load under no masks that hang on what vectors lie along, or on what is
+/// loaded? Copies for each of its values choose nothing within a vector.
+bool chooses_by(const Block& block, const VarRef& iter, const VarRef& vector) {
   bool chooses = false, others = false;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
     chooses |= choice && hangs_on(choice->condition, iter);
     const Load* load = e.as<Load>();
-    others |= load && load->mask && !hangs_on(load->mask, iter);
+    if (!load || !load->mask) return;
+    const auto variables = variables_of(load->mask);
+    others |= !variables || std::find(variables->begin(), variables->end(), vector) != variables->end();
   });
   return chooses && !others;
 }
@@ -59,7 +64,7 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     const bool one_walk = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.strides[iters[vector]] == *extent && access.strides[iters[i]] == 1 && !access.masked;
     });
-    const bool chooses = chooses_by(block, block.f.iters[iters[i]].variable);
+    const bool chooses = chooses_by(block, block.f.iters[iters[i]].variable, block.f.iters[iters[vector]].variable);
     if (one_walk && !chooses) continue;
     // Rows that lie apart, and a result that has an element of each by turns.
     const bool apart = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
@@ -74,6 +79,82 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     if (woven && (copies || chooses || apart)) return i;
   }
   return std::nullopt;
+}
+
+/// Two short loops, one directly behind the other along memory, by which the block chooses inside of that of `vector`:
+/// as four arms of stacks within a stack.
+std::optional<std::pair<size_t, size_t>> woven_loops(const Schedule& schedule, const Block& block,
+                                                     const std::vector<Access>& accesses,
+                                                     const std::vector<LoopRef>& loops,
+                                                     const std::vector<size_t>& iters, size_t vector) {
+  const auto extent_of = [&](size_t i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    return extent ? *extent : 0;
+  };
+  const auto chooses = [&](size_t i) {
+    return chooses_by(block, block.f.iters[iters[i]].variable, block.f.iters[iters[vector]].variable);
+  };
+  const size_t inner = loops.size() - 1;
+  if (inner < 2 || vector >= inner - 1) return std::nullopt;
+  const size_t outer = inner - 1;
+  const std::int64_t many = extent_of(outer) * extent_of(inner);
+  if (extent_of(outer) < 2 || extent_of(inner) < 2 || many > most_stacked || !chooses(outer) || !chooses(inner))
+    return std::nullopt;
+  const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    const auto along = access.strides[iters[vector]], behind = access.strides[iters[outer]],
+               inside = access.strides[iters[inner]];
+    if (access.store) return along == many && behind == extent_of(inner) && inside == 1 && !access.masked;
+    return behind && inside && along && *along >= 0;
+  });
+  return woven ? std::optional(std::pair(outer, inner)) : std::nullopt;
+}
+
+/// Other short loops that the block chooses by, as rows of a stack within a stack: copies for each choose nothing.
+std::vector<LoopRef> chosen_loops(const Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& loops,
+                                  const LoopRef& along) {
+  const Block& block = schedule.node(ref);
+  const auto vector = iter_moved_by(block, along.variable);
+  std::vector<LoopRef> chosen;
+  std::int64_t copies = 1;
+  for (const LoopRef& loop : loops) {
+    const std::int64_t* extent = as_int(schedule.node(loop).extent);
+    const auto iter = iter_moved_by(block, loop.variable);
+    if (!vector || !iter || !extent || *extent < 2 || copies * *extent > most_woven ||
+        !chooses_by(block, block.f.iters[*iter].variable, block.f.iters[*vector].variable))
+      continue;
+    copies *= *extent;
+    chosen.push_back(loop);
+  }
+  return chosen;
+}
+
+/// Lays vectors along a loop around short ones, which become one that is unrolled.
+bool weave(RuleContext& context, const BlockRef& ref, const std::vector<LoopRef>& loops, const LoopRef& along,
+           const std::vector<LoopRef>& inside) {
+  Schedule& schedule = context.schedule;
+  const std::int64_t extent = *as_int(schedule.node(along).extent);
+  const std::int64_t widest = vector_lanes(schedule.node(ref), context.device);
+  const std::int64_t lanes =
+      std::min(widest, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent))));
+  const std::string name =
+      fmt::format("weave {} over {} and {}", ref.name, along.variable->name, inside.back().variable->name);
+  return attempt(context, name, [&] {
+    std::vector<LoopRef> order = loops;
+    std::erase(order, along);
+    for (const LoopRef& loop : inside) std::erase(order, loop);
+    const std::vector<LoopRef> chosen = chosen_loops(schedule, ref, order, along);
+    for (const LoopRef& loop : chosen) std::erase(order, loop);
+    const auto [vectors, lane] = split(schedule, along, lanes);
+    if (extent % lanes != 0) annotate(schedule, vectors, shift_last_key, 1);
+    order.push_back(vectors);
+    order.insert(order.end(), chosen.begin(), chosen.end());
+    order.push_back(lane);
+    order.insert(order.end(), inside.begin(), inside.end());
+    reorder(schedule, order);
+    for (const LoopRef& loop : chosen) unroll(schedule, loop);
+    vectorize(schedule, lane);
+    unroll(schedule, inside.size() > 1 ? fuse(schedule, inside[0], inside[1]) : inside[0]);
+  });
 }
 
 /// Is the place the variable, or what remains of it in a row?
@@ -115,25 +196,11 @@ bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     if (!extent || *extent < fewest_lanes) continue;
-    const auto inside = woven_loop(schedule, schedule.node(ref), accesses, loops, iters, i);
-    if (!inside) continue;
-    const std::int64_t widest = vector_lanes(schedule.node(ref), context.device);
-    const auto filled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(*extent)));
-    const std::int64_t lanes = std::min(widest, filled);
-    const std::int64_t rest = *extent % lanes;
-    return attempt(
-        context,
-        fmt::format("weave {} over {} and {}", ref.name, loops[i].variable->name, loops[*inside].variable->name), [&] {
-          std::vector<LoopRef> order = loops;
-          std::erase(order, loops[i]);
-          std::erase(order, loops[*inside]);
-          const auto [vectors, lane] = split(schedule, loops[i], lanes);
-          if (rest != 0) annotate(schedule, vectors, shift_last_key, 1);
-          order.insert(order.end(), {vectors, lane, loops[*inside]});
-          reorder(schedule, order);
-          vectorize(schedule, lane);
-          unroll(schedule, loops[*inside]);
-        });
+    const Block& block = schedule.node(ref);
+    if (const auto inside = woven_loop(schedule, block, accesses, loops, iters, i))
+      return weave(context, ref, loops, loops[i], {loops[*inside]});
+    if (const auto inside = woven_loops(schedule, block, accesses, loops, iters, i))
+      return weave(context, ref, loops, loops[i], {loops[inside->first], loops[inside->second]});
   }
   return false;
 }
@@ -141,21 +208,35 @@ bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<
 std::optional<double> woven_share(const Block& block, const Expr& mask) {
   const Store* store = block.f.body.as<Store>();
   if (!store || store->indices.empty()) return std::nullopt;
-  for (const Iter& iter : block.f.iters) {
-    const std::int64_t* extent = as_int(iter.domain.extent);
-    if (!extent || !walks(store->indices.back(), iter.variable) || !hangs_on(mask, iter.variable)) continue;
-    const std::int64_t cycle = Cycle(iter.variable).of(mask).value_or(*extent);
+  const auto variables = variables_of(mask);
+  if (!variables) return std::nullopt;
+  std::vector<std::int64_t> cycles;
+  std::int64_t values = 1;
+  bool along = false;
+  for (const VarRef& variable : *variables) {
+    const auto iter = std::find_if(block.f.iters.begin(), block.f.iters.end(),
+                                   [&](const Iter& candidate) { return candidate.variable == variable; });
+    const std::int64_t* extent = iter == block.f.iters.end() ? nullptr : as_int(iter->domain.extent);
+    if (!extent) return std::nullopt;
+    const std::int64_t cycle = Cycle(variable).of(mask).value_or(*extent);
     if (cycle < 2 || cycle > most_stacked || *extent % cycle != 0) return std::nullopt;
-    std::int64_t held = 0;
-    for (std::int64_t value = 0; value < cycle; ++value) {
-      const Expr holds = simplify(substitute(mask, {{iter.variable.get(), index(value)}}), Bounds());
-      if (!as_int(holds)) return std::nullopt;
-      held += *as_int(holds);
-    }
-    if (cycle > most_woven && held != 1) return std::nullopt;
-    return static_cast<double>(held) / static_cast<double>(cycle);
+    cycles.push_back(cycle);
+    values *= cycle;
+    along |= walks(store->indices.back(), variable);
   }
-  return std::nullopt;
+  if (!along || values > most_stacked) return std::nullopt;
+  std::int64_t held = 0;
+  for (std::int64_t at = 0; at < values; ++at) {
+    Substitution here;
+    std::int64_t rest = at;
+    for (size_t i = 0; i < cycles.size(); ++i, rest /= cycles[i - 1])
+      here[(*variables)[i].get()] = index(rest % cycles[i]);
+    const Expr holds = simplify(substitute(mask, here), Bounds());
+    if (!as_int(holds)) return std::nullopt;
+    held += *as_int(holds);
+  }
+  if (values > most_woven && held != 1) return std::nullopt;
+  return static_cast<double>(held) / static_cast<double>(values);
 }
 
 }  // namespace lathe

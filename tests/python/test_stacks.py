@@ -22,6 +22,47 @@ def test_stacks_of_many(dtype, count):
             np.testing.assert_array_equal(f(x), expected.reshape(shape))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 4), (4, 4), (3, 5), (5, 5)])
+def test_stacks_within_stacks(dtype, shape):
+    for rows in (1, 7, 16, 45):
+        x = (np.random.default_rng(rows).standard_normal((rows, 5)) * 20).astype(dtype)
+
+        def table(stack, x, shape=shape):
+            arms = iter(parts(x, shape[0] * shape[1]))
+            return stack([stack([next(arms) for _ in range(shape[1])], axis=1) for _ in range(shape[0])], axis=1)
+
+        np.testing.assert_array_equal(lathe.jit(lambda x: table(lathe.stack, x))(x), table(np.stack, x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("extent", [6, 16, 35])
+def test_squares_of_a_larger_image_that_are_stacked(dtype, extent):
+    x = (np.random.default_rng(extent).standard_normal((3, extent + 2, extent + 2)) * 20).astype(dtype)
+
+    def upsampled(stack, reshape, x):
+        near = x[:, 1:-1, 1:-1]
+        rows = [
+            stack([near + x[:, i : i + extent, j : j + extent] + x[:, 1:-1, j : j + extent] for j in (0, 2)], axis=3)
+            for i in (0, 2)
+        ]
+        return reshape(stack(rows, axis=2), (3, 2 * extent, 2 * extent))
+
+    f = lathe.jit(lambda x: upsampled(lathe.stack, lathe.reshape, x))
+    np.testing.assert_array_equal(f(x), upsampled(np.stack, np.reshape, x))
+
+
+@pytest.mark.parametrize("count", [2, 9, 16, 18])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_costly_arms(count, axis):
+    x = np.random.default_rng(count).standard_normal((6, 48)).astype(np.float32)
+
+    def table(m, x):
+        return m.stack([m.exp(x * (0.1 * i)) + m.sqrt(m.abs(x) + float(i)) for i in range(count)], axis=axis)
+
+    np.testing.assert_allclose(lathe.jit(lambda x: table(lathe, x))(x), table(np, x), rtol=1e-5)
+
+
 @pytest.mark.parametrize("count", [2, 5, 33])
 def test_reductions_over_stacks(count):
     x = np.random.default_rng(count).standard_normal((19, 40)).astype(np.float32)

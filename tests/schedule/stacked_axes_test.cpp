@@ -57,5 +57,42 @@ TEST(WeaveVectors, WeavesManyWhereEachStepTakesAnotherArm) {
   EXPECT_FALSE(decides(parse_func(text), wide(), "weave stack")) << "two steps share an arm, as in padding";
 }
 
+/// Four arms, two stacks in a stack.
+Func squares(const std::string& arms) {
+  return parse_func(fmt::format(R"(func squares(x: f32[100, 4], out: f32[100, 2, 2]) {{
+  for i in [0, 100) {{
+    for j in [0, 2) {{
+      for k in [0, 2) {{
+        block stack(space vi in [0, 100) = i, space vj in [0, 2) = j, space vk in [0, 2) = k) reads x[vi, ..] writes out[vi, vj, vk] {{
+          out[vi, vj, vk] = {} }} }} }} }} }}
+)",
+                                arms));
+}
+
+TEST(WeaveVectors, WeavesStacksWithinAStack) {
+  const Func four = squares(
+      "select(vj < 1, select(vk < 1, x[vi, 0 if vj < 1 && vk < 1], x[vi, 2 if vj < 1 && 0 < vk] * 2.0f32), "
+      "select(vk < 1, x[vi, 1 if 0 < vj && vk < 1], x[vi, 3 if 0 < vj && 0 < vk] + 1.0f32))");
+  EXPECT_TRUE(decides(four, wide(), "weave stack")) << decisions_on(four, wide(), "stack");
+  expect_scheduled_well(four);
+  const Func one = squares("select(vk < 1, x[vi, 0 if vk < 1], x[vi, 2 if 0 < vk] * 2.0f32)");
+  EXPECT_FALSE(decides(one, wide(), "cut stack")) << "rows of two elements are cut no further";
+  expect_scheduled_well(one);
+}
+
+TEST(WeaveVectors, UnrollsRowsThatAreChosenBesideWhatIsWoven) {
+  const Func func = parse_func(R"(func rows(x: f32[40, 100], y: f32[40, 100], out: f32[80, 200]) {
+  for i in [0, 80) {
+    for j in [0, 200) {
+      block stack(space vi in [0, 80) = i, space vj in [0, 200) = j) reads x[..], y[..] writes out[vi, vj] {
+        out[vi, vj] = select(vi % 2 < 1, select(vj % 2 < 1, x[vi // 2, vj // 2 if vi % 2 < 1 && vj % 2 < 1], y[vi // 2, vj // 2 if vi % 2 < 1 && 0 < vj % 2]),
+                             select(vj % 2 < 1, x[vi // 2, vj // 2 if 0 < vi % 2 && vj % 2 < 1] * 2.0f32, 3.0f32 - y[vi // 2, vj // 2 if 0 < vi % 2 && 0 < vj % 2])) } } } }
+)");
+  EXPECT_TRUE(decides(func, wide(), "weave stack")) << decisions_on(func, wide(), "stack");
+  const std::string text = print(auto_schedule(func, wide()));
+  EXPECT_NE(text.find("unrolled"), text.rfind("unrolled")) << text;
+  expect_scheduled_well(func);
+}
+
 }  // namespace
 }  // namespace lathe::testing
