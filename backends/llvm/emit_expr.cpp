@@ -355,6 +355,11 @@ llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value
     }
     return b.CreateIsNotNull(value);
   }
+  if (from.is_bool() && to.is_float()) {
+    // One of two constants under a mask, where a conversion would make integers of the mask first.
+    llvm::Value* one = emit(FloatImm::make(to.element(), 1.0));
+    return b.CreateSelect(value, splat(b, one, to.lanes), llvm::Constant::getNullValue(type));
+  }
   if (is_half(to)) {
     if (from.is_float() && from.bits == 64) return floats.narrow_double(to, value);
     if (!from.is_float() && from.bits == 32) return floats.narrow_int(to, value, from.is_signed());

@@ -304,16 +304,18 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
   return parts <= most_different_parts ? std::optional(share) : std::nullopt;
 }
 
-void cut_choices(RuleContext& context) {
+void cut_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
-  for (const BlockRef& ref : schedule.blocks()) {
-    const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !may_be_cut(context, block)) continue;
-    const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
-    if (points.empty()) continue;
-    attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
-            [&] { cut(schedule, ref, points, 0); });
-  }
+  const Block& block = schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || !may_be_cut(context, block)) return;
+  const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
+  if (points.empty()) return;
+  attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
+          [&] { cut(schedule, ref, points, 0); });
+}
+
+void cut_choices(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) cut_block(context, ref);
 }
 
 }  // namespace lathe

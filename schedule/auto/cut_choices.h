@@ -20,6 +20,8 @@ namespace lathe {
 ///   2. where every block that comes of it has vectors enough, but for such ends, and there are few
 ///   3. where the choice weighs something beside what is computed, or each choice computes something else
 void cut_choices(RuleContext& context);
+/// The same for one block, as where digits of an axis that it chooses by have become iters.
+void cut_block(RuleContext& context, const BlockRef& ref);
 
 /// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
 /// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.

@@ -8,6 +8,8 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/cut_choices.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/primitives/split_iter.h"
 #include "schedule/rewrite.h"
@@ -62,6 +64,17 @@ bool is_element_wise(const Block& block) {
                      [](const Iter& iter) { return iter.kind == IterKind::space; });
 }
 
+/// Are stores along whole vectors of a row? Short rows are woven.
+bool fills_vectors(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const std::vector<Access> accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (stores_in_a_row(accesses, i))
+      return extent_estimate(block.f.iters[i].domain.extent) >= vector_lanes(block, context.device);
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> digits_of(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
@@ -92,15 +105,18 @@ void split_digits(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     if (context.scheduled.contains(ref.name) || !is_element_wise(schedule.node(ref))) continue;
+    bool split = false;
     for (const LoopRef& loop : own_loops(schedule, ref)) {
       const std::vector<std::int64_t> splits = digits_of(schedule, ref, loop);
       if (splits.empty()) continue;
       const double before = elementwise_cost(context, ref);
-      attempt(context, fmt::format("split {} of {} by {}", loop.variable->name, ref.name, splits.front()), [&] {
-        split_by_digits(schedule, ref, loop);
-        if (elementwise_cost(context, ref) >= before) throw Refusal("split_digits", 3, "an element costs no less");
-      });
+      split |=
+          attempt(context, fmt::format("split {} of {} by {}", loop.variable->name, ref.name, splits.front()), [&] {
+            split_by_digits(schedule, ref, loop);
+            if (elementwise_cost(context, ref) >= before) throw Refusal("split_digits", 3, "an element costs no less");
+          });
     }
+    if (split && fills_vectors(context, ref)) cut_block(context, ref);
   }
 }
 

@@ -11,6 +11,8 @@ namespace lathe {
 ///   1. iters of which an access asks for a remainder, and that no access walks in windows
 ///   2. where the divisors divide each other and the extent
 ///   3. where an element is estimated to cost less after it
+///
+/// A block that chooses by a digit is then cut there (cut_choices).
 void split_digits(RuleContext& context);
 
 /// The divisors by which accesses of a block take the iter apart that a loop drives, the greatest first; none where

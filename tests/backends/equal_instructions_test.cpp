@@ -48,6 +48,21 @@ TEST(EqualInstructions, NegateAComparisonByItsOpposite) {
   expect_same(func, arguments());
 }
 
+TEST(EqualInstructions, MakeFloatsOfConditionsWithoutIntegers) {
+  const Func func = parse_func(R"(
+func count(x: f32[8], y: f32[8], out: f32[8], half: bf16[8]) stage end {
+  out[ramp(0, 1, 8)] = cast<f32>(x[ramp(0, 1, 8)] < y[ramp(0, 1, 8)])
+  half[ramp(0, 1, 8)] = cast<bf16>(y[ramp(0, 1, 8)] < x[ramp(0, 1, 8)])
+}
+)");
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  EXPECT_EQ(count(text, "uitofp"), 0u) << text;
+  EXPECT_EQ(count(text, " add "), 0u) << "1 needs no rounding to bf16\n" << text;
+  std::vector<Bytes> given = arguments();
+  given[3] = bytes_of(std::vector<std::uint16_t>(8));
+  expect_same(func, given);
+}
+
 TEST(EqualInstructions, LeaveOutAValueThatNothingUses) {
   EXPECT_EQ(count(llvm_ir_text(greater("l < r"), host_device("native")), " fdiv "), 0u);
 }

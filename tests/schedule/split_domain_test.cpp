@@ -207,6 +207,21 @@ TEST(CutChoices, FunctionsThatAreJoinedAreComputedWhereTheyStand) {
   expect_scheduled_well(func);
 }
 
+TEST(CutChoices, CutsWhereADigitIsChosenBy) {
+  const auto windows = [](int columns) {
+    return parse_func(fmt::format(R"(func windows(x: f32[8, 66, {1}], out: f32[24, 64, {0}]) {{
+  for i in [0, 24) {{ for j in [0, 64) {{ for k in [0, {0}) {{
+    block join(space vi in [0, 24) = i, space vj in [0, 64) = j, space vk in [0, {0}) = k) reads x[..] writes out[vi, vj, vk] {{
+      out[vi, vj, vk] = select(vi % 3 < 1, x[vi // 3, vj, vk if vi % 3 < 1], select(vi % 3 < 2,
+        x[vi // 3, vj + 1, vk + 1 if 0 < vi % 3 && vi % 3 < 2], x[vi // 3, vj + 2, vk + 2 if 1 < vi % 3])) }} }} }} }} }}
+)",
+                                  columns, columns + 2));
+  };
+  EXPECT_TRUE(cuts(windows(62)));
+  EXPECT_FALSE(cuts(windows(7))) << "rows that fill no vector";
+  expect_scheduled_well(windows(62));
+}
+
 int parts(const Func& func) {
   int count = 0;
   for_each_stmt(auto_schedule(func, wide())->body, [&](const Stmt& s) { count += s.as<Block>() ? 1 : 0; });
