@@ -24,6 +24,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
@@ -183,6 +184,7 @@ const std::map<std::string, Apply>& primitives() {
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
       {"distribute", [](Schedule& s, const Line& l) { distribute(s, l.loop(0), l.block(1)); }},
       {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},
+      {"fold_choices", [](Schedule& s, const Line& l) { fold_choices(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},
       {"fuse", [](Schedule& s, const Line& l) { fuse(s, l.loop(0), l.loop(1)); }},

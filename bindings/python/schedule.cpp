@@ -21,6 +21,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
+#include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
@@ -272,6 +273,11 @@ void bind_blocks(nb::class_<S>& type) {
           [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },
           "block"_a, "loop"_a,
           "Leaves out iterations of a loop along a reduction in which masks keep its terms at the identity.")
+      .def(
+          "fold_choices",
+          [](S& s, nb::handle block, const Loop& loop) { fold_choices(s.schedule, s.take_block(block), s.take(loop)); },
+          "block"_a, "loop"_a,
+          "Makes one expression of arms that are chosen by a loop's value and read places a step apart.")
       .def(
           "unfold_reduction",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -7,6 +7,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/cut_choices.h"
+#include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
 #include "schedule/auto/join_nests.h"
@@ -46,6 +47,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},
                           {"inline_elementwise", inline_elementwise},
+                          {"fold_stacks", fold_stacks},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},

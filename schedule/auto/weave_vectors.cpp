@@ -22,8 +22,8 @@
 namespace lathe {
 namespace {
 
-/// The most iterations of the short loop: where each of them takes another arm, and where several may take one.
-constexpr std::int64_t most_stacked = 16, most_woven = 4;
+/// The most iterations of the short loop where several may take one arm.
+constexpr std::int64_t most_woven = 4;
 constexpr std::int64_t fewest_lanes = 4;
 
 /// The variables that a condition hangs on; nothing where it hangs on something else.

@@ -7,6 +7,9 @@
 
 namespace lathe {
 
+/// The most iterations of a short loop that is woven, where each of them takes another arm.
+constexpr std::int64_t most_stacked = 16;
+
 /// Weaves vectors of a few stores each into whole ones (interleave_stores), where a short loop lies along memory: as
 /// few channels come to stand inside of pixels, and as tensors are stacked along the last axis.
 ///

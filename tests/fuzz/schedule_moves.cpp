@@ -22,6 +22,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/fuse.h"
@@ -632,6 +633,13 @@ std::vector<Move> reduction_moves() {
          const auto region = any_region(same, random);
          if (region) hoist_factor(s, *block, region->buffer->name);
          return region.has_value();
+       }},
+      {"fold_choices",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         const auto loop = block ? any_loop(s, random, block) : std::nullopt;
+         if (loop) fold_choices(s, *block, *loop);
+         return loop.has_value();
        }},
       {"unfold_reduction",
        [](Schedule& s, Random& random) {

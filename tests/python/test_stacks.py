@@ -52,6 +52,24 @@ def test_squares_of_a_larger_image_that_are_stacked(dtype, extent):
     np.testing.assert_array_equal(f(x), upsampled(np.stack, np.reshape, x))
 
 
+@pytest.mark.parametrize("count", [2, 5, 16, 17, 50])
+@pytest.mark.parametrize("step", [0, 1, 7, -3])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_slices_a_step_apart(count, step, axis):
+    x = np.random.default_rng(count).standard_normal(500).astype(np.float32)
+    begin = 200 if step < 0 else 0
+
+    def frames(m, x):
+        slices = [x[begin + i * step : begin + i * step + 33] for i in range(count)]
+        return m.stack(slices, axis=axis) * 2.0, m.stack([m.abs(s) + 1.0 for s in slices], axis=axis)
+
+    for got, expected in zip(lathe.jit(lambda x: frames(lathe, x))(x), frames(np, x), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    f = lathe.jit(lambda x: frames(lathe, x[1:] - 0.5 * x[:-1]))
+    for got, expected in zip(f(x), frames(np, x[1:] - np.float32(0.5) * x[:-1]), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("count", [2, 9, 16, 18])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_costly_arms(count, axis):
