@@ -365,7 +365,8 @@ llvm::Value* FunctionEmitter::emit_cast(DType to, DType from, llvm::Value* value
     if (!from.is_float() && from.bits == 32) return floats.narrow_int(to, value, from.is_signed());
     // A float holds every integer of 16 bits; those of 64 go through double.
     if (!from.is_float() && from.bits > 16) return floats.narrow_double(to, emit_cast(f64, from, value));
-    return floats.narrow(to, emit_cast(f32, from, value));
+    llvm::Value* real = emit_cast(f32, from, value);
+    return from.is_float() ? floats.narrow(to, real) : floats.narrow_whole(to, real);
   }
   if (is_half(from)) return emit_cast(to, f32.with_lanes(from.lanes), floats.widen(from, value));
   if (to.is_float()) {

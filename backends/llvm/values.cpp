@@ -158,7 +158,17 @@ llvm::Value* FloatEmitter::narrow_int(DType dtype, llvm::Value* value, bool is_s
   llvm::Value* kept = b.CreateSelect(inexact, odd, value);
   llvm::Type* floats = with_lanes_of(b.getFloatTy(), ints);
   llvm::Value* real = is_signed ? b.CreateSIToFP(kept, floats) : b.CreateUIToFP(kept, floats);
-  return dtype.element() == bf16 ? narrow_bf16(real, false) : narrow(dtype, real);
+  return narrow_whole(dtype, real);
+}
+
+llvm::Value* FloatEmitter::narrow_whole(DType dtype, llvm::Value* value) {
+  if (!(dtype.element() == bf16)) return narrow(dtype, value);
+  // x86's instruction counts denormals as zero, of which whole numbers have none.
+  const int lanes = lanes_of(value);
+  if (!traits.bfloat_dot || (lanes != 8 && lanes != 16)) return narrow_bf16(value, false);
+  const llvm::Intrinsic::ID id =
+      lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_256 : llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512;
+  return b.CreateBitCast(b.CreateIntrinsic(id, {}, {value}), with_lanes_of(b.getInt16Ty(), value->getType()));
 }
 
 // ---- min and max ----

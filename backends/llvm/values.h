@@ -28,7 +28,7 @@ struct TargetTraits {
   int least_permuted = 0;           ///< bits of the least elements that AVX-512 takes to any place of 512; 0: none
   bool wide_vectors = false;        ///< x86's of 512 bits
   bool integer_dot = false;         ///< x86's vpdpbusd and vpdpwssd
-  bool bfloat_dot = false;          ///< x86's vdpbf16ps
+  bool bfloat_dot = false;          ///< x86's vdpbf16ps, and its vcvtneps2bf16
   int pair_products = 0;            ///< bits of the widest vector that x86's pmaddwd takes
 };
 
@@ -62,6 +62,8 @@ class FloatEmitter {
   llvm::Value* narrow_double(DType dtype, llvm::Value* value);
   /// An integer of 32 bits, the same.
   llvm::Value* narrow_int(DType dtype, llvm::Value* value, bool is_signed);
+  /// A float that is a whole number, or one rounded to odd, to the bits of `dtype`.
+  llvm::Value* narrow_whole(DType dtype, llvm::Value* value);
 
   /// NaN if either is NaN, and -0 below +0.
   llvm::Value* minimum(llvm::Value* x, llvm::Value* y);
