@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/error.h"
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
@@ -102,6 +103,13 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;
+}
+
+/// How often the loops around a block alone run it.
+std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
+  std::int64_t instances = 1;
+  for (const LoopRef& loop : own_loops(schedule, ref)) instances *= extent_estimate(schedule.node(loop).extent);
+  return instances;
 }
 
 /// The longest reduce iter along which every access of a reduction of tuples is contiguous or stands still.
@@ -352,6 +360,9 @@ void vectorize_reductions(RuleContext& context) {
       fold_lanes(schedule, ref, lanes);
       if (on_the_way) {
         compute_at(schedule, *on_the_way, steps);
+        // Of axes that were joined a step crosses rows, for which all of them would be computed.
+        if (instances_within(schedule, *on_the_way) > lanes)
+          throw Refusal("vectorize_reductions", 1, "more is computed in a step than it reduces");
         vectorize(schedule, schedule.loops(*on_the_way).back());
         context.scheduled.insert(on_the_way->name);
       }

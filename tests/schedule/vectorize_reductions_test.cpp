@@ -34,5 +34,30 @@ TEST(VectorizeReductions, TakesOneChainWhereTheTermsTakeLonger) {
       << decision("sqrt(x[vi, vk] * x[vi, vk])");
 }
 
+TEST(VectorizeReductions, ComputeOnTheWayWhatAStepReducesAlone) {
+  // The greatest of what is costly and read again, over rows of 28, which are joined.
+  const Func func = parse_func(R"(func norm(x: f32[4, 6, 28, 28], out: f32[4, 6, 28, 28], s: f32[6]) {
+  block root() reads x[..] writes out[..], s[..] {
+    alloc y: f32[4, 6, 28, 28]
+    for a in [0, 4) { for b in [0, 6) { for c in [0, 28) { for d in [0, 28) {
+      block y(space va in [0, 4) = a, space vb in [0, 6) = b, space vc in [0, 28) = c, space vd in [0, 28) = d) reads x[va, vb, vc, vd] writes y[va, vb, vc, vd] {
+        y[va, vb, vc, vd] = exp(x[va, vb, vc, vd]) } } } } }
+    for b in [0, 6) { for a in [0, 4) { for c in [0, 28) { for d in [0, 28) {
+      block sum(space vb in [0, 6) = b, reduce va in [0, 4) = a, reduce vc in [0, 28) = c, reduce vd in [0, 28) = d) reads s[vb], y[va, vb, vc, vd] writes s[vb] {
+        reducer (lhs: f32) (rhs: f32) {max(lhs, rhs)} identity {-inf(f32)}
+        init { s[vb] = -inf(f32) }
+        let l: f32 = s[vb]
+        let r: f32 = y[va, vb, vc, vd]
+        s[vb] = max(l, r) } } } } }
+    for a in [0, 4) { for b in [0, 6) { for c in [0, 28) { for d in [0, 28) {
+      block out(space va in [0, 4) = a, space vb in [0, 6) = b, space vc in [0, 28) = c, space vd in [0, 28) = d) reads y[va, vb, vc, vd], s[vb] writes out[va, vb, vc, vd] {
+        out[va, vb, vc, vd] = y[va, vb, vc, vd] / s[vb] } } } } }
+  } }
+)");
+  const std::string decisions = decisions_on(func, wide(), "sum");
+  EXPECT_EQ(decisions.find("\nreduce sum in 16 lanes while y is computed"), std::string::npos) << decisions;
+  expect_scheduled_well(func);
+}
+
 }  // namespace
 }  // namespace lathe::testing
