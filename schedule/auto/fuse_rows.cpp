@@ -108,6 +108,32 @@ bool costs_lanes(const Schedule& schedule, const std::vector<BlockRef>& readers,
   });
 }
 
+bool is_elementwise(const Block& block) {
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& iter) { return iter.kind == IterKind::space; });
+}
+
+/// Would the block, element-wise as its readers are, give a loop that vectors could lie along an element of its own, as
+/// that over pixels around a few channels? Beside it those channels would be all that vectors have.
+bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
+                   const std::vector<LoopRef>& loops, size_t depth) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const Block& block = schedule.node(ref);
+  const double lanes = vector_lanes(block, context.device);
+  double rows = 1;
+  for (size_t i = 0; i <= depth; ++i)
+    rows *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
+  if (!is_elementwise(block) || asserts(block) || instance_count(block, facts) != rows ||
+      static_cast<double>(extent_estimate(schedule.node(loops[depth]).extent, facts)) < lanes)
+    return false;
+  return std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
+    const Block& reader = schedule.node(reader_ref);
+    const double inside = instance_count(reader, facts) / rows;
+    return is_elementwise(reader) && 1 < inside && inside < lanes;
+  });
+}
+
 }  // namespace
 
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -165,6 +191,10 @@ void fuse_rows(RuleContext& context) {
       if (wish != FusionWish::together && costs_vectors(context, ref, readers, loops, depth)) {
         context.note(fmt::format("keep {} out of {}: vectors there have no room for what it checks", ref.name,
                                  loops[depth].variable->name));
+        continue;
+      }
+      if (wish != FusionWish::together && costs_columns(context, ref, readers, loops, depth)) {
+        context.note(fmt::format("keep {} out of {}: vectors lie along that", ref.name, loops[depth].variable->name));
         continue;
       }
       const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);

@@ -147,5 +147,20 @@ TEST(VectorLoop, CountsLoadsThatAreAlikeOnce) {
   expect_scheduled_well(pool);
 }
 
+TEST(VectorLoop, AnElementKeptForAPixelLeavesThePixelsTheirVectors) {
+  const Func func = parse_func(R"(func pixels(x: f32[40, 64], out: f32[40, 64, 3]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc y: f32[40, 64]
+    for i in [0, 40) { for j in [0, 64) { block y(space vi in [0, 40) = i, space vj in [0, 64) = j) reads x[vi, vj] writes y[vi, vj] {
+      y[vi, vj] = exp(x[vi, vj]) } } }
+    for i in [0, 40) { for j in [0, 64) { for k in [0, 3) {
+      block out(space vi in [0, 40) = i, space vj in [0, 64) = j, space vk in [0, 3) = k) reads y[vi, vj] writes out[vi, vj, vk] {
+        out[vi, vj, vk] = y[vi, vj] * cast<f32>(vk) } } } }
+  } })");
+  EXPECT_NE(decisions_on(func, wide(), "y").find("keep y out of j"), std::string::npos)
+      << decisions_on(func, wide(), "y");
+  expect_scheduled_well(func);
+}
+
 }  // namespace
 }  // namespace lathe::testing
