@@ -65,7 +65,10 @@ llvm::Value* FunctionEmitter::emit_binary(BinaryOp op, DType dtype, llvm::Value*
     llvm::Type* type = a->getType();
     return b.CreateOr(b.CreateAnd(a, int_constant(type, 0x7fff)), b.CreateAnd(c, int_constant(type, 0x8000)));
   }
-  return floats.narrow(dtype, emit_float_binary(op, floats.widen(dtype, a), floats.widen(dtype, c)));
+  llvm::Value* wide = emit_float_binary(op, floats.widen(dtype, a), floats.widen(dtype, c));
+  // One of the two needs no rounding.
+  const bool picks = op == BinaryOp::min || op == BinaryOp::max;
+  return picks ? floats.narrow_exactly(dtype, wide) : floats.narrow(dtype, wide);
 }
 
 llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {

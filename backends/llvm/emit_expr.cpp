@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/llvm/emitter.h"
+#include "ir/analysis/exact_floats.h"
 #include "ir/error.h"
 #include "ir/intrinsics.h"
 #include "ir/text/print.h"
@@ -72,6 +73,7 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       return emit_select(static_cast<const Select*>(e.get()));
     case ExprKind::Cast: {
       auto* node = static_cast<const Cast*>(e.get());
+      if (fits_exactly(node->value, node->dtype)) return floats.narrow_exactly(node->dtype, emit(node->value));
       return emit_cast(node->dtype, node->value->dtype, emit(node->value));
     }
     case ExprKind::Load:

@@ -130,6 +130,12 @@ llvm::Value* FloatEmitter::narrow_bf16(llvm::Value* value, bool may_be_nan) {
   return b.CreateTrunc(rounded, with_lanes_of(b.getInt16Ty(), value->getType()));
 }
 
+llvm::Value* FloatEmitter::narrow_exactly(DType dtype, llvm::Value* value) {
+  if (!(dtype.element() == bf16)) return narrow(dtype, value);
+  llvm::Type* ints = with_lanes_of(b.getInt32Ty(), value->getType());
+  return b.CreateTrunc(b.CreateLShr(b.CreateBitCast(value, ints), 16), with_lanes_of(b.getInt16Ty(), value->getType()));
+}
+
 // Rounding to odd in between makes the second rounding the only one that counts (Boldo and Melquiond, 2008).
 llvm::Value* FloatEmitter::narrow_double(DType dtype, llvm::Value* value) {
   llvm::Type* floats = with_lanes_of(b.getFloatTy(), value->getType());

@@ -58,6 +58,8 @@ class FloatEmitter {
   /// i16 bits of `dtype` (f16 or bf16) to float, exactly; and back, to nearest even.
   llvm::Value* widen(DType dtype, llvm::Value* bits);
   llvm::Value* narrow(DType dtype, llvm::Value* value);
+  /// What is one of `dtype`'s values as it is.
+  llvm::Value* narrow_exactly(DType dtype, llvm::Value* value);
   /// double to the i16 bits of `dtype` with one rounding.
   llvm::Value* narrow_double(DType dtype, llvm::Value* value);
   /// An integer of 32 bits, the same.

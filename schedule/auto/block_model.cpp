@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/analysis/exact_floats.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
 #include "ir/intrinsics.h"
@@ -244,6 +245,10 @@ double binary_cost(BinaryOp op, DType dtype, bool by_products) {
 /// Rounding to bf16: by hand, since the instruction for it flushes subnormal numbers.
 constexpr double narrowing_cost = 9;
 
+bool is_rounded(const Cast& cast) {
+  return cast.dtype.element() == bf16 && cast.value->dtype.is_float() && !fits_exactly(cast.value, cast.dtype);
+}
+
 /// Adds up costs of value computations; index arithmetic is taken for free, as it is shared along a vector.
 class CostSum : public Visitor {
  public:
@@ -269,7 +274,7 @@ class CostSum : public Visitor {
         total += 1;
         break;
       case ExprKind::Cast:
-        total += e->dtype.element() == bf16 && e.as<Cast>()->value->dtype.is_float() ? narrowing_cost : 1;
+        total += is_rounded(*e.as<Cast>()) ? narrowing_cost : 1;
         break;
       case ExprKind::Call:
         total += e.as<Call>()->call_kind == CallKind::intrinsic ? 1 : 60;
