@@ -77,6 +77,7 @@ class Folding {
   template <class Part>
   static std::vector<Expr> parts(const std::vector<Expr>& arms, Part part) {
     std::vector<Expr> found;
+    found.reserve(arms.size());
     for (const Expr& arm : arms) found.push_back(part(arm));
     return found;
   }
@@ -132,7 +133,7 @@ class ChainFolding : public Mutator {
  protected:
   Expr mutate_Select(const Expr& e, const Select* node) override {
     const std::vector<Expr> arms = arms_of(e, variable_, count_);
-    const Expr folded = arms.empty() ? nullptr : Folding(variable_).of(arms);
+    Expr folded = arms.empty() ? nullptr : Folding(variable_).of(arms);
     if (!folded) return Mutator::mutate_Select(e, node);
     changed = true;
     return folded;
