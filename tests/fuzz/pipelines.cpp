@@ -36,6 +36,8 @@ class PipelineBuilder {
     Matrix at = input("x", rows, columns);
     const std::int64_t count = random_.between(2, 4);
     for (std::int64_t k = 0; k < count; ++k) at = step(at);
+    // By the seed, so that the programs of others stay what they were.
+    if (seed_ % 4 == 0) at = stacked(at);
     last_ = true;
     elementwise(at);
     return finish();
@@ -160,6 +162,20 @@ class PipelineBuilder {
     block(to.name, to, fmt::format("{}[..]", from.name),
           fmt::format("{0}[vi, vj] = {1}[vi, vj - {2} if vj >= {2} && vj < {3}]", to.name, from.name, border,
                       from.columns.plus(border).text));
+    return to;
+  }
+
+  /// Three rows, one after the other, as slices that are stacked.
+  Matrix stacked(const Matrix& from) {
+    const bool known =
+        from.rows.text == std::to_string(from.rows.values[0]) || from.rows.text == "n" || from.rows.text == "m";
+    if (!known || from.rows.values[0] < 3 || from.rows.values[1] < 3) return from;
+    const Matrix to = target("sk", {"3", {3, 3}}, from.columns);
+    block(
+        to.name, to, fmt::format("{}[..]", from.name),
+        fmt::format("{0}[vi, vj] = select(vi < 1, {1}[0, vj if vi < 1], select(vi < 2, {1}[1, vj if 0 < vi && vi < 2], "
+                    "{1}[2, vj if 1 < vi])) * 0.5f32",
+                    to.name, from.name));
     return to;
   }
 

@@ -636,7 +636,11 @@ std::vector<Move> reduction_moves() {
        }},
       {"fold_choices",
        [](Schedule& s, Random& random) {
-         const auto block = any_block(s, random);
+         const auto block = any_block(s, random, [](const Block& b) {
+           bool chooses = false;
+           for_each_expr(b.f.body, [&](const Expr& e) { chooses |= e.as<Select>() != nullptr; });
+           return chooses && !is_reduction(b);
+         });
          const auto loop = block ? any_loop(s, random, block) : std::nullopt;
          if (loop) fold_choices(s, *block, *loop);
          return loop.has_value();
@@ -790,6 +794,7 @@ const std::vector<Move>& moves() {
                                                          {"unroll", 1},
                                                          {"split_domain", 2},
                                                          {"unfold_reduction", 1},
+                                                         {"fold_choices", 12},
                                                          {"split_iter", 6},
                                                          {"join_iters", 10},
                                                          {"split_residues", 14},
