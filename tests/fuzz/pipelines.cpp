@@ -37,7 +37,7 @@ class PipelineBuilder {
     const std::int64_t count = random_.between(2, 4);
     for (std::int64_t k = 0; k < count; ++k) at = step(at);
     // By the seed, so that the programs of others stay what they were.
-    if (seed_ % 4 == 0) at = stacked(at);
+    if (seed_ % 8 == 0) at = stacked(at);
     last_ = true;
     elementwise(at);
     return finish();
