@@ -249,7 +249,7 @@ class Sharer {
                      for (size_t i = 1; i < first_blocks.size(); ++i)
                        parts.push_back(rest = distribute(schedule_, rest, first_blocks[i]));
                      for (const LoopRef& part : parts) {
-                       const Stmt& loop = schedule_.find(part).back();
+                       const Stmt loop = schedule_.find(part).back();
                        share({loop, nanoseconds(loop, nullptr, facts_)});
                      }
                    });
