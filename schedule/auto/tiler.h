@@ -148,8 +148,8 @@ class Tiler {
   void prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements);
   /// Is the operand made for each panel anew, so that it lies near and in one piece?
   bool made_by_panels(const Access& operand) const;
-  /// How far the operand goes to the panel of the next tile, where that is another one.
-  std::optional<std::int64_t> next_panel(const Access& operand) const;
+  /// How far the operand that vectors walk goes to the panel of the next tile, where that is another one.
+  std::optional<std::int64_t> next_panel(size_t vectors) const;
   /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
   /// up when the tile is done.
   void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column);

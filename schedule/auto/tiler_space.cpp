@@ -82,11 +82,14 @@ bool Tiler::made_by_panels(const Access& operand) const {
   return false;
 }
 
-std::optional<std::int64_t> Tiler::next_panel(const Access& operand) const {
+std::optional<std::int64_t> Tiler::next_panel(size_t vectors) const {
+  const Block& reduction = schedule_.node(block_);
+  // As it is now: where sums are cut, other steps walk it than did when tiles were planned.
+  const auto operand = shape_.rows ? vector_operand(reduction, *shape_.rows, vectors) : std::nullopt;
+  if (!operand || !lies_by_pages(context_, shape_, *operand)) return std::nullopt;
   std::vector<LoopRef> around = schedule_.loops(block_);
   around.resize(outside_);
-  return lies_by_pages(context_, shape_, operand) ? next_place(schedule_, schedule_.node(block_), around, operand)
-                                                  : std::nullopt;
+  return next_place(schedule_, reduction, around, *operand);
 }
 
 void Tiler::add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row,
@@ -320,7 +323,7 @@ void Tiler::ask_in_steps(const SpacePlan& plan, const StepLoops& loops) {
   if (loops.group && dot_) mark_groups(context_, *loops.group, *dot_);
   if (operand && !across_ && !plan.by_panels && !plan.packed && !dot_ && !loops.chain && !made_by_panels(*operand)) {
     const bool once = plan.rows && *plan.rows <= plan.tile.rows;
-    const auto next = plan.far ? plan.width : once ? next_panel(*operand) : std::nullopt;
+    const auto next = plan.far ? plan.width : once ? next_panel(plan.vectors) : std::nullopt;
     if (next) prefetch_panel(*next);
   }
   if (plan.packed && loops.together) {
