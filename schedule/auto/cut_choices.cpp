@@ -290,7 +290,7 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
   for (const Iter& iter : block.f.iters) {
     const std::int64_t* extent = as_int(iter.domain.extent);
     const Interval held = bounds.interval(iter.variable);
-    if (!extent || !held.is_bounded()) return std::nullopt;
+    if (!extent || !held.min || !held.max) return std::nullopt;
     const std::int64_t length = *held.max - *held.min + 1;
     if (length < *extent && length < lanes && store->indices.back() == Expr(iter.variable)) return std::nullopt;
     share *= static_cast<double>(length) / static_cast<double>(*extent);

@@ -28,8 +28,10 @@ Expr divide_bounded(Builder& b, BinaryOp op, const Expr& x, const Expr& y, const
   const DType type = x->dtype;
   const std::int64_t* divisor = as_int(y);
   const bool power_of_two = divisor && (*divisor & (*divisor - 1)) == 0;
-  if (!divisor || *divisor < 2 || power_of_two || !interval.is_bounded() || *interval.min < 0) return nullptr;
-  const auto known = reciprocal_of(*divisor, *interval.max, *Interval::of(type.element()).max);
+  const Interval all = Interval::of(type.element());
+  if (!divisor || *divisor < 2 || power_of_two || !interval.min || !interval.max || !all.max || *interval.min < 0)
+    return nullptr;
+  const auto known = reciprocal_of(*divisor, *interval.max, *all.max);
   if (!known && !type.is_signed()) return nullptr;
   const Expr dividend = b.bind("dividend", x);
   const DType natural{TypeCode::unsigned_integer, type.bits, type.lanes};
