@@ -17,20 +17,11 @@ bool chooses(const Block& block) {
   return found;
 }
 
-/// The loops along the axes where many slices are stacked, or whole rows of them.
-std::vector<LoopRef> stacking_loops(const Schedule& schedule, const BlockRef& ref) {
-  const Block& block = schedule.node(ref);
+/// Is the iter along an axis where many slices are stacked, or whole rows of them?
+bool stacks_rows(const Block& block, const Iter& iter, std::int64_t count) {
   const Store* store = block.f.body.as<Store>();
-  std::vector<LoopRef> found;
-  for (size_t i = 0; store && i < block.f.iters.size(); ++i) {
-    const Iter& iter = block.f.iters[i];
-    const std::int64_t* count = as_int(iter.domain.extent);
-    if (iter.kind != IterKind::space || !count || *count < 2) continue;
-    if (*count <= most_stacked && uses_var(store->indices.back(), iter.variable.get())) continue;
-    const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
-    if (loop && is_stacked_along(block, iter)) found.push_back(*loop);
-  }
-  return found;
+  return store && iter.kind == IterKind::space &&
+         (count > most_stacked || !uses_var(store->indices.back(), iter.variable.get()));
 }
 
 }  // namespace
@@ -42,7 +33,8 @@ void fold_stacks(RuleContext& context) {
     if (context.scheduled.contains(ref.name) || block.f.reducer || block.f.init || block.f.predicate ||
         is_sealed(block) || !chooses(block))
       continue;
-    for (const LoopRef& loop : stacking_loops(schedule, ref)) {
+    const auto wanted = [&](const Iter& iter, std::int64_t count) { return stacks_rows(block, iter, count); };
+    for (const LoopRef& loop : stacking_loops(schedule, ref, wanted)) {
       attempt(context, fmt::format("fold what {} stacks along {}", ref.name, loop.variable->name),
               [&] { fold_choices(schedule, ref, loop); });
     }

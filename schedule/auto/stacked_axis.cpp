@@ -5,6 +5,7 @@
 
 #include "ir/conjuncts.h"
 #include "ir/visitor.h"
+#include "schedule/auto/rule.h"
 
 namespace lathe {
 namespace {
@@ -37,6 +38,20 @@ bool is_stacked_along(const Block& block, const Iter& iter) {
     }
   });
   return static_cast<std::int64_t>(points.size()) == *steps - 1;
+}
+
+std::vector<LoopRef> stacking_loops(const Schedule& schedule, const BlockRef& ref,
+                                    const std::function<bool(const Iter& iter, std::int64_t count)>& wanted) {
+  const Block& block = schedule.node(ref);
+  std::vector<LoopRef> found;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    const std::int64_t* count = as_int(iter.domain.extent);
+    if (!count || *count < 2 || !wanted(iter, *count)) continue;
+    const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, i);
+    if (loop && is_stacked_along(block, iter)) found.push_back(*loop);
+  }
+  return found;
 }
 
 }  // namespace lathe

@@ -1,5 +1,8 @@
 #pragma once
-#include "ir/stmt.h"
+#include <functional>
+#include <vector>
+
+#include "schedule/schedule.h"
 
 namespace lathe {
 
@@ -7,5 +10,9 @@ namespace lathe {
 ///
 ///   select(vr < 1, a, select(vr < 2, b, c))     along vr in [0, 3), but not in [0, 4)
 bool is_stacked_along(const Block& block, const Iter& iter);
+
+/// The loops along such iters of two values and more, of those that are wanted, by the iter and its number of values.
+std::vector<LoopRef> stacking_loops(const Schedule& schedule, const BlockRef& ref,
+                                    const std::function<bool(const Iter& iter, std::int64_t count)>& wanted);
 
 }  // namespace lathe

@@ -70,7 +70,7 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     if (path[i].as<Block>()) refuse(schedule, application, 2, above, path[i], "stands between");
   }
 
-  std::unordered_set<const Var*> reduce_vars, below;
+  std::unordered_set<const Var*> reduce_vars;
   for (size_t i = 0; i < node.f.iters.size(); ++i) {
     if (node.f.iters[i].kind == IterKind::space) continue;
     for (const VarRef& used : used_vars(node.f.bindings[i])) reduce_vars.insert(used.get());
@@ -81,19 +81,16 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     if (i < level && reduce_vars.contains(around->variable.get())) {
       refuse(schedule, application, 2, above, path[i], "drives a reduce iter");
     }
-    if (i >= level) below.insert(around->variable.get());
   }
 
   check_distinct(schedule, application, path, level);
   const std::string mixed = "no loop that drives a space iter below loop drives a reduce iter";
-  Bounds bounds = bounds_at(schedule.func(), path);
+  const Bounds bounds = bounds_at(schedule.func(), path);
   // A point has its init whatever the predicate says of its instances, as long as it is in the domain; unless none
   // comes for it here, and none is read.
   const Expr guard = space_guard(node, reduce_vars);
   Bounds guarded = bounds;
   if (guard) guarded.assume(guard);
-  Expr predicate;
-  bool guard_suffices = guard && is_allocated(schedule.func(), node.f.writes[0].buffer);
   std::vector<Expr> needed;
   Block::Fields init;
   init.name = schedule.unique_name(block.name + "_init");
@@ -108,12 +105,10 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
     init.iters.push_back({variable, iter.domain, IterKind::space});
     init.bindings.push_back(node.f.bindings[i]);
     needed.push_back(node.f.bindings[i]);
-    const Expr& binding = node.f.bindings[i];
-    for (const Expr& inside : {ge(binding, iter.domain.min), lt(binding, iter.domain.min + iter.domain.extent)}) {
-      if (!proves(bounds, inside)) predicate = logical_and(predicate, inside);
-      guard_suffices = guard_suffices && proves(guarded, inside);
-    }
   }
+  const Expr predicate = point_exists(node.f, bounds);
+  const bool guard_suffices =
+      predicate && guard && is_allocated(schedule.func(), node.f.writes[0].buffer) && !point_exists(node.f, guarded);
   for (const Region& region : node.f.writes) init.writes.push_back(substitute(region, fresh));
   init.body = substitute(fresh_copy(node.f.init), fresh);
   const std::string name = init.name;
@@ -140,9 +135,8 @@ BlockRef decompose_reduction(Schedule& schedule, const BlockRef& block, const Lo
   };
   // With a guard that holds wherever the point lies in the domain, which is the rule for a split's last part, every
   // point has its init; with another, only where nothing of the others is read.
-  Stmt body = with_init(predicate && guard_suffices ? guard : predicate);
-  if (predicate && guard_suffices && !follows(guard, predicate, bounds) &&
-      !exposed_reads_of(schedule.func(), node, body).empty())
+  Stmt body = with_init(guard_suffices ? guard : predicate);
+  if (guard_suffices && !follows(guard, predicate, bounds) && !exposed_reads_of(schedule.func(), node, body).empty())
     body = with_init(predicate);
   schedule.commit(std::move(body), application);
   return {name};
