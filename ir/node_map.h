@@ -1,5 +1,8 @@
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -8,8 +11,8 @@
 namespace lathe {
 
 /// A map from nodes, by identity, for the walks that meet each node of a function once: open addressing with linear
-/// probing (Knuth, volume 3, 6.4), so that an entry costs no allocation of its own. `Key` is a Ref, which keeps the
-/// node alive, or a plain pointer. Entries are never taken out one by one.
+/// probing (Knuth, volume 3, 6.4), so that an entry costs no allocation of its own, and few none at all. `Key` is a
+/// Ref, which keeps the node alive, or a plain pointer. Entries are never taken out one by one.
 template <class Key, class Value>
 class NodeMap {
  public:
@@ -23,7 +26,7 @@ class NodeMap {
 
   /// The value that is there, or the one given, put there; and whether it is new.
   std::pair<Value*, bool> emplace(const Key& key, Value value) {
-    if (4 * (size_ + 1) > 3 * entries_.size()) grow();
+    if (4 * (size_ + 1) > 3 * entries().size()) grow();
     Entry& entry = slot(address(key));
     if (entry.key) return {&entry.value, false};
     entry = {key, std::move(value)};
@@ -34,14 +37,14 @@ class NodeMap {
 
   std::size_t size() const { return size_; }
   void clear() {
-    if (size_ != 0) entries_.assign(entries_.size(), Entry());
+    if (size_ != 0) std::fill(entries().begin(), entries().end(), Entry());
     size_ = 0;
   }
 
  private:
   struct Entry {
     Key key = nullptr;
-    Value value{};
+    [[no_unique_address]] Value value{};
   };
 
   template <class T>
@@ -52,22 +55,26 @@ class NodeMap {
 
   /// Where the key is, or belongs.
   Entry& slot(const void* key) {
-    const std::size_t mask = entries_.size() - 1;
+    const std::span<Entry> all = entries();
+    const std::size_t mask = all.size() - 1;
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
     std::size_t at = (reinterpret_cast<std::uintptr_t>(key) * golden) >> 32 & mask;
-    while (entries_[at].key && address(entries_[at].key) != key) at = (at + 1) & mask;
-    return entries_[at];
+    while (all[at].key && address(all[at].key) != key) at = (at + 1) & mask;
+    return all[at];
   }
 
+  /// A power of two of them.
+  std::span<Entry> entries() { return many_.empty() ? std::span<Entry>(few_) : std::span<Entry>(many_); }
+
   void grow() {
-    constexpr std::size_t least = 16;
-    std::vector<Entry> old =
-        std::exchange(entries_, std::vector<Entry>(entries_.empty() ? least : 2 * entries_.size()));
-    for (Entry& entry : old)
+    std::vector<Entry> before(2 * entries().size());
+    before.swap(many_);
+    for (Entry& entry : before.empty() ? std::span<Entry>(few_) : std::span<Entry>(before))
       if (entry.key) slot(address(entry.key)) = std::move(entry);
   }
 
-  std::vector<Entry> entries_;  ///< a power of two of them
+  std::array<Entry, 16> few_{};
+  std::vector<Entry> many_;  ///< in their place, once they are too few
   std::size_t size_ = 0;
 };
 

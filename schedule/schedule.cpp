@@ -50,6 +50,7 @@ LoopRef Schedule::loop(const std::string& block, size_t depth) const {
 }
 
 std::string Schedule::place(const LoopRef& loop) const {
+  if (!names_places) return {};
   const Path path = path_to(*this, loop);
   const Path first = find_path(path.back(), [](const Stmt& s) { return s->kind == StmtKind::Block; });
   if (first.empty()) return loop.variable->name;

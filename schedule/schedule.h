@@ -42,7 +42,7 @@ class Schedule {
   std::vector<LoopRef> loops(const BlockRef& block) const;
   /// The loop of a place as a record writes it: the loops around the block, counted from 0.
   LoopRef loop(const std::string& block, size_t depth) const;
-  /// "C.1": the first block under the loop, and the loop's depth above it.
+  /// "C.1": the first block under the loop, and the loop's depth above it. Empty where `names_places` is not set.
   std::string place(const LoopRef& loop) const;
 
   const For& node(const LoopRef& loop) const;
@@ -78,6 +78,8 @@ class Schedule {
   void rollback(const Checkpoint& checkpoint);
   /// Whether refusals show the Func, which takes as long as it is large; a caller that only goes on wants none of it.
   bool shows_func_when_refused = true;
+  /// Whether the record names the places of loops, which have to be found: a caller that reads no record wants none.
+  bool names_places = true;
 
  private:
   Func func_;

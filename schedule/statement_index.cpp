@@ -52,6 +52,8 @@ StatementIndex::Key StatementIndex::key(const Stmt& s) {
 }
 
 void StatementIndex::update(const Stmt& root) {
+  if (root == root_) return;
+  ++number_;
   place_children(root_, root, nullptr);
   root_ = root;
 }
@@ -120,16 +122,22 @@ const StmtNode* StatementIndex::find(Key key, std::vector<Stmt>* path) {
 const StmtNode* StatementIndex::descend(Key key, std::vector<Stmt>* path) {
   constexpr size_t deepest = 4096;
   chain_.clear();
+  Entry* above = nullptr;
   for (; key; key = chain_.back()->parent) {
     const auto entry = entries_.find(key);
     if (entry == entries_.end() || chain_.size() == deepest) return nullptr;
+    if (!path && entry->second.seen == number_) {
+      above = &entry->second;
+      break;
+    }
     chain_.push_back(&entry->second);
   }
+  if (chain_.empty()) return above->node.get();
   if (path) {
     path->clear();
     path->reserve(2 * chain_.size());
   }
-  std::array<const Stmt*, 2> below{&root_, nullptr};
+  std::array<const Stmt*, 2> below = above ? children(above->node) : std::array<const Stmt*, 2>{&root_, nullptr};
   for (size_t i = chain_.size(); i-- > 0;) {
     const Stmt& wanted = chain_[i]->node;
     const auto inside = [&](const Stmt* s) {
@@ -140,6 +148,7 @@ const StmtNode* StatementIndex::descend(Key key, std::vector<Stmt>* path) {
     if (holder == below.end()) return nullptr;
     if (path && (*holder)->as<Seq>()) path->push_back(**holder);
     if (path) path->push_back(wanted);
+    chain_[i]->seen = number_;
     below = children(wanted);
   }
   return chain_.front()->node.get();

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -36,6 +37,7 @@ class StatementIndex {
   struct Entry {
     Stmt node;
     Key parent = nullptr;
+    std::uint64_t seen = 0;  ///< the root's number when this was last found where it says
   };
   void clear();
   Key key(const Stmt& s);
@@ -47,9 +49,10 @@ class StatementIndex {
   const StmtNode* descend(Key key, std::vector<Stmt>* path);
 
   Stmt root_;
+  std::uint64_t number_ = 1;  ///< of the root: each has one of its own
   std::unordered_map<Key, Entry> entries_;
   std::unordered_set<std::string> names_;
-  std::vector<const Entry*> chain_;  ///< of the last descent, deepest first
+  std::vector<Entry*> chain_;  ///< of the last descent, deepest first
 };
 
 }  // namespace lathe

@@ -249,11 +249,17 @@ Expr product(std::vector<Expr> factors) {
   return result;
 }
 
+namespace {
+
+Affine form_of(const Expr& e, const IntImm& imm) {
+  if (imm.value > largest_affine || imm.value < -largest_affine) return Affine::atom(e);
+  return Affine::of(imm.value, e->dtype.lanes);
+}
+
+}  // namespace
+
 Affine AffineBuilder::build(const Expr& e) {
-  if (auto* imm = e.as<IntImm>()) {
-    if (imm->value > largest_affine || imm->value < -largest_affine) return Affine::atom(e);
-    return Affine::of(imm->value, e->dtype.lanes);
-  }
+  if (auto* imm = e.as<IntImm>()) return form_of(e, *imm);
   if (e->kind == ExprKind::Var) return leaf(e);
   // Small trees, nearly all there are, never pay for the memo; shared graphs must not be walked once per path.
   constexpr int free_visits = 48;
@@ -293,6 +299,7 @@ Affine AffineBuilder::build_new(const Expr& e) {
 }
 
 Affine to_affine(const Expr& e) {
+  if (auto* imm = e.as<IntImm>()) return form_of(e, *imm);
   return AffineBuilder().build(e);
 }
 

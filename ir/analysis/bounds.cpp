@@ -273,22 +273,21 @@ Bounds::Bounds(const Func& func) {
 }
 
 void Bounds::bind(const VarRef& variable, const Range& domain) {
-  Entry entry;
-  entry.variable = variable;
-  entry.domain = domain;
-  entry.low = to_affine(domain.min);
-  entry.high = entry.low;
-  Affine last = to_affine(domain.extent);
-  if (!add_scaled(entry.high, last, 1) || __builtin_sub_overflow(entry.high.constant, 1, &entry.high.constant)) {
-    entry.domain = {};
-    entries_.push_back(std::move(entry));
+  // Lists of this size come from the allocator's own free lists; growing to them would not.
+  constexpr size_t loops_of_most = 11;
+  if (entries_.capacity() == 0) entries_.reserve(loops_of_most);
+  Affine low = to_affine(domain.min), high = low, last = to_affine(domain.extent);
+  if (!add_scaled(high, last, 1) || __builtin_sub_overflow(high.constant, 1, &high.constant)) {
+    entries_.push_back({variable, {}, {}, {}, false});
     return;
   }
-  Interval low = interval(entry.low), high = interval(entry.high);
-  entry.interval.min = low.min;
-  entry.interval.max = high.max;
-  if (low.min && high.max && *low.min == *high.max) entry.interval = Interval::point(*low.min);
-  entries_.push_back(std::move(entry));
+  const Interval least = interval(low), most = interval(high);
+  const bool point = least.min && most.max && *least.min == *most.max;
+  entries_.push_back({variable,
+                      point ? Interval::point(*least.min) : Interval{least.min, most.max},
+                      std::make_shared<const Domain>(Domain{domain, std::move(low), std::move(high)}),
+                      {},
+                      false});
   // The variable has a value here, so the domain is not empty.
   if (!last.is_constant()) {
     last.constant -= 1;
@@ -298,13 +297,13 @@ void Bounds::bind(const VarRef& variable, const Range& domain) {
 }
 
 void Bounds::bind(const VarRef& variable, const Interval& interval) {
-  entries_.push_back({variable, interval, {}, {}, {}, {}, false});
+  entries_.push_back({variable, interval, {}, {}, false});
 }
 
 void Bounds::bind_value(const VarRef& variable, const Expr& value) {
   Interval known = Interval::everything();
   if (const Entry* entry = find(variable.get())) known = entry->interval;
-  entries_.push_back({variable, known, {}, {}, {}, value, false});
+  entries_.push_back({variable, known, {}, value, false});
 }
 
 void Bounds::assume(const Expr& condition) {
@@ -349,7 +348,7 @@ void Bounds::assume_nonnegative(const Affine& a) {
       Interval bound;
       if (c > 0) bound.min = floor_div(Interval::point(-a.constant) + Interval::point(c - 1), Interval::point(c)).min;
       if (c < 0) bound.max = floor_div(Interval::point(a.constant), Interval::point(-c)).min;
-      Entry entry = known ? *known : Entry{VarRef(v), {}, {}, {}, {}, {}, true};
+      Entry entry = known ? *known : Entry{VarRef(v), {}, {}, {}, true};
       entry.interval = intersect(narrowed, bound);
       entry.narrowed = true;
       entries_.push_back(std::move(entry));
@@ -391,7 +390,7 @@ std::vector<Bounds::Entry> Bounds::entries_since(const Mark& mark) const {
 
 const Range* Bounds::domain(const Var* variable) const {
   const Entry* entry = find(variable);
-  return entry && entry->has_domain() ? &entry->domain : nullptr;
+  return entry && entry->domain ? &entry->domain->range : nullptr;
 }
 
 const Expr* Bounds::value(const Var* variable) const {

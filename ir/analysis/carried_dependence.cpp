@@ -22,8 +22,8 @@ Substitution enter_scope(Bounds& bounds, const Site& site, Substitution names) {
       continue;
     }
     VarRef fresh = Var::make(entry.variable->name, entry.variable->dtype);
-    if (entry.has_domain())
-      bounds.bind(fresh, Range{renamed(entry.domain.min, names), renamed(entry.domain.extent, names)});
+    if (entry.domain)
+      bounds.bind(fresh, Range{renamed(entry.domain->range.min, names), renamed(entry.domain->range.extent, names)});
     else
       bounds.bind(fresh, entry.interval);
     names[entry.variable.get()] = fresh;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -63,15 +64,18 @@ class Bounds {
   const Expr* value(const Var* variable) const;
   const std::vector<Expr>& assumptions() const { return assumptions_; }
 
+  /// A range that a variable runs over, with its first and last value.
+  struct Domain {
+    Range range;
+    Affine low, high;
+  };
   /// What is known of one variable.
   struct Entry {
     VarRef variable;
     Interval interval;
-    Range domain;           ///< null exprs when bound without
-    Affine low, high;       ///< first and last value of `domain`
-    Expr value;             ///< null unless Let-bound
-    bool narrowed = false;  ///< repeats an earlier entry with what an assumption added
-    bool has_domain() const { return bool(domain.extent); }
+    std::shared_ptr<const Domain> domain;  ///< null when bound without
+    Expr value;                            ///< null unless Let-bound
+    bool narrowed = false;                 ///< repeats an earlier entry with what an assumption added
   };
   /// The newest entry, or null.
   const Entry* find(const Var* variable) const;

@@ -140,10 +140,10 @@ class MustCollector : public AccessWalk {
         continue;
       }
       const Bounds::Entry* entry = bounds_.find(v);
-      if (!entry->has_domain() || relaxation.is_inner(entry->low) || relaxation.is_inner(entry->high))
-        return std::nullopt;
-      Affine extent = entry->high;
-      if (!add_scaled(extent, entry->low, -1)) return std::nullopt;
+      const Bounds::Domain* domain = entry->domain.get();
+      if (!domain || relaxation.is_inner(domain->low) || relaxation.is_inner(domain->high)) return std::nullopt;
+      Affine extent = domain->high;
+      if (!add_scaled(extent, domain->low, -1)) return std::nullopt;
       extent.constant += 1;
       digits.push_back({t.atom, t.coefficient, extent});
     }

@@ -178,8 +178,8 @@ class Prover {
       int at = v ? bounds_.position(v) : -1;
       if (at <= newest) return;
       const Bounds::Entry* entry = bounds_.find(v);
-      if (!entry->has_domain()) return;
-      const Affine& end = t.coefficient > 0 ? entry->low : entry->high;
+      if (!entry->domain) return;
+      const Affine& end = t.coefficient > 0 ? entry->domain->low : entry->domain->high;
       bool alone = e == t.atom;
       if (alone && end.is_constant()) return;
       newest = at;
@@ -208,7 +208,7 @@ class Prover {
     }
     if (!chosen) return false;
     const Bounds::Entry* entry = bounds_.find(chosen_variable.as<Var>());
-    Affine end = chosen->coefficient > 0 ? entry->low : entry->high;
+    Affine end = chosen->coefficient > 0 ? entry->domain->low : entry->domain->high;
     if (!(chosen_variable == chosen->atom)) {
       std::vector<Expr> factors;
       append_factors(chosen->atom, factors);

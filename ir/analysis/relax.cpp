@@ -93,8 +93,8 @@ std::optional<Affine> Relaxation::end(Affine a, bool greatest) {
       const Bounds::Entry* entry = bounds_.find(v);
       if (entry->value)
         end = to_affine(entry->value);
-      else if (entry->has_domain())
-        end = want_greatest ? entry->high : entry->low;
+      else if (entry->domain)
+        end = want_greatest ? entry->domain->high : entry->domain->low;
       else
         end = constant_end(entry->interval, want_greatest);
     } else {

@@ -85,6 +85,7 @@ std::string text_attr(const Func& func, const char* name) {
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   Schedule schedule(func);
   schedule.shows_func_when_refused = false;
+  schedule.names_places = log != nullptr;
   RuleContext context{schedule, device, log, {}};
   const AccessMemo memo;
   for (const Rule& rule : rules) rule.run(context);
@@ -110,7 +111,7 @@ Func apply_scheduling_rule(const Func& func, const Device& device, const std::st
   if (found == known.end()) throw InputError(Mistake::value, unknown_name("scheduling rule", name, known));
   if (text_attr(func, asks) != "auto") return func;
   Schedule schedule(func);
-  schedule.shows_func_when_refused = false;
+  schedule.shows_func_when_refused = schedule.names_places = false;
   RuleContext context{schedule, device, nullptr, {}};
   const AccessMemo memo;
   std::istringstream names(text_attr(func, placed));

@@ -106,16 +106,21 @@ void prefetch_rows(RuleContext& context) {
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (has_blocks(block) || is_sealed(block)) continue;
+    const auto is_far = [&](const Buffer& buffer) {
+      return buffer->space != space::registers &&
+             static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts) >
+                 static_cast<double>(near);
+    };
+    if (std::none_of(block.f.reads.begin(), block.f.reads.end(),
+                     [&](const Region& region) { return is_far(region.buffer); }))
+      continue;
     const std::optional<Pass> pass = vector_pass(schedule, ref);
     if (!pass) continue;
     const bool costly = body_cost(block.f.body) >= costly_body;
     const std::vector<Access> accesses = block_accesses(block);
     for (const Access& access : accesses) {
       const std::int64_t bytes = access.buffer->dtype.bytes();
-      if (access.store || access.masked || access.buffer->space == space::registers ||
-          static_cast<double>(bytes) * estimated_elements(access.buffer, schedule.func()->facts) <=
-              static_cast<double>(near))
-        continue;
+      if (access.store || access.masked || !is_far(access.buffer)) continue;
       const auto row = advance(block, access, pass->rows), step = advance(block, access, pass->steps);
       if (!row || !step || *step <= 0) continue;
       std::optional<std::int64_t> ahead;
