@@ -130,7 +130,7 @@ class FunctionEmitter {
   llvm::Value* emit_ramp_comparison(const Binary* node);
   llvm::Value* emit_ramp_division(const Binary* node);
 
-  // ---- memory (emit_memory.cpp) ----
+  // ---- addresses, and what is known of the memory there (emit_address.cpp) ----
   /// A flat element index as a run-time part and a constant part, which folds into the instruction's displacement.
   struct Offset {
     llvm::Value* variable = nullptr;
@@ -140,29 +140,39 @@ class FunctionEmitter {
   llvm::Value* base_pointer(const BufferNode* buffer);
   llvm::Value* element_address(const BufferNode* buffer, Offset offset, bool inbounds);
   llvm::Align access_alignment(const BufferNode* buffer, const Expr& index);
+  static llvm::Align element_align(const BufferNode* buffer);
   std::int64_t known_multiple(const Expr& index);
-  llvm::Value* emit_load(const Load* node);
-  llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
   /// The distance of a ramp's elements as an i64.
   llvm::Value* emit_step(const Expr& stride);
   Offset stepped(Offset offset, llvm::Value* step);
-  llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
-  llvm::Value* zero_element();
-  llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
-                                 llvm::Value* mask);
-  void emit_store(const Store* node);
-  bool goes_past_caches(const BufferNode* buffer, llvm::Type* run, llvm::Align align) const;
-  void fence_streamed_stores();
-  llvm::Value* emit_register_load(const Load* node);
-  void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
   bool is_constant_memory(const BufferNode* buffer) const;
+  llvm::Instruction* marked(llvm::Instruction* access, const BufferNode* buffer);
   llvm::Value* from_memory(DType dtype, llvm::Value* value);
   llvm::Value* to_memory(DType dtype, llvm::Value* value);
   llvm::Value* emit_mask(const Expr& mask);
   llvm::Value* reverse(llvm::Value* vector);
   llvm::Value* spread_mask(llvm::Value* mask, int step, int part);
-  template <class Instruction>
-  Instruction* annotate(Instruction* access, const BufferNode* buffer, bool is_load);
+
+  // ---- loads (emit_load.cpp) ----
+  llvm::Value* emit_load(const Load* node);
+  llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
+  llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
+  llvm::Value* zero_element();
+  llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
+                                 llvm::Value* mask);
+
+  // ---- stores (emit_store.cpp) ----
+  void emit_store(const Store* node);
+  void emit_store_run(const BufferNode* buffer, Offset first, llvm::Value* run, llvm::Align align, llvm::Value* mask);
+  void emit_store_pieces(const BufferNode* buffer, Offset first, llvm::Value* run, llvm::Align align, int count);
+  void emit_spread_store(const BufferNode* buffer, Offset offset, int step, llvm::Value* value, llvm::Value* mask);
+  void emit_scatter(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
+  bool goes_past_caches(const BufferNode* buffer, llvm::Type* run, llvm::Align align) const;
+  void fence_streamed_stores();
+
+  // ---- spaces without addresses (emit_register.cpp) ----
+  llvm::Value* emit_register_load(const Load* node);
+  void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
 
   // ---- asking for lines ahead (emit_prefetch.cpp) ----
   void emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write);

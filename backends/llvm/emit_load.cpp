@@ -1,0 +1,188 @@
+#include <llvm/IR/Constants.h>
+
+#include <algorithm>
+
+#include "backends/llvm/emitter.h"
+#include "backends/llvm/values.h"
+#include "ir/structural.h"
+
+namespace lathe::codegen {
+namespace {
+
+/// Steps between elements that whole loads and shuffles bring together on any machine.
+constexpr std::int64_t few_steps = 4;
+
+}  // namespace
+
+/// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
+llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align,
+                                            llvm::Value* mask) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  llvm::Value* address = element_address(buffer, first, mask == nullptr);
+  llvm::Type* type = lanes == 1 && !mask ? element : llvm::FixedVectorType::get(element, lanes);
+  if (mask) mask = loaded_mask(mask);
+  const auto load = [&]() -> llvm::Value* {
+    if (!mask) return marked(b.CreateAlignedLoad(type, address, align), buffer);
+    return marked(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer);
+  };
+  // Memory that is written is read anew behind each write, and in each block: whatever jumps there may have written.
+  if (is_constant_memory(buffer)) return known({llvm::Instruction::Load, address, mask, type, -1}, load);
+  const Key key = {llvm::Instruction::Load, address, mask, type, memory_version_};
+  if (auto found = known_.find(key); found != known_.end()) {
+    if (llvm::cast<llvm::Instruction>(found->second)->getParent() != b.GetInsertBlock()) found->second = load();
+    return found->second;
+  }
+  return known(key, load);
+}
+
+/// Unmasked, with a constant stride of 2 to 4, either way: whole vectors that stay between the first and the last
+/// element, shuffled. They read what lies between elements, and throw it away; to the address sanitizer that may be
+/// poisoned. Other strides: element by element, which on today's CPUs is no slower than a gather. With a mask, which
+/// takes constant strides of 2 to 4: lanes in between are off.
+llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
+                                                llvm::Value* mask) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  const llvm::Align align = element_align(buffer);
+  const std::int64_t* constant = as_int(stride);
+  if (mask) {
+    const auto step = static_cast<int>(*constant);
+    llvm::Value* result = nullptr;
+    for (int part = 0; part < step; ++part) {
+      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + std::int64_t{part} * lanes}, lanes,
+                                       align, spread_mask(mask, step, part));
+      std::vector<int> order(static_cast<size_t>(lanes));
+      for (int i = 0; i < lanes; ++i) {
+        const int place = i * step - part * lanes;
+        const bool here = place >= 0 && place < lanes;
+        order[static_cast<size_t>(i)] = here ? (result ? lanes + place : place) : (result ? i : -1);
+      }
+      result = result ? b.CreateShuffleVector(result, run, order) : b.CreateShuffleVector(run, order);
+    }
+    return result;
+  }
+  // As many loads and shuffles as steps, in the place of a load and an insertion a lane.
+  const std::int64_t most = kernel.device.mask_registers > 0 && buffer->dtype.bits >= 32
+                                ? std::max<std::int64_t>(few_steps, lanes / 2)
+                                : few_steps;
+  const std::int64_t step = constant ? std::abs(*constant) : 0;
+  if (step >= 2 && step <= most && lanes >= 4 && !kernel.address_sanitizer) {
+    const bool back = *constant < 0;
+    if (back) base.constant -= step * (lanes - 1);
+    llvm::Value* result = nullptr;
+    for (std::int64_t part = 0; part < step; ++part) {
+      // The last load ends on the last element, so its start moves back.
+      const std::int64_t start = part + 1 < step ? part * lanes : step * (lanes - 1) - (lanes - 1);
+      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + start}, lanes, align, nullptr);
+      std::vector<int> order(lanes);
+      for (int i = 0; i < lanes; ++i) {
+        const std::int64_t element = (back ? lanes - 1 - i : i) * step, place = element - start;
+        const bool here = place >= 0 && place < lanes && (part + 1 == step || element < (part + 1) * lanes);
+        order[i] = here ? static_cast<int>(result ? lanes + place : place) : (result ? i : -1);
+      }
+      result = !result            ? b.CreateShuffleVector(run, order)
+               : step > few_steps ? emit_picked(result, run, order)
+                                  : b.CreateShuffleVector(result, run, order);
+    }
+    return result;
+  }
+  llvm::Value* apart = emit_step(stride);
+  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  for (int i = 0; i < lanes; ++i, base = stepped(base, apart))
+    result = b.CreateInsertElement(result, emit_load_run(buffer, base, 1, align, nullptr), b.getInt64(i));
+  return result;
+}
+
+llvm::Value* FunctionEmitter::emit_load(const Load* node) {
+  if (node->buffer->space == space::registers) return emit_register_load(node);
+  const BufferNode* buffer = node->buffer.get();
+  const DType dtype = node->dtype;
+  const Expr& index = node->indices[0];
+  const int lanes = dtype.lanes;
+  llvm::Value* mask = emit_mask(node->mask);
+  if (mask && lanes == 1) mask = b.CreateVectorSplat(1, mask);
+  // Elements that all lanes take in are asked for where a loop asks for the parameter.
+  const auto asks = [&](const Expr& element) {
+    if (!mask && prefetch_.params.contains(buffer)) emit_prefetch(buffer, element, false);
+  };
+  if (lanes == 1) {
+    asks(index);
+    llvm::Value* loaded = emit_load_run(buffer, split_offset(index), 1, access_alignment(buffer, index), mask);
+    if (mask) loaded = b.CreateExtractElement(loaded, std::uint64_t{0});
+    return from_memory(dtype, loaded);
+  }
+  auto* ramp = index.as<Ramp>();
+  auto* broadcast = index.as<Broadcast>();
+  const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+  const auto* constant = index.as<IntImm>();
+  if (index->dtype.lanes == 1 || broadcast || constant || (stride && *stride == 0)) {
+    const Expr scalar = broadcast  ? broadcast->value
+                        : ramp     ? ramp->base
+                        : constant ? lathe::index(constant->value)
+                                   : index;
+    asks(scalar);
+    if (!mask) {
+      llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), nullptr);
+      return from_memory(dtype, repeated(loaded, lanes));
+    }
+    llvm::Value* any = b.CreateVectorSplat(1, b.CreateOrReduce(mask));
+    llvm::Value* loaded = emit_load_run(buffer, split_offset(scalar), 1, access_alignment(buffer, scalar), any);
+    llvm::Value* all = splat(b, b.CreateExtractElement(loaded, std::uint64_t{0}), lanes);
+    return from_memory(dtype, b.CreateSelect(mask, all, llvm::Constant::getNullValue(all->getType())));
+  }
+  // A mask that is known is that of a last tile, whose line the one before has asked for.
+  const bool mostly_whole = !mask || !llvm::isa<llvm::Constant>(mask);
+  if (prefetch_.variable && ramp && stride && *stride == 1 && mostly_whole) emit_prefetch(buffer, ramp->base, false);
+  if (ramp && stride && *stride == 1) {
+    if (mask && masked_store_.buffer == buffer && masked_store_.mask == mask &&
+        masked_store_.block == b.GetInsertBlock() && equal(masked_store_.index, index))
+      return b.CreateSelect(mask, masked_store_.value, llvm::Constant::getNullValue(masked_store_.value->getType()));
+    return from_memory(
+        dtype, emit_load_run(buffer, split_offset(ramp->base), lanes, access_alignment(buffer, ramp->base), mask));
+  }
+  const llvm::Align align = element_align(buffer);
+  if (ramp && stride && *stride == -1) {
+    Offset last = split_offset(ramp->base);
+    last.constant -= lanes - 1;
+    llvm::Value* run = emit_load_run(buffer, last, lanes, align, mask ? reverse(mask) : nullptr);
+    return from_memory(dtype, reverse(run));
+  }
+  const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0;
+  if (ramp && (!mask || strided))
+    return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes, mask));
+  llvm::Value* lanes_index = emit(index);
+  if (!(index->dtype.element() == i64))
+    lanes_index =
+        b.CreateIntCast(lanes_index, with_lanes_of(b.getInt64Ty(), lanes_index->getType()), index->dtype.is_signed());
+  return from_memory(dtype, emit_gather(buffer, lanes_index, align, mask));
+}
+
+/// Elements one by one at places that a vector holds. An instruction that gathers takes longer than their loads (on
+/// Cascade Lake 30 cycles for any number of lanes, on Zen 4 26 for eight: Agner Fog's instruction tables), and a branch
+/// a lane where the machine has none for such elements. Lanes that are off read a zero of the kernel's own.
+llvm::Value* FunctionEmitter::emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align,
+                                          llvm::Value* mask) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  const auto lanes = llvm::cast<llvm::FixedVectorType>(places->getType())->getNumElements();
+  llvm::Value* addresses = b.CreateGEP(element, base_pointer(buffer), places);
+  if (mask) addresses = b.CreateSelect(mask, addresses, splat(b, zero_element(), static_cast<int>(lanes)));
+  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  for (unsigned i = 0; i < lanes; ++i) {
+    llvm::Value* address = b.CreateExtractElement(addresses, std::uint64_t{i});
+    llvm::Value* one = marked(b.CreateAlignedLoad(element, address, align), buffer);
+    result = b.CreateInsertElement(result, one, std::uint64_t{i});
+  }
+  return result;
+}
+
+/// The address of an element of any type that is zero.
+llvm::Value* FunctionEmitter::zero_element() {
+  constexpr const char* symbol = "lathe_zero_element";
+  if (llvm::GlobalVariable* found = kernel.module.getNamedGlobal(symbol)) return found;
+  auto* type = llvm::Type::getInt64Ty(context);
+  auto* zero = new llvm::GlobalVariable(kernel.module, type, true, llvm::GlobalValue::PrivateLinkage,
+                                        llvm::ConstantInt::get(type, 0), symbol);
+  zero->setAlignment(llvm::Align(8));
+  return zero;
+}
+
+}  // namespace lathe::codegen
