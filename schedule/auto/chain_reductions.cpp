@@ -4,16 +4,14 @@
 
 #include <algorithm>
 
-#include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/chain_tile.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/reduction_chain.h"
-#include "schedule/auto/register_tile.h"
 #include "schedule/layout_map.h"
-#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
@@ -27,7 +25,6 @@
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
-#include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
@@ -49,9 +46,6 @@ constexpr double least_depth = 2;
 constexpr std::int64_t least_rows = 8;
 /// No register tile has more rows.
 constexpr std::int64_t least_last_rows = 16;
-/// A last tile is shifted to where it is whole if no more than one element in so many is computed only for that.
-constexpr std::int64_t least_of_shifted = 16;
-
 /// Does a choice decide what is reduced? That of an extreme among numbers, in its reducer, is none.
 bool is_masked(const Block& reduction) {
   const std::optional<ReductionParts> parts = match_update(reduction);
@@ -120,15 +114,6 @@ class Chainer {
     choose_rows(most_even_rows);
   }
 
-  /// The iter of a block that is bound to a loop, alone or with others.
-  std::optional<LoopRef> loop_of(const BlockRef& ref, size_t iter, size_t outside) const {
-    const std::vector<LoopRef> around = schedule_.loops(ref);
-    for (size_t depth = around.size(); depth-- > outside;) {
-      if (uses_var(schedule_.node(ref).f.bindings[iter], around[depth].variable.get())) return around[depth];
-    }
-    return std::nullopt;
-  }
-
   /// Lays the operand that `iter` walks out along it, where it is not; returns the copy.
   std::optional<BlockRef> stage_operand(const BlockRef& ref, size_t iter) {
     const Block& block = schedule_.node(ref);
@@ -191,89 +176,8 @@ class Chainer {
     column_ = along();
   }
 
-  /// The tile's rows, or a few less or more where they then divide the block's, or leave less of a last tile empty, and
-  /// the registers still hold them.
-  std::int64_t even_rows(std::int64_t rows, const RegisterTile& shape) const {
-    const std::int64_t registers = context_.device.vector_registers - 1;
-    const auto empty = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile - rows; };
-    std::int64_t best = shape.rows;
-    for (const std::int64_t more : {1, -1, 2, -2, 3, -3, -4}) {
-      const std::int64_t candidate = shape.rows + more;
-      const bool fits =
-          candidate >= 2 && 3 * candidate >= 2 * shape.rows && (candidate + 1) * shape.vectors <= registers;
-      if (fits && empty(candidate) < empty(best)) best = candidate;
-    }
-    return best;
-  }
-
-  /// Rows and columns of a block's register tiles, under the loops of `reader`, which stores them; returns how many
-  /// columns, or 0 where the last tile has fewer.
-  std::int64_t tile(const BlockRef& ref, const BlockRef& reader, const LoopRef& row, const LoopRef& column,
-                    size_t row_iter, size_t column_iter) {
-    const auto extent = [&](const LoopRef& loop) { return *as_int(schedule_.node(loop).extent); };
-    std::int64_t depth = 1;
-    for (const Iter& iter : schedule_.node(ref).f.iters)
-      if (iter.kind == IterKind::reduce) depth *= *as_int(iter.domain.extent);
-    TiledExtents extents{extent(row), extent(column), depth};
-    // Scores may be narrower than what a wider mask makes of the weights.
-    const std::int64_t most_lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(ref), context_.device));
-    // Whole panels of a copy can be laid out one behind another.
-    extents.whole_columns = counts_slots(context_.device) && *extents.columns % (2 * most_lanes) == 0;
-    const RegisterTile shape = choose_tile(context_.device, most_lanes, widest_bits(schedule_.node(ref)), extents);
-    const std::int64_t lanes = shape.lanes;
-    const std::int64_t all_rows = extent(row), all_columns = extent(column), tile_columns = shape.vectors * lanes;
-    const std::int64_t tile_rows = even_rows(all_rows, shape);
-    const auto [rows, inner_row] = split(schedule_, row, tile_rows);
-    const auto [columns, inner_column] = split(schedule_, column, tile_columns);
-    if (chain_.rows % tile_rows != 0 || block_rows_ % tile_rows != 0) shift_last(rows, all_rows, tile_rows, 1);
-    if (all_columns % tile_columns != 0) shift_last(columns, all_columns, tile_columns, lanes);
-    reorder(schedule_, {columns, rows, inner_row, inner_column});
-    compute_at(schedule_, ref, rows);
-    const size_t outside = loops_of(path_to(schedule_, rows)).size();
-    std::vector<LoopRef> order;
-    for (const LoopRef& loop : own_loops(schedule_, ref)) {
-      if (drives(schedule_.node(ref), IterKind::reduce, schedule_.node(loop))) order.push_back(loop);
-    }
-    const auto own_row = loop_of(ref, row_iter, outside), own_column = loop_of(ref, column_iter, outside);
-    const std::optional<LoopRef> together = take_steps_together(shape, order);
-    const LoopRef first = order.front();
-    if (own_row) order.push_back(*own_row);
-    if (own_column) order.push_back(*own_column);
-    reorder(schedule_, order);
-    if (together) unroll(schedule_, *together);
-    if (own_row) unroll(schedule_, *own_row);
-    if (own_column) vectorize_columns(*own_column, lanes);
-    decompose_reduction(schedule_, ref, first);
-    unroll(schedule_, inner_row);
-    vectorize_columns(inner_column, lanes);
-    context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, tile_rows, shape.vectors, lanes));
-    context_.scheduled.insert(ref.name);
-    context_.scheduled.insert(reader.name);
-    return all_columns % tile_columns == 0 ? tile_columns : 0;
-  }
-
-  /// Splits the innermost of the loops over steps where a tile takes several at once; returns the loop over these.
-  std::optional<LoopRef> take_steps_together(const RegisterTile& shape, std::vector<LoopRef>& order) {
-    const std::int64_t* steps = as_int(schedule_.node(order.back()).extent);
-    const double cycles = shape.cycles * static_cast<double>(chain_.rows) / static_cast<double>(block_rows_);
-    const std::int64_t count = steps ? steps_together(context_.device, shape, cycles, *steps) : 1;
-    if (count == 1 || count == *steps) return std::nullopt;
-    const auto [outer, inner] = split(schedule_, order.back(), count);
-    order.back() = outer;
-    order.push_back(inner);
-    return inner;
-  }
-
-  /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.
-  void shift_last(const LoopRef& tiles, std::int64_t extent, std::int64_t tile, std::int64_t lanes) {
-    if (shifts_cheaply(extent, tile, lanes, least_of_shifted)) annotate(schedule_, tiles, shift_last_key, 1);
-  }
-
-  void vectorize_columns(const LoopRef& loop, std::int64_t lanes) {
-    if (*as_int(schedule_.node(loop).extent) <= lanes) return vectorize(schedule_, loop);
-    const auto [vectors, lane] = split(schedule_, loop, lanes);
-    unroll(schedule_, vectors);
-    vectorize(schedule_, lane);
+  std::int64_t tile(const ChainedBlock& block) {
+    return tile_chained(context_, block, {chain_.rows, block_rows_, lanes_});
   }
 
   void place_weights(const LoopRef& loop) {
@@ -290,10 +194,10 @@ class Chainer {
     const BlockRef copy = cache_write(schedule_, chain_.scores, space::registers);
     compute_at(schedule_, copy, loop);
     const size_t outside = loops_of(path_to(schedule_, loop)).size();
-    const auto row = loop_of(copy, chain_.row_dimension, outside),
-               column = loop_of(copy, chain_.axis_dimension, outside);
+    const auto row = deepest_loop(schedule_, copy, chain_.row_dimension, outside),
+               column = deepest_loop(schedule_, copy, chain_.axis_dimension, outside);
     if (!row || !column) return;
-    const std::int64_t width = tile(chain_.scores, copy, *row, *column, chain_.row, chain_.axis);
+    const std::int64_t width = tile({chain_.scores, copy, *row, *column, chain_.row, chain_.axis});
     if (staged_ && width > 0) lay_copy_by_panels(context_, chain_.scores, *staged_, chain_.axis, width);
   }
 
@@ -320,7 +224,7 @@ class Chainer {
       const Load* load = load_of(reader, written.buffer);
       for (size_t d = 0; d < written.ranges.size(); ++d) {
         if (written.ranges[d].min != Expr(reduction.f.iters[iter].variable)) continue;
-        if (const auto own = iter_at(reader, load->indices[d])) return loop_of(*epilogue_, *own, 0);
+        if (const auto own = iter_at(reader, load->indices[d])) return deepest_loop(schedule_, *epilogue_, *own, 0);
       }
       return std::optional<LoopRef>();
     };
@@ -333,7 +237,7 @@ class Chainer {
     }
     for (const LoopRef& loop : {blocks, inner, *column}) order.push_back(loop);
     reorder(schedule_, order);
-    tile(chain_.mix, *epilogue_, inner, *column, *row, *column_);
+    tile({chain_.mix, *epilogue_, inner, *column, *row, *column_});
     if (scale_) compute_at(schedule_, *scale_, blocks);
     for (const BlockRef& sum : chain_.sums) compute_at(schedule_, sum, blocks);
     place_weights(blocks);
@@ -381,7 +285,7 @@ class Chainer {
     if (!epilogue_) epilogue_ = chain_.mix;
 
     const std::vector<LoopRef> loops = schedule_.loops(chain_.extreme);
-    const auto row_loop = loop_of(chain_.extreme, place, 0);
+    const auto row_loop = deepest_loop(schedule_, chain_.extreme, place, 0);
     if (!row_loop) refuse_chain("has no loop over rows");
     const LoopRef& steps = loops.back();
     const auto [blocks, inner] = split(schedule_, *row_loop, block_rows_);
@@ -402,13 +306,13 @@ class Chainer {
     const auto copy_loop = [&](size_t iter) {
       for (size_t d = 0; d < written.ranges.size(); ++d) {
         if (written.ranges[d].min == Expr(schedule_.node(mix_part).f.iters[iter].variable))
-          return loop_of(copy, d, outside);
+          return deepest_loop(schedule_, copy, d, outside);
       }
       return std::optional<LoopRef>();
     };
     const auto copy_row = copy_loop(row_iter), copy_column = copy_loop(column_iter);
     if (!copy_row || !copy_column) refuse_chain("has no tile");
-    tile(mix_part, copy, *copy_row, *copy_column, row_iter, column_iter);
+    tile({mix_part, copy, *copy_row, *copy_column, row_iter, column_iter});
     place_weights(steps);
     compute_at(schedule_, extreme_part, steps);
     place_scores(steps);
