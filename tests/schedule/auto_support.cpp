@@ -85,6 +85,12 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
   return text;
 }
 
+Device fused(Device device, int per_cycle) {
+  device.fused_multiply_add = true;
+  device.fma_per_cycle = per_cycle;
+  return device;
+}
+
 void expect_scheduled_well(const Func& func) {
   for (const Device& device : {wide(), narrow()}) {
     ScheduleLog log;

@@ -11,6 +11,8 @@ namespace lathe::testing {
 Device wide();
 /// 128-bit vectors, 16 registers.
 Device narrow();
+/// The device with so many fused multiply-adds a cycle: two, or one over the whole width of 512 bits.
+Device fused(Device device, int per_cycle);
 /// A machine with one dot product, of unsigned by signed bytes.
 Device dotting();
 
