@@ -58,33 +58,48 @@ std::optional<Digit> as_digit(const Expr& e, const Var* loop) {
   return digit;
 }
 
-/// The buffers of which each iteration of a loop touches a slice of its own, found in the declared regions alone: in
-/// some dimensions every region lies in [width * digit, width * (digit + 1)), and their digits make up the loop's
-/// variable.
+/// The buffers written below a loop of which each iteration touches a slice of its own, found in the declared regions
+/// alone: in some dimensions every region lies in [width * digit, width * (digit + 1)) from the same place on, and
+/// their digits make up the loop's variable.
 class Slices {
  public:
   explicit Slices(const For& loop) : loop_(loop) {
     bounds_.bind(loop.variable, Range{loop.min, loop.extent});
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      const Block* block = s.as<Block>();
+      for (size_t i = 0; block && i < block->f.writes.size(); ++i) written_.insert(block->f.writes[i].buffer.get());
+    });
     if (!walk(loop.body)) slices_.clear();
   }
 
   std::unordered_set<const BufferNode*> buffers() const {
     std::unordered_set<const BufferNode*> found;
     for (const auto& [buffer, slices] : slices_) {
-      if (buffer->view_of) return {};
       if (tell_apart(slices)) found.insert(buffer);
     }
     return found;
   }
+  /// Is every buffer that is written below among them?
+  bool are_all() const {
+    return std::all_of(written_.begin(), written_.end(), [&](const BufferNode* buffer) {
+      const auto found = slices_.find(buffer);
+      return found != slices_.end() && tell_apart(found->second);
+    });
+  }
 
  private:
+  using Terms = std::vector<std::pair<Expr, std::int64_t>>;
   /// Of one dimension. No access is known yet at width 0; at -1 they lie in no common slice.
   struct Slice {
     std::int64_t width = 0;
     Digit digit;
-    friend bool operator==(const Slice&, const Slice&) = default;
+    Terms from;  ///< what loops outside add to the place
+    friend bool operator==(const Slice& a, const Slice& b) {
+      return a.width == b.width && a.digit == b.digit &&
+             std::is_permutation(a.from.begin(), a.from.end(), b.from.begin(), b.from.end());
+    }
   };
-  static constexpr Slice none{-1, {}};
+  static Slice none() { return {-1, {}, {}}; }
 
   /// Do the digits of the dimensions fit on to each other, up to the loop's extent?
   bool tell_apart(std::vector<Slice> slices) const {
@@ -108,6 +123,7 @@ class Slices {
         const For* inner = s.as<For>();
         const std::int64_t *min = as_int(inner->min), *extent = as_int(inner->extent);
         if (min && extent) inner_[inner->variable.get()] = {*min, *min + *extent - 1};
+        below_.insert(inner->variable.get());
         bounds_.bind(inner->variable, Range{inner->min, inner->extent});
         return walk(inner->body);
       }
@@ -118,7 +134,7 @@ class Slices {
         const If* choice = s.as<If>();
         for_each_expr(choice->condition, [&](const Expr& e) {
           if (const Load* load = e.as<Load>())
-            slices_[load->buffer.get()] = std::vector<Slice>(load->buffer->rank(), none);
+            slices_[load->buffer.get()] = std::vector<Slice>(load->buffer->rank(), none());
         });
         return walk(choice->then_case) && (!choice->else_case || walk(choice->else_case));
       }
@@ -134,11 +150,13 @@ class Slices {
     const std::vector<Limit> limits = limits_of(block);
     for (const auto* regions : {&block.f.reads, &block.f.writes}) {
       for (const Region& region : *regions) {
+        if (region.buffer->view_of) return false;
+        if (!written_.contains(region.buffer.get())) continue;
         std::vector<Slice>& slices = slices_.try_emplace(region.buffer.get(), region.ranges.size()).first->second;
         for (size_t d = 0; d < region.ranges.size(); ++d) {
-          if (slices[d] == none) continue;
-          const Slice slice = is_hint(region) ? none : slice_of(region.ranges[d], bindings, limits);
-          slices[d] = slices[d] == Slice{} || slices[d] == slice ? slice : none;
+          if (slices[d].width < 0) continue;
+          const Slice slice = is_hint(region) ? none() : slice_of(region.ranges[d], bindings, limits);
+          slices[d] = slices[d].width == 0 || slices[d] == slice ? slice : none();
         }
       }
     }
@@ -147,7 +165,7 @@ class Slices {
 
   /// That a sum is at most so much wherever a block runs.
   struct Limit {
-    std::vector<std::pair<Expr, std::int64_t>> terms;
+    Terms terms;
     std::int64_t most;
   };
 
@@ -166,7 +184,7 @@ class Slices {
 
   Slice slice_of(const Range& range, const Substitution& bindings, const std::vector<Limit>& limits) const {
     const std::int64_t* extent = as_int(range.extent);
-    if (!extent) return none;
+    if (!extent) return none();
     const Expr place = substitute(range.min, bindings);
     LinearForm form = linear_form(place);
     // A tile's index by a divisor of its width is the tile's.
@@ -177,7 +195,7 @@ class Slices {
     Slice slice;
     for (auto term = form.terms.begin(); term != form.terms.end() && slice.width == 0;) {
       if (const auto digit = as_digit(term->first, loop_.variable.get())) {
-        slice = {term->second, *digit};
+        slice = {term->second, *digit, {}};
         term = form.terms.erase(term);
       } else {
         ++term;
@@ -185,8 +203,13 @@ class Slices {
     }
     std::int64_t low = 0, high = 0;
     for (const auto& [atom, coefficient] : form.terms) {
-      const auto known = inner_.find(atom.as<Var>());
-      if (known == inner_.end()) return none;
+      const Var* variable = atom.as<Var>();
+      const auto known = inner_.find(variable);
+      if (known == inner_.end()) {
+        if (!variable || variable == loop_.variable.get() || below_.contains(variable)) return none();
+        slice.from.emplace_back(atom, coefficient);
+        continue;
+      }
       low += coefficient * (coefficient > 0 ? known->second.first : known->second.second);
       high += coefficient * (coefficient > 0 ? known->second.second : known->second.first);
     }
@@ -194,12 +217,14 @@ class Slices {
       if (std::is_permutation(limit.terms.begin(), limit.terms.end(), form.terms.begin(), form.terms.end()))
         high = std::min(high, limit.most);
     }
-    return low + form.constant >= 0 && high + form.constant + *extent <= slice.width ? slice : none;
+    return low + form.constant >= 0 && high + form.constant + *extent <= slice.width ? slice : none();
   }
 
   const For& loop_;
   Bounds bounds_;
   std::unordered_map<const Var*, std::pair<std::int64_t, std::int64_t>> inner_;
+  std::unordered_set<const BufferNode*> written_;
+  std::unordered_set<const Var*> below_;  ///< the variables of loops below, those too whose extents are not known
   std::unordered_map<const BufferNode*, std::vector<Slice>> slices_;
 };
 
@@ -266,6 +291,14 @@ void require_space_iters(const Schedule& schedule, const std::string& applicatio
       }
     }
   }
+}
+
+void require_lanes_apart(const Schedule& schedule, const std::string& application, int number, const Path& path) {
+  const For& node = *path.back().as<For>();
+  bool takes_address = false;
+  for_each_expr(node.body, [&](const Expr& e) { takes_address |= e.as<AddressOf>() != nullptr; });
+  if (!takes_address && Slices(node).are_all()) return;
+  require_apart(schedule, application, number, "no iteration touches what another one writes", path);
 }
 
 std::vector<Buffer> require_independent_iterations(const Schedule& schedule, const std::string& application, int first,

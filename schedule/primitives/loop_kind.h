@@ -14,6 +14,9 @@ Stmt with_kind(const For& loop, ForKind kind);
 void require_constant_extent(const Schedule& schedule, const std::string& application, int number, const Stmt& loop);
 /// Refuses with condition `number` if an iter below the loop that is not a space iter is bound to an expression of it.
 void require_space_iters(const Schedule& schedule, const std::string& application, int number, const Stmt& loop);
+/// Refuses with condition `number` unless no iteration of the loop that `path` ends with touches what another one
+/// writes.
+void require_lanes_apart(const Schedule& schedule, const std::string& application, int number, const Path& path);
 /// Refuses unless the iterations of the loop that `path` ends with may run at once, each by a worker of its own:
 ///   first      no reduce, ordered or opaque iter below is bound to an expression of loop
 ///   first + 1  a block below that does not use loop writes only buffers that nothing outside of loop reads or writes

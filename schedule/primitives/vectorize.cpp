@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "schedule/carried.h"
 #include "schedule/primitives/loop_kind.h"
 #include "schedule/rewrite.h"
 
@@ -35,7 +34,7 @@ void vectorize(Schedule& schedule, const LoopRef& loop) {
       refuse(schedule, application, 4, "no bound of a loop below uses loop", s, "has bounds that use it");
     }
   });
-  require_apart(schedule, application, 5, "no iteration touches what another one writes", path);
+  require_lanes_apart(schedule, application, 5, path);
   schedule.commit(replace_last(path, with_kind(node, ForKind::vectorized)), application);
 }
 
