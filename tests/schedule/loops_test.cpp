@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "schedule/primitives/annotate.h"
@@ -197,6 +199,32 @@ TEST(Vectorize, RefusesToReadWhatTheIterationBeforeWrote) {
 }
 )"));
   expect_refused(s, [&] { vectorize(s, s.loop("a", 0)); }, "vectorize", 5, "vectorize_refused_5");
+}
+
+TEST(Vectorize, TellsLanesApartByWhereLoopsOutsideHaveThemBegin) {
+  const auto vectorized = [](const char* written, const char* read) {
+    Schedule s(parse_func(fmt::format(R"(func shifted(t: f32[32], out: f32[4, 8]) stage begin {{
+  for o in [0, 4) {{
+    for i in [0, 8) {{
+      block a(space vi in [0, 32) = {}) writes t[vi] {{
+        t[vi] = 1.0f32
+      }}
+      block b(space wo in [0, 4) = o, space wi in [0, 8) = i, space wj in [0, 32) = {}) reads t[wj]
+          writes out[wo, wi] {{
+        out[wo, wi] = t[wj]
+      }}
+    }}
+  }}
+}}
+)",
+                                      written, read)));
+    vectorize(s, s.loop("a", 1));
+  };
+  EXPECT_NO_THROW(vectorized("o * 8 + i", "o * 8 + i"));
+  EXPECT_NO_THROW(vectorized("o * 8 + 7 - i", "o * 8 + 7 - i"));
+  EXPECT_THROW(vectorized("o * 8 + i", "o * 7 + i"), Refusal);
+  EXPECT_THROW(vectorized("o * 8 + i", "o * 8 + i + 1"), Refusal);
+  EXPECT_THROW(vectorized("o * 8 + i // 2", "o * 8 + i // 2"), Refusal);
 }
 
 TEST(Vectorize, MarksALoop) {
