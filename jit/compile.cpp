@@ -49,11 +49,18 @@ const Pipeline& pipeline() {
   return cpu;
 }
 
+/// Their sums are f32, and no operation of IEEE.
+Device without_float_dots(Device device) {
+  std::erase_if(device.intrinsics, [](const Func& dot) { return buffer_params(dot).back()->dtype.is_float(); });
+  return device;
+}
+
 }  // namespace
 
-const Device& compile_device() {
+const Device& compile_device(Precision precision) {
   static const Device device = host_device();
-  return device;
+  static const Device strict = without_float_dots(device);
+  return precision == Precision::strict ? strict : device;
 }
 
 std::shared_ptr<Kernel> compile(const Func& func, const Device& device, bool schedule, CompileTimes times) {

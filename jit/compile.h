@@ -4,6 +4,7 @@
 
 #include "ir/device.h"
 #include "jit/kernel.h"
+#include "jit/precision.h"
 
 namespace lathe {
 
@@ -18,7 +19,7 @@ std::vector<std::string> text_stages();
 std::string stage_text(const Func& func, const Device& device, const std::string& stage);
 
 /// The machine that kernels are compiled for, fixed at first use: this host under LATHE_CPU_FEATURES
-/// (backends/cpu/cpu.h).
-const Device& compile_device();
+/// (backends/cpu/cpu.h). Where `strict`, without the instructions that round in their own way.
+const Device& compile_device(Precision precision = Precision::standard);
 
 }  // namespace lathe

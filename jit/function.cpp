@@ -82,6 +82,7 @@ Shape constant_shape(const TensorView& view) {
 struct Function::State {
   std::string name;
   TraceFunction trace;
+  Precision precision = Precision::standard;
 
   std::atomic<Table*> table{new Table(16)};
   std::mutex mutex;  // guards what follows, and every change of the table
@@ -127,7 +128,7 @@ Func Function::State::make_traced(std::span<const TensorView> inputs, std::span<
   if (form) *form = results.form;
   parameters = tensors;
   parameters.insert(parameters.end(), numbers.begin(), numbers.end());
-  return make_func(name, parameters, results.tensors);
+  return make_func(name, parameters, results.tensors, precision);
 }
 
 std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std::span<const TensorView> outputs,
@@ -173,8 +174,9 @@ std::unique_ptr<Specialization> Function::State::prepare(const CallKey& key, std
   func = apply_layouts(func, layouts, &runtime);
   for (const StrideParameter& r : runtime) entry->runtime_strides.push_back({r.tensor, r.dimension});
 
-  const Device& device = compile_device();
+  const Device& device = compile_device(precision);
   signature.program = structural_hash(func);
+  if (precision == Precision::strict) signature.precision = "strict";
   signature.device = device.fingerprint();
   signature.abi = LATHE_ABI_VERSION;
   signature.lathe = lathe_version;
@@ -279,8 +281,9 @@ void Function::State::run_through_temporaries(const Function& function, const Sp
   for (size_t i = 0; i < outputs.size(); ++i) scatter_dense(temporaries[i].data, outputs[i]);
 }
 
-Function::Function(std::string name, TraceFunction trace) : state_(std::make_unique<State>()) {
+Function::Function(std::string name, TraceFunction trace, Precision precision) : state_(std::make_unique<State>()) {
   state_->name = std::move(name);
+  state_->precision = precision;
   state_->trace = std::move(trace);
 }
 Function::~Function() {
@@ -292,6 +295,10 @@ Function& Function::operator=(Function&&) noexcept = default;
 
 const std::string& Function::name() const {
   return state_->name;
+}
+
+Precision Function::precision() const {
+  return state_->precision;
 }
 
 Func Function::trace(std::span<const TensorView> outputs, std::span<const TensorView> inputs,

@@ -56,7 +56,7 @@ struct Specialization {
 /// call whose kernel is there takes no lock and allocates nothing.
 class Function {
  public:
-  Function(std::string name, TraceFunction trace);
+  Function(std::string name, TraceFunction trace, Precision precision = Precision::standard);
   ~Function();
   Function(Function&&) noexcept;
   Function& operator=(Function&&) noexcept;
@@ -87,6 +87,7 @@ class Function {
              std::span<const ScalarValue> scalars = {}) const;
 
   const std::string& name() const;
+  Precision precision() const;
 
  private:
   struct State;
@@ -119,12 +120,13 @@ std::vector<Tensor> apply_tensors(const F& f, const std::vector<Tensor>& inputs,
 /// A Function from a callable of so many Tensors that returns a Tensor or a vector of them:
 ///   lathe::Function f = lathe::jit([](Tensor x, Tensor y) { return ops::gelu(ops::add(x, y)); });
 template <class F>
-Function jit(F f, const std::string& name = "function") {
+Function jit(F f, const std::string& name = "function", Precision precision = Precision::standard) {
   constexpr size_t arity = detail::tensor_arity<F>::value;
-  return Function(name, [f = std::move(f), name](const std::vector<Tensor>& inputs, const std::vector<Tensor>&) {
+  const auto trace = [f = std::move(f), name](const std::vector<Tensor>& inputs, const std::vector<Tensor>&) {
     if (inputs.size() != arity) detail::wrong_arity(name, arity, inputs.size());
     return detail::apply_tensors(f, inputs, std::make_index_sequence<arity>());
-  });
+  };
+  return Function(name, trace, precision);
 }
 
 }  // namespace lathe

@@ -137,7 +137,7 @@ nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, 
   const DType dtype = terms(probe).at(0)->dtype;
   const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), arithmetic_type(dtype));
   const auto wide_terms = [&](const Indices& indices) { return widened(terms(indices)); };
-  return nb::cast(ops::astype(scan_tuple(extents, along, named, wide_terms, name).at(0), dtype));
+  return nb::cast(ops::round_result(scan_tuple(extents, along, named, wide_terms, name).at(0), dtype));
 }
 
 nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {
@@ -150,7 +150,7 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
   if (fold) {
     const std::vector<Tensor> results = compute_tuple(
         extents, [&](const Indices& indices) { return nb::cast<Fold>(f(*index_arguments(indices))).reduction; }, name);
-    if (fold->rounded) return nb::cast(ops::astype(results[0], *fold->rounded));
+    if (fold->rounded) return nb::cast(ops::round_result(results[0], *fold->rounded));
     if (results.size() == 1) return nb::cast(results[0]);
     return nb::tuple(nb::cast(results));
   }

@@ -43,6 +43,7 @@ struct JitFunction {
   Py_ssize_t required;  ///< arguments by position from which on a call without keywords is complete
   bool always_binds;    ///< only `bind` can put arguments in their places
   std::string* name;
+  Precision precision;
   std::vector<std::unique_ptr<Variant>>* variants;
   std::uint64_t calls;  ///< Variant::last_use counts them
   std::uint64_t moves;  ///< of variants toward the front
@@ -141,9 +142,11 @@ VariantUse find_variant(JitFunction* self, Call& call) {
   Variant* raw = variant.get();
   PyObject *function = self->function, *keywords = self->keyword_only;
   variant->function = std::make_unique<Function>(
-      *self->name, [raw, function, keywords](const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars) {
+      *self->name,
+      [raw, function, keywords](const std::vector<Tensor>& inputs, const std::vector<Tensor>& scalars) {
         return trace_python(*raw, function, keywords, inputs, scalars);
-      });
+      },
+      self->precision);
   raw->last_use = ++self->calls;
   self->variants->push_back(std::move(variant));
   return VariantUse(*raw);
@@ -357,6 +360,7 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
 struct Lowered {
   Func func;
   std::string signature;
+  Precision precision;
 };
 
 Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs) {
@@ -368,7 +372,8 @@ Lowered lower(nb::handle object, const nb::args& args, const nb::kwargs& kwargs)
   const VariantUse variant = find_variant(self, call);
   const EpochGuard guard;
   const Specialization& entry = specialize(*variant, &call, {});
-  return {variant->function->trace({}, call.inputs.span(), call.scalars.span()), entry.signature.to_string()};
+  return {variant->function->trace({}, call.inputs.span(), call.scalars.span()), entry.signature.to_string(),
+          self->precision};
 }
 
 PyObject* lower_method(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -460,12 +465,21 @@ void describe(JitFunction* self) {
   self->always_binds = nb::cast<bool>(parameters["always_binds"]);
 }
 
-PyObject* make_jit_function(nb::handle function, nb::handle describe_parameters, const std::string& name) {
+Precision parse_precision(const std::string& name) {
+  static const std::vector<std::string> known{"default", "strict"};
+  if (name == known[0]) return Precision::standard;
+  if (name == known[1]) return Precision::strict;
+  throw InputError(Mistake::value, unknown_name("precision", name, known));
+}
+
+PyObject* make_jit_function(nb::handle function, nb::handle describe_parameters, const std::string& name,
+                            Precision precision) {
   nb::object made = nb::steal(jit_type->tp_alloc(jit_type, 0));
   if (!made.is_valid()) throw nb::python_error();
   auto* self = reinterpret_cast<JitFunction*>(made.ptr());
   self->vectorcall = &vectorcall;
   self->name = new std::string(name);
+  self->precision = precision;
   self->variants = new std::vector<std::unique_ptr<Variant>>();
   self->function = Py_NewRef(function.ptr());
   self->describe = Py_NewRef(describe_parameters.ptr());
@@ -515,14 +529,15 @@ nb::handle jitted_function(nb::handle object) {
 
 void bind_jit(nb::module_& module) {
   create_type(module);
-  module.def("_make_jit_function", [](nb::handle function, nb::handle describe_parameters, const std::string& name) {
-    return nb::steal(make_jit_function(function, describe_parameters, name));
+  module.def("_make_jit_function", [](nb::handle function, nb::handle describe_parameters, const std::string& name,
+                                      const std::string& precision) {
+    return nb::steal(make_jit_function(function, describe_parameters, name, parse_precision(precision)));
   });
   nb::class_<Lowered>(module, "Lowered", "One call's program, at every stage of its compilation.")
       .def(
           "text",
           [](const Lowered& lowered, const std::string& stage) {
-            return stage_text(lowered.func, compile_device(), stage);
+            return stage_text(lowered.func, compile_device(lowered.precision), stage);
           },
           nb::arg("stage") = "scheduled",
           "The program after `stage`: traced, scheduled, begin .. end, llvm, asm (lathe.stages lists them).")

@@ -135,7 +135,11 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
       fail_type(name, fmt::format("the body gave a vector of type {}; expected a scalar", to_string(value->dtype)));
     }
   }
-  for (Expr& value : node.values) value = widen(value);
+  for (Expr& value : node.values) {
+    const Expr given = value;
+    value = widen(given);
+    node.rounds |= value != given;
+  }
   if (listener.saw_view || !node.requirements.empty() || picks_by_quotients(node)) simplify_indices(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
@@ -171,6 +175,17 @@ Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f,
   make_space_iters(shape, node);
   listener.domains = domains_of(node);
   node.values = {f(node.indices)};
+  return finish(shape, std::move(name), std::move(node), listener).front();
+}
+
+Tensor compute_rounded(const Shape& shape, DType dtype, const std::function<Expr(const Indices&)>& f,
+                       std::string name) {
+  Listener listener;
+  ComputeNode node;
+  make_space_iters(shape, node);
+  listener.domains = domains_of(node);
+  node.values = {convert(dtype, f(node.indices))};
+  node.rounds = true;
   return finish(shape, std::move(name), std::move(node), listener).front();
 }
 

@@ -10,6 +10,8 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
+#include "jit/trace/keep_wide.h"
+#include "jit/trace/promotion.h"
 #include "jit/trace/share_parts.h"
 #include "jit/trace/tensor_node.h"
 
@@ -96,7 +98,7 @@ Stmt make_nest(const std::string& name, const std::vector<Iter>& iters, const st
 /// What the output holds before the first instance.
 Stmt make_beginning(const Beginning& begin, const Buffer& output, const std::string& name, const BufferMap& map,
                     const Bounds& bounds, std::unordered_set<const BufferNode*>& read) {
-  const Stmt store = Store::make(map.at(output.get()), begin.indices, replace_buffers(begin.value, map));
+  const Stmt store = Store::make(map.at(output.get()), begin.indices, replace_widened(begin.value, map));
   return make_nest(name, begin.iters, std::nullopt, nullptr, {store}, bounds, read);
 }
 
@@ -105,21 +107,24 @@ Stmt make_nest(const ComputeNode& node, const std::string& name, const BufferMap
                std::unordered_set<const BufferNode*>& read) {
   std::vector<Expr> values;
   values.reserve(node.values.size());
-  for (const Expr& value : node.values) values.push_back(replace_buffers(value, map));
+  for (size_t k = 0; k < node.values.size(); ++k) {
+    const bool unrounded = map.at(node.buffers[k].get())->dtype != node.buffers[k]->dtype;
+    values.push_back(unrounded ? replace_unrounded(node.values[k], map) : replace_widened(node.values[k], map));
+  }
   std::vector<Stmt> lets;
   for (auto& [part, value] : share_parts(values)) lets.push_back(Let::make(part, value, Seq::make({})));
   std::vector<ReductionOutput> outputs;
   outputs.reserve(node.buffers.size());
   std::vector<Expr> indices;
   indices.reserve(node.indices.size());
-  for (const Expr& place : node.indices) indices.push_back(replace_buffers(place, map));
+  for (const Expr& place : node.indices) indices.push_back(replace_widened(place, map));
   for (const Buffer& buffer : node.buffers) outputs.push_back({map.at(buffer.get()), indices});
 
   std::vector<Stmt> body;
   body.reserve(node.requirements.size() + 1);
   for (const Requirement& requirement : node.requirements) {
-    body.push_back(Assert::make(replace_buffers(requirement.condition, map), requirement.message,
-                                replace_buffers(requirement.index, map)));
+    body.push_back(Assert::make(replace_widened(requirement.condition, map), requirement.message,
+                                replace_widened(requirement.index, map)));
   }
   Stmt init;
   if (node.reducer) {
@@ -201,7 +206,8 @@ class Parameters {
 
 }  // namespace
 
-Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               Precision precision) {
   Parameters parameters(name, inputs);
   BufferMap buffers;
   std::vector<Region> writes;
@@ -221,6 +227,8 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
     order.add(output.node());
   }
   for (const TensorNode* leaf : order.leaves) parameters.check_known(leaf);
+  std::unordered_set<const BufferNode*> wide;
+  if (precision == Precision::standard) wide = kept_wide(order.computes, buffers);
 
   for (const Tensor& tensor : inputs) {
     for (const Expr& extent : tensor.shape()) parameters.add_symbols(extent);
@@ -237,7 +245,8 @@ Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::v
       const Buffer& buffer = node->buffers[k];
       if (buffers.count(buffer.get())) continue;
       const std::string suffix = node->buffers.size() > 1 ? fmt::format("_{}", k) : "";
-      Buffer target = BufferNode::make(parameters.names.unique(block + suffix), buffer->dtype, buffer->shape);
+      const DType dtype = wide.contains(buffer.get()) ? arithmetic_type(buffer->dtype) : buffer->dtype;
+      Buffer target = BufferNode::make(parameters.names.unique(block + suffix), dtype, buffer->shape);
       buffers.emplace(buffer.get(), target);
       allocs.push_back(target);
     }

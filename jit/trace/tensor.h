@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/func.h"
+#include "jit/precision.h"
 
 namespace lathe {
 
@@ -72,6 +73,11 @@ struct Reduction {
 /// `name` names the Block and appears in listings and errors; "softmax.max" is a step of softmax, which listings leave
 /// out.
 Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f, std::string name = "compute");
+
+/// The same of a body in any type, converted to `dtype`: f16 and bf16 are what an operator rounds to, which readers
+/// within the kernel may do without (Precision).
+Tensor compute_rounded(const Shape& shape, DType dtype, const std::function<Expr(const Indices&)>& f,
+                       std::string name = "compute");
 
 /// Used as a compute's body: folds f over the box of `extents`.
 ///   compute({m, n}, [&](const Indices& i) {
@@ -140,6 +146,7 @@ Tensor::Tensor(T value) {
 /// and whose body is one loop nest for each compute, in an order in which they can run. Parameters: `inputs` in order
 /// (used or not), then one buffer for each output ("out", or "out0", "out1", ..); an output that is a view, an input,
 /// or a tensor that occurs twice is copied by a block of its own. Only what the outputs need is kept.
-Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+Func make_func(std::string name, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               Precision precision = Precision::standard);
 
 }  // namespace lathe

@@ -29,6 +29,7 @@ struct Beginning {
 struct ComputeNode {
   std::string name;
   bool is_step = false;     ///< a part of an operator: listings leave it out
+  bool rounds = false;      ///< what casts its values to f16 or bf16 is the operator's, not what its caller asked for
   std::vector<Iter> iters;  ///< space iters and ordered ones, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term

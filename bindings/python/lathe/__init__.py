@@ -73,7 +73,7 @@ def _misplaced(signature, keywords):
     )
 
 
-def jit(function=None, *, name=None):
+def jit(function=None, *, name=None, precision="default"):
     """Compiles `function` for whatever it is called with, once per signature.
 
     Arrays (NumPy, torch, anything with DLPack) become symbolic tensors, Python floats run-time scalars; ints, bools,
@@ -81,11 +81,15 @@ def jit(function=None, *, name=None):
     results may stand in them. Arrays that the function captures become inputs; a changed closure cell or global, or
     what attributes and constant subscripts of these find, is a miss. `out=` takes the array, or the arrays in a form
     like the result's, to compute into.
+
+    `precision` is "default", in which what a kernel computes in float16 or bfloat16 stays in float32 until it is
+    stored, and sums of products of bfloat16 round as the machine's instructions do; or "strict", in which each operator
+    rounds to its dtype, and arithmetic is that of IEEE but for the order of sums and for products fused with sums.
     """
     if function is None:
-        return functools.partial(jit, name=name)
+        return functools.partial(jit, name=name, precision=precision)
     name = name or getattr(function, "__name__", None) or getattr(getattr(function, "func", None), "__name__", "kernel")
-    compiled = _lathe._make_jit_function(function, functools.partial(_parameters, function, name), name)
+    compiled = _lathe._make_jit_function(function, functools.partial(_parameters, function, name), name, precision)
     return functools.update_wrapper(compiled, function)
 
 

@@ -150,4 +150,9 @@ Tensor astype(const Tensor& x, DType dtype) {
   return compute(x.shape(), [=](const Indices& i) { return convert(dtype, x.at(i)); }, "astype");
 }
 
+Tensor round_result(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return compute_rounded(x.shape(), dtype, [=](const Indices& i) { return x.at(i); }, "astype");
+}
+
 }  // namespace lathe::ops

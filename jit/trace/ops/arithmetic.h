@@ -29,6 +29,9 @@ Tensor clip(const Tensor& x, const std::optional<Tensor>& low, const std::option
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// Any dtype to any. The tensor itself when it has that dtype already.
 Tensor astype(const Tensor& x, DType dtype);
+/// An operator's own rounding of what it has computed in a wider type (compute_rounded); astype is one that the caller
+/// asks for.
+Tensor round_result(const Tensor& x, DType dtype);
 
 }  // namespace lathe::ops
 

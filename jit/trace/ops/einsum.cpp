@@ -209,7 +209,7 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
   for (size_t i = 0; i < tensors.size(); ++i) gather_extents(text, equation.operands[i], tensors[i], extents);
   const DType common = result_type("einsum", tensors, accepts_number);
   if (tensors.size() == 1) {
-    return astype(rearrange_and_sum(equation.operands[0], equation.result, tensors[0], extents), common);
+    return round_result(rearrange_and_sum(equation.operands[0], equation.result, tensors[0], extents), common);
   }
   if (tensors.size() > 2) {
     // What a pair gives is rounded with the result, not before.
@@ -222,7 +222,7 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
     equation = joined(std::move(equation), left, right);
     tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(right));
   }
-  return astype(
+  return round_result(
       contract_pair({equation.operands[0], equation.operands[1]}, equation.result, tensors[0], tensors[1], extents),
       common);
 }

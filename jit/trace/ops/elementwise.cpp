@@ -25,13 +25,14 @@ Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, u
   const DType common = result_type(name, operands, accepts);
   const DType arithmetic = arithmetic_type(common);
   const DType dtype = result == Result::boolean ? boolean : common;
-  const auto element = [=](const Indices& i) {
+  const auto calculated = [=](const Indices& i) {
     std::vector<Expr> elements;
     elements.reserve(operands.size());
     for (const Tensor& tensor : operands)
       elements.push_back(convert(arithmetic, convert(common, at_broadcast(tensor, i))));
-    return convert(dtype, f(elements));
+    return f(elements);
   };
+  const auto element = [=](const Indices& i) { return convert(dtype, calculated(i)); };
   if (is_in_body(name, operands)) return expression(element({}));
   if (std::all_of(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_weak(); })) {
     // Taken once: of s * s + s, over and over, each would be evaluated thrice as often as the next.
@@ -52,7 +53,7 @@ Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, u
                                                                               : value;
                                                                 }}));
   }
-  return compute(broadcast_shapes(name, operands), element, std::string(name));
+  return compute_rounded(broadcast_shapes(name, operands), dtype, calculated, std::string(name));
 }
 
 }  // namespace lathe::ops

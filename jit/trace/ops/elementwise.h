@@ -22,9 +22,9 @@ enum class Result {
 /// Is one of the operands an expression of a compute's body? Then all must be 0-d: InputError(type) otherwise.
 bool is_in_body(std::string_view name, std::span<const Tensor> operands);
 
-/// The operands broadcast and promoted, f applied to their elements. Each operator rounds to its dtype, as eager
-/// frameworks do: f16 and bf16 are computed in f32. An operator on weak scalars alone gives a weak scalar, and no
-/// Block; one on expressions (see expression) an expression.
+/// The operands broadcast and promoted, f applied to their elements: f16 and bf16 in f32, rounded to their dtype as
+/// eager frameworks do, but where the rounding goes (compute_rounded). An operator on weak scalars alone gives a weak
+/// scalar, and no Block; one on expressions (see expression) an expression.
 Tensor elementwise(std::string_view name, const std::vector<Tensor>& operands, unsigned accepts, Result result,
                    const ElementFn& f);
 

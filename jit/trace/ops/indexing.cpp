@@ -228,7 +228,7 @@ Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& source, s
     return result;
   };
   const Tensor sums = scatter(astype(x, type), simple_reducer(BinaryOp::add, wide), box, contribution, "index_add");
-  return astype(sums, type);
+  return round_result(sums, type);
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype) {

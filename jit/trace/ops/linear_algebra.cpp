@@ -58,7 +58,7 @@ Tensor contract(const std::string& name, const Tensor& a, const Tensor& b, const
                       [&](const Indices& r) { return element(a_at(i, r)) * element(b_at(i, r)); });
       },
       name);
-  return astype(product, common);
+  return round_result(product, common);
 }
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
@@ -141,11 +141,11 @@ Tensor outer(const Tensor& a, const Tensor& b) {
     fail_value("outer", fmt::format("takes 1-d tensors: given {}", describe(operands)));
   const DType common = result_type("outer", operands, accepts_number);
   const DType arithmetic = arithmetic_type(common);
-  return compute(
-      {a.shape()[0], b.shape()[0]},
+  return compute_rounded(
+      {a.shape()[0], b.shape()[0]}, common,
       [&](const Indices& i) {
         const Expr left = convert(arithmetic, convert(common, a.at({i[0]})));
-        return convert(common, left * convert(arithmetic, convert(common, b.at({i[1]}))));
+        return left * convert(arithmetic, convert(common, b.at({i[1]})));
       },
       "outer");
 }

@@ -52,7 +52,7 @@ class Passes {
   /// f(element, i) over x's own shape, rounded to x's dtype at the end.
   template <class F>
   Tensor map(const F& f) const {
-    return compute(x_.shape(), [&](const Indices& i) { return convert(dtype_, f(convert(type, x_.at(i)), i)); }, name_);
+    return compute_rounded(x_.shape(), dtype_, [&](const Indices& i) { return f(convert(type, x_.at(i)), i); }, name_);
   }
 
   /// f over the folded shape, in the arithmetic type.
@@ -105,7 +105,8 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   };
   const Tensor total =
       passes.fold(".sum", BinaryOp::add, [&](const Expr& e, const Indices& i) { return exp(e - shift(i)); });
-  return passes.finish("", [&](const Indices& i) { return convert(x.dtype(), log(total.at(i)) + shift(i)); });
+  return compute_rounded(
+      passes.folding.result, x.dtype(), [&](const Indices& i) { return log(total.at(i)) + shift(i); }, "logsumexp");
 }
 
 Tensor softmax(const Tensor& x, std::int64_t axis) {
@@ -120,9 +121,8 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
   // One division a row instead of one an element, which would take as long as the exponential, for half an ULP.
   const Tensor scale =
       over_powers.finish(".scale", [&](const Indices& i) { return div(constant(passes.type, 1), total.at(i)); });
-  return compute(
-      x.shape(), [&](const Indices& i) { return convert(x.dtype(), powers.at(i) * at_broadcast(scale, i)); },
-      "softmax");
+  return compute_rounded(
+      x.shape(), x.dtype(), [&](const Indices& i) { return powers.at(i) * at_broadcast(scale, i); }, "softmax");
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {

@@ -33,7 +33,8 @@ std::string step(std::string_view name, const char* which) {
 Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, const Axes& axes, bool keepdims,
                   std::optional<DType> dtype) {
   const DType result = accumulated_type(name, result_type(name, std::array{x}, accepts_number), dtype);
-  return astype(fold(name, op, arithmetic_type(result), x, Folding(name, x, axes, keepdims)), result);
+  const Tensor folded = fold(name, op, arithmetic_type(result), x, Folding(name, x, axes, keepdims));
+  return dtype ? astype(folded, result) : round_result(folded, result);
 }
 
 Expr as_float(const Expr& count, DType dtype) {
@@ -64,11 +65,11 @@ Tensor variance(std::string_view name, const Tensor& x, const Axes& axes, double
       step(name, "squares"));
   const Expr degrees =
       lathe::max(as_float(folding.count(), arithmetic) - constant(arithmetic, correction), constant(arithmetic, 0));
-  return compute(
-      squares.shape(),
+  return compute_rounded(
+      squares.shape(), dtype,
       [&](const Indices& i) {
         const Expr value = div(squares.at(i), degrees);
-        return convert(dtype, root ? unary(UnaryOp::sqrt, value) : value);
+        return root ? unary(UnaryOp::sqrt, value) : value;
       },
       std::string(name));
 }
@@ -77,7 +78,7 @@ Tensor extreme(std::string_view name, BinaryOp op, const Tensor& x, const Axes& 
   const DType dtype = result_type(name, std::array{x}, accepts_number);
   const Folding folding(name, x, axes, keepdims);
   if (folding.is_empty()) fail_value(name, fmt::format("has no value over no elements: given {}", describe(x)));
-  return astype(fold(name, op, arithmetic_type(dtype), x, folding), dtype);
+  return round_result(fold(name, op, arithmetic_type(dtype), x, folding), dtype);
 }
 
 /// Folds pairs (value, index): the better value wins, NaN is better than any, and the lesser index breaks ties.
@@ -150,7 +151,7 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keepdims, std::optional<DTyp
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   const DType dtype = result_type("mean", std::array{x}, accepts_float);
-  return astype(wide_mean("mean", x, Folding("mean", x, axes, keepdims)), dtype);
+  return round_result(wide_mean("mean", x, Folding("mean", x, axes, keepdims)), dtype);
 }
 
 Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdims) {

@@ -36,7 +36,8 @@ Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, std::opti
     const Expr behind_first = ge(i[along], index(1));
     return select(behind_first, element(before, behind_first), reducer.identities[0]);
   };
-  return astype(scan(shape, along, reducer, term, std::string(name)), result);
+  const Tensor sums = scan(shape, along, reducer, term, std::string(name));
+  return dtype ? astype(sums, result) : round_result(sums, result);
 }
 
 }  // namespace
