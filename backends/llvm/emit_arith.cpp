@@ -1,6 +1,8 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
+#include <limits>
+
 #include "backends/llvm/emitter.h"
 #include "ir/error.h"
 #include "ir/structural.h"
@@ -332,6 +334,28 @@ llvm::Value* FunctionEmitter::emit_ramp_comparison(const Binary* node) {
   llvm::Value* mask = b.CreateFreeze(b.CreateICmpSLT(llvm::ConstantVector::get(steps), limits));
   lane_mask_ = {node->op, node->a, node->b, mask, b.GetInsertBlock()};
   return mask;
+}
+
+// ramp(x, 1) beside a number of 64 bits that is the same for all lanes, as a class or a length that was loaded: places
+// take 31 bits, and so does the number once it is clamped to just beyond them, which loops do ahead.
+llvm::Value* FunctionEmitter::emit_narrow_comparison(const Binary* node) {
+  const bool turned = node->b.as<Ramp>() != nullptr;
+  auto* ramp = (turned ? node->b : node->a).as<Ramp>();
+  auto* number = (turned ? node->a : node->b).as<Broadcast>();
+  if (!ramp || !number || !node->dtype.is_bool() || !(ramp->dtype.element() == i64) || !is_int(ramp->stride, 1) ||
+      !is_pure_index(ramp->base) || !kernel.info.is_narrow(to_affine(ramp->base)))
+    return nullptr;
+  const int lanes = ramp->dtype.lanes;
+  llvm::SmallVector<llvm::Constant*, 16> steps;
+  for (int i = 0; i < lanes; ++i) steps.push_back(b.getInt32(i));
+  llvm::Value* first = splat(b, b.CreateTrunc(emit_index(ramp->base), b.getInt32Ty()), lanes);
+  llvm::Value* places = b.CreateAdd(first, llvm::ConstantVector::get(steps));
+  llvm::Value* clamped = emit(number->value);
+  for (const auto& [op, end] : {std::pair(llvm::Intrinsic::smin, std::numeric_limits<std::int32_t>::max()),
+                                std::pair(llvm::Intrinsic::smax, std::numeric_limits<std::int32_t>::min())})
+    clamped = b.CreateBinaryIntrinsic(op, clamped, b.getInt64(end));
+  llvm::Value* numbers = splat(b, b.CreateTrunc(clamped, b.getInt32Ty()), lanes);
+  return turned ? emit_comparison(node->op, i32, numbers, places) : emit_comparison(node->op, i32, places, numbers);
 }
 
 }  // namespace lathe::codegen

@@ -65,6 +65,7 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       auto* node = static_cast<const Binary*>(e.get());
       if (llvm::Value* product = emit_counter_product(e)) return product;
       if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
+      if (llvm::Value* mask = emit_narrow_comparison(node)) return mask;
       if (llvm::Value* result = emit_ramp_division(node)) return result;
       llvm::Value* a = emit(node->a);
       return emit_binary(node->op, node->a->dtype, a, emit(node->b));

@@ -128,6 +128,7 @@ class FunctionEmitter {
   llvm::Value* emit_division(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_comparison(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_ramp_comparison(const Binary* node);
+  llvm::Value* emit_narrow_comparison(const Binary* node);
   llvm::Value* emit_ramp_division(const Binary* node);
 
   // ---- addresses, and what is known of the memory there (emit_address.cpp) ----
