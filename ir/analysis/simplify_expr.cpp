@@ -15,6 +15,26 @@ bool is_i64(const Expr& e) {
   return e->dtype.element() == i64;
 }
 
+bool is_constant(const Expr& e) {
+  return e->kind == ExprKind::FloatImm || e->kind == ExprKind::IntImm;
+}
+
+/// `f` of both arms, where `e` is one of two constants, a truth that was made a number among them, and `f` folds each;
+/// null where not.
+template <class F>
+Expr fold_arms(const Expr& e, const F& f) {
+  Expr condition, when_true, when_false;
+  const Cast* truth = e.as<Cast>();
+  if (const Select* choice = e.as<Select>()) {
+    condition = choice->condition, when_true = choice->when_true, when_false = choice->when_false;
+  } else if (truth && truth->value->dtype.is_bool() && e->dtype.is_float()) {
+    condition = truth->value, when_true = constant(e->dtype, 1.0), when_false = constant(e->dtype, 0.0);
+  }
+  if (!condition || !is_constant(when_true) || !is_constant(when_false)) return nullptr;
+  const Expr x = f(when_true), y = f(when_false);
+  return x && y ? Select::make(condition, x, y) : nullptr;
+}
+
 }  // namespace
 
 Expr ExprSimplifier::simplify(const Expr& e) {
@@ -232,6 +252,11 @@ Expr ExprSimplifier::binary(const Expr& e, const Binary* b) {
     return widen(simplify(Binary::make(b->op, p, q)), e->dtype.lanes);
   if (x->dtype.is_float()) {
     if (Expr same_value = float_identity(b->op, x, y)) return same_value;
+    if (is_comparison(b->op)) return x == b->a && y == b->b ? e : Binary::make(b->op, x, y);
+    if (is_constant(y))
+      if (Expr chosen = fold_arms(x, [&](const Expr& arm) { return fold_binary(b->op, arm, y); })) return chosen;
+    if (is_constant(x))
+      if (Expr chosen = fold_arms(y, [&](const Expr& arm) { return fold_binary(b->op, x, arm); })) return chosen;
   } else {
     if (Expr same_value = integer_identity(b->op, x, y)) return same_value;
     if (is_comparison(b->op) || b->op == BinaryOp::min || b->op == BinaryOp::max)
@@ -331,6 +356,8 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
   Expr value = simplify(c->value);
   if (Expr folded = fold_cast(e->dtype, value)) return folded;
   if (value->dtype == e->dtype) return value;
+  if (value->dtype.is_float() && e->dtype.is_float() && value.as<Select>())
+    if (Expr chosen = fold_arms(value, [&](const Expr& arm) { return fold_cast(e->dtype, arm); })) return chosen;
   if (e->dtype == i64 && value->dtype.is_float() && value->kind != ExprKind::Load) {
     Expr given = value == c->value ? e : Cast::make(i64, value);
     if (auto forms = integer_forms(*given.as<Cast>(), bounds_); forms && forms->exact) return to_expr(forms->low);

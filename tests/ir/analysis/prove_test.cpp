@@ -285,6 +285,16 @@ TEST_F(Simplify, RampsOfAffineIndices) {
   expect_simplified(lt(lane, IntImm::make(i64.with_lanes(16), 160)), print(IntImm::make(boolean.with_lanes(16), 1)));
 }
 
+TEST_F(Simplify, ArithmeticOnOneOfTwoConstantsIsAChoice) {
+  const Expr hot = eq(i, j), number = cast(f32, hot);
+  expect_simplified(number * constant(f32, 0.5) + constant(f32, 0.25), "select(i == j, 0.75f32, 0.25f32)");
+  expect_simplified(cast(bf16, (constant(f32, 1.0) - number) * constant(f32, -8.0)),
+                    "select(i == j, -0.0bf16, -8.0bf16)");
+  const Expr x = Var::make("x", f32);
+  expect_simplified(number * x, "cast<f32>(i == j) * x");
+  expect_simplified(select(hot, x, constant(f32, 0.0)) * constant(f32, 2.0), "select(i == j, x, 0.0f32) * 2.0f32");
+}
+
 TEST_F(Simplify, FloatsOnlyWhereExact) {
   VarRef x = Var::make("x", f32);
   expect_simplified(x * constant(f32, 1.0), "x");
