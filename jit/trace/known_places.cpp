@@ -17,7 +17,7 @@ constexpr int most_nodes = 60;
 /// Places over which the gain is looked at: lanes of the widest vectors.
 constexpr std::int64_t steps = 15;
 
-/// Replaces Loads by what computes their elements, so far as that reads nothing but other such elements.
+/// Replaces Loads by what computes their elements. Where it fails, some read what nothing is known of.
 class Follower : public Mutator {
  public:
   explicit Follower(const std::vector<Tensor>& sources) : sources_(sources) {}
@@ -64,6 +64,26 @@ class Follower : public Mutator {
 };
 
 }  // namespace
+
+bool lies_inside(const Tensor& indices, const Expr& extent) {
+  const std::int64_t* size = as_int(extent);
+  if (!size) return false;
+  Listener listener;  // what is read here is not read by the kernel
+  Bounds bounds;
+  Indices places;
+  for (const Expr& length : indices.shape()) {
+    const VarRef place = Var::make("place");
+    bounds.bind(place, Range{index(0), length});
+    places.emplace_back(place);
+  }
+  const Expr given = indices.at(places);
+  Follower follower(listener.sources);
+  const Expr value = simplify(convert(i64, follower.mutate(given)), bounds);
+  bool loads = false;
+  for_each_expr(value, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
+  const Interval known = bounds.interval(value);
+  return loads && known.min && known.max && *known.min >= 0 && *known.max < *size;
+}
 
 std::optional<KnownPlaces> known_places(const Tensor& indices, const Expr& extent) {
   const std::int64_t* size = as_int(extent);

@@ -20,4 +20,9 @@ struct KnownPlaces {
 /// others.
 std::optional<KnownPlaces> known_places(const Tensor& indices, const Expr& extent);
 
+/// Do the values of an integer tensor lie from 0 to below `extent`, whatever a call gives? As far as operators over
+/// elements of few bits, remainders and extremes tell. Not of places that are computed
+/// alone: a list of these is read faster than it is computed wherever it is used.
+bool lies_inside(const Tensor& indices, const Expr& extent);
+
 }  // namespace lathe

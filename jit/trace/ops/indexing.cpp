@@ -68,6 +68,11 @@ Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, con
         [known](const Indices& i, const Expr&) { return substitute(known->value, {{known->place.get(), i[0]}}); },
         name + ".index");
   }
+  if (lies_inside(indices, extent)) {
+    return view(
+        indices.shape(), i64,
+        [indices](const Indices& i, const Expr& mask) { return convert(i64, indices.at(i, mask)); }, name + ".index");
+  }
   return compute(
       indices.shape(),
       [&](const Indices& i) {
