@@ -18,6 +18,8 @@ const Cast* cast_of_float(const Expr& e) {
   return cast && cast->value->dtype.is_float() ? cast : nullptr;
 }
 
+}  // namespace
+
 Interval lanes_interval(const Expr& e, const Bounds& bounds) {
   if (const Ramp* ramp = e.as<Ramp>())
     return bounds.interval(ramp->base) +
@@ -38,14 +40,14 @@ Interval lanes_interval(const Expr& e, const Bounds& bounds) {
       return floor_div(a, b);
     case BinaryOp::min:
       return min(a, b);
+    case BinaryOp::floor_mod:
+      return floor_mod(a, b);
     case BinaryOp::max:
       return max(a, b);
     default:
       return Interval::everything();
   }
 }
-
-}  // namespace
 
 bool fits_i32(const Expr& e, const Bounds& bounds) {
   const Interval interval = lanes_interval(e, bounds);

@@ -4,6 +4,9 @@
 
 namespace lathe {
 
+/// What is known of all lanes of such a vector.
+Interval lanes_interval(const Expr& e, const Bounds& bounds);
+
 /// Is every lane of a scalar or vector of Ramps, Broadcasts, rounded floats and arithmetic, and every value in between,
 /// known to be an i32?
 bool fits_i32(const Expr& e, const Bounds& bounds);

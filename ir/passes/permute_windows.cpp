@@ -44,6 +44,16 @@ Parts parts_of(const Expr& index) {
   return {sum(a.uniform, b.uniform), sum(a.varying, b.varying)};
 }
 
+/// Do lanes divide, and keep the remainder?
+bool begins_again(const Expr& index) {
+  bool found = false;
+  for_each_expr(index, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    found |= node && node->op == BinaryOp::floor_mod && node->dtype.lanes > 1;
+  });
+  return found;
+}
+
 class Permuter : public Mutator {
  public:
   Permuter(const Func& func, const Device& device) : device_(device), bounds_(func) {
@@ -61,17 +71,49 @@ class Permuter : public Mutator {
   }
 
   Expr mutate_Load(const Expr& e, const Load* node) override {
-    const Expr permuted = by_window(*node);
-    return permuted ? permuted : Mutator::mutate_Load(e, node);
+    if (!is_pickable(*node)) return Mutator::mutate_Load(e, node);
+    if (const Expr picked = by_window(*node)) return picked;
+    const Expr picked = of_short_table(*node);
+    return picked ? picked : Mutator::mutate_Load(e, node);
   }
 
  private:
+  bool is_pickable(const Load& load) const {
+    const Expr& index = load.indices[0];
+    return load.dtype.lanes > 1 && !load.dtype.is_bool() && (load.dtype.bits == 32 || load.dtype.bits == 64) &&
+           inputs_.contains(load.buffer.get()) && !index.as<Ramp>() && !index.as<Broadcast>();
+  }
+
+  /// The lanes at `places`, which are i32, of what was loaded; zero where the load is masked.
+  Expr pick(const Load& load, const Expr& stretch, const Expr& places) {
+    const int lanes = load.dtype.lanes;
+    Expr picked = permute(stretch, load.dtype.bits == 32 ? places : cast(i64.with_lanes(lanes), places));
+    if (!load.mask) return picked;
+    return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
+  }
+
+  /// All that the lanes can reach, where that is as short as a vector.
+  Expr of_short_table(const Load& load) {
+    const Expr& index = load.indices[0];
+    if (!begins_again(index)) return nullptr;
+    const Interval known = lanes_interval(index, bounds_);
+    const auto elements = elements_of(load.buffer);
+    const Expr places = narrow_to_i32(index, bounds_);
+    if (!places || !elements || !known.min || !known.max || *known.min < 0 || *known.max >= *elements) return nullptr;
+    const std::int64_t span = *known.max - *known.min + 1;
+    const int window = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(span)));
+    if (span < 2 || window > device_.lanes(load.dtype.bits)) return nullptr;
+    Expr mask;
+    if (*known.min + window > *elements)
+      mask = lt(Ramp::make(lathe::index(0), lathe::index(1), window), Broadcast::make(lathe::index(span), window));
+    const Expr stretch = Load::make(load.buffer, {Ramp::make(lathe::index(*known.min), lathe::index(1), window)}, mask);
+    return pick(load, stretch, places - Broadcast::make(cast(i32, lathe::index(*known.min)), load.dtype.lanes));
+  }
+
   Expr by_window(const Load& load) {
     const int bits = load.dtype.bits, lanes = load.dtype.lanes;
-    if (lanes < 2 || load.dtype.is_bool() || (bits != 32 && bits != 64) || !inputs_.contains(load.buffer.get()))
-      return nullptr;
     const Expr& index = load.indices[0];
-    const auto gain = index.as<Ramp>() || index.as<Broadcast>() ? std::nullopt : greatest_gain(index, bounds_);
+    const auto gain = greatest_gain(index, bounds_);
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
@@ -86,10 +128,7 @@ class Permuter : public Mutator {
     const Expr behind = simplify(parts.uniform ? inside - parts.uniform : inside, bounds_);
     const Expr stretch = Load::make(load.buffer, {Ramp::make(inside, lathe::index(1), static_cast<int>(window))});
     // Both may wrap, their difference is a lane.
-    const Expr lane = places - Broadcast::make(cast(i32, behind), lanes);
-    Expr picked = permute(stretch, bits == 32 ? lane : cast(i64.with_lanes(lanes), lane));
-    if (!load.mask) return picked;
-    return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
+    return pick(load, stretch, places - Broadcast::make(cast(i32, behind), lanes));
   }
 
   const Device& device_;

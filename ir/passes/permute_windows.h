@@ -10,8 +10,9 @@ namespace lathe {
 ///   x[(ramp(j, 1, 16)*100 + 116) // 133]   ->   permute(x[ramp(b, 1, 16)], (ramp(j, 1, 16)*100 + 116) // 133 - b)
 ///       with b = (j*100 + 116) // 133, moved to where the stretch lies in the input
 ///
-/// Resizing reads so, whatever the sizes. Only from parameters of constant extents that nothing writes, at indices that
-/// never fall from lane to lane (analysis/window.h), and of 32 or 64 bits. Needs flat indices.
+/// Resizing reads so, whatever the sizes, at indices that never fall from lane to lane (analysis/window.h). So does
+/// what is the same for each short row, as scale[ramp(j, 1, 16) % 3], of which the whole is a stretch. Only from
+/// parameters of constant extents that nothing writes, and of 32 or 64 bits. Needs flat indices.
 Func permute_windows(const Func& func, const Device& device);
 
 }  // namespace lathe

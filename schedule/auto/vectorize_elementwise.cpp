@@ -14,6 +14,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/one_walk.h"
 #include "schedule/auto/pick_rows.h"
+#include "schedule/auto/repeat_rows.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
 #include "schedule/auto/vector_loop.h"
@@ -394,6 +395,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
     context.note(fmt::format("keep {} scalar: it computes less than it takes to gather", ref.name));
     return;
   }
+  if (choice.loop + 1 == loops.size() && repeat_rows(context, ref, accesses, loops, *iters)) return;
   attempt(context, fmt::format("vectorize {} over {}", ref.name, nest.loop().variable->name),
           [&] { vectorize_nest(context, nest); });
 }

@@ -1,0 +1,108 @@
+#include "schedule/auto/repeat_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/buffer.h"
+#include "schedule/access.h"
+#include "schedule/auto/one_walk.h"
+#include "schedule/primitives/fuse.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// The share of lanes that rows of their own may fill at the most, the vectors that begin a row again, what these may
+/// hold of repeated inputs in registers, and what their bodies may cost to compile.
+constexpr double well_filled = 0.8;
+constexpr std::int64_t most_copies = 8, most_held = 12, fewest_iterations = 4;
+constexpr double longest_bodies = 64;
+
+/// What walks on from row to row in one piece, and what begins anew in each.
+struct RowAccesses {
+  bool fine = true;
+  std::int64_t repeated = 0;
+};
+
+RowAccesses row_accesses(const Func& func, const std::vector<Access>& accesses, size_t outer, size_t inner,
+                         std::int64_t run) {
+  RowAccesses found;
+  for (const Access& access : accesses) {
+    const auto across = access.strides[outer], along = access.strides[inner];
+    if (access.masked || !across || !along) return {.fine = false};
+    if (*across == 0 && *along != 0) {
+      // Lanes are picked from memory where no instruction picks them, and not ahead of loops that write there.
+      found.fine &= !access.store && access.buffer->dtype.bits >= 32 && !is_allocated(func, access.buffer);
+      ++found.repeated;
+    } else {
+      found.fine &= *across == *along * run;
+    }
+  }
+  return found;
+}
+
+struct RowPlan {
+  size_t outermost;  ///< position of the first loop that one takes the place of
+  std::int64_t lanes, copies;
+};
+
+std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                                 const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const auto extent_of = [&](size_t i) {
+    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
+    return extent ? *extent : 0;
+  };
+  const size_t last = loops.size() - 1;
+  const std::int64_t row = extent_of(last), lanes = vector_lanes(block, context.device);
+  if (row < 2 || lanes < 2 || row % lanes == 0) return std::nullopt;
+  const std::int64_t vectors = (row + lanes - 1) / lanes, copies = row / std::gcd(row, lanes);
+  if (static_cast<double>(row) > well_filled * static_cast<double>(vectors * lanes) || copies > most_copies ||
+      body_cost(block.f.body) * static_cast<double>(copies) > longest_bodies)
+    return std::nullopt;
+  RowPlan plan{last, lanes, copies};
+  std::vector<size_t> walked{iters[last]};
+  std::vector<std::int64_t> extents;
+  std::int64_t run = row, extent = row;
+  while (plan.outermost > 0) {
+    const size_t outer = iters[plan.outermost - 1];
+    const RowAccesses found = row_accesses(schedule.func(), accesses, outer, iters[last], run);
+    if (!found.fine || found.repeated == 0 || found.repeated * copies > most_held) break;
+    walked.insert(walked.begin(), outer);
+    extents.insert(extents.begin(), extent);
+    if (!may_be_one_walk(block, walked, extents)) break;
+    extent = extent_of(--plan.outermost);
+    run *= extent;
+  }
+  if (run < fewest_iterations * copies * lanes) return std::nullopt;
+  return plan;
+}
+
+}  // namespace
+
+bool repeat_rows(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
+                 const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  // Lanes of what is repeated are picked in registers (permute_windows).
+  if (loops.size() < 2 || !context.device.has_feature("avx512f") || !context.device.has_feature("avx512vl"))
+    return false;
+  const auto plan = plan_rows(context, ref, accesses, loops, iters);
+  if (!plan || plan->outermost + 1 == loops.size()) return false;
+  Schedule& schedule = context.schedule;
+  return attempt(context, fmt::format("vectorize {} across rows, {} vectors at once", ref.name, plan->copies), [&] {
+    LoopRef walk = loops.back();
+    for (size_t i = loops.size() - 1; i-- > plan->outermost;) walk = fuse(schedule, loops[i], walk);
+    const LoopRef vectors = split(schedule, walk, plan->lanes * plan->copies).second;
+    if (plan->copies == 1) return vectorize(schedule, vectors);
+    const auto [copy, lane] = split(schedule, vectors, plan->lanes);
+    unroll(schedule, copy);
+    vectorize(schedule, lane);
+  });
+}
+
+}  // namespace lathe

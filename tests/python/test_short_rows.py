@@ -1,0 +1,53 @@
+"""Rows shorter than a vector, beside what is the same for each of them, and picked elements."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 6, 7, 10, 12, 20, 24, 33])
+@pytest.mark.parametrize("rows", [2, 31, 200, 1001])
+def test_affine_rows(rows, columns):
+    rng = np.random.default_rng(rows * columns)
+    x = rng.standard_normal((rows, columns), np.float32)
+    scale, shift = rng.standard_normal((2, columns), np.float32)
+    got = lathe.jit(lambda x, s, t: lathe.maximum(x * s + t, 0.0))(x, scale, shift)
+    np.testing.assert_allclose(got, np.maximum(x * scale + shift, 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.float64])
+def test_pixels_of_other_types(dtype):
+    x = np.random.default_rng(1).integers(0, 99, (5, 33, 47, 3)).astype(dtype)
+    mean, scale = np.array([3, 50, 7], np.float32), np.array([0.5, 0.25, 2], np.float32)
+    got = lathe.jit(lambda x, m, s: (lathe.astype(x, lathe.float32) - m) * s)(x, mean, scale)
+    np.testing.assert_array_equal(got, (x.astype(np.float32) - mean) * scale)
+
+
+def test_matrices_that_repeat():
+    x, y = np.arange(4 * 50 * 2 * 3, dtype=np.float64).reshape(4, 50, 2, 3), np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(lathe.jit(lambda x, y: x - y)(x, y), x - y)
+    np.testing.assert_array_equal(lathe.jit(lambda x, y: x - y)(x[:, ::-1], y[::-1]), x[:, ::-1] - y[::-1])
+
+
+def test_rows_are_vectors_in_a_row():
+    x, s = np.ones((1000, 3), np.float32), np.arange(3, dtype=np.float32)
+    low = lathe.jit(lambda x, s: x * s).lower(x, s)
+    if "avx512vl" in low.signature:
+        assert "% 3" in low.text("scheduled") and "permute" in low.text("end")
+
+
+@pytest.mark.parametrize("count", [1, 7, 64, 1001])
+def test_places_of_few_bits_need_no_check(count):
+    rng = np.random.default_rng(count)
+    x, table = rng.integers(0, 256, count).astype(np.uint8), rng.standard_normal(256, np.float32)
+    take = lathe.jit(lambda x, t: lathe.take(t, lathe.astype(x, lathe.int64), axis=0))
+    np.testing.assert_array_equal(take(x, table), table[x])
+    assert "assert" not in take.lower(x, table).text("traced")
+    wrapped = lathe.jit(lambda i, t: lathe.take(t, (i * 3) % 100, axis=0) * 2.0)
+    i = rng.integers(-(2**62), 2**62, count)
+    np.testing.assert_array_equal(wrapped(i, table), table[(i * 3) % 100] * 2)
+    with pytest.raises(IndexError):
+        take(np.full(count, 255, np.uint8), table[:255])
+    picked = lathe.jit(lambda x, i: lathe.take(x, i, axis=0))
+    np.testing.assert_array_equal(picked(table, x.astype(np.int64)), table[x])
