@@ -22,11 +22,19 @@ namespace {
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
 
+/// Do the results of neighbours along the iter lie side by side?
+bool writes_along(const Block& block, size_t iter) {
+  const std::vector<Access> accesses = block_accesses(block);
+  return std::all_of(accesses.begin(), accesses.end(),
+                     [&](const Access& access) { return !access.store || access.strides[iter] == 1; });
+}
+
 }  // namespace
 
 void Tiler::fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
   const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
-  if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0) {
+  if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0 &&
+      writes_along(schedule_.node(block_), *columns)) {
     const std::vector<LoopRef> loops = schedule_.loops(block_);
     fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
   } else {

@@ -1,0 +1,28 @@
+// Tiles of dot products: how their lanes are folded.
+#include <gtest/gtest.h>
+
+#include "ir/text/parse.h"
+#include "tests/schedule/auto_support.h"
+
+namespace lathe::testing {
+namespace {
+
+TEST(TilerDots, FoldsOneByOneWhereResultsOfATileLieApart) {
+  // The batch is what results lie side by side along; four columns would divide the tile's.
+  const Func func = parse_func(
+      R"(func dots(x: f32[8, 3, 64], y: f32[4, 3, 64], out: f32[8, 4, 3]) stage begin {
+  for i in [0, 8) { for j in [0, 4) { for b in [0, 3) { for k in [0, 64) {
+    block sum(space vi in [0, 8) = i, space vj in [0, 4) = j, space vb in [0, 3) = b, reduce vk in [0, 64) = k)
+        reads out[vi, vj, vb], x[vi, vb, vk], y[vj, vb, vk] writes out[vi, vj, vb] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vj, vb] = 0.0f32 }
+      let old: f32 = out[vi, vj, vb]
+      let term: f32 = x[vi, vb, vk] * y[vj, vb, vk]
+      out[vi, vj, vb] = old + term } } } } } })");
+  const std::string decisions = decisions_on(func, wide(), "sum");
+  EXPECT_NE(decisions.find("dot products of 16 lanes"), std::string::npos) << decisions;
+  expect_scheduled_well(func);
+}
+
+}  // namespace
+}  // namespace lathe::testing
