@@ -168,21 +168,27 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::stri
   });
 }
 
-bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
-                   std::int64_t width) {
-  Schedule& schedule = context.schedule;
-  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return false;
+std::optional<BlockRef> copy_for_panels(const RuleContext& context, const BlockRef& reduction, const Buffer& operand,
+                                        size_t vectors, std::int64_t width) {
+  const Schedule& schedule = context.schedule;
+  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return std::nullopt;
   for (const BlockRef& copy : schedule.producers(reduction)) {
     if (schedule.node(copy).f.writes[0].buffer != operand) continue;
     const std::vector<LoopRef> loops = own_loops(schedule, copy);
     const std::int64_t* lanes = loops.empty() ? nullptr : as_int(schedule.node(loops.back()).extent);
-    if (!context.scheduled.contains(copy.name) || schedule.consumers(copy).size() != 1 || !lanes || width % *lanes != 0)
-      return false;
-    return attempt(
-        context, fmt::format("lay {} out by panels of {} for {}", operand->name, width, reduction.name),
-        [&] { transform_layout(schedule, reduction, operand->name, panel_layout(operand->rank(), width, 0)); });
+    const bool fits =
+        context.scheduled.contains(copy.name) && schedule.consumers(copy).size() == 1 && lanes && width % *lanes == 0;
+    return fits ? std::optional(copy) : std::nullopt;
   }
-  return false;
+  return std::nullopt;
+}
+
+bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
+                   std::int64_t width) {
+  if (!copy_for_panels(context, reduction, operand, vectors, width)) return false;
+  return attempt(context, fmt::format("lay {} out by panels of {} for {}", operand->name, width, reduction.name), [&] {
+    transform_layout(context.schedule, reduction, operand->name, panel_layout(operand->rank(), width, 0));
+  });
 }
 
 void make_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,

@@ -23,8 +23,12 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
 bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
                 std::int64_t lanes, const LoopRef& panels, std::int64_t width = 0);
 
-/// Lays an operand that was turned around for this reduction alone out by panels of `width` columns, each in one piece,
-/// where the iter `vectors` alone walks its last dimension.
+/// The copy of an operand that was turned around for this reduction alone, where it can lie by panels of `width`
+/// columns: the iter `vectors` alone walks its last dimension.
+std::optional<BlockRef> copy_for_panels(const RuleContext& context, const BlockRef& reduction, const Buffer& operand,
+                                        size_t vectors, std::int64_t width);
+
+/// Lays such an operand out by panels, each in one piece.
 bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                    std::int64_t width);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "schedule/auto/part_copies.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tiler.h"
@@ -93,6 +94,7 @@ void Tiler::along_reduction(size_t vectors) {
   vectorize(schedule_, schedule_.loops(partial).back());
   fold(columns, column_tile);
   if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
+  part_copies(context_, partial);
   context_.note(fmt::format("tile {}: {} x {} dot products of {} lanes", block_.name, row_tile, column_tile, lanes_));
 }
 

@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
+#include "schedule/auto/part_copies.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tiler.h"
@@ -224,7 +225,11 @@ void Tiler::plan_panels(SpacePlan& plan) {
                       *plan.columns > plan.width && sharing_iters(shape_, *operand).empty();
   if (turned_ && !plan.turns_panels) turn_copy(context_, block_, *turned_);
   plan.by_panels = operand && !across_ && !dot_ && !plan.turns_panels &&
-                   lay_by_panels(context_, block_, operand->buffer, plan.vectors, plan.width);
+                   copy_for_panels(context_, block_, operand->buffer, plan.vectors, plan.width);
+  // A copy that may be made part by part is laid out when it is known whether it is.
+  const bool whole_sums = tile.chains == 1 && !plan_accurate_cut(reduction, shape_);
+  if (plan.by_panels && !(whole_sums && wants_parts(context_.device, operand->buffer)))
+    plan.by_panels = lay_by_panels(context_, block_, operand->buffer, plan.vectors, plan.width);
   plan.pays_outside = operand && plan.rows && plan.columns && !plan.pays && !plan.turns_panels && !plan.by_panels &&
                       !across_ && !dot_ && !others_ &&
                       worth_packing_outside(*operand, plan.width, *plan.rows / tile.rows, *plan.columns);
@@ -383,6 +388,9 @@ void Tiler::along_space(size_t vectors) {
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);
   store_tile(loops);
+  const Buffer operand =
+      part_copies(context_, loops.chain ? partial_ : block_, plan.operand ? plan.operand->buffer : nullptr);
+  if (plan.by_panels && operand) lay_by_panels(context_, block_, operand, plan.vectors, plan.width);
   context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes{}", block_.name, tile.rows,
                             others_ ? paired_.others : tile.vectors, lanes_,
                             others_       ? " of either operand"
