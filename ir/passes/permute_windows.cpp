@@ -138,8 +138,12 @@ class Permuter : public Mutator {
 
 }  // namespace
 
+bool picks_in_registers(const Device& device) {
+  return device.has_feature("avx512f") && device.has_feature("avx512vl");
+}
+
 Func permute_windows(const Func& func, const Device& device) {
-  if (!device.has_feature("avx512f") || !device.has_feature("avx512vl")) return func;
+  if (!picks_in_registers(device)) return func;
   return with_body(func, Permuter(func, device).mutate(func->body));
 }
 

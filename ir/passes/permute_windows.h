@@ -14,5 +14,7 @@ namespace lathe {
 /// what is the same for each short row, as scale[ramp(j, 1, 16) % 3], of which the whole is a stretch. Only from
 /// parameters of constant extents that nothing writes, and of 32 or 64 bits. Needs flat indices.
 Func permute_windows(const Func& func, const Device& device);
+/// Has the device instructions for it?
+bool picks_in_registers(const Device& device);
 
 }  // namespace lathe

@@ -60,10 +60,6 @@ bool picks_by_quotients(const ComputeNode& node) {
   return found;
 }
 
-bool is_half(DType dtype) {
-  return arithmetic_type(dtype) != dtype;
-}
-
 /// Does `e` calculate in f16 or bf16?
 bool calculates_in_half(const Expr& e) {
   bool found = false;

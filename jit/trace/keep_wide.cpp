@@ -8,26 +8,16 @@
 namespace lathe {
 namespace {
 
-bool is_half(DType dtype) {
-  return arithmetic_type(dtype) != dtype;
-}
-
 bool is_widening(const Cast* cast) {
   return cast && is_half(cast->value->dtype) && cast->dtype.is_float() && !is_half(cast->dtype);
-}
-
-bool loads(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& part) { found |= part.as<Load>() != nullptr; });
-  return found;
 }
 
 /// Does the answer hang on how values are rounded beside each other, or on whether they are rounded to infinity?
 bool tells_rounded(const Expr& e) {
   if (const Unary* test = e.as<Unary>()) return test->op == UnaryOp::is_inf || test->op == UnaryOp::is_finite;
   const Binary* comparison = e.as<Binary>();
-  return comparison && comparison->dtype.is_bool() && comparison->a->dtype.is_float() && loads(comparison->a) &&
-         loads(comparison->b);
+  return comparison && comparison->dtype.is_bool() && comparison->a->dtype.is_float() && has_load(comparison->a) &&
+         has_load(comparison->b);
 }
 
 /// Elements as they are, or a choice of them.
@@ -160,10 +150,10 @@ class Replacer : public Mutator {
     return is_widening(node) ? widen(node->dtype, node->value) : Mutator::mutate_Cast(e, node);
   }
   Expr mutate_Unary(const Expr& e, const Unary* node) override {
-    return !rounds_ && tells_rounded(e) ? rounded(e) : Mutator::mutate_Unary(e, node);
+    return is_rounded_here(e) ? rounded(e) : Mutator::mutate_Unary(e, node);
   }
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
-    return !rounds_ && tells_rounded(e) ? rounded(e) : Mutator::mutate_Binary(e, node);
+    return is_rounded_here(e) ? rounded(e) : Mutator::mutate_Binary(e, node);
   }
   Buffer mutate_buffer(const Buffer& buffer) override {
     const auto found = map_.find(buffer.get());
@@ -171,6 +161,12 @@ class Replacer : public Mutator {
   }
 
  private:
+  bool is_rounded_here(const Expr& e) {
+    if (rounds_ || !tells_rounded(e)) return false;
+    bool widened = false;
+    for_each_expr(e, [&](const Expr& part) { widened |= part.as<Load>() && is_widened(part.as<Load>()->buffer); });
+    return widened;
+  }
   bool is_widened(const Buffer& buffer) { return mutate_buffer(buffer)->dtype != buffer->dtype; }
   bool takes_widened(const Expr& e) {
     const Select* choice = e.as<Select>();
@@ -198,6 +194,8 @@ class Replacer : public Mutator {
 
 std::unordered_set<const BufferNode*> kept_wide(std::span<const ComputeNode* const> computes,
                                                 const BufferMap& outputs) {
+  const auto may_stay = [](const ComputeNode* node) { return is_single_pass(*node); };
+  if (std::none_of(computes.begin(), computes.end(), may_stay)) return {};
   Finder finder(outputs);
   for (size_t k = computes.size(); k-- > 0;) finder.look_at(*computes[k]);
   for (const ComputeNode* node : computes) finder.choose(*node);

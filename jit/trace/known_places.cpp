@@ -79,10 +79,8 @@ bool lies_inside(const Tensor& indices, const Expr& extent) {
   const Expr given = indices.at(places);
   Follower follower(listener.sources);
   const Expr value = simplify(convert(i64, follower.mutate(given)), bounds);
-  bool loads = false;
-  for_each_expr(value, [&](const Expr& e) { loads |= e.as<Load>() != nullptr; });
   const Interval known = bounds.interval(value);
-  return loads && known.min && known.max && *known.min >= 0 && *known.max < *size;
+  return has_load(value) && known.min && known.max && *known.min >= 0 && *known.max < *size;
 }
 
 std::optional<KnownPlaces> known_places(const Tensor& indices, const Expr& extent) {

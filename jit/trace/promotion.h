@@ -37,6 +37,10 @@ DType array_type(std::string_view name, std::span<const Tensor> operands);
 
 /// What arithmetic on `dtype` is computed in: f32 for f16 and bf16, else the type itself.
 DType arithmetic_type(DType dtype);
+/// Is it f16 or bf16, which arithmetic is computed wider than?
+inline bool is_half(DType dtype) {
+  return arithmetic_type(dtype) != dtype;
+}
 
 /// A cast that folds constants.
 Expr convert(DType dtype, const Expr& value);

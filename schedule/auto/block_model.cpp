@@ -120,12 +120,6 @@ class CostSum : public Visitor {
   NodeSet<const ExprNode*> seen_;
 };
 
-bool is_loaded(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& part) { found |= part.as<Load>() != nullptr; });
-  return found;
-}
-
 /// The buffers whose elements a body computes with, not with where they lead to, nor only compares with places, which
 /// is done in the lanes of those.
 class ValueLoads : public Visitor {
@@ -140,7 +134,7 @@ class ValueLoads : public Visitor {
   void visit_Binary(const Binary* node) override {
     const bool of_places = node->dtype.is_bool() && node->a->dtype == i64;
     const auto visit_side = [&](const Expr& e, const Expr& other) {
-      if (!of_places || !e.as<Load>() || is_loaded(other)) visit(e);
+      if (!of_places || !e.as<Load>() || has_load(other)) visit(e);
     };
     visit_side(node->a, node->b);
     visit_side(node->b, node->a);

@@ -163,6 +163,24 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
   return computed / std::max(needed, 1.0);
 }
 
+std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& block, const BlockRef& reader,
+                                    double most) {
+  const Schedule& schedule = context.schedule;
+  const Block& reads = schedule.node(reader);
+  const std::vector<LoopRef> loops = schedule.loops(reader);
+  std::vector<LoopRef> found;
+  double iterations = 1;
+  for (size_t depth = 0; depth < loops.size(); ++depth) {
+    const For& loop = schedule.node(loops[depth]);
+    const bool outer = (loop.for_kind == ForKind::serial || loop.for_kind == ForKind::parallel) &&
+                       !drives(reads, IterKind::reduce, loop);
+    if (!outer || repetition(schedule, schedule.node(block), loops, depth) > most) break;
+    iterations *= static_cast<double>(extent_estimate(loop.extent, schedule.func()->facts));
+    if (!is_int(loop.extent, 1) && iterations >= context.device.cores) found.push_back(loops[depth]);
+  }
+  return found;
+}
+
 void fuse_rows(RuleContext& context) {
   Schedule& schedule = context.schedule;
   const std::optional<std::int64_t> room = nearest_memory_bytes(context.device);

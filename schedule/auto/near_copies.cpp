@@ -20,25 +20,13 @@ bool fits_nearby(const Device& device, double bytes) {
   return !device.caches.empty() && bytes * near_share <= static_cast<double>(device.caches.front().bytes);
 }
 
-/// The deepest loop of the reader under which nothing of the copy is made twice, outside of its tiles and steps, where
-/// what an iteration reads is near.
+/// The deepest loop of the reader under which nothing of the copy is made twice, where what an iteration reads is near.
 std::optional<LoopRef> loop_for(const RuleContext& context, const BlockRef& copy, const BlockRef& reader) {
+  const std::vector<LoopRef> loops = loops_of_parts(context, copy, reader, 1);
   const Schedule& schedule = context.schedule;
-  const Block& reads = schedule.node(reader);
-  const std::vector<LoopRef> loops = schedule.loops(reader);
-  std::optional<LoopRef> found;
-  double iterations = 1;
-  for (size_t depth = 0; depth < loops.size(); ++depth) {
-    const For& loop = schedule.node(loops[depth]);
-    const bool outer = (loop.for_kind == ForKind::serial || loop.for_kind == ForKind::parallel) &&
-                       !drives(reads, IterKind::reduce, loop);
-    if (!outer || repetition(schedule, schedule.node(copy), loops, depth) > 1) break;
-    iterations *= static_cast<double>(extent_estimate(loop.extent, schedule.func()->facts));
-    if (!is_int(loop.extent, 1)) found = loops[depth];
-  }
-  const bool near = found && iterations >= context.device.cores &&
-                    fits_nearby(context.device, live_bytes(schedule, schedule.node(copy), *found));
-  return near ? found : std::nullopt;
+  if (loops.empty() || !fits_nearby(context.device, live_bytes(schedule, schedule.node(copy), loops.back())))
+    return std::nullopt;
+  return loops.back();
 }
 
 bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) {

@@ -140,24 +140,6 @@ std::int64_t walk_array(Schedule& schedule, const BlockRef& copy) {
   return span * element;
 }
 
-/// The loops around the tiles of a reduction that read parts of the copy of their own, outermost first.
-std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& copy, const BlockRef& reduction) {
-  const Schedule& schedule = context.schedule;
-  const Block& reads = schedule.node(reduction);
-  const std::vector<LoopRef> loops = schedule.loops(reduction);
-  std::vector<LoopRef> found;
-  double iterations = 1;
-  for (size_t depth = 0; depth < loops.size(); ++depth) {
-    const For& loop = schedule.node(loops[depth]);
-    if (loop.for_kind != ForKind::serial || drives(reads, IterKind::reduce, loop) ||
-        repetition(schedule, schedule.node(copy), loops, depth) > most_repeated)
-      break;
-    iterations *= static_cast<double>(extent_estimate(loop.extent, schedule.func()->facts));
-    if (!is_int(loop.extent, 1) && iterations >= context.device.cores) found.push_back(loops[depth]);
-  }
-  return found;
-}
-
 bool is_vectorized(const Schedule& schedule, const BlockRef& block) {
   const std::vector<LoopRef> loops = own_loops(schedule, block);
   return std::any_of(loops.begin(), loops.end(),
@@ -196,7 +178,7 @@ Buffer copy_under(RuleContext& context, const BlockRef& reduction, const Copies&
 /// of it is read while it is still being stored. Returns the copy, if there is one.
 Buffer copy_in_parts(RuleContext& context, const BlockRef& reduction, const Copies& copies, double room) {
   const BlockRef& copy = copies.blocks[0];
-  for (const LoopRef& loop : loops_of_parts(context, copy, reduction)) {
+  for (const LoopRef& loop : loops_of_parts(context, copy, reduction, most_repeated)) {
     if (live_bytes(context.schedule, context.schedule.node(copy), loop) > room) continue;
     const std::string decision =
         fmt::format("copy {} for {} by {}", copies.array->name, reduction.name, loop.variable->name);

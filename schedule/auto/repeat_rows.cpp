@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ir/buffer.h"
+#include "ir/passes/permute_windows.h"
 #include "schedule/access.h"
 #include "schedule/auto/one_walk.h"
 #include "schedule/primitives/fuse.h"
@@ -89,8 +90,7 @@ std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref
 bool repeat_rows(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                  const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
   // Lanes of what is repeated are picked in registers (permute_windows).
-  if (loops.size() < 2 || !context.device.has_feature("avx512f") || !context.device.has_feature("avx512vl"))
-    return false;
+  if (loops.size() < 2 || !picks_in_registers(context.device)) return false;
   const auto plan = plan_rows(context, ref, accesses, loops, iters);
   if (!plan || plan->outermost + 1 == loops.size()) return false;
   Schedule& schedule = context.schedule;

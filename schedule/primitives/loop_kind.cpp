@@ -80,12 +80,7 @@ class Slices {
     return found;
   }
   /// Is every buffer that is written below among them?
-  bool are_all() const {
-    return std::all_of(written_.begin(), written_.end(), [&](const BufferNode* buffer) {
-      const auto found = slices_.find(buffer);
-      return found != slices_.end() && tell_apart(found->second);
-    });
-  }
+  bool are_all() const { return buffers().size() == written_.size(); }
 
  private:
   using Terms = std::vector<std::pair<Expr, std::int64_t>>;
