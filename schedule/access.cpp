@@ -305,7 +305,7 @@ bool has_tiles(const Stmt& s) {
   for (const Stmt& at : outer_blocks(s)) {
     const Block* block = at.as<Block>();
     const bool is_leaf = !has_blocks(*block);
-    found |= !is_leaf && (!block->f.iters.empty() || has_tiles(block->f.body));
+    found |= !is_leaf && (!block->f.iters.empty() || block->f.predicate || has_tiles(block->f.body));
   }
   return found;
 }
@@ -314,7 +314,7 @@ Stmt with_tile_regions(const Stmt& s) {
   return rewrite_blocks(s, [](const Block& block) -> Stmt {
     if (!has_blocks(block)) return Stmt(&block);
     Stmt inside = with_fields(block, [&](Block::Fields& f) { f.body = with_tile_regions(f.body); });
-    if (block.f.iters.empty()) return inside;
+    if (block.f.iters.empty() && !block.f.predicate) return inside;
     TileRegions regions(*inside.as<Block>());
     return with_fields(*inside.as<Block>(), [&](Block::Fields& f) {
       for (const auto& [now, old] : {std::pair(&regions.reads, &f.reads), {&regions.writes, &f.writes}}) {

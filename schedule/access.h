@@ -41,8 +41,8 @@ std::vector<Region> infer_writes(const Block& block);
 /// The block with `reads` and `writes` inferred again; hints stay, in the place of what would be inferred.
 Stmt with_inferred_regions(const Block& block);
 
-/// The statement with the regions of every block that has iters and holds other blocks taken anew from what those
-/// declare; hints of other provenance stay.
+/// The statement with the regions of every block that has iters, or a predicate, and holds others taken anew from what
+/// those declare; hints of other provenance stay.
 Stmt with_tile_regions(const Stmt& s);
 /// Does such a block stand in it?
 bool has_tiles(const Stmt& s);

@@ -200,6 +200,20 @@ TEST(Blockize, TilesInTilesShareACopy) {
   expect_scheduled(s, before, "blockize_twice");
 }
 
+TEST(Blockize, DeclaresWhatATileOfNoLoopTouchesOnceItIsLeftOut) {
+  const Func before = parse_func(R"(func f(x: f32[7], out: f32[6]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc t: f32[7]
+    for k in [0, 7) { block twice(space vk in [0, 7) = k) reads x[vk] writes t[vk] { t[vk] = x[vk] + x[vk] } }
+    for i in [0, 6) { block ends(space vi in [0, 6) = i) reads t[..] writes out[vi] { out[vi] = t[0] + t[6] } } } }
+)");
+  Schedule s(before);
+  compute_at(s, {"twice"}, s.loop("ends", 0));
+  blockize(s, s.loop("twice", 1));
+  split(s, s.loop("ends", 0), 4);
+  expect_same(before, s.func());
+}
+
 TEST(Blockize, RefusesALoopOverTwoBlocks) {
   Schedule s(program("chain"));
   compute_at(s, {"scale"}, s.loop("shift", 0));
