@@ -21,6 +21,22 @@ std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, 
   return results;
 }
 
+Reducer with_new_variables(const Reducer& reducer) {
+  Reducer copy = reducer;
+  Substitution map;
+  const auto renew = [&](std::vector<VarRef>& variables) {
+    for (VarRef& v : variables) {
+      const VarRef old = v;
+      v = Var::make(old->name, old->dtype);
+      map[old.get()] = v;
+    }
+  };
+  renew(copy.lhs);
+  renew(copy.rhs);
+  for (Expr& e : copy.results) e = substitute(e, map);
+  return copy;
+}
+
 Stmt make_update(const Reducer& reducer, const std::vector<ReductionOutput>& outputs, const std::vector<Expr>& terms,
                  const std::vector<Stmt>& lets) {
   const size_t n = reducer.results.size();

@@ -29,6 +29,9 @@ std::optional<ReductionParts> match_update(const Block& block);
 /// Takes the reducer off: its iters run in order, and the outputs, which a reducer implies to be read, are listed.
 void run_in_order(Block::Fields& f);
 
+/// The same reducer over variables of its own: two blocks must not share those that it binds.
+Reducer with_new_variables(const Reducer& reducer);
+
 /// The result of combining `lhs` and `rhs` tuples.
 std::vector<Expr> combine(const Reducer& reducer, const std::vector<Expr>& lhs, const std::vector<Expr>& rhs);
 

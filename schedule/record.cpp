@@ -47,6 +47,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/scan_lanes.h"
+#include "schedule/primitives/separate_window.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
@@ -214,6 +215,7 @@ const std::map<std::string, Apply>& primitives() {
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
       {"rolling_buffer", [](Schedule& s, const Line& l) { rolling_buffer(s, l.block(0), l.loop(1)); }},
       {"scan_lanes", [](Schedule& s, const Line& l) { scan_lanes(s, l.block(0), l.integer(1)); }},
+      {"separate_window", [](Schedule& s, const Line& l) { separate_window(s, l.block(0), l.loop(1), l.loop(2)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},

@@ -39,6 +39,7 @@
 #include "schedule/primitives/reverse_compute_inline.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/scan_lanes.h"
+#include "schedule/primitives/separate_window.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_residues.h"
@@ -242,6 +243,15 @@ void bind_blocks(nb::class_<S>& type) {
           },
           "block"_a, "loop"_a,
           "Partial results along a reduction loop, combined afterwards; gives the block of partials.")
+      .def(
+          "separate_window",
+          [](S& s, nb::handle block, const Loop& across, const Loop& along) {
+            return s.give(separate_window(s.schedule, s.take_block(block), s.take(across), s.take(along)));
+          },
+          "block"_a, "across"_a, "along"_a,
+          "Takes a window's steps `along` one axis out of a reduction whose windows move `across` it; gives the block "
+          "of "
+          "what windows share then.")
       .def(
           "fuse_reductions",
           [](S& s, nb::handle first, const nb::args& rest, std::int64_t step) {

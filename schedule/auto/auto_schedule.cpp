@@ -22,6 +22,7 @@
 #include "schedule/auto/reduce_rows.h"
 #include "schedule/auto/residue_classes.h"
 #include "schedule/auto/rule.h"
+#include "schedule/auto/separate_windows.h"
 #include "schedule/auto/share_reductions.h"
 #include "schedule/auto/split_digits.h"
 #include "schedule/auto/split_joined_sums.h"
@@ -51,11 +52,13 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},
+                          {"separate_windows", separate_windows},
                           {"join_short_sums", join_short_sums},
                           {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"near_copies", near_copies},
+                          {"join_windows", join_windows},
                           {"fuse_rows", fuse_rows},
                           {"join_nests", join_nests},
                           {"vectorize_reductions", vectorize_reductions},

@@ -30,29 +30,12 @@ struct Factoring {
   ReductionParts parts;
 };
 
-/// Reducers bind variables, and two blocks must not share them.
-Reducer fresh_reducer(const Reducer& reducer) {
-  Reducer copy = reducer;
-  Substitution map;
-  const auto renew = [&](std::vector<VarRef>& variables) {
-    for (VarRef& v : variables) {
-      const VarRef old = v;
-      v = Var::make(old->name, old->dtype);
-      map[old.get()] = v;
-    }
-  };
-  renew(copy.lhs);
-  renew(copy.rhs);
-  for (Expr& e : copy.results) e = substitute(e, map);
-  return copy;
-}
-
 Stmt partial_block(const Factoring& factoring, const std::string& name, const std::vector<Buffer>& buffers) {
   const Block& block = factoring.block;
   Block::Fields f;
   f.name = name;
   f.predicate = block.f.predicate;
-  const Reducer reducer = fresh_reducer(factoring.reducer);
+  const Reducer reducer = with_new_variables(factoring.reducer);
   f.reducer = reducer;
   Substitution loops_to_iters, iters;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {

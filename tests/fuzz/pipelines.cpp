@@ -90,11 +90,11 @@ class PipelineBuilder {
       case 9:
         return twice(from);
       case 10:
-        return spread(from);
+        return random_.chance(50) ? windows(from) : spread(from);
       case 11:
         return quantized(from);
       case 7:
-        return convolution(from);
+        return random_.chance(50) ? windows(from) : convolution(from);
       case 8:
         return running(from);
       case 1:
@@ -265,6 +265,31 @@ class PipelineBuilder {
 )",
                          to.rows.text, to.columns.text, width.text, to.name, from.name, weights.name, offset, stride,
                          at, from.columns.text);
+    return to;
+  }
+
+  /// Sums or greatest elements of windows of both axes, with nothing beyond the borders.
+  Matrix windows(const Matrix& from) {
+    const bool sums = random_.chance(50);
+    const std::int64_t high = random_.between(2, 4), wide = random_.between(2, 5), columns = random_.between(2, 11);
+    const std::int64_t stride = random_.between(1, 3), step = random_.between(1, 2), before = random_.between(0, 2);
+    Matrix to = target("wi", from.rows, {std::to_string(columns), {columns, columns}});
+    const std::string row = fmt::format("vi + vr - {}", high / 2);
+    const std::string at = fmt::format("vj * {} + vs * {} - {}", stride, step, before);
+    const std::string inside =
+        fmt::format("0 <= {0} && {0} < {1} && 0 <= {2} && {2} < {3}", row, from.rows.text, at, from.columns.text);
+    const std::string none = sums ? "0.0f32" : "-inf(f32)";
+    body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for r in [0, {2}) {{ for s in [0, {3}) {{
+  block {4}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vr in [0, {2}) = r, reduce vs in [0, {3}) = s)
+      reads {4}[vi, vj], {5}[..] writes {4}[vi, vj] {{
+    reducer (lhs: f32) (rhs: f32) {{{6}}} identity {{{7}}}
+    init {{ {4}[vi, vj] = {7} }}
+    let l: f32 = {4}[vi, vj]
+    let t: f32 = select({8}, {5}[{9}, {10} if {8}], 0.0f32)
+    {4}[vi, vj] = {11} }} }} }} }} }}
+)",
+                         to.rows.text, to.columns.text, high, wide, to.name, from.name,
+                         sums ? "lhs + rhs" : "max(lhs, rhs)", none, inside, row, at, sums ? "l + t" : "max(l, t)");
     return to;
   }
 

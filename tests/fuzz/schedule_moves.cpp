@@ -45,6 +45,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/rolling_buffer.h"
 #include "schedule/primitives/scan_lanes.h"
+#include "schedule/primitives/separate_window.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
 #include "schedule/primitives/skip_masked.h"
@@ -588,6 +589,22 @@ std::vector<Move> reduction_moves() {
          rfactor(s, *block, random.chance(50) ? *loop : split(s, *loop, random.between(2, 5)).second);
          return true;
        }},
+      {"separate_window",
+       [](Schedule& s, Random& random) {
+         const auto reduced = [](const Iter& iter) { return iter.kind == IterKind::reduce; };
+         const auto block = any_block(s, random, [&](const Block& b) {
+           return is_reduction(b) && std::count_if(b.f.iters.begin(), b.f.iters.end(), reduced) > 1;
+         });
+         if (!block) return false;
+         std::optional<LoopRef> across, along;
+         for (const LoopRef& loop : s.loops(*block)) {
+           if (drives(s.node(*block), IterKind::space, s.node(loop))) across = loop;
+           if (drives(s.node(*block), IterKind::reduce, s.node(loop))) along = loop;
+         }
+         if (random.chance(20)) across = any_loop(s, random, block);
+         if (across && along) separate_window(s, *block, *across, *along);
+         return across && along;
+       }},
       {"fuse_reduction_epilogue",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -794,7 +811,8 @@ const std::vector<Move>& moves() {
                                                          {"unroll", 1},
                                                          {"split_domain", 2},
                                                          {"unfold_reduction", 1},
-                                                         {"fold_choices", 12},
+                                                         {"separate_window", 6},
+                                                         {"fold_choices", 16},
                                                          {"split_iter", 6},
                                                          {"join_iters", 10},
                                                          {"split_residues", 14},

@@ -1,0 +1,68 @@
+"""Windows that nothing weighs: pooling and box filters, summed one axis after the other."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+
+def pool(op, size, stride, pad, fill):
+    high, wide = size
+
+    def f(x):
+        padded = lathe.pad(x, [(0, 0)] * (len(x.shape) - 2) + [(pad, pad), (pad, pad)], value=fill)
+        *outer, height, width = padded.shape
+        shape = (*outer, (height - high) // stride + 1, (width - wide) // stride + 1)
+        return lathe.compute(
+            shape,
+            lambda *at: lathe.reduce(
+                op, size, lambda r, s: padded[(*at[:-2], stride * at[-2] + r, stride * at[-1] + s)]
+            ),
+        )
+
+    return f
+
+
+def reference(op, x, size, stride, pad, fill):
+    padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(pad, pad)] * 2, constant_values=fill)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, size, (-2, -1))[..., ::stride, ::stride, :, :]
+    return windows.max((-2, -1)) if op == "max" else windows.sum((-2, -1), dtype=np.float64)
+
+
+@pytest.mark.parametrize("size", [(3, 3), (5, 5), (2, 7), (9, 3), (13, 13)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(40, 41), (3, 28, 28), (2, 5, 17, 33), (4, 13, 13)])
+@pytest.mark.parametrize("op", ["max", "sum"])
+def test_windows_of_both_axes(op, shape, stride, size):
+    x = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    pad, fill = size[1] // 2, -np.inf if op == "max" else 0.0
+    if min(shape[-2:]) + 2 * pad < max(size):
+        pytest.skip("the window is larger than the padded image")
+    got = lathe.jit(pool(op, size, stride, pad, fill))(x)
+    np.testing.assert_allclose(got, reference(op, x, size, stride, pad, fill), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float64])
+def test_windows_of_other_types(dtype):
+    x = np.random.default_rng(0).integers(0, 200, (3, 40, 50)).astype(dtype)
+    got = lathe.jit(pool("max", (5, 5), 1, 0, 0))(x)
+    np.testing.assert_array_equal(got, reference("max", x, (5, 5), 1, 0, 0))
+
+
+def test_greatest_of_windows_keeps_nan_and_infinities():
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    x[10, 20], x[40, 41], x[50, 3] = np.nan, np.inf, -np.inf
+    got = lathe.jit(pool("max", (5, 5), 1, 2, -np.inf))(x)
+    np.testing.assert_array_equal(got, reference("max", x, (5, 5), 1, 2, -np.inf))
+
+
+def test_windows_with_channels_last_and_of_squares():
+    x = np.random.default_rng(0).standard_normal((30, 31, 24)).astype(np.float32)
+
+    def f(x):
+        return lathe.compute(
+            (24, 25, 24), lambda i, j, c: lathe.reduce("sum", (7, 7), lambda r, s: x[i + r, j + s, c] * x[i + r, j + s, c])
+        )
+
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) ** 2, (7, 7), (0, 1))
+    np.testing.assert_allclose(lathe.jit(f)(x), windows.sum((-2, -1)), rtol=1e-5)

@@ -1,0 +1,122 @@
+/// separate_window, and the rule that applies it: windows that are summed one axis after the other.
+#include "schedule/primitives/separate_window.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[i, j] over windows of `high` x `wide` of 40 x 60 elements, as many as `results` a row, of `term`.
+Func windows(int high, int wide, int results, const std::string& term, const std::string& combined = "l + t",
+             const std::string& identity = "0.0f32") {
+  return parse_func(fmt::format(R"(func windows(x: f32[40, 60], w: f32[16], out: f32[30, {2}]) {{
+  for i in [0, 30) {{
+    for j in [0, {2}) {{
+      for r in [0, {0}) {{
+        for s in [0, {1}) {{
+          block sum(space vi in [0, 30) = i, space vj in [0, {2}) = j, reduce vr in [0, {0}) = r, reduce vs in [0, {1}) = s)
+              reads out[vi, vj], x[..], w[..] writes out[vi, vj] {{
+            reducer (l: f32) (t: f32) {{{4}}} identity {{{5}}}
+            init {{ out[vi, vj] = {5} }}
+            let l: f32 = out[vi, vj]
+            let t: f32 = {3}
+            out[vi, vj] = {4}
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                high, wide, results, term, combined, identity));
+}
+
+const std::string plain = "x[vi + vr, vj + vs]";
+
+void separate(Schedule& s) {
+  separate_window(s, {"sum"}, s.loop("sum", 1), s.loop("sum", 3));
+}
+
+void expect_separated(const Func& before, const std::string& name) {
+  Schedule s(before);
+  separate(s);
+  expect_scheduled(s, before, name);
+}
+
+TEST(SeparateWindow, SharesWhatTheOtherAxesComeTo) {
+  expect_separated(windows(5, 7, 50, plain), "separate_window");
+}
+
+TEST(SeparateWindow, OfWindowsByStepsBeyondBorders) {
+  const std::string at = "vj * 2 + vs - 1";
+  expect_separated(
+      windows(3, 3, 30,
+              fmt::format("select(0 <= {0} && {0} < 60, x[vi + vr, {0} if 0 <= {0} && {0} < 60], 0.0f32)", at),
+              "max(l, t)", "-inf(f32)"),
+      "separate_window_strided");
+}
+
+TEST(SeparateWindow, OfElementsThatLieApartOrTurnBack) {
+  for (const std::string at :
+       {"vj + vs * 3", "vj * 2 + vs * 2", "vj - vs + 6", "vj * 2 - vs + 6", "50 - vj - vs", "vj * 4 + vs * 2"}) {
+    const Func before = windows(4, 6, 10, fmt::format("x[vi + vr, {}] * x[vi, {}]", at, at));
+    Schedule s(before);
+    separate(s);
+    expect_same(before, s.func());
+  }
+}
+
+TEST(SeparateWindow, RefusesWhatWindowsDoNotShare) {
+  for (const std::string& term :
+       {plain + " * w[vs]", plain + " * w[vj // 4]", std::string("x[vi + vr, vj * 5 + vs // 2]"),
+        std::string("x[vi + vr, vj + vs * 11]"), std::string("x[vi + vr, vj * 2 + vs * 3]"),
+        std::string("x[vi + vr, vs]"), plain + " * x[vi + vr, vj + vs * 2]"}) {
+    Schedule s(windows(4, 6, 9, term));
+    EXPECT_THROW(separate(s), Refusal) << term;
+  }
+  Schedule s(windows(4, 6, 9, plain + " * w[vs]"));
+  expect_refused(s, [&] { separate(s); }, "separate_window", 6, "separate_window_refused_6");
+}
+
+TEST(SeparateWindow, RefusesOtherIters) {
+  Schedule s(windows(4, 6, 9, plain));
+  expect_refused(
+      s, [&] { separate_window(s, {"sum"}, s.loop("sum", 2), s.loop("sum", 3)); }, "separate_window", 3,
+      "separate_window_refused_3");
+  EXPECT_THROW(separate_window(s, {"sum"}, s.loop("sum", 1), s.loop("sum", 0)), Refusal);
+  Schedule one(windows(1, 6, 9, plain));
+  separate(one);
+  EXPECT_THROW(separate_window(one, {"sum"}, one.loop("sum", 1), one.loop("sum", 2)), Refusal);
+}
+
+bool separates(const Func& func) {
+  return decisions_on(func, wide(), "sum").find("sum the windows of sum along s by themselves") == 0;
+}
+
+TEST(SeparateWindows, WhereThatSavesLoads) {
+  EXPECT_TRUE(separates(windows(3, 3, 50, plain)));
+  EXPECT_TRUE(separates(windows(9, 9, 50, plain + " * " + plain)));
+  EXPECT_TRUE(separates(windows(5, 5, 20, "x[vi + vr, vj * 2 + vs]", "max(l, t)", "-inf(f32)")));
+  EXPECT_FALSE(separates(windows(3, 3, 20, "x[vi + vr, vj * 2 + vs]")));
+  EXPECT_FALSE(separates(windows(3, 3, 9, plain)));
+  EXPECT_FALSE(separates(windows(2, 2, 50, plain)));
+  EXPECT_FALSE(separates(windows(2, 2, 30, "x[vi + vr, vj * 2 + vs]")));
+  EXPECT_FALSE(separates(windows(5, 5, 50, plain + " * w[vr + vs]")));
+}
+
+TEST(JoinWindows, KeepsRowsBesideTheirWindows) {
+  const std::string decisions = decisions_on(windows(7, 7, 50, plain), wide(), "");
+  EXPECT_NE(decisions.find("sum windows of each"), std::string::npos) << decisions;
+  EXPECT_EQ(decisions.find("not sum windows of each"), std::string::npos) << decisions;
+}
+
+}  // namespace
+}  // namespace lathe::testing
