@@ -19,7 +19,27 @@ llvm::Value* slice(Builder& b, llvm::Value* v, int first, int count, bool around
   return b.CreateShuffleVector(v, order);
 }
 
+/// The instruction for elements of 8 or 16 bits, out of one register or two.
+llvm::Intrinsic::ID permutes_narrow(int bits, bool two) {
+  using namespace llvm::Intrinsic;
+  if (bits == 8) return two ? x86_avx512_vpermi2var_qi_512 : x86_avx512_permvar_qi_512;
+  return two ? x86_avx512_vpermi2var_hi_512 : x86_avx512_permvar_hi_512;
+}
+
 }  // namespace
+
+/// Elements of 8 or 16 bits, of which there are up to four registers, by as many `n` of the same bits as one holds.
+llvm::Value* FloatEmitter::permute_narrow(llvm::Value* v, llvm::Value* n) {
+  const int lanes = lanes_of(n), table = lanes_of(v), bits = static_cast<int>(n->getType()->getScalarSizeInBits());
+  if (table <= lanes) return b.CreateIntrinsic(permutes_narrow(bits, false), {}, {slice(b, v, 0, lanes, true), n});
+  const auto of_two = [&](int first) {
+    return b.CreateIntrinsic(permutes_narrow(bits, true), {},
+                             {slice(b, v, first, lanes, true), n, slice(b, v, first + lanes, lanes, true)});
+  };
+  if (table <= 2 * lanes) return of_two(0);
+  llvm::Value* further = b.CreateAnd(n, int_constant(n->getType(), std::int64_t{2} * lanes));
+  return b.CreateSelect(b.CreateICmpNE(further, int_constant(n->getType(), 0)), of_two(2 * lanes), of_two(0));
+}
 
 /// One instruction: `n` fills a register, and `v` is a power of two of lanes up to two registers.
 llvm::Value* FloatEmitter::permute_whole(llvm::Value* v, llvm::Value* n) {
@@ -42,16 +62,20 @@ llvm::Value* FloatEmitter::permute(llvm::Value* v, llvm::Value* n) {
   const int bits = static_cast<int>(element->getScalarSizeInBits());
   if (table == 1) return splat(b, v, count);
   const int half_register = 256 / bits, whole_register = 512 / bits;
-  const bool narrow_fits = table <= 2 * half_register;
+  const bool narrow_elements = traits.least_permuted > 0 && bits >= traits.least_permuted && bits <= 16;
+  const bool narrow_fits = !narrow_elements && table <= 2 * half_register;
   const bool by_eight = traits.permutes_eight && bits == 32 && table <= 8;
   const bool wide = traits.wide_vectors && (count > half_register || !narrow_fits);
   const int lanes = wide ? whole_register : half_register;
   llvm::Value* result = nullptr;
-  if (by_eight || (traits.permutes && (bits == 32 || bits == 64) && table <= 2 * lanes)) {
-    llvm::Type* real = bits == 32 ? b.getFloatTy() : b.getDoubleTy();
-    llvm::Value* from = b.CreateBitCast(v, with_lanes_of(real, v->getType()));
+  const bool narrow_table = narrow_elements && table <= 4 * whole_register;
+  if (narrow_table || by_eight || (traits.permutes && (bits == 32 || bits == 64) && table <= 2 * lanes)) {
+    llvm::Type* seen = bits == 32 ? b.getFloatTy() : bits == 64 ? b.getDoubleTy() : b.getIntNTy(bits);
+    llvm::Value* from = b.CreateBitCast(v, with_lanes_of(seen, v->getType()));
+    if (narrow_table) n = b.CreateZExtOrTrunc(n, with_lanes_of(seen, n->getType()));
     for (int first = 0; first < count; first += lanes) {
-      llvm::Value* part = permute_whole(from, slice(b, n, first, lanes, false));
+      llvm::Value* places = slice(b, n, first, lanes, false);
+      llvm::Value* part = narrow_table ? permute_narrow(from, places) : permute_whole(from, places);
       if (count == 1) return b.CreateBitCast(b.CreateExtractElement(part, std::uint64_t{0}), element);
       std::vector<int> order(static_cast<size_t>(count), -1);
       for (int i = 0; i < count; ++i)

@@ -97,6 +97,7 @@ class FloatEmitter {
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value, bool may_be_nan = true);
   llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
+  llvm::Value* permute_narrow(llvm::Value* v, llvm::Value* n);
   /// What `of` makes of x, which it gets in vectors of 128, 256 or 512 bits.
   llvm::Value* in_registers(llvm::Value* x, llvm::function_ref<llvm::Value*(llvm::Value*)> of);
   llvm::Value* power_of_two(llvm::Value* n, llvm::Type* type);

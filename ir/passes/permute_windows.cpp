@@ -3,6 +3,7 @@
 #include <bit>
 #include <unordered_set>
 
+#include "ir/analysis/fold.h"
 #include "ir/analysis/narrow.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
@@ -54,6 +55,9 @@ bool begins_again(const Expr& index) {
   return found;
 }
 
+/// Steps of elements up to which a vector is shuffled out of as many.
+constexpr std::int64_t most_shuffled = 4;
+
 class Permuter : public Mutator {
  public:
   Permuter(const Func& func, const Device& device) : device_(device), bounds_(func) {
@@ -73,29 +77,38 @@ class Permuter : public Mutator {
   Expr mutate_Load(const Expr& e, const Load* node) override {
     if (!is_pickable(*node)) return Mutator::mutate_Load(e, node);
     if (const Expr picked = by_window(*node)) return picked;
-    const Expr picked = of_short_table(*node);
+    if (const Expr picked = of_short_stretch(*node)) return picked;
+    const Expr picked = of_table(*node);
     return picked ? picked : Mutator::mutate_Load(e, node);
   }
 
  private:
   bool is_pickable(const Load& load) const {
     const Expr& index = load.indices[0];
-    return load.dtype.lanes > 1 && !load.dtype.is_bool() && (load.dtype.bits == 32 || load.dtype.bits == 64) &&
-           inputs_.contains(load.buffer.get()) && !index.as<Ramp>() && !index.as<Broadcast>();
+    return load.dtype.lanes > 1 && !load.dtype.is_bool() && longest_table(device_, load.dtype.bits) > 0 &&
+           inputs_.contains(load.buffer.get()) && !index.as<Broadcast>() && (!index.as<Ramp>() || lies_apart(load));
+  }
+
+  /// Bytes by steps that shuffles of whole vectors do not follow.
+  static bool lies_apart(const Load& load) {
+    const Ramp* ramp = load.indices[0].as<Ramp>();
+    const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+    return stride && load.dtype.bits < 32 && *stride > most_shuffled;
   }
 
   /// The lanes at `places`, which are i32, of what was loaded; zero where the load is masked.
   Expr pick(const Load& load, const Expr& stretch, const Expr& places) {
-    const int lanes = load.dtype.lanes;
-    Expr picked = permute(stretch, load.dtype.bits == 32 ? places : cast(i64.with_lanes(lanes), places));
+    const int lanes = load.dtype.lanes, bits = load.dtype.bits;
+    const DType type = bits == 8 ? u8 : bits == 16 ? u16 : bits == 32 ? i32 : i64;
+    Expr picked = permute(stretch, cast(type.with_lanes(lanes), places));
     if (!load.mask) return picked;
     return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
   }
 
   /// All that the lanes can reach, where that is as short as a vector.
-  Expr of_short_table(const Load& load) {
+  Expr of_short_stretch(const Load& load) {
     const Expr& index = load.indices[0];
-    if (!begins_again(index)) return nullptr;
+    if (load.dtype.bits < 32 || !begins_again(index)) return nullptr;
     const Interval known = lanes_interval(index, bounds_);
     const auto elements = elements_of(load.buffer);
     const Expr places = narrow_to_i32(index, bounds_);
@@ -110,6 +123,20 @@ class Permuter : public Mutator {
     return pick(load, stretch, places - Broadcast::make(cast(i32, lathe::index(*known.min)), load.dtype.lanes));
   }
 
+  /// Any lanes of a table: what a load reads lies in its buffer.
+  Expr of_table(const Load& load) {
+    const auto elements = elements_of(load.buffer);
+    const int bits = load.dtype.bits;
+    const bool one_place = scalar_of(load.indices[0]) != nullptr || load.indices[0]->dtype.lanes != load.dtype.lanes;
+    if (one_place || !elements || *elements < 2 || *elements > longest_table(device_, bits)) return nullptr;
+    const int table = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(*elements)));
+    Expr mask;
+    if (table > *elements)
+      mask = lt(Ramp::make(lathe::index(0), lathe::index(1), table), Broadcast::make(lathe::index(*elements), table));
+    const Expr whole = Load::make(load.buffer, {Ramp::make(lathe::index(0), lathe::index(1), table)}, mask);
+    return pick(load, whole, mutate(load.indices[0]));
+  }
+
   Expr by_window(const Load& load) {
     const int bits = load.dtype.bits, lanes = load.dtype.lanes;
     const Expr& index = load.indices[0];
@@ -117,7 +144,7 @@ class Permuter : public Mutator {
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
-    if (window > std::int64_t{2} * device_.lanes(bits) || window > *elements) return nullptr;
+    if (window > longest_table(device_, bits) || window > *elements) return nullptr;
 
     const Parts parts = parts_of(index);
     if (!parts.varying) return nullptr;  // one element for all lanes
@@ -140,6 +167,14 @@ class Permuter : public Mutator {
 
 bool picks_in_registers(const Device& device) {
   return device.has_feature("avx512f") && device.has_feature("avx512vl");
+}
+
+std::int64_t longest_table(const Device& device, int bits) {
+  if (!picks_in_registers(device)) return 0;
+  if (bits == 32 || bits == 64) return std::int64_t{2} * device.lanes(bits);
+  if (device.vector_bits < 512) return 0;
+  if (bits == 16) return device.has_feature("avx512bw") ? std::int64_t{2} * device.lanes(bits) : 0;
+  return bits == 8 && device.has_feature("avx512vbmi") ? std::int64_t{4} * device.lanes(bits) : 0;
 }
 
 Func permute_windows(const Func& func, const Device& device) {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_at.h"
@@ -79,7 +80,8 @@ bool stays_near(const RuleContext& context, const BlockRef& ref, const std::vect
 }
 
 /// Would the block stand in the innermost loop of a reader, which its check of an index would cost the vectors? A sum
-/// and a function gain by them wherever the places then lie, and what does a little where a row of these stays near.
+/// and a function gain by them wherever the places then lie, as does what looks up a table in registers, and what does
+/// a little where a row of these stays near.
 bool costs_vectors(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
                    const std::vector<LoopRef>& loops, size_t depth) {
   const Schedule& schedule = context.schedule;
@@ -94,7 +96,8 @@ bool costs_vectors(const RuleContext& context, const BlockRef& ref, const std::v
       return iter.kind == IterKind::ordered || iter.kind == IterKind::opaque;
     });
     return schedule.loops(reader_ref).back() == loops[depth] && !in_order &&
-           (reader.f.reducer || body_cost(reader.f.body) > (near ? copy_body : costly_body));
+           (reader.f.reducer || body_cost(reader.f.body) > (near ? copy_body : costly_body) ||
+            looks_up(context, reader));
   });
 }
 

@@ -34,7 +34,9 @@ class Uses : public Visitor {
         std::all_of(indices.begin(), indices.end(), [](const Expr& e) { return e.as<Var>() || as_int(e); });
     if (plain) return;
     const Expr place = simplify(substitute(flat_index(buffer, indices), places_), bounds_);
-    fine &= split_linear(place, walk_).has_value();
+    if (split_linear(place, walk_)) return;
+    // What is looked up hangs on what is loaded there, if not on places.
+    for (const Expr& index : indices) visit(index);
   }
 
   const Substitution& places_;

@@ -3,23 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/passes/permute_windows.h"
+#include "schedule/rewrite.h"
+
 namespace lathe {
 namespace {
 
 /// Are vectors of the access along the iter picked out of few whole ones?
-bool is_picked(const Access& access, size_t iter, const Device& device) {
+bool is_picked(const RuleContext& context, const Access& access, size_t iter) {
   const auto stride = access.strides[iter];
   return (!access.store && stride && std::abs(*stride) > 1 && std::abs(*stride) <= most_shuffled_stride) ||
-         is_window(access, iter, device);
+         is_window(access, iter, context.device) || is_table(context, access, iter);
 }
 
 /// How good a vector loop over the iter is: contiguous accesses and broadcasts count for it, gathers against it.
-int vector_score(const std::vector<Access>& accesses, size_t iter, const Device& device) {
+int vector_score(const RuleContext& context, const std::vector<Access>& accesses, size_t iter) {
   int score = 0;
   for (const Access& access : accesses) {
     const int weight = access.store ? 3 : 2;
     const auto stride = access.strides[iter];
-    if (is_picked(access, iter, device)) continue;
+    if (is_picked(context, access, iter)) continue;
     if (stride == 1) {
       score += weight;
     } else if (!stride || *stride != 0) {
@@ -35,15 +38,15 @@ int vector_score(const std::vector<Access>& accesses, size_t iter, const Device&
 /// instructions, which wait for each other's ports.
 constexpr double scattered_cost = 4;
 /// The cost of the body for an element, in vectors along the iter.
-double vector_cost(const std::vector<Access>& accesses, size_t iter, std::int64_t extent, std::int64_t lanes,
-                   double body, const Device& device) {
+double vector_cost(const RuleContext& context, const std::vector<Access>& accesses, size_t iter, std::int64_t extent,
+                   std::int64_t lanes, double body) {
   // A vector costs the same whether its last lanes are on or not.
   const std::int64_t vectors = (extent + lanes - 1) / lanes;
   const double filled = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(vectors, 1));
   double scattered = 0, whole = body;
   for (const Access& access : accesses) {
     const auto stride = access.strides[iter];
-    if (stride == 1 || (!access.store && stride == 0) || is_picked(access, iter, device)) continue;
+    if (stride == 1 || (!access.store && stride == 0) || is_picked(context, access, iter)) continue;
     scattered += scattered_cost;
     whole -= 1;
   }
@@ -58,8 +61,11 @@ constexpr double streamed_share = 2;
 bool is_window(const Access& access, size_t iter, const Device& device) {
   const int bits = access.buffer->dtype.bits;
   const std::optional<std::int64_t>& gain = access.gains[iter];
-  return gain && !access.store && device.mask_registers > 0 && (bits == 32 || bits == 64) &&
-         *gain < std::int64_t{2} * device.lanes(bits);
+  if (!gain || access.store || device.mask_registers == 0) return false;
+  if (bits == 32 || bits == 64) return *gain < std::int64_t{2} * device.lanes(bits);
+  // A vector takes more steps than gains are known for.
+  const std::int64_t steps = (device.lanes(bits) + Access::gain_steps - 1) / Access::gain_steps;
+  return *gain * steps < longest_table(device, bits);
 }
 
 bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter) {
@@ -74,10 +80,28 @@ bool scatters(const std::vector<Access>& accesses, size_t iter) {
   });
 }
 
-bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device) {
+bool is_table(const RuleContext& context, const Access& access, size_t iter) {
+  if (access.store || access.strides[iter]) return false;
+  const auto elements = constant_elements(access.buffer);
+  return elements && *elements > 1 && *elements <= longest_table(context.device, access.buffer->dtype.bits) &&
+         !is_allocated(context.schedule.func(), access.buffer);
+}
+
+bool looks_up(const RuleContext& context, const Block& block) {
+  const std::vector<Access> accesses = block_accesses(block);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (is_table(context, access, i)) return true;
+    }
+    return false;
+  });
+}
+
+bool gathers(const RuleContext& context, const std::vector<Access>& accesses, size_t iter) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto stride = access.strides[iter];
-    return !access.store && !is_window(access, iter, device) && (!stride || std::abs(*stride) > most_shuffled_stride);
+    return !access.store && !is_window(access, iter, context.device) && !is_table(context, access, iter) &&
+           (!stride || std::abs(*stride) > most_shuffled_stride);
   });
 }
 
@@ -88,10 +112,8 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
   const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
   const double scalar = body_cost(schedule.node(ref).f.body);
   const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
-  const auto score_of = [&](size_t i) { return vector_score(accesses, iters[i], context.device); };
-  const auto cost_of = [&](size_t i) {
-    return vector_cost(accesses, iters[i], extent_of(i), lanes, scalar, context.device);
-  };
+  const auto score_of = [&](size_t i) { return vector_score(context, accesses, iters[i]); };
+  const auto cost_of = [&](size_t i) { return vector_cost(context, accesses, iters[i], extent_of(i), lanes, scalar); };
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
     if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;

@@ -12,9 +12,13 @@ inline constexpr std::int64_t most_shuffled_stride = 4;
 
 /// Can vectors of the access along the iter be permuted out of two registers (permute_windows)?
 bool is_window(const Access& access, size_t iter, const Device& device);
+/// Does the access look its elements up in a table that registers hold, an input's (permute_windows)?
+bool is_table(const RuleContext& context, const Access& access, size_t iter);
+/// Does the block look anything up so, whichever of its loops the vectors lie along?
+bool looks_up(const RuleContext& context, const Block& block);
 /// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
 /// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
-bool gathers(const std::vector<Access>& accesses, size_t iter, const Device& device);
+bool gathers(const RuleContext& context, const std::vector<Access>& accesses, size_t iter);
 /// Are all stores contiguous along the iter?
 bool stores_in_a_row(const std::vector<Access>& accesses, size_t iter);
 /// Does the access put its elements one by one?

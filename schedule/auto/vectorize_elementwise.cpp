@@ -20,6 +20,7 @@
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -101,8 +102,10 @@ std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::ve
   return iters;
 }
 
-bool walks_as_one(const std::vector<Access>& accesses, size_t outer, size_t inner, std::int64_t inner_extent) {
+bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesses, size_t outer, size_t inner,
+                  std::int64_t inner_extent) {
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    if (!access.masked && is_table(context, access, inner) && is_table(context, access, outer)) return true;
     const auto a = access.strides[outer], b = access.strides[inner];
     return a && b && !access.masked && *a == *b * inner_extent;
   });
@@ -226,7 +229,8 @@ bool turn(RuleContext& context, const Nest& nest) {
 }
 
 /// Makes the best loop the innermost, and one with those outside of it that all accesses walk on along.
-LoopRef make_one_walk(Schedule& schedule, const Nest& nest) {
+LoopRef make_one_walk(const RuleContext& context, const Nest& nest) {
+  Schedule& schedule = context.schedule;
   LoopRef walk = nest.loop();
   if (nest.best + 1 < nest.loops.size()) {
     std::vector<LoopRef> order = nest.loops;
@@ -243,7 +247,7 @@ LoopRef make_one_walk(Schedule& schedule, const Nest& nest) {
   std::vector<size_t> iters{nest.iter()};
   std::vector<std::int64_t> extents;
   for (size_t inner = nest.best; inner > 0 && run > 0; --inner) {
-    if (!walks_as_one(nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
+    if (!walks_as_one(context, nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
     iters.insert(iters.begin(), nest.iters[inner - 1]);
     extents.insert(extents.begin(), extent);
     if (!may_be_one_walk(schedule.node(nest.ref), iters, extents)) break;
@@ -280,7 +284,8 @@ std::optional<size_t> loop_of_same_places(const RuleContext& context, const Nest
   const Block& block = context.schedule.node(nest.ref);
   std::vector<const Access*> gathered;
   for (const Access& access : nest.accesses) {
-    if (!access.strides[nest.iter()] && !access.store && !is_window(access, nest.iter(), context.device))
+    if (!access.strides[nest.iter()] && !access.store && !is_window(access, nest.iter(), context.device) &&
+        !is_table(context, access, nest.iter()))
       gathered.push_back(&access);
   }
   if (gathered.empty() || std::none_of(gathered.begin(), gathered.end(),
@@ -313,7 +318,7 @@ void share_places(Schedule& schedule, const Nest& nest, size_t same, const LoopR
 void vectorize_nest(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const std::optional<size_t> same = loop_of_same_places(context, nest);
-  const LoopRef walk = make_one_walk(schedule, nest);
+  const LoopRef walk = make_one_walk(context, nest);
   const Expr extent = schedule.node(walk).extent;
   const std::int64_t* constant_extent = as_int(extent);
   const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
@@ -385,7 +390,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   }
   const Nest nest{ref, accesses, loops, *iters, choice.loop, cost};
   if (turn(context, nest)) return;
-  const bool picks = gathers(accesses, nest.iter(), context.device);
+  const bool picks = gathers(context, accesses, nest.iter());
   if (picks && pick_rows(context, ref, accesses, loops, *iters, nest.best)) return;
   if (picks && nest.cost <= copy_body) {
     context.note(fmt::format("keep {} scalar: it does nothing but gather", ref.name));
@@ -398,6 +403,27 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   if (choice.loop + 1 == loops.size() && repeat_rows(context, ref, accesses, loops, *iters)) return;
   attempt(context, fmt::format("vectorize {} over {}", ref.name, nest.loop().variable->name),
           [&] { vectorize_nest(context, nest); });
+}
+
+/// Vectors of checked indices ahead of those that look them up in a table: what they leave does not come from memory.
+bool vectorize_with_reader(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const std::vector<BlockRef> readers = schedule.consumers(ref);
+  if (!asserts(schedule.node(ref)) || readers.size() != 1) return false;
+  const BlockRef& reader = readers[0];
+  const Block& block = schedule.node(reader);
+  if (context.scheduled.contains(reader.name) || !only_space(block) || has_blocks(block) || !looks_up(context, block))
+    return false;
+  vectorize_block(context, reader);
+  const std::vector<LoopRef> loops = schedule.loops(reader);
+  size_t around = loops.size();
+  while (around > 0 && schedule.node(loops[around - 1]).for_kind != ForKind::serial) --around;
+  if (around == 0 || around == loops.size()) return false;
+  return attempt(context, fmt::format("check {} ahead of each vector of {}", ref.name, reader.name), [&] {
+    compute_at(schedule, ref, loops[around - 1]);
+    vectorize(schedule, schedule.loops(ref).back());
+    context.scheduled.insert(ref.name);
+  });
 }
 
 }  // namespace
@@ -430,7 +456,7 @@ void vectorize_elementwise(RuleContext& context) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block) || stores_vectors(block))
       continue;
-    vectorize_block(context, ref);
+    if (!vectorize_with_reader(context, ref)) vectorize_block(context, ref);
   }
 }
 

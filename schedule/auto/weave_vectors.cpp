@@ -53,8 +53,9 @@ bool chooses_by(const Block& block, const VarRef& iter, const VarRef& vector) {
 }
 
 /// The loop of a few iterations along which all stores are contiguous, inside of that of `vector`.
-std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, const std::vector<Access>& accesses,
+std::optional<size_t> woven_loop(const RuleContext& context, const Block& block, const std::vector<Access>& accesses,
                                  const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector) {
+  const Schedule& schedule = context.schedule;
   const bool copies = body_cost(block.f.body) <= copy_body;
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
@@ -73,6 +74,7 @@ std::optional<size_t> woven_loop(const Schedule& schedule, const Block& block, c
     const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       const auto along = access.strides[iters[vector]], inside = access.strides[iters[i]];
       if (access.store) return along == *extent && inside == 1 && !access.masked;
+      if (is_table(context, access, iters[vector])) return chooses;
       const bool shuffled = along && std::abs(*along) <= most_shuffled_stride && !access.masked;
       return inside && (shuffled || (chooses && along && *along >= 0));
     });
@@ -197,7 +199,7 @@ bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     if (!extent || *extent < fewest_lanes) continue;
     const Block& block = schedule.node(ref);
-    if (const auto inside = woven_loop(schedule, block, accesses, loops, iters, i))
+    if (const auto inside = woven_loop(context, block, accesses, loops, iters, i))
       return weave(context, ref, loops, loops[i], {loops[*inside]});
     if (const auto inside = woven_loops(schedule, block, accesses, loops, iters, i))
       return weave(context, ref, loops, loops[i], {loops[inside->first], loops[inside->second]});

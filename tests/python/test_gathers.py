@@ -6,6 +6,9 @@ import pytest
 import lathe
 
 
+rng = np.random.default_rng(3)
+
+
 def places(count, *shape):
     return np.random.default_rng(len(shape)).integers(-count, count, shape)
 
@@ -65,3 +68,34 @@ def test_places_of_few_bits_are_none_from_behind():
     f = lathe.jit(lambda t, i: lathe.compute(i.shape, lambda a, b: t[lathe.astype(i[a, b], lathe.int64)]))
     np.testing.assert_array_equal(f(t, i), t[i])
     assert "assert" not in f.lower(t, i).text("traced")
+
+
+@pytest.mark.parametrize("length", [2, 16, 20, 32, 33, 40, 64, 128, 256])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "float16", "int32", "float32", "float64"])
+def test_short_tables(dtype, length):
+    t = rng.integers(0, 120, length).astype(dtype)
+    f = lathe.jit(lambda t, i: lathe.take(t, i, axis=0))
+    codes = rng.integers(0, length, 777).astype(np.uint8)
+    np.testing.assert_array_equal(f(t, codes), t[codes])
+    i = places(length, 777)
+    np.testing.assert_array_equal(f(t, i), t[i])
+    for spot in (0, 500, 776):
+        bad = i.copy()
+        bad[spot] = length
+        with pytest.raises(IndexError, match=f"index {length} is out of range on axis 0"):
+            f(t, bad)
+
+
+def test_short_tables_across_shapes_and_in_stacks():
+    x = rng.integers(0, 256, (37, 41, 3)).astype(np.uint8)
+    t, codes = rng.integers(0, 256, 256).astype(np.uint8), rng.standard_normal(16).astype(np.float32)
+    f = lathe.jit(lambda t, x: lathe.take(t, lathe.reshape(x, (37 * 41 * 3,)), axis=0))
+    np.testing.assert_array_equal(f(t, x), t[x.ravel()])
+    g = lathe.jit(lambda t, x: lathe.stack([lathe.take(t, x & 15, axis=0), lathe.take(t, x >> 4, axis=0)], axis=1))
+    np.testing.assert_array_equal(g(codes, x.ravel()), np.stack([codes[x.ravel() & 15], codes[x.ravel() >> 4]], 1))
+
+
+def test_bytes_of_rows_by_columns():
+    x = rng.integers(0, 256, (333, 8)).astype(np.uint8)
+    f = lathe.jit(lambda x: lathe.astype(x[:, 5], lathe.int32) * 3 + lathe.astype(x[:, 0], lathe.int32))
+    np.testing.assert_array_equal(f(x), x[:, 5].astype(np.int32) * 3 + x[:, 0])

@@ -54,7 +54,7 @@ Func lower_math_with_fma(const Func& func) {
 Func permute_wide_windows(const Func& func) {
   Device device;
   device.vector_bits = 512;
-  device.features = {"avx512f", "avx512vl"};
+  device.features = {"avx512f", "avx512vl", "avx512bw", "avx512vbmi"};
   return permute_windows(func, device);
 }
 
