@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ std::int64_t sums_of_line(const Device& device) {
 /// Iterations of loops in which the operand stands still, each of which asks for the same again.
 constexpr std::int64_t most_repeated = 4;
 
+/// Cycles that a line takes from memory, and what is asked for after fewer comes late (measured on Zen 4: tiles of 7 x
+/// 2 that take 12 steps, which ask for those of the next row of tiles, 0.66 of the time).
+constexpr double late_cycles = 512;
+
 /// How far an access goes with an iteration of a loop around its block, in elements.
 std::int64_t moved_by(const Block& block, const Access& access, const LoopRef& loop) {
   std::int64_t elements = 0;
@@ -33,19 +38,32 @@ std::int64_t moved_by(const Block& block, const Access& access, const LoopRef& l
   return elements;
 }
 
-/// How far it goes to the next tile; 0 where that is not soon, or the same.
+/// A tile as what it asks for sees it.
+struct TileWork {
+  double cycles;      ///< of its sums
+  std::int64_t room;  ///< of such tiles in a core's own caches
+};
+
+/// How far it goes to the next tile, or to one behind that where that one is so soon that lines would come late: of the
+/// loop around as many tiles as take as long, which is where they are even where inner loops begin anew, or so many
+/// tiles on. 0 where that is not soon, or the same.
 std::int64_t next_tile(const Schedule& schedule, const Block& block, const Access& access,
-                       const std::vector<LoopRef>& around) {
-  std::int64_t repeated = 1;
-  for (auto loop = around.rbegin(); loop != around.rend(); ++loop) {
+                       const std::vector<LoopRef>& around, const TileWork& tile) {
+  std::int64_t repeated = 1, tiles = 1, next = 0;
+  for (auto loop = around.rbegin(); loop != around.rend() && tiles <= tile.room; ++loop) {
     const std::int64_t* extent = as_int(schedule.node(*loop).extent);
-    if (!extent) return 0;
+    if (!extent) break;
     if (*extent == 1) continue;
-    if (const std::int64_t moved = moved_by(block, access, *loop)) return moved;
-    repeated *= *extent;
-    if (repeated > most_repeated) return 0;
+    if (const std::int64_t moved = moved_by(block, access, *loop)) {
+      if (static_cast<double>(tiles) * tile.cycles >= late_cycles) return moved;
+      if (next == 0) next = moved * static_cast<std::int64_t>(std::ceil(late_cycles / tile.cycles));
+    } else {
+      repeated *= *extent;
+      if (repeated > most_repeated) break;
+    }
+    tiles *= *extent;
   }
-  return 0;
+  return next;
 }
 
 /// Lines that a step of a tile reads, by the loops within the tile.
@@ -86,6 +104,8 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
     if (!step) within.push_back(around[k]);
   }
   sums /= vector_lanes(block, device);
+  const double cycles =
+      static_cast<double>(std::max<std::int64_t>(count * sums, 1)) / static_cast<double>(device.fma_per_cycle);
   around.resize(outside);
   const std::vector<Buffer> params = buffer_params(schedule.func());
   std::vector<std::pair<size_t, std::int64_t>> asked;
@@ -97,8 +117,8 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
         std::abs(moved_by(block, access, steps)) * bytes < least_jump)
       continue;
     const std::int64_t lines = lines_of_step(schedule, block, access, within, line),
-                       next = next_tile(schedule, block, access, around);
-    if (next == 0 || count * lines * line * 2 > own || lines * sums_of_line(device) > sums) continue;
+                       next = next_tile(schedule, block, access, around, {cycles, own / (count * lines * line * 2)});
+    if (next == 0 || lines * sums_of_line(device) > sums) continue;
     // What the next tile reads of the same lines is there already.
     const std::int64_t tiles = (line + std::abs(next) * bytes - 1) / (std::abs(next) * bytes);
     asked.emplace_back(static_cast<size_t>(param - params.begin()), next * tiles);
