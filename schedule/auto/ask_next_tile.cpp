@@ -49,14 +49,15 @@ struct TileWork {
 /// tiles on. 0 where that is not soon, or the same.
 std::int64_t next_tile(const Schedule& schedule, const Block& block, const Access& access,
                        const std::vector<LoopRef>& around, const TileWork& tile) {
-  std::int64_t repeated = 1, tiles = 1, next = 0;
-  for (auto loop = around.rbegin(); loop != around.rend() && tiles <= tile.room; ++loop) {
+  std::int64_t repeated = 1, tiles = 1, parts = 1, next = 0;  // parts: tiles that read others of the array
+  for (auto loop = around.rbegin(); loop != around.rend() && parts <= tile.room; ++loop) {
     const std::int64_t* extent = as_int(schedule.node(*loop).extent);
     if (!extent) break;
     if (*extent == 1) continue;
     if (const std::int64_t moved = moved_by(block, access, *loop)) {
       if (static_cast<double>(tiles) * tile.cycles >= late_cycles) return moved;
       if (next == 0) next = moved * static_cast<std::int64_t>(std::ceil(late_cycles / tile.cycles));
+      parts *= *extent;
     } else {
       repeated *= *extent;
       if (repeated > most_repeated) break;

@@ -127,9 +127,10 @@ Func product_of_columns(int rows) {
 TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
   constexpr std::int64_t far = 48 << 10;
   const auto asks = [](int rows, std::int64_t own) { return asked(product_of_columns(rows), asking(own)); };
-  EXPECT_EQ(asks(6, far), "1: 400 ") << decisions_on(product_of_columns(6), asking(far), "product");
+  EXPECT_EQ(asks(6, far), "1: 64 ") << "the next tile, of another b, comes too soon\n"
+                                    << decisions_on(product_of_columns(6), asking(far), "product");
   EXPECT_EQ(asks(6, far * 2), "") << "it stays near";
-  EXPECT_EQ(asks(2, far), "1: 80 ");
+  EXPECT_EQ(asks(2, far), "1: 320 ") << "the next tile comes too soon: one of four on";
   Device filled = asking(far);
   filled.fma_per_cycle = 2;
   EXPECT_EQ(asked(product_of_columns(2), filled), "") << "asking would take more slots than adding up";
