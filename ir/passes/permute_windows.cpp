@@ -14,18 +14,25 @@
 namespace lathe {
 namespace {
 
-/// The elements from the base pointer to behind the last one; nothing when that is no constant, or some lie before it.
-std::optional<std::int64_t> elements_of(const Buffer& buffer) {
+/// From the first element to behind the last one, counted from the base pointer.
+struct Span {
+  std::int64_t first, end;
+  std::int64_t length() const { return end - first; }
+};
+
+/// Nothing when that is no constant, or some lie before the base pointer.
+std::optional<Span> elements_of(const Buffer& buffer) {
   const std::int64_t* offset = buffer->offset ? as_int(buffer->offset) : nullptr;
   if (buffer->offset && (!offset || *offset < 0)) return std::nullopt;
-  std::int64_t last = offset ? *offset : 0;
+  const std::int64_t first = offset ? *offset : 0;
+  std::int64_t last = first;
   const std::vector<Expr> strides = strides_of(buffer);
   for (size_t d = 0; d < buffer->rank(); ++d) {
     const std::int64_t *extent = as_int(buffer->shape[d]), *stride = as_int(strides[d]);
     if (!extent || !stride || *extent < 1 || *stride < 0) return std::nullopt;
     last += (*extent - 1) * *stride;
   }
-  return last + 1;
+  return Span{first, last + 1};
 }
 
 /// index = the same for each lane + what varies, as summands at the top of the expression have it.
@@ -112,12 +119,13 @@ class Permuter : public Mutator {
     const Interval known = lanes_interval(index, bounds_);
     const auto elements = elements_of(load.buffer);
     const Expr places = narrow_to_i32(index, bounds_);
-    if (!places || !elements || !known.min || !known.max || *known.min < 0 || *known.max >= *elements) return nullptr;
+    if (!places || !elements || !known.min || !known.max || *known.min < 0 || *known.max >= elements->end)
+      return nullptr;
     const std::int64_t span = *known.max - *known.min + 1;
     const int window = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(span)));
     if (span < 2 || window > device_.lanes(load.dtype.bits)) return nullptr;
     Expr mask;
-    if (*known.min + window > *elements)
+    if (*known.min + window > elements->end)
       mask = lt(Ramp::make(lathe::index(0), lathe::index(1), window), Broadcast::make(lathe::index(span), window));
     const Expr stretch = Load::make(load.buffer, {Ramp::make(lathe::index(*known.min), lathe::index(1), window)}, mask);
     return pick(load, stretch, places - Broadcast::make(cast(i32, lathe::index(*known.min)), load.dtype.lanes));
@@ -128,13 +136,15 @@ class Permuter : public Mutator {
     const auto elements = elements_of(load.buffer);
     const int bits = load.dtype.bits;
     const bool one_place = scalar_of(load.indices[0]) != nullptr || load.indices[0]->dtype.lanes != load.dtype.lanes;
-    if (one_place || !elements || *elements < 2 || *elements > longest_table(device_, bits)) return nullptr;
-    const int table = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(*elements)));
+    if (one_place || !elements || elements->length() < 2 || elements->length() > longest_table(device_, bits))
+      return nullptr;
+    const int table = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(elements->length())));
+    const Expr places = Ramp::make(lathe::index(elements->first), lathe::index(1), table);
     Expr mask;
-    if (table > *elements)
-      mask = lt(Ramp::make(lathe::index(0), lathe::index(1), table), Broadcast::make(lathe::index(*elements), table));
-    const Expr whole = Load::make(load.buffer, {Ramp::make(lathe::index(0), lathe::index(1), table)}, mask);
-    return pick(load, whole, mutate(load.indices[0]));
+    if (table > elements->length()) mask = lt(places, Broadcast::make(lathe::index(elements->end), table));
+    Expr index = mutate(load.indices[0]);
+    if (elements->first > 0) index = index - Broadcast::make(lathe::index(elements->first), load.dtype.lanes);
+    return pick(load, Load::make(load.buffer, {places}, mask), index);
   }
 
   Expr by_window(const Load& load) {
@@ -144,14 +154,15 @@ class Permuter : public Mutator {
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
-    if (window > longest_table(device_, bits) || window > *elements) return nullptr;
+    if (window > longest_table(device_, bits) || window > elements->length()) return nullptr;
 
     const Parts parts = parts_of(index);
     if (!parts.varying) return nullptr;  // one element for all lanes
     const Expr places = narrow_to_i32(parts.varying, bounds_), first = first_lane(parts.varying);
     if (!places || !first) return nullptr;
     const Expr begin = simplify(sum(parts.uniform, first), bounds_),
-               inside = simplify(max(min(begin, lathe::index(*elements - window)), lathe::index(0)), bounds_);
+               inside = simplify(max(min(begin, lathe::index(elements->end - window)), lathe::index(elements->first)),
+                                 bounds_);
     const Expr behind = simplify(parts.uniform ? inside - parts.uniform : inside, bounds_);
     const Expr stretch = Load::make(load.buffer, {Ramp::make(inside, lathe::index(1), static_cast<int>(window))});
     // Both may wrap, their difference is a lane.
