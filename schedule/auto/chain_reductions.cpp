@@ -229,7 +229,7 @@ class Chainer {
       return std::optional<LoopRef>();
     };
     const auto row_loop = loop_for(*row), column = loop_for(*column_);
-    if (!row_loop || !column) refuse_chain("has no loop over rows");
+    if (!row_loop || !column || *row_loop == *column) refuse_chain("has no loop over rows");
     const auto [blocks, inner] = split(schedule_, *row_loop, block_rows_);
     std::vector<LoopRef> order;
     for (const LoopRef& loop : schedule_.loops(*epilogue_)) {

@@ -190,3 +190,17 @@ def test_sums_of_softmaxes_over_rows_keep_small_weights():
     expected = 64 * np.exp(np.float64(-90)) / (99 + np.exp(np.float64(-90))) * 1e30
     # A weight of 8e-42 has 13 bits.
     np.testing.assert_allclose(total[3], expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize("shape", [(9, 11), (64, 64), (128, 48)])
+def test_mean_over_the_axis_of_a_softmax_of_an_outer_product(shape):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(n).astype(np.float32) for n in shape)
+
+    def f(a, b):
+        scores = lathe.einsum("i,j->ij", a, b)
+        return scores, lathe.mean(lathe.softmax(scores, axis=0), axis=0)
+
+    got, means = lathe.jit(f)(a, b)
+    np.testing.assert_allclose(got, np.outer(a, b), rtol=1e-6)
+    np.testing.assert_allclose(means, np.full(shape[1], 1.0 / shape[0]), rtol=1e-5)
