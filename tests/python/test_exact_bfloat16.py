@@ -33,7 +33,10 @@ def test_every_value():
 
 def test_strict_chains_round_once_at_each_operator():
     x = every_value()
-    chain = lambda x: lathe.maximum(lathe.clip(x, -3.0, 2.5) * 3.0, -1.0) + lathe.minimum(x, 1.0)
+
+    def chain(x):
+        return lathe.maximum(lathe.clip(x, -3.0, 2.5) * 3.0, -1.0) + lathe.minimum(x, 1.0)
+
     got = lathe.jit(chain, precision="strict")(x)
     expected = torch.maximum(x.clamp(-3.0, 2.5) * 3.0, torch.tensor(-1.0, dtype=x.dtype)) + x.clamp(max=1.0)
     same(got, expected)

@@ -5,7 +5,6 @@ import pytest
 
 import lathe
 
-
 rng = np.random.default_rng(3)
 
 

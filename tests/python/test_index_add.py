@@ -39,7 +39,7 @@ def test_means_of_segments_and_what_is_read_of_them():
 
     sums, counts = added(np.zeros((40, 24)), ids, x * 2 + 1), np.bincount(ids, minlength=40)[:, None]
     means = sums / np.maximum(counts, 1)
-    for found, expected in zip(f(x, ids), (means, np.abs(x - means[ids]), sums.sum(0))):
+    for found, expected in zip(f(x, ids), (means, np.abs(x - means[ids]), sums.sum(0)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -53,7 +53,7 @@ def test_two_sums_from_the_same_beginning():
         return first, lathe.index_add(start, b, y), lathe.index_add(first, b, y), start
 
     first, second = added(np.zeros((9, 8)), a, x), added(np.zeros((9, 8)), b, y)
-    for found, expected in zip(f(x, y, a, b), (first, second, first + second, np.zeros((9, 8)))):
+    for found, expected in zip(f(x, y, a, b), (first, second, first + second, np.zeros((9, 8))), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
