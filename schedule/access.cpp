@@ -162,6 +162,19 @@ std::optional<std::pair<std::int64_t, Expr>> split_linear(const Expr& e, const V
   return std::pair{coefficient, rest};
 }
 
+std::optional<size_t> dimension_of(const std::vector<Expr>& indices, const VarRef& iter) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (indices[d] == Expr(iter)) {
+      if (found) return std::nullopt;
+      found = d;
+    } else if (uses_var(indices[d], iter.get())) {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
 std::optional<Range> eliminate(Range range, const std::vector<Axis>& inner) {
   for (size_t i = inner.size(); i-- > 0;) {
     const auto& [variable, domain] = inner[i];

@@ -20,6 +20,9 @@ std::optional<std::int64_t> constant_difference(const Expr& a, const Expr& b);
 /// e = coefficient * variable + rest with a constant coefficient and a rest without the variable; nothing otherwise.
 std::optional<std::pair<std::int64_t, Expr>> split_linear(const Expr& e, const VarRef& variable);
 
+/// The dimension whose index is the iter alone, where no other uses it.
+std::optional<size_t> dimension_of(const std::vector<Expr>& indices, const VarRef& iter);
+
 /// A variable and its domain, of a loop that a range is to be freed from.
 struct Axis {
   VarRef variable;

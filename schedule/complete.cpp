@@ -235,6 +235,13 @@ bool starts_at_identity(const Block& block) {
   return parts && block.f.reducer && block.f.init && equal(block.f.init, make_init(*block.f.reducer, parts->outputs));
 }
 
+std::optional<ReductionParts> one_value_parts(const Block& block) {
+  std::optional<ReductionParts> parts = match_update(block);
+  const bool found = block.f.reducer && parts && starts_at_identity(block) && parts->outputs.size() == 1 &&
+                     parts->lets.empty() && simple_op(*block.f.reducer);
+  return found ? std::move(parts) : std::nullopt;
+}
+
 Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& change, const Substitution& places,
                 const Bounds& around) {
   const Stmt made = with_fields(block, [&](Block::Fields& f) {

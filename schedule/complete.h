@@ -2,10 +2,12 @@
 /// Blocks as they were traced: each iter over its whole domain by a loop of its own. Primitives that lay a block's
 /// loops anew ask for that.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/analysis/interval.h"
+#include "ir/reduction.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -51,6 +53,10 @@ std::string why_not_pointwise(const Block& block);
 /// Does the block, a reduction, have an init that gives its outputs the reducer's identities? Another one gives a start
 /// that counts once, so that its parts must not each begin with it.
 bool starts_at_identity(const Block& block);
+
+/// The parts of a block that begins with its reducer's identity and combines one value by one operator, whose term has
+/// no Let around it; nothing of another one.
+std::optional<ReductionParts> one_value_parts(const Block& block);
 
 /// The block with other iters, as `change` lays them (and their bindings) out. What named an old one, the body, the
 /// init and region hints, says what `places` has for it instead, simplified within `around`.

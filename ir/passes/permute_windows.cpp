@@ -112,6 +112,15 @@ class Permuter : public Mutator {
     return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
   }
 
+  /// So many elements from `first` on, as lanes of a power of two: under a mask of those where these would pass `end`.
+  static Expr stretch_of(const Buffer& buffer, std::int64_t first, std::int64_t count, std::int64_t end) {
+    const int lanes = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(count)));
+    Expr mask;
+    if (first + lanes > end)
+      mask = lt(Ramp::make(lathe::index(0), lathe::index(1), lanes), Broadcast::make(lathe::index(count), lanes));
+    return Load::make(buffer, {Ramp::make(lathe::index(first), lathe::index(1), lanes)}, mask);
+  }
+
   /// All that the lanes can reach, where that is as short as a vector.
   Expr of_short_stretch(const Load& load) {
     const Expr& index = load.indices[0];
@@ -124,10 +133,7 @@ class Permuter : public Mutator {
     const std::int64_t span = *known.max - *known.min + 1;
     const int window = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(span)));
     if (span < 2 || window > device_.lanes(load.dtype.bits)) return nullptr;
-    Expr mask;
-    if (*known.min + window > elements->end)
-      mask = lt(Ramp::make(lathe::index(0), lathe::index(1), window), Broadcast::make(lathe::index(span), window));
-    const Expr stretch = Load::make(load.buffer, {Ramp::make(lathe::index(*known.min), lathe::index(1), window)}, mask);
+    const Expr stretch = stretch_of(load.buffer, *known.min, span, elements->end);
     return pick(load, stretch, places - Broadcast::make(cast(i32, lathe::index(*known.min)), load.dtype.lanes));
   }
 
@@ -138,13 +144,9 @@ class Permuter : public Mutator {
     const bool one_place = scalar_of(load.indices[0]) != nullptr || load.indices[0]->dtype.lanes != load.dtype.lanes;
     if (one_place || !elements || elements->length() < 2 || elements->length() > longest_table(device_, bits))
       return nullptr;
-    const int table = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(elements->length())));
-    const Expr places = Ramp::make(lathe::index(elements->first), lathe::index(1), table);
-    Expr mask;
-    if (table > elements->length()) mask = lt(places, Broadcast::make(lathe::index(elements->end), table));
     Expr index = mutate(load.indices[0]);
     if (elements->first > 0) index = index - Broadcast::make(lathe::index(elements->first), load.dtype.lanes);
-    return pick(load, Load::make(load.buffer, {places}, mask), index);
+    return pick(load, stretch_of(load.buffer, elements->first, elements->length(), elements->end), index);
   }
 
   Expr by_window(const Load& load) {

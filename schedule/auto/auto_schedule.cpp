@@ -15,6 +15,7 @@
 #include "schedule/auto/join_reductions.h"
 #include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/join_stacked_axes.h"
+#include "schedule/auto/join_windows.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/parallel_outer.h"

@@ -187,6 +187,12 @@ std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func
   return Bounds(func).interval(extent).max;
 }
 
+bool only_space(const Block& block) {
+  if (block.f.reducer) return false;
+  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& i) { return i.kind == IterKind::space; });
+}
+
 double instance_count(const Block& block, const std::vector<Fact>& facts) {
   double count = 1;
   for (const Iter& iter : block.f.iters) count *= static_cast<double>(extent_estimate(iter.domain.extent, facts));

@@ -61,6 +61,8 @@ inline constexpr std::int64_t assumed_extent = 64;
 std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts = {});
 /// The most that an extent can be; nothing where no fact bounds it.
 std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func);
+/// Is the block element-wise: no reduction, of space iters alone?
+bool only_space(const Block& block);
 /// The number of instances, estimated.
 double instance_count(const Block& block, const std::vector<Fact>& facts = {});
 /// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.

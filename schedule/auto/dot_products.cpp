@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
+#include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/primitives/blockize.h"
@@ -68,21 +69,7 @@ std::optional<std::pair<SumOfProducts, std::int64_t>> match_intrinsic_product(co
   return product ? std::optional(std::pair(*product, *extent)) : std::nullopt;
 }
 
-/// The dimension whose index is the iter alone, and no other uses it.
-std::optional<size_t> dimension_of(const std::vector<Expr>& indices, const VarRef& iter) {
-  std::optional<size_t> found;
-  for (size_t d = 0; d < indices.size(); ++d) {
-    if (indices[d] == Expr(iter)) {
-      if (found) return std::nullopt;
-      found = d;
-    } else if (uses_var(indices[d], iter.get())) {
-      return std::nullopt;
-    }
-  }
-  return found;
-}
-
-/// The same where plan_dot has made sure of it.
+/// dimension_of where plan_dot has made sure of it.
 size_t known_dimension(const Load& load, const VarRef& iter) {
   const std::optional<size_t> found = dimension_of(load.indices, iter);
   LATHE_CHECK(found, load.buffer->name);

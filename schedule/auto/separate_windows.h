@@ -15,8 +15,4 @@ namespace lathe {
 ///   3. where that saves more than storing the shared results, and reading them again, is estimated to cost
 void separate_windows(RuleContext& context);
 
-/// Runs what windows share row by row beside the windows of that row, so that it stays in the first cache: the loops of
-/// both nests, once they are tiled, are joined from the outermost on as far as the windows reach.
-void join_windows(RuleContext& context);
-
 }  // namespace lathe

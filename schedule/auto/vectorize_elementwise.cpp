@@ -12,6 +12,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/check_ahead.h"
 #include "schedule/auto/one_walk.h"
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/repeat_rows.h"
@@ -20,7 +21,6 @@
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/annotate.h"
-#include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -66,12 +66,6 @@ bool stores_vectors(const Block& block) {
     found |= store && store->value->dtype.lanes > 1;
   });
   return found;
-}
-
-bool only_space(const Block& block) {
-  if (block.f.reducer) return false;
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
 /// The one iter that `loop` moves, by one a step and alone of the loops of its `own`; nothing where several move.
@@ -405,27 +399,6 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
           [&] { vectorize_nest(context, nest); });
 }
 
-/// Vectors of checked indices ahead of those that look them up in a table: what they leave does not come from memory.
-bool vectorize_with_reader(RuleContext& context, const BlockRef& ref) {
-  Schedule& schedule = context.schedule;
-  const std::vector<BlockRef> readers = schedule.consumers(ref);
-  if (!asserts(schedule.node(ref)) || readers.size() != 1) return false;
-  const BlockRef& reader = readers[0];
-  const Block& block = schedule.node(reader);
-  if (context.scheduled.contains(reader.name) || !only_space(block) || has_blocks(block) || !looks_up(context, block))
-    return false;
-  vectorize_block(context, reader);
-  const std::vector<LoopRef> loops = schedule.loops(reader);
-  size_t around = loops.size();
-  while (around > 0 && schedule.node(loops[around - 1]).for_kind != ForKind::serial) --around;
-  if (around == 0 || around == loops.size()) return false;
-  return attempt(context, fmt::format("check {} ahead of each vector of {}", ref.name, reader.name), [&] {
-    compute_at(schedule, ref, loops[around - 1]);
-    vectorize(schedule, schedule.loops(ref).back());
-    context.scheduled.insert(ref.name);
-  });
-}
-
 }  // namespace
 
 void vectorize_block(RuleContext& context, const BlockRef& ref) {
@@ -456,7 +429,7 @@ void vectorize_elementwise(RuleContext& context) {
     const Block& block = context.schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !only_space(block) || has_blocks(block) || stores_vectors(block))
       continue;
-    if (!vectorize_with_reader(context, ref)) vectorize_block(context, ref);
+    if (!check_ahead(context, ref)) vectorize_block(context, ref);
   }
 }
 

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "ir/analysis/affine.h"
-#include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/complete.h"
+#include "schedule/hints.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -70,32 +70,6 @@ Expr term_at(const Expr& term, const WindowPlace& place, const WindowIters& iter
   return depends ? nullptr : moved;
 }
 
-/// The parts of a reduction of one value by one operator, which begins with its identity.
-std::optional<ReductionParts> plain_parts(const Block& block) {
-  std::optional<ReductionParts> parts = match_update(block);
-  const bool plain = block.f.reducer && parts && starts_at_identity(block) && parts->outputs.size() == 1 &&
-                     parts->lets.empty() && simple_op(*block.f.reducer);
-  return plain ? std::move(parts) : std::nullopt;
-}
-
-/// The dimension of the result that the iter alone counts; nothing when others depend on it too.
-std::optional<size_t> dimension_of(const ReductionOutput& output, const Iter& iter) {
-  std::optional<size_t> found;
-  for (size_t d = 0; d < output.indices.size(); ++d) {
-    if (!uses_var(output.indices[d], iter.variable.get())) continue;
-    if (found || !(output.indices[d] == Expr(iter.variable))) return std::nullopt;
-    found = d;
-  }
-  return found;
-}
-
-bool has_hint(const Block& block) {
-  const auto hints = [](const std::vector<Region>& regions) {
-    return std::any_of(regions.begin(), regions.end(), [](const Region& region) { return is_hint(region); });
-  };
-  return hints(block.f.reads) || hints(block.f.writes);
-}
-
 /// The block of what windows share: the block's iters, but for the window's two, which `at` stands for.
 Stmt shared_block(const Block& block, const WindowIters& iters, const Expr& term, const VarRef& at,
                   const ReductionOutput& output, std::int64_t count, const Reducer& reducer) {
@@ -132,7 +106,7 @@ BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRe
   const Block& node = *path.back().as<Block>();
   size_t own = moved.own;
   std::string reason = why_not_alone(path, own);
-  if (reason.empty() && has_hint(node)) reason = "has a region hint";
+  if (reason.empty() && has_hints(node)) reason = "has a region hint";
   if (!reason.empty()) {
     refuse(schedule, application, 1,
            "block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its "
@@ -146,7 +120,7 @@ BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRe
     refuse(schedule, application, 3, "the first is a space iter, the second a reduce iter and not the only one",
            path.back(), "has others there");
   }
-  const std::optional<ReductionParts> parts = plain_parts(node);
+  const std::optional<ReductionParts> parts = one_value_parts(node);
   if (!parts || !node.f.reducer) {
     refuse(schedule, application, 4,
            "block begins with its reducer's identity, and combines one value by one operator, whose term has no Let "
@@ -154,7 +128,7 @@ BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRe
            path.back(), "does not");
   }
   const ReductionOutput& output = parts->outputs[0];
-  const std::optional<size_t> dimension = dimension_of(output, iters.across);
+  const std::optional<size_t> dimension = dimension_of(output.indices, iters.across.variable);
   if (!dimension) {
     refuse(schedule, application, 5, "one index of the result is the space iter, and no other depends on it",
            path.back(), "has other indices");

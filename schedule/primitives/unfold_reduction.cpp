@@ -34,10 +34,9 @@ void unfold_reduction(Schedule& schedule, const BlockRef& block, const LoopRef& 
     refuse(schedule, application, 3, fmt::format("that is a reduce iter of 1 to {} steps", most_unfolded), path.back(),
            fmt::format("has the {} iter {} of {}", to_string(iter.kind), iter.variable->name, steps));
   }
-  const std::optional<ReductionParts> parts = match_update(node);
+  const std::optional<ReductionParts> parts = one_value_parts(node);
   const std::optional<Reducer>& reducer = node.f.reducer;
-  if (!reducer || !parts || !starts_at_identity(node) || parts->outputs.size() != 1 || !parts->lets.empty() ||
-      !simple_op(*reducer) || passes_over_nan(*reducer)) {
+  if (!parts || !reducer || passes_over_nan(*reducer)) {
     refuse(schedule, application, 4,
            "block begins with its reducer's identity, and combines one value by one operator, whose term has no Let "
            "around it",
