@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/fold.h"
 #include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/structural.h"
@@ -35,16 +36,19 @@ class Stager {
     std::vector<Range> ranges;
     Block::Fields f;
     std::vector<Expr> stored, source;
+    Bounds known(schedule_.func());
     for (size_t d = 0; d < ranges_.size(); ++d) {
       const VarRef iter = Var::make(fmt::format("v{}", d));
       ranges.push_back({index(0), ranges_[d].extent});
       f.iters.push_back({iter, ranges.back(), IterKind::space});
       f.bindings.push_back(index(0));
+      known.bind(iter, ranges.back());
       shape.push_back(ranges_[d].extent);
       stored.emplace_back(iter);
       source.push_back(simplify(Expr(iter) + ranges_[d].min));
     }
-    const Expr value = select_ ? chosen(select_, source) : element(*load_, source);
+    if (select_) check_places(source);
+    const Expr value = select_ ? chosen(select_, source, known) : element(*load_, source, known);
     const Buffer cache =
         BufferNode::make(schedule_.unique_name(buffer_ + "_padded"), load_->dtype, shape, memory_space_);
     f.name = schedule_.unique_name(buffer_ + "_pad");
@@ -289,25 +293,52 @@ class Stager {
     refuse_index(e);
   }
 
-  /// What a Load reads where `values` stand for the indices of the first.
-  Expr element(const Load& load, const std::vector<Expr>& values) {
-    std::vector<Expr> place;
-    place.reserve(load.indices.size());
+  /// The indices of a Load where `values` stand for those of the first.
+  std::vector<Expr> places(const Load& load, const std::vector<Expr>& values) {
+    std::vector<Expr> result;
+    result.reserve(load.indices.size());
     for (size_t d = 0; d < load.indices.size(); ++d) {
-      place.push_back(&load == load_ ? simplify(in_terms_of(indices_[d], values[d], spelt_out(load.indices[d])))
-                                     : placed(load.indices[d], values));
+      result.push_back(&load == load_ ? simplify(in_terms_of(indices_[d], values[d], spelt_out(load.indices[d])))
+                                      : placed(load.indices[d], values));
     }
+    return result;
+  }
+
+  /// Refuses the indices of all Loads before any condition.
+  void check_places(const std::vector<Expr>& values) {
+    for_each_expr(select_, [&](const Expr& e) {
+      if (const Load* load = e.as<Load>()) places(*load, values);
+    });
+  }
+
+  /// What a Load reads where `values` stand for the indices of the first and `known` holds; zero where that is not
+  /// known to lie in its buffer: instances that a predicate leaves out are in the copy too, where nobody reads them.
+  Expr element(const Load& load, const std::vector<Expr>& values, Bounds known) {
+    const std::vector<Expr> place = places(load, values);
     if (&load != load_) require_unwritten(schedule_, application_, 4, path_, load.buffer);
-    return Load::make(load.buffer, place, load.mask ? rewritten(spelt_out(load.mask), values) : nullptr);
+    const Expr mask = load.mask ? rewritten(spelt_out(load.mask), values) : nullptr;
+    if (mask) known.assume(mask);
+    Expr inside;
+    for (size_t d = 0; d < place.size(); ++d) {
+      for (const Expr& condition : {le(index(0), place[d]), lt(place[d], load.buffer->shape[d])}) {
+        if (!is_true(simplify(condition, known))) inside = logical_and(inside, condition);
+      }
+    }
+    const Expr value = Load::make(load.buffer, place, logical_and(inside, mask));
+    return inside ? Select::make(inside, value, zero(load.dtype)) : value;
   }
 
   /// The same of Selects between elements and constants.
-  Expr chosen(const Expr& e, const std::vector<Expr>& values) {
-    if (const Load* load = e.as<Load>()) return element(*load, values);
+  Expr chosen(const Expr& e, const std::vector<Expr>& values, const Bounds& known) {
+    if (const Load* load = e.as<Load>()) return element(*load, values, known);
     const Select* select = e.as<Select>();
     if (!select) return e;
-    const Expr when_true = chosen(select->when_true, values), when_false = chosen(select->when_false, values);
-    return Select::make(rewritten(spelt_out(select->condition), values), when_true, when_false);
+    const Expr condition = rewritten(spelt_out(select->condition), values);
+    Bounds when_true = known, when_false = known;
+    when_true.assume(condition);
+    when_false.assume(logical_not(condition));
+    const Expr first = chosen(select->when_true, values, when_true);
+    return Select::make(condition, first, chosen(select->when_false, values, when_false));
   }
 
   Stmt with_load(const Expr& load) const {

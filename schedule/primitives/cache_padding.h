@@ -17,7 +17,8 @@ namespace lathe {
 /// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone; and elements of several
 /// buffers, as of tensors that are joined: the copy holds them all.
 ///
-/// The copy holds what the block's iters reach. Returns the copying block.
+/// The copy holds what the block's iters reach, and zero where that lies outside the buffer, as instances that a
+/// predicate leaves out do. Returns the copying block.
 ///
 /// Requires:
 ///   1. block reads a buffer of that name once, by a Load in a Select between elements and constants, or by one whose

@@ -133,6 +133,25 @@ Func joined_windows(const char* place) {
       place));
 }
 
+TEST(CachePadding, ReadsNothingForInstancesThatAPredicateLeavesOut) {
+  const Func before = parse_func(R"(func doubled(x: f32[10], out: f32[10]) stage begin {
+  block root() reads x[..] writes out[..] {
+    for jo in [0, 3) {
+      for ji in [0, 4) {
+        block read(space vo in [0, 3) = jo, space vi in [0, 4) = ji) where jo * 4 + ji < 10
+            reads x[vo * 4 + vi] writes out[vo * 4 + vi] {
+          out[vo * 4 + vi] = select(0 < vo * 4 + vi, x[vo * 4 + vi if 0 < vo * 4 + vi], 1.0f32) * 2.0f32
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  cache_padding(s, {"read"}, "x", space::global);
+  expect_scheduled(s, before, "cache_padding_predicate");
+}
+
 TEST(CachePadding, JoinsWhatItChoosesFrom) {
   const Func before = joined_windows("vc - 2");
   for (const char* buffer : {"x", "y"}) {
