@@ -104,6 +104,16 @@ Expr Parts::divided(const Affine& form, const Congruence& c) {
   return simplify(sum + line);
 }
 
+Expr unproved_inside(const std::vector<Expr>& indices, const Buffer& buffer, const Bounds& bounds) {
+  Expr unproved;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    for (const Expr& side : {ge(indices[d], index(0)), lt(indices[d], buffer->shape[d])}) {
+      if (!proves(bounds, side)) unproved = logical_and(unproved, side);
+    }
+  }
+  return unproved;
+}
+
 Expr zero_outside(const Expr& choice, const Bounds& bounds) {
   class Guard : public Mutator {
    public:
@@ -113,13 +123,9 @@ Expr zero_outside(const Expr& choice, const Bounds& bounds) {
    protected:
     Expr mutate_Load(const Expr&, const Load* node) override {
       std::vector<Expr> indices;
-      Expr within;
-      for (size_t d = 0; d < node->indices.size(); ++d) {
-        indices.push_back(simplify(mutate(node->indices[d]), bounds_));
-        for (const Expr& side : {ge(indices[d], index(0)), lt(indices[d], node->buffer->shape[d])}) {
-          if (!proves(bounds_, side)) within = logical_and(within, side);
-        }
-      }
+      indices.reserve(node->indices.size());
+      for (const Expr& e : node->indices) indices.push_back(simplify(mutate(e), bounds_));
+      const Expr within = unproved_inside(indices, node->buffer, bounds_);
       if (within) guards = logical_and(guards, within);
       const Expr mask = within ? logical_and(node->mask, within) : node->mask;
       return Load::make(node->buffer, std::move(indices), mask);

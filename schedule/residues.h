@@ -65,6 +65,9 @@ class Parts : public Mutator {
   std::pair<Expr, Expr> replaced_;
 };
 
+/// What is not proved of indices that lie in the buffer; null when all is.
+Expr unproved_inside(const std::vector<Expr>& indices, const Buffer& buffer, const Bounds& bounds);
+
 /// A choice between an element and 0 as one that is 0 where a Load of it would be out of bounds.
 Expr zero_outside(const Expr& choice, const Bounds& bounds);
 

@@ -14,6 +14,7 @@
 #include "schedule/access.h"
 #include "schedule/complete.h"
 #include "schedule/copy_block.h"
+#include "schedule/residues.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -318,12 +319,7 @@ class Stager {
     if (&load != load_) require_unwritten(schedule_, application_, 4, path_, load.buffer);
     const Expr mask = load.mask ? rewritten(spelt_out(load.mask), values) : nullptr;
     if (mask) known.assume(mask);
-    Expr inside;
-    for (size_t d = 0; d < place.size(); ++d) {
-      for (const Expr& condition : {le(index(0), place[d]), lt(place[d], load.buffer->shape[d])}) {
-        if (!is_true(simplify(condition, known))) inside = logical_and(inside, condition);
-      }
-    }
+    const Expr inside = unproved_inside(place, load.buffer, known);
     const Expr value = Load::make(load.buffer, place, logical_and(inside, mask));
     return inside ? Select::make(inside, value, zero(load.dtype)) : value;
   }
