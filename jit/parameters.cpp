@@ -39,6 +39,15 @@ void check_facts(const Func& func, std::span<const std::int64_t> scalars) {
   }
 }
 
+/// Bytes that the address of an array is to be a multiple of.
+std::int64_t expected_alignment(const Buffer& buffer) {
+  return buffer->alignment > 0 ? buffer->alignment : buffer->dtype.bytes();
+}
+
+bool is_aligned(const TensorView& view, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(bytes) == 0 || view.elements() == 0;
+}
+
 void check_array(const Func& func, const Buffer& buffer, const TensorView& view,
                  std::span<const std::int64_t> scalars) {
   std::string expected = to_string(buffer->dtype) + "[";
@@ -51,6 +60,11 @@ void check_array(const Func& func, const Buffer& buffer, const TensorView& view,
   if (!fits) {
     throw InputError(view.dtype == buffer->dtype ? Mistake::value : Mistake::type,
                      fmt::format("{}: {} is {}, expected {}]", func->name, buffer->name, describe(view), expected));
+  }
+  if (const std::int64_t bytes = expected_alignment(buffer); !is_aligned(view, bytes)) {
+    throw InputError(Mistake::value, fmt::format("{}: {} begins at an address that is no multiple of {} bytes, which "
+                                                 "the program expects",
+                                                 func->name, buffer->name, bytes));
   }
   if (!view.strides) return;
   const std::vector<Expr> strides = strides_of(buffer);
@@ -79,7 +93,8 @@ Parameters::Parameters(Func func) : func_(std::move(func)), scalars_(scalar_para
   const std::vector<Buffer> buffers = buffer_params(func_);
   const std::vector<bool> written = written_params(func_);
   for (size_t i = 0; i < buffers.size(); ++i) {
-    ArrayParameter& array = arrays_.emplace_back(ArrayParameter{buffers[i], written[i], true, {}, {}});
+    ArrayParameter& array =
+        arrays_.emplace_back(ArrayParameter{buffers[i], written[i], true, expected_alignment(buffers[i]), {}, {}});
     const auto numbers = [&](const std::vector<Expr>& values, std::vector<std::int64_t>* into) {
       for (const Expr& value : values) {
         const std::int64_t* number = as_int(value);
@@ -93,7 +108,9 @@ Parameters::Parameters(Func func) : func_(std::move(func)), scalars_(scalar_para
 }
 
 bool Parameters::ArrayParameter::fits(const TensorView& view) const {
-  if (!constant || view.dtype != buffer->dtype || view.rank != static_cast<int>(extents.size())) return false;
+  if (!constant || view.dtype != buffer->dtype || view.rank != static_cast<int>(extents.size()) ||
+      !is_aligned(view, alignment))
+    return false;
   for (size_t d = 0; d < extents.size(); ++d) {
     if (view.shape[d] != extents[d]) return false;
     if (view.strides && extents[d] > 1 && view.strides[d] != strides[d]) return false;

@@ -14,8 +14,9 @@ class Parameters {
  public:
   explicit Parameters(Func func);
 
-  /// Checks arrays, in parameter order: dtypes, ranks, extents, strides, facts, and that none that is written shares
-  /// memory with another. A mistake is an InputError that names the parameter. Scalars are as the kernel ABI has them.
+  /// Checks arrays, in parameter order: dtypes, ranks, extents, strides, alignment, facts, and that none that is
+  /// written shares memory with another. A mistake is an InputError that names the parameter. Scalars are as the kernel
+  /// ABI has them.
   void check(std::span<const TensorView> arrays, std::span<const std::int64_t> scalars) const;
 
   const Func& func() const { return func_; }
@@ -29,6 +30,7 @@ class Parameters {
     Buffer buffer;
     bool written;
     bool constant;                               // shape and strides are numbers: those below
+    std::int64_t alignment;                      // bytes that its address is a multiple of
     std::vector<std::int64_t> extents, strides;  // of each dimension
 
     /// Is `view` right, to be seen without evaluating anything?

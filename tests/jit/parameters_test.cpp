@@ -57,6 +57,25 @@ TEST(Parameters, OfConstantShape) {
   EXPECT_EQ(mistake(parameters, {y}), "f: it takes 2 arrays and 0 scalars, 1 and 0 were given");
 }
 
+TEST(Parameters, RefusesAnAddressThatIsNotAligned) {
+  const Parameters parameters(
+      parse_func("func f(x: f32[4], y: f32[4] align 64, z: f32[n] align 16, n: i64) {\n"
+                 "  for i in [0, 4) { y[i] = x[i] } }"));
+  alignas(64) static std::array<std::byte, 256> bytes;
+  const Extents shape = {4}, none = {0};
+  const auto at = [&](size_t offset, const Extents& extents) {
+    return TensorView{bytes.data() + offset, f32, 1, extents.data(), nullptr};
+  };
+  EXPECT_EQ(mistake(parameters, {at(4, shape), at(64, shape), at(144, shape)}, {4}), "");
+  EXPECT_EQ(mistake(parameters, {at(4, shape), at(80, shape), at(144, shape)}, {4}),
+            "f: y begins at an address that is no multiple of 64 bytes, which the program expects");
+  EXPECT_EQ(mistake(parameters, {at(4, shape), at(64, shape), at(136, shape)}, {4}),
+            "f: z begins at an address that is no multiple of 16 bytes, which the program expects");
+  EXPECT_EQ(mistake(parameters, {at(2, shape), at(64, shape), at(144, shape)}, {4}),
+            "f: x begins at an address that is no multiple of 4 bytes, which the program expects");
+  EXPECT_EQ(mistake(parameters, {at(4, shape), at(64, shape), at(136, none)}, {0}), "");
+}
+
 TEST(Parameters, OfShapeThatScalarsGive) {
   const Parameters parameters(
       parse_func("func f(x: f32[n], y: f32[n], n: i64) facts {n in [1, 8]} {\n"
