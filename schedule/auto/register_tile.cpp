@@ -208,6 +208,11 @@ std::int64_t sets_of_rows(std::int64_t bytes) {
 
 }  // namespace
 
+double step_arithmetic(const Device& device, const RegisterTile& tile, int bits) {
+  const auto vector_bits = static_cast<int>(tile.lanes) * bits;
+  return static_cast<double>(tile.rows * tile.vectors) / rates_of(device, vector_bits).arithmetic;
+}
+
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents) {
   // Without fused multiply-add a product needs a register of its own.
   const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);

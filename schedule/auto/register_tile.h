@@ -16,6 +16,9 @@ struct RegisterTile {
   double cycles = 0;  ///< estimated, of the whole contraction
 };
 
+/// Cycles that the multiply-adds of one step of a tile take, of elements of so many bits.
+double step_arithmetic(const Device& device, const RegisterTile& tile, int bits);
+
 /// What is to be tiled; extents that are not known are taken for large.
 struct TiledExtents {
   std::optional<std::int64_t> rows, columns, depth;

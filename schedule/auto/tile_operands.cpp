@@ -6,7 +6,6 @@
 #include "ir/buffer.h"
 #include "ir/reduction.h"
 #include "schedule/auto/reduction_chain.h"
-#include "schedule/auto/register_tile.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -31,6 +30,21 @@ constexpr std::int64_t packing_reuse = 12;
 constexpr std::int64_t packing_reuse_scattered = 3, packing_reuse_crossing = 6, packing_reuse_other = 32,
                        packing_reuse_many = 128;
 constexpr std::int64_t spread_footprint = std::int64_t{256} << 10;
+/// Cycles that a step of a tile waits at the least where each is in another page, those of each of its lines, and what
+/// copying a line takes, all where multiply-adds leave loads time; and the same of operands that are so many times what
+/// a core's own caches hold. Measured on Zen 4, 32 x 1024 x 1024 and 32 x 4096 x 1024: tiles of 4 x 3 vectors of 256
+/// bits take 11.7 and 19 cycles a step, whose multiply-adds take 6, and those of 8 x 3 of 512 bits 27 and 49 for 24.
+constexpr double page_wait = 11, line_wait = 4, line_copy = 8, far_line_wait = 14, far_line_copy = 16;
+constexpr std::int64_t far_times = 8;
+/// The bytes of a step from which on no prefetcher brings the next ones.
+constexpr std::int64_t least_page_step = 1024;
+/// Bytes of short pieces of a scattered operand, which are not copied alone, and of what they are put together to
+/// (measured on Zen 4, 32 x 1024 x 1024: copies of 64, 128, 192 and 256 bytes at a time take 175, 117, 102 and 114 us;
+/// with pieces of 96 bytes the product runs at 0.91 of OpenBLAS's speed, of 192 and 288 at 1.01 and 1.03).
+constexpr std::int64_t most_of_short_piece = 128, least_of_piece = 192, wanted_piece = 256, most_of_piece = 512;
+/// Tiles of rows from which on what a copy takes does not matter (1024 x 1024 x 1024 in f64, whose strips of rows then
+/// leave the first cache as panels do: 1.05 of the time in groups).
+constexpr std::int64_t many_tiles = 32;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
 /// What the cost model gives two loads and a multiplication.
@@ -57,6 +71,21 @@ bool is_panel(const Block& reduction, const ReductionShape& shape, const Access&
   const std::optional<std::int64_t> columns =
       shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   return columns == width && shape.reduce.size() == 1 && operand.strides[shape.reduce.front()] == width;
+}
+
+/// Do so many tiles, each step of which lies in a page of its own or nearly so, wait longer than a copy takes?
+bool waits_for_pages(const Device& device, const Block& reduction, const ReductionShape& shape, const Access& operand,
+                     const RegisterTile& tile, std::int64_t tiles) {
+  const std::int64_t bytes = operand.buffer->dtype.bytes();
+  if (device.caches.empty() || shape.reduce.empty() || operand.distances[shape.reduce.back()] * bytes < least_page_step)
+    return false;
+  const double lines = static_cast<double>(tile.vectors * tile.lanes * bytes) / device.caches.front().line_bytes;
+  const bool far = estimated_elements(operand.buffer) * static_cast<double>(bytes) >=
+                   static_cast<double>(far_times * own_cache_bytes(device));
+  const double waits = std::max(page_wait, lines * (far ? far_line_wait : line_wait)) -
+                       step_arithmetic(device, tile, widest_bits(reduction)),
+               copy = std::max(page_wait, lines * (far ? far_line_copy : line_copy));
+  return static_cast<double>(tiles) * waits >= copy;
 }
 
 /// Lines that a step of a tile takes where it goes on along the iter, of operands that leave the first cache: those
@@ -275,11 +304,14 @@ bool lies_scattered(const Block& reduction, const ReductionShape& shape, const A
 }
 
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
-                   const Access& operand, std::int64_t width, std::int64_t tiles) {
+                   const Access& operand, const RegisterTile& tile, std::int64_t tiles) {
+  const std::int64_t width = tile.vectors * tile.lanes;
   if (is_panel(reduction, shape, operand, width)) return false;
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   const bool scattered = lies_scattered(reduction, shape, operand);
-  if (!lacks_issue_slots(context.device) || context.device.caches.empty()) return scattered && tiles >= packing_reuse;
+  if (!lacks_issue_slots(context.device) || context.device.caches.empty())
+    return scattered &&
+           (tiles >= packing_reuse || waits_for_pages(context.device, reduction, shape, operand, tile, tiles));
   if (scattered) return tiles >= packing_reuse_scattered;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
@@ -295,13 +327,32 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
 
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels) {
-  const std::int64_t room = own_cache_bytes(device) / 2;
-  if (!lacks_issue_slots(device) || row_bytes <= room) return 1;
+  const std::int64_t own = own_cache_bytes(device), room = own / 2;
+  // Where loads have time, only rows that come from memory matter (Zen 4, 2048 x 2048 x 2048: 0.93 of the time).
+  if (row_bytes <= (lacks_issue_slots(device) ? room : far_times * own)) return 1;
   std::int64_t together = 1;
   for (std::int64_t count = 2; count * panel_bytes <= room; ++count) {
     const std::int64_t groups = panels / count;
     if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
   }
+  return together;
+}
+
+std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std::int64_t panel_bytes,
+                             std::int64_t panels, std::int64_t tiles) {
+  if (lacks_issue_slots(device) || step_bytes <= 0 || step_bytes > most_of_short_piece || tiles >= many_tiles) return 1;
+  const auto pieces = [&](std::int64_t bytes) { return (bytes + step_bytes - 1) / step_bytes; };
+  const auto fits = [&](std::int64_t together) {
+    const std::int64_t groups = (panels + together - 1) / together;
+    return together * panel_bytes <= own_cache_bytes(device) / 2 &&
+           (groups % device.cores == 0 || groups >= enough_groups * device.cores);
+  };
+  // A shorter last group has bodies of its own.
+  for (std::int64_t together = pieces(least_of_piece); together <= pieces(most_of_piece); ++together) {
+    if (panels % together == 0 && fits(together)) return together;
+  }
+  std::int64_t together = pieces(wanted_piece);
+  while (together > 1 && !fits(together)) --together;
   return together;
 }
 

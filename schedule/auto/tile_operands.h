@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/register_tile.h"
 #include "schedule/auto/rule.h"
 
 namespace lathe {
@@ -54,15 +55,21 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 /// Does a panel of the operand lie so far apart that pages and cache sets run short?
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
 
-/// Is a panel of the operand, of `width` columns that vectors walk and so many tiles read, worth a compact copy?
+/// Is a panel of the operand, of a tile's columns that vectors walk and so many tiles read, worth a compact copy?
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
-                   const Access& operand, std::int64_t width, std::int64_t tiles);
+                   const Access& operand, const RegisterTile& tile, std::int64_t tiles);
 
 /// How many packed panels of columns a strip of rows meets one after another, so that rows that do not stay in a core's
 /// own caches come from beyond them the less often: as many as fill half of these, where they share out `panels`
 /// evenly.
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels);
+
+/// How many panels of an operand that lies scattered are packed together, as each step is a line or two of a page of
+/// its own: copies of several lines take the way there once. The last of the groups may be shorter. One where many
+/// `tiles` of rows read a panel.
+std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std::int64_t panel_bytes,
+                             std::int64_t panels, std::int64_t tiles);
 
 /// Does the operand come from beyond a core's own caches, each step of the reduction from another page? Prefetchers
 /// then follow no walk down a panel.

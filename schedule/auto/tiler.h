@@ -122,6 +122,8 @@ class Tiler {
   SpacePlan plan_space(size_t vectors);
   /// Where and how the operand that vectors walk is packed.
   void plan_panels(SpacePlan& plan);
+  /// How many of its panels are packed at a time.
+  std::int64_t panels_of_group(const SpacePlan& plan) const;
   /// The iters of which loops lie between panels and rows of tiles.
   std::vector<size_t> iters_inside_panels(const SpacePlan& plan) const;
   /// Packs it, now that the loops around tiles stand.
@@ -132,9 +134,9 @@ class Tiler {
   void ask_in_steps(const SpacePlan& plan, const StepLoops& loops);
   /// The loops of the blocks that take what a tile holds.
   void store_tile(const StepLoops& loops);
-  /// Is a panel of the operand worth packing for all tiles of the iters that share it, `tiles` of rows among these,
-  /// whose loops then lie within that over panels? Cores share out the panels.
-  bool worth_packing_outside(const Access& operand, std::int64_t width, std::int64_t tiles, std::int64_t columns) const;
+  /// Is a panel of the plan's operand worth packing for all tiles of the iters that share it, `tiles` of rows among
+  /// these, whose loops then lie within that over panels? Cores share out the panels.
+  bool worth_packing_outside(const SpacePlan& plan, std::int64_t tiles) const;
   /// Bytes between the elements of two rows in what all lanes share; 0 where nothing is, or rows do not walk it evenly.
   std::int64_t row_bytes(const Block& reduction, size_t vectors) const;
   /// A loop of one vector of the reader's lanes, split off where the loop is longer.

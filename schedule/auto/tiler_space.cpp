@@ -37,13 +37,13 @@ constexpr double pack_cycles = 4;
 
 }  // namespace
 
-bool Tiler::worth_packing_outside(const Access& operand, std::int64_t width, std::int64_t tiles,
-                                  std::int64_t columns) const {
+bool Tiler::worth_packing_outside(const SpacePlan& plan, std::int64_t tiles) const {
+  if (!plan.operand || !plan.columns) return false;
   const Block& reduction = schedule_.node(block_);
-  const std::vector<size_t> sharing = sharing_iters(shape_, operand);
+  const std::vector<size_t> sharing = sharing_iters(shape_, *plan.operand);
   for (const size_t i : sharing) tiles *= extent_estimate(reduction.f.iters[i].domain.extent);
-  return !sharing.empty() && columns >= width * context_.device.cores &&
-         worth_packing(context_, reduction, shape_, operand, width, tiles);
+  return !sharing.empty() && *plan.columns >= plan.width * context_.device.cores &&
+         worth_packing(context_, reduction, shape_, *plan.operand, plan.tile, tiles);
 }
 
 std::int64_t Tiler::row_bytes(const Block& reduction, size_t vectors) const {
@@ -213,13 +213,28 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   return plan;
 }
 
+std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
+  if (!plan.packed || !plan.operand || !plan.rows || !plan.columns) return 1;
+  const std::int64_t panels = (*plan.columns + plan.width - 1) / plan.width;
+  if (plan.far && plan.pays && !plan.turns_panels) {
+    const std::int64_t step_bytes = plan.width * plan.operand->buffer->dtype.bytes();
+    const std::int64_t together =
+        panels_of_piece(context_.device, step_bytes, plan.panel_bytes(), panels, *plan.rows / plan.tile.rows);
+    if (together > 1) return together;
+  }
+  // A shorter last panel would be a group of its own, with further bodies.
+  return plan.whole_panels
+             ? panels_together(context_.device, *plan.rows * plan.column_bytes, plan.panel_bytes(), panels)
+             : 1;
+}
+
 void Tiler::plan_panels(SpacePlan& plan) {
   const Block& reduction = schedule_.node(block_);
   const std::optional<Access>& operand = plan.operand;
   const RegisterTile& tile = plan.tile;
   plan.far = operand && !across_ && !shape_.reduce.empty() && lies_scattered(reduction, shape_, *operand);
   plan.pays = operand && plan.rows && !across_ && !dot_ &&
-              worth_packing(context_, reduction, shape_, *operand, plan.width, *plan.rows / tile.rows);
+              worth_packing(context_, reduction, shape_, *operand, tile, *plan.rows / tile.rows);
   // What loops outside of the panels share would be turned around anew by each of their iterations.
   plan.turns_panels = turned_ && operand && shape_.rows && plan.columns && plan.whole_panels &&
                       *plan.columns > plan.width && sharing_iters(shape_, *operand).empty();
@@ -230,14 +245,10 @@ void Tiler::plan_panels(SpacePlan& plan) {
   const bool whole_sums = tile.chains == 1 && !plan_accurate_cut(reduction, shape_);
   if (plan.by_panels && !(whole_sums && wants_parts(context_.device, operand->buffer)))
     plan.by_panels = lay_by_panels(context_, block_, operand->buffer, plan.vectors, plan.width);
-  plan.pays_outside = operand && plan.rows && plan.columns && !plan.pays && !plan.turns_panels && !plan.by_panels &&
-                      !across_ && !dot_ && !others_ &&
-                      worth_packing_outside(*operand, plan.width, *plan.rows / tile.rows, *plan.columns);
+  plan.pays_outside = plan.rows && !plan.pays && !plan.turns_panels && !plan.by_panels && !across_ && !dot_ &&
+                      !others_ && worth_packing_outside(plan, *plan.rows / tile.rows);
   plan.packed = plan.turns_panels || (plan.pays && !plan.by_panels) || plan.pays_outside;
-  // A shorter last panel would be a group of its own, with further bodies.
-  if (plan.packed && plan.rows && plan.columns && plan.whole_panels)
-    group_ = panels_together(context_.device, *plan.rows * plan.column_bytes, plan.panel_bytes(),
-                             *plan.columns / plan.width);
+  group_ = panels_of_group(plan);
   if (plan.columns && !dot_ && !across_)
     pack_rows(context_, block_, shape_, tile.rows, (*plan.columns + plan.width - 1) / plan.width);
 }

@@ -261,7 +261,7 @@ double crossing_waits(const RuleContext& context, const Block& block, const Redu
     crosses |= step > 1 && step != columns && step * bytes % near.line_bytes != 0;
   }
   if (!crosses || depth * std::min(width, columns) * bytes <= near.bytes ||
-      worth_packing(context, block, shape, *operand, width, rows / tile.rows))
+      worth_packing(context, block, shape, *operand, tile, rows / tile.rows))
     return 0;
   const std::int64_t tiles = (rows + tile.rows - 1) / tile.rows * ((columns + width - 1) / width);
   return static_cast<double>(tiles * depth) * crossing_cycles * static_cast<double>(tile.vectors);

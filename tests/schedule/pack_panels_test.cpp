@@ -37,6 +37,13 @@ Device half_lines() {
   return device;
 }
 
+/// Two of these, which leave loads time.
+Device spacious() {
+  Device device = half_lines();
+  device.issue_width = 6;
+  return device;
+}
+
 bool decides(const Func& func, const Device& device, const std::string& wanted) {
   ScheduleLog log;
   auto_schedule(func, device, &log);
@@ -127,6 +134,19 @@ TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {
   EXPECT_FALSE(groups(512, 512, 1024, many)) << "each core is to have as many";
 }
 
+TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {
+  const auto groups = [](int m, int n, int k, const Device& device) {
+    return decides(testing::matmul(m, n, k, false), device, "pack groups of panels of b");
+  };
+  EXPECT_TRUE(groups(32, 1024, 1024, spacious()));
+  EXPECT_TRUE(groups(32, 768, 1024, spacious()));
+  EXPECT_FALSE(packs(testing::matmul(8, 1024, 1024, false), spacious())) << "tiles wait no longer than a copy would";
+  EXPECT_FALSE(groups(32, 128, 1024, spacious())) << "steps come by themselves";
+  EXPECT_FALSE(groups(512, 1024, 1024, spacious())) << "many tiles read a panel, whose copy does not matter";
+  EXPECT_TRUE(groups(2048, 2048, 2048, spacious())) << "rows come from memory";
+  EXPECT_FALSE(groups(32, 1024, 1024, slower())) << "multiply-adds cover the wait";
+}
+
 TEST(PackPanels, AskForLinesAheadWhereMultiplicationsLeaveNoTimeToWait) {
   const auto asked = [](int m, int n, int k, const Device& device) {
     return annotations(testing::matmul(m, n, k, false), device, "prefetch_offset: ");
@@ -160,6 +180,14 @@ TEST(PackPanels, KeepsResultsOfGroups) {
   const std::string decisions = testing::decisions_on(apart, small, "panels");
   EXPECT_NE(decisions.find("pack groups of panels of b\n"), std::string::npos) << decisions;
   EXPECT_EQ(annotations(apart, small, "prefetch_offset: "), (std::vector<std::string>{"131072", "256"}));
+}
+
+TEST(PackPanels, KeepsResultsOfGroupsOfPieces) {
+  const std::string dense = print(testing::matmul(33, 100, 40, false));
+  const Func apart = parse_func(testing::replaced_all(testing::replaced_all(dense, "f32[40, 100]", "f32[40, 40, 100]"),
+                                                      "b[vk, vj]", "b[vk, 5, vj]"));
+  const std::string decisions = testing::decisions_on(apart, spacious(), "panels");
+  EXPECT_NE(decisions.find("pack groups of panels of b\n"), std::string::npos) << decisions;
 }
 
 TEST(PackPanels, TurnsThemWhereTilesReadThem) {
