@@ -175,5 +175,21 @@ TEST(RegisterTile, CountsTheLinesThatDotProductsWaitFor) {
   EXPECT_LT(cycles(one, 64, 512), 1.1 * cycles(one, 8, 512)) << "arithmetic leaves the time";
 }
 
+TEST(RegisterTile, CountsTheBytesThatDotProductsTakeFromTheSecondCache) {
+  Device device = wide();
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.fma_per_cycle = device.loads_per_cycle = 2;
+  device.fma_latency = 4;
+  device.issue_width = 6;
+  device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 8, 64, false}};
+  const auto cycles = [&](std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+    return dot_product_cycles(device, 8, 32, {rows, columns, depth}) / static_cast<double>(rows * columns * depth);
+  };
+  const double streamed = cycles(64, 64, 512);
+  EXPECT_GT(streamed, 1.15 * cycles(4, 64, 512)) << "which few tiles of rows read";
+  EXPECT_GT(streamed, 1.15 * cycles(64, 16, 512)) << "which stay in the first cache";
+}
+
 }  // namespace
 }  // namespace lathe
