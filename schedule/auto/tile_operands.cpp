@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ir/buffer.h"
 #include "ir/reduction.h"
@@ -45,6 +46,11 @@ constexpr std::int64_t most_of_short_piece = 128, least_of_piece = 192, wanted_p
 /// Tiles of rows from which on what a copy takes does not matter (1024 x 1024 x 1024 in f64, whose strips of rows then
 /// leave the first cache as panels do: 1.05 of the time in groups).
 constexpr std::int64_t many_tiles = 32;
+/// Where loads have time: bytes of rows from which on they meet several panels, and what these take, as a multiple of a
+/// core's own caches, for panels come in one stream from beyond them too; and how many panels (measured on Zen 4 with
+/// AVX2 alone, panels of 16 columns, one and eight at a time, beside OpenBLAS: 2048 x 2048 x 2048 0.85 and 0.98, in f64
+/// 0.70 and 0.96; 3072 x 768 x 3072 0.87 and 0.98; 1024 x 1024 x 4096 0.87 and 1.01; 16 are alike).
+constexpr std::int64_t spare_room = 2, most_spare_panels = 8;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
 /// What the cost model gives two loads and a multiplication.
@@ -327,11 +333,13 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
 
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels) {
-  const std::int64_t own = own_cache_bytes(device), room = own / 2;
-  // Where loads have time, only rows that come from memory matter (Zen 4, 2048 x 2048 x 2048: 0.93 of the time).
-  if (row_bytes <= (lacks_issue_slots(device) ? room : far_times * own)) return 1;
+  const std::int64_t own = own_cache_bytes(device);
+  const bool spare = !lacks_issue_slots(device);
+  const std::int64_t room = spare ? spare_room * own : own / 2,
+                     most = spare ? most_spare_panels : std::numeric_limits<std::int64_t>::max();
+  if (row_bytes <= room) return 1;
   std::int64_t together = 1;
-  for (std::int64_t count = 2; count * panel_bytes <= room; ++count) {
+  for (std::int64_t count = 2; count <= most && count * panel_bytes <= room; ++count) {
     const std::int64_t groups = panels / count;
     if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
   }

@@ -60,8 +60,7 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
                    const Access& operand, const RegisterTile& tile, std::int64_t tiles);
 
 /// How many packed panels of columns a strip of rows meets one after another, so that rows that do not stay in a core's
-/// own caches come from beyond them the less often: as many as fill half of these, where they share out `panels`
-/// evenly.
+/// own caches come from beyond them the less often: as many as stay there beside, where they share out `panels` evenly.
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels);
 

@@ -213,6 +213,15 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   return plan;
 }
 
+std::int64_t Tiler::bytes_of_rows(const SpacePlan& plan) const {
+  std::int64_t bytes = 0;
+  for (const Access& access : block_accesses(schedule_.node(block_))) {
+    if (!access.store && shape_.rows && access.strides[plan.vectors] == 0 && access.strides[*shape_.rows] != 0)
+      bytes += plan.rows.value_or(0) * plan.depth.value_or(0) * access.buffer->dtype.bytes();
+  }
+  return bytes;
+}
+
 std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
   if (!plan.packed || !plan.operand || !plan.rows || !plan.columns) return 1;
   const std::int64_t panels = (*plan.columns + plan.width - 1) / plan.width;
@@ -223,9 +232,8 @@ std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
     if (together > 1) return together;
   }
   // A shorter last panel would be a group of its own, with further bodies.
-  return plan.whole_panels
-             ? panels_together(context_.device, *plan.rows * plan.column_bytes, plan.panel_bytes(), panels)
-             : 1;
+  if (!plan.whole_panels) return 1;
+  return panels_together(context_.device, bytes_of_rows(plan), plan.panel_bytes(), panels);
 }
 
 void Tiler::plan_panels(SpacePlan& plan) {
@@ -277,8 +285,8 @@ void Tiler::lay_panels(SpacePlan& plan) {
     plan.packed = plan.packed && plan.operand && around &&
                   pack_panel(context_, block_, plan.operand->buffer->name, plan.vectors, lanes_, *around, panel_width);
   }
-  // Panels that are made for all parts of rows at once lie one behind another all the same.
-  if (plan.operand && shares_panels_ && !plan.packed && made_by_panels(*plan.operand))
+  // Panels that are made for all parts of rows at once, or in groups, lie one behind another all the same.
+  if (plan.operand && panel_width > 0 && !plan.packed && made_by_panels(*plan.operand))
     make_by_panels(context_, block_, plan.operand->buffer, plan.vectors, lanes_, plan.width);
   if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
   if (dot_) {

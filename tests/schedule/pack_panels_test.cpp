@@ -143,7 +143,7 @@ TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {
   EXPECT_FALSE(packs(testing::matmul(8, 1024, 1024, false), spacious())) << "tiles wait no longer than a copy would";
   EXPECT_FALSE(groups(32, 128, 1024, spacious())) << "steps come by themselves";
   EXPECT_FALSE(groups(512, 1024, 1024, spacious())) << "many tiles read a panel, whose copy does not matter";
-  EXPECT_TRUE(groups(2048, 2048, 2048, spacious())) << "rows come from memory";
+  EXPECT_TRUE(groups(2048, 2048, 2048, spacious())) << "rows come from beyond the second cache";
   EXPECT_FALSE(groups(32, 1024, 1024, slower())) << "multiply-adds cover the wait";
 }
 
@@ -188,6 +188,36 @@ TEST(PackPanels, KeepsResultsOfGroupsOfPieces) {
                                                       "b[vk, vj]", "b[vk, 5, vj]"));
   const std::string decisions = testing::decisions_on(apart, spacious(), "panels");
   EXPECT_NE(decisions.find("pack groups of panels of b\n"), std::string::npos) << decisions;
+}
+
+TEST(PackPanels, LaysGroupsOfConvertedOperandsOutByPanels) {
+  Device small = spacious();
+  small.caches[0].bytes = 1 << 10;
+  small.caches[1].bytes = 8 << 10;
+  const Func func = parse_func(R"(
+func halves(a: f32[72, 128], b: f16[128, 1024], out: f32[72, 1024]) stage begin {
+  block root() reads a[..], b[..] writes out[..] {
+    alloc bw: f32[128, 1024]
+    for k in [0, 128) { for j in [0, 1024) {
+      block b_cast(space vk in [0, 128) = k, space vj in [0, 1024) = j) reads b[vk, vj] writes bw[vk, vj] {
+        bw[vk, vj] = cast<f32>(b[vk, vj])
+      }
+    } }
+    for i in [0, 72) { for j in [0, 1024) { for k in [0, 128) {
+      block product(space vi in [0, 72) = i, space vj in [0, 1024) = j, reduce vk in [0, 128) = k)
+          reads out[vi, vj], a[vi, vk], bw[vk, vj] writes out[vi, vj] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vi, vj] = 0.0f32 }
+        let l: f32 = out[vi, vj]
+        let r: f32 = a[vi, vk] * bw[vk, vj]
+        out[vi, vj] = l + r
+      }
+    } } }
+  }
+}
+)");
+  const std::string decisions = testing::decisions_on(func, small, "panels");
+  EXPECT_NE(decisions.find("make bw by panels of 16 for product\n"), std::string::npos) << decisions;
 }
 
 TEST(PackPanels, TurnsThemWhereTilesReadThem) {
