@@ -22,15 +22,15 @@ constexpr std::int64_t far_part = 4, results_part = 4, beside_part = 2;
 constexpr std::int64_t least_steps = 48, several_rows = 24;
 /// Iterations for each core of a loop that is shared out.
 constexpr std::int64_t least_of_share = 2;
-/// The part of the second cache that a far operand passes over; and where loads have time to wait for lines of the
-/// third (Zen 4), how many times that. There operands of 1 to 5 times the second cache take 1 to 1.4 of the time in
-/// parts, of 9 times 0.76 to 0.88.
-constexpr std::int64_t far_from = 2, far_times = 8;
+/// The part of the second cache that a far operand passes over; where loads have time to wait for lines of the third
+/// (Zen 4), it is to exceed that, too: operands of 1 to 5 times the second cache take 1 to 1.4 of the time in parts, of
+/// 9 times 0.76 to 0.88.
+constexpr std::int64_t far_from = 2;
 
 /// Does an operand lie so far that parts pay?
 bool lies_far(const Device& device, std::int64_t bytes) {
-  const std::int64_t own = own_cache_bytes(device);
-  return lacks_issue_slots(device) ? bytes * far_from > own : bytes > far_times * own;
+  return lacks_issue_slots(device) ? bytes * far_from > own_cache_bytes(device)
+                                   : exceeds_caches(device, static_cast<double>(bytes));
 }
 
 /// A contraction of two operands, whose indices may be quotients and remainders of joined axes.

@@ -73,6 +73,12 @@ std::optional<std::int64_t> nearest_memory_bytes(const Device& device);
 
 /// The bytes of the largest cache that a core has for itself; 0 when there is none.
 std::int64_t own_cache_bytes(const Device& device);
+/// The same cache; null when there is none.
+const CacheLevel* own_cache(const Device& device);
+/// Is so much so many times what a core's own caches hold that little of it stays in those behind them?
+bool exceeds_caches(const Device& device, double bytes);
+/// How many lines of rows that are `stride` bytes apart the cache can hold.
+std::int64_t lines_held(const CacheLevel& cache, std::int64_t stride);
 
 /// The longest share of so many equal tasks that one of the device's cores has, as a multiple of an even one.
 double longest_share(const Device& device, std::int64_t tasks);

@@ -31,25 +31,25 @@ constexpr std::int64_t packing_reuse = 12;
 constexpr std::int64_t packing_reuse_scattered = 3, packing_reuse_crossing = 6, packing_reuse_other = 32,
                        packing_reuse_many = 128;
 constexpr std::int64_t spread_footprint = std::int64_t{256} << 10;
-/// Cycles that a step of a tile waits at the least where each is in another page, those of each of its lines, and what
-/// copying a line takes, all where multiply-adds leave loads time; and the same of operands that are so many times what
-/// a core's own caches hold. Measured on Zen 4, 32 x 1024 x 1024 and 32 x 4096 x 1024: tiles of 4 x 3 vectors of 256
-/// bits take 11.7 and 19 cycles a step, whose multiply-adds take 6, and those of 8 x 3 of 512 bits 27 and 49 for 24.
+/// Cycles that a step of a tile of a scattered operand waits at the least, those of each of its lines, and what copying
+/// a line takes, all where multiply-adds leave loads time; and the same of operands that exceed the caches, from steps
+/// of so many bytes on. Measured on Zen 4, 32 x 1024 x 1024 and 32 x 4096 x 1024: tiles of 4 x 3 vectors of 256 bits
+/// take 11.7 and 19 cycles a step, whose multiply-adds take 6, and those of 8 x 3 of 512 bits 27 and 49 for 24. With
+/// 256 bits copies pay for the shortest steps, too: 32 x 64 x 4096 takes 0.72 of the time, 32 x 32 x 8192 0.93;
+/// with 512 bits 32 x 128 x 16384 takes 1.24 of it, 32 x 256 x 16384 0.84.
 constexpr double page_wait = 11, line_wait = 4, line_copy = 8, far_line_wait = 14, far_line_copy = 16;
-constexpr std::int64_t far_times = 8;
-/// The bytes of a step from which on no prefetcher brings the next ones.
-constexpr std::int64_t least_page_step = 1024;
+constexpr std::int64_t least_far_step = 1024;
 /// Bytes of short pieces of a scattered operand, which are not copied alone, and of what they are put together to
 /// (measured on Zen 4, 32 x 1024 x 1024: copies of 64, 128, 192 and 256 bytes at a time take 175, 117, 102 and 114 us;
 /// with pieces of 96 bytes the product runs at 0.91 of OpenBLAS's speed, of 192 and 288 at 1.01 and 1.03).
 constexpr std::int64_t most_of_short_piece = 128, least_of_piece = 192, wanted_piece = 256, most_of_piece = 512;
-/// Tiles of rows from which on what a copy takes does not matter (1024 x 1024 x 1024 in f64, whose strips of rows then
-/// leave the first cache as panels do: 1.05 of the time in groups).
+/// Tiles of rows from which on what a copy takes does not matter.
 constexpr std::int64_t many_tiles = 32;
 /// Where loads have time: bytes of rows from which on they meet several panels, and what these take, as a multiple of a
-/// core's own caches, for panels come in one stream from beyond them too; and how many panels (measured on Zen 4 with
-/// AVX2 alone, panels of 16 columns, one and eight at a time, beside OpenBLAS: 2048 x 2048 x 2048 0.85 and 0.98, in f64
-/// 0.70 and 0.96; 3072 x 768 x 3072 0.87 and 0.98; 1024 x 1024 x 4096 0.87 and 1.01; 16 are alike).
+/// core's own caches, for panels come in one stream from a shared one behind them too; and how many panels (measured on
+/// Zen 4 with AVX2 alone, panels of 16 columns, one and eight at a time, beside OpenBLAS: 2048 x 2048 x 2048 0.85 and
+/// 0.98, in f64 0.70 and 0.96; 3072 x 768 x 3072 0.87 and 0.98; 1024 x 1024 x 4096 0.87 and 1.01; 16 are alike. With
+/// 512 bits 2048 x 768 x 768 takes 0.96 of the time, 3072 x 768 x 3072 0.98, 1024 x 1024 x 1024 the same).
 constexpr std::int64_t spare_room = 2, most_spare_panels = 8;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
@@ -79,15 +79,14 @@ bool is_panel(const Block& reduction, const ReductionShape& shape, const Access&
   return columns == width && shape.reduce.size() == 1 && operand.strides[shape.reduce.front()] == width;
 }
 
-/// Do so many tiles, each step of which lies in a page of its own or nearly so, wait longer than a copy takes?
-bool waits_for_pages(const Device& device, const Block& reduction, const ReductionShape& shape, const Access& operand,
+/// Do so many tiles wait longer for the steps of an operand that lies scattered than a copy takes?
+bool waits_for_steps(const Device& device, const Block& reduction, const ReductionShape& shape, const Access& operand,
                      const RegisterTile& tile, std::int64_t tiles) {
   const std::int64_t bytes = operand.buffer->dtype.bytes();
-  if (device.caches.empty() || shape.reduce.empty() || operand.distances[shape.reduce.back()] * bytes < least_page_step)
-    return false;
+  if (device.caches.empty() || shape.reduce.empty()) return false;
   const double lines = static_cast<double>(tile.vectors * tile.lanes * bytes) / device.caches.front().line_bytes;
-  const bool far = estimated_elements(operand.buffer) * static_cast<double>(bytes) >=
-                   static_cast<double>(far_times * own_cache_bytes(device));
+  const bool far = operand.distances[shape.reduce.back()] * bytes >= least_far_step &&
+                   exceeds_caches(device, estimated_elements(operand.buffer) * static_cast<double>(bytes));
   const double waits = std::max(page_wait, lines * (far ? far_line_wait : line_wait)) -
                        step_arithmetic(device, tile, widest_bits(reduction)),
                copy = std::max(page_wait, lines * (far ? far_line_copy : line_copy));
@@ -317,7 +316,7 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
   const bool scattered = lies_scattered(reduction, shape, operand);
   if (!lacks_issue_slots(context.device) || context.device.caches.empty())
     return scattered &&
-           (tiles >= packing_reuse || waits_for_pages(context.device, reduction, shape, operand, tile, tiles));
+           (tiles >= packing_reuse || waits_for_steps(context.device, reduction, shape, operand, tile, tiles));
   if (scattered) return tiles >= packing_reuse_scattered;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
@@ -335,6 +334,8 @@ std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::
                              std::int64_t panels) {
   const std::int64_t own = own_cache_bytes(device);
   const bool spare = !lacks_issue_slots(device);
+  // Rows and panels alike come from memory.
+  if (spare && (device.caches.empty() || !device.caches.back().shared)) return 1;
   const std::int64_t room = spare ? spare_room * own : own / 2,
                      most = spare ? most_spare_panels : std::numeric_limits<std::int64_t>::max();
   if (row_bytes <= room) return 1;
@@ -348,7 +349,9 @@ std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::
 
 std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std::int64_t panel_bytes,
                              std::int64_t panels, std::int64_t tiles) {
-  if (lacks_issue_slots(device) || step_bytes <= 0 || step_bytes > most_of_short_piece || tiles >= many_tiles) return 1;
+  if (lacks_issue_slots(device) || step_bytes <= 0 || step_bytes > most_of_short_piece || tiles >= many_tiles ||
+      panels < 2)
+    return 1;
   const auto pieces = [&](std::int64_t bytes) { return (bytes + step_bytes - 1) / step_bytes; };
   const auto fits = [&](std::int64_t together) {
     const std::int64_t groups = (panels + together - 1) / together;
@@ -356,10 +359,11 @@ std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std:
            (groups % device.cores == 0 || groups >= enough_groups * device.cores);
   };
   // A shorter last group has bodies of its own.
-  for (std::int64_t together = pieces(least_of_piece); together <= pieces(most_of_piece); ++together) {
+  for (std::int64_t together = pieces(least_of_piece); together <= std::min(pieces(most_of_piece), panels);
+       ++together) {
     if (panels % together == 0 && fits(together)) return together;
   }
-  std::int64_t together = pieces(wanted_piece);
+  std::int64_t together = std::min(pieces(wanted_piece), panels);
   while (together > 1 && !fits(together)) --together;
   return together;
 }

@@ -122,7 +122,7 @@ class Tiler {
   SpacePlan plan_space(size_t vectors);
   /// Where and how the operand that vectors walk is packed.
   void plan_panels(SpacePlan& plan);
-  /// Of what all columns share and each row has of its own.
+  /// Bytes of what all columns of the plan share and each row has of its own; 0 where extents are not known.
   std::int64_t bytes_of_rows(const SpacePlan& plan) const;
   /// How many of its panels are packed at a time.
   std::int64_t panels_of_group(const SpacePlan& plan) const;

@@ -223,7 +223,7 @@ std::int64_t Tiler::bytes_of_rows(const SpacePlan& plan) const {
 }
 
 std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
-  if (!plan.packed || !plan.operand || !plan.rows || !plan.columns) return 1;
+  if (!plan.packed || !plan.operand || !plan.rows || !plan.columns || !plan.depth) return 1;
   const std::int64_t panels = (*plan.columns + plan.width - 1) / plan.width;
   if (plan.far && plan.pays && !plan.turns_panels) {
     const std::int64_t step_bytes = plan.width * plan.operand->buffer->dtype.bytes();

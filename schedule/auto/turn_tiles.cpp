@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "ir/error.h"
 #include "ir/passes/mark_shiftable_tiles.h"
@@ -26,13 +25,6 @@ namespace {
 /// f32 is best, half of either side takes a quarter longer; without asking for the next tile 2048x2048 takes 1.6 times
 /// as long.
 constexpr std::int64_t lines_of_row = 4, part_of_cache = 2;
-
-/// How many lines of rows that are `stride` bytes apart the cache can hold.
-std::int64_t lines_held(const CacheLevel& cache, std::int64_t stride) {
-  const std::int64_t sets = std::max<std::int64_t>(cache.bytes / (std::int64_t{cache.ways} * cache.line_bytes), 1);
-  if (stride % cache.line_bytes != 0) return sets * cache.ways;
-  return sets / std::gcd(stride / cache.line_bytes, sets) * cache.ways;
-}
 
 /// The dimension of the one load of the buffer that an iter alone walks.
 std::optional<size_t> dimension_of(const Block& block, const Buffer& buffer, size_t iter) {

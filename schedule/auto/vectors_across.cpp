@@ -28,9 +28,11 @@ namespace {
 /// Cycles an element takes to be copied to where the next one is far away: through squares that are turned around in
 /// registers, whose lines come from a far cache or whose squares are small, or one by one.
 constexpr double square_cycles = 0.75, single_cycles = 1.5;
-/// Cycles that a step of a tile waits for its rows' line where each step's comes from another page beyond the second
-/// cache (measured on Cascade Lake with tiles of 6 x 2 vectors of 256 bits: 32x1024x1024 18, 2048x2048x2048 37).
-constexpr double paged_cycles = 16;
+/// Cycles that a step of a tile waits for its rows' line where each step's comes from beyond the second cache (measured
+/// on Cascade Lake with tiles of 6 x 2 vectors of 256 bits: 32x1024x1024 18, 2048x2048x2048 37), and the bytes of steps
+/// that have lines of their own for several tiles.
+constexpr double beyond_cycles = 16;
+constexpr std::int64_t least_apart = 256;
 /// The same where two multiply-adds of whole lines start each cycle, which no wait hides behind: of an operand that
 /// fills half of a core's own caches, by steps from so many bytes on (measured on Cascade Lake, tiles of 14 x 2 in 1x1
 /// convolutions beside packed panels: 512 to 128 channels at 28 2.1 times as long, at 20 1.2, 256 to 64 at 28 1.3; 2048
@@ -227,9 +229,24 @@ bool fills_no_vector(const Block& block, const ReductionShape& shape, std::int64
   return !shape.vector_reduce || constant_extent(block, *shape.vector_reduce).value_or(lanes) < lanes;
 }
 
+/// Does each step's line of the operand come from beyond a core's own caches? The tiles of one strip of vectors find it
+/// there after the first, where the lines of all steps stay; further strips walk the whole operand again. Measured on
+/// Zen 4 with vectors of 256 bits, as multiples of the time of tiles that read packed panels: one strip of 16 over 1009
+/// x 2048 takes 0.72, over 512 x 2048, whose lines meet in few sets, 1.16, over 700 x 4096, which exceeds the caches,
+/// 1.8; two over 700 x 2048 take 1.08, over 512 x 4096 2.2, three over 777 x 4096 3.4.
+bool comes_from_beyond(const RuleContext& context, const ReductionShape& shape, const Access& access,
+                       std::int64_t depth, std::int64_t strips) {
+  const CacheLevel* own = own_cache(context.device);
+  const auto elements = constant_elements(access.buffer);
+  const std::int64_t bytes = access.buffer->dtype.bytes(), step = access.distances[shape.reduce.back()] * bytes;
+  if (!own || !elements || *elements * bytes <= own->bytes || step < least_apart) return false;
+  return strips > 1 || exceeds_caches(context.device, static_cast<double>(*elements * bytes)) ||
+         depth > lines_held(*own, step);
+}
+
 /// What a step of a tile waits for operands that only its rows walk, where lines do not stay for the next tile's.
 double row_waits(const RuleContext& context, const Block& block, const ReductionShape& shape, const AcrossPlan& plan,
-                 std::int64_t depth) {
+                 std::int64_t depth, std::int64_t strips) {
   const std::vector<CacheLevel>& caches = context.device.caches;
   if (caches.empty()) return 0;
   const bool stays = depth * caches.front().line_bytes <= caches.front().bytes;
@@ -238,8 +255,9 @@ double row_waits(const RuleContext& context, const Block& block, const Reduction
   for (const Access& access : block_accesses(block)) {
     if (access.store || access.buffer == block.f.writes[0].buffer || access.buffer == plan.operand) continue;
     if (access.strides[plan.rows] != 1) continue;
-    if (steps_far(context, block, shape, access) || (!stays && lies_by_pages(context, shape, access)))
-      cycles += paged_cycles;
+    if (steps_far(context, block, shape, access) ||
+        (!stays && comes_from_beyond(context, shape, access, depth, strips)))
+      cycles += beyond_cycles;
   }
   return cycles;
 }
@@ -313,7 +331,6 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
   best *= worth_turning;
-  const double waits = row_waits(context, block, shape, plan, depth) * static_cast<double>(depth);
   const double crossing = stays_near(estimated_bytes(plan.operand), context.device)
                               ? times * crossing_waits(context, block, shape, lying, depth, *all_columns, *rows)
                               : 0;
@@ -331,7 +348,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     if (tile.cycles == 0 || *rows < side || width % side != 0) continue;
     const std::int64_t strip = side > 1 ? strip_rows(context.device, *rows, tile.rows, side, width * bits / 8) : 0,
                        in_squares = side > 1 ? rows_in_squares(*rows, strip, side) : 0;
-    const std::int64_t tiles = (columns + width - 1) / width * ((*rows + tile.rows - 1) / tile.rows);
+    const std::int64_t strips = (columns + width - 1) / width, tiles = strips * ((*rows + tile.rows - 1) / tile.rows);
+    const double waits = row_waits(context, block, shape, plan, depth, strips) * static_cast<double>(depth);
     const auto turned = static_cast<double>(in_squares), others = static_cast<double>(*rows - in_squares);
     const double storing = turned * (square_cycles + reading / static_cast<double>(side)) +
                            others * (single_cycles + reading),

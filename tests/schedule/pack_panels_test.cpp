@@ -37,10 +37,11 @@ Device half_lines() {
   return device;
 }
 
-/// Two of these, which leave loads time.
+/// Two of these, which leave loads time, and a cache behind that cores share.
 Device spacious() {
   Device device = half_lines();
   device.issue_width = 6;
+  device.caches.push_back({32 << 20, 16, 64, true});
   return device;
 }
 
@@ -128,7 +129,11 @@ TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {
   EXPECT_FALSE(groups(120, 1024, 1024, lines())) << "rows stay in the second cache";
   EXPECT_FALSE(groups(512, 1024, 2048, lines())) << "two panels do not leave room there";
   EXPECT_FALSE(groups(512, 1000, 1024, lines())) << "the last panel is shorter";
-  EXPECT_FALSE(groups(512, 1024, 1024, slower()));
+  EXPECT_FALSE(groups(512, 1024, 1024, slower())) << "loads have time";
+  Device shared = slower();
+  shared.caches.push_back({32 << 20, 16, 64, true});
+  EXPECT_FALSE(groups(384, 1024, 1024, shared)) << "rows lie in the shared cache as panels do";
+  EXPECT_TRUE(groups(768, 768, 1024, shared));
   Device many = lines();
   many.cores = 8;
   EXPECT_FALSE(groups(512, 512, 1024, many)) << "each core is to have as many";
@@ -141,10 +146,41 @@ TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {
   EXPECT_TRUE(groups(32, 1024, 1024, spacious()));
   EXPECT_TRUE(groups(32, 768, 1024, spacious()));
   EXPECT_FALSE(packs(testing::matmul(8, 1024, 1024, false), spacious())) << "tiles wait no longer than a copy would";
-  EXPECT_FALSE(groups(32, 128, 1024, spacious())) << "steps come by themselves";
-  EXPECT_FALSE(groups(512, 1024, 1024, spacious())) << "many tiles read a panel, whose copy does not matter";
+  EXPECT_FALSE(packs(testing::matmul(32, 128, 512, false), spacious())) << "it does not lie scattered";
+  EXPECT_FALSE(groups(384, 1024, 1024, spacious())) << "many tiles read a panel, whose copy does not matter";
+  EXPECT_TRUE(packs(testing::matmul(384, 1024, 1024, false), spacious()));
   EXPECT_TRUE(groups(2048, 2048, 2048, spacious())) << "rows come from beyond the second cache";
-  EXPECT_FALSE(groups(32, 1024, 1024, slower())) << "multiply-adds cover the wait";
+  EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), slower())) << "multiply-adds cover the wait";
+  EXPECT_TRUE(packs(testing::matmul(32, 1024, 4096, false), slower())) << "but not that for lines from memory";
+}
+
+TEST(PackPanels, InGroupsOfNoMoreThanThereAre) {
+  Device single = spacious();
+  single.cores = 1;
+  const auto decisions = [&](int columns) {
+    const std::string dense = print(testing::matmul(32, columns, 1024, false));
+    const std::string apart =
+        testing::replaced_all(dense, fmt::format("f32[1024, {}]", columns), fmt::format("f32[1024, 64, {}]", columns));
+    const Func func = parse_func(testing::replaced_all(apart, "b[vk, vj]", "b[vk, 5, vj]"));
+    return std::pair(decides(func, single, "pack panels of b"), decides(func, single, "pack groups of panels of b"));
+  };
+  EXPECT_EQ(decisions(24), std::pair(true, false));
+  EXPECT_EQ(decisions(48), std::pair(false, true));
+}
+
+TEST(PackPanels, OneByOneWhereStepsAreNotKnown) {
+  const std::string dense = print(testing::matmul(32, 4096, 2048, false));
+  const auto replaced = [&](std::string text, const std::string& from, const std::string& to) {
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    return testing::replaced_all(std::move(text), from, to);
+  };
+  std::string text = replaced(dense, "f32[32, 2048]", "f32[32, s]");
+  text = replaced(text, "f32[2048, 4096]", "f32[s, 4096]");
+  text = replaced(text, "[0, 2048)", "[0, s)");
+  text = replaced(text, "out: f32[32, 4096])", "out: f32[32, 4096], s: i64)");
+  EXPECT_TRUE(packs(parse_func(text), spacious())) << "what they take is not known";
+  text = replaced(text, "stage begin", "stage begin facts {s in [64, 1024]}");
+  EXPECT_TRUE(decides(parse_func(text), spacious(), "pack groups of panels of b"));
 }
 
 TEST(PackPanels, AskForLinesAheadWhereMultiplicationsLeaveNoTimeToWait) {

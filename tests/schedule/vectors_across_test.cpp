@@ -177,13 +177,19 @@ TEST(VectorsAcross, TakeSumsInPartsWhosePanelsStayInTheFirstCache) {
   EXPECT_EQ(slower.find("in parts of"), std::string::npos) << "arithmetic covers lines: " << slower;
 }
 
-TEST(VectorsAcross, AreLeftWhereEachStepOfRowsIsAnotherPage) {
+TEST(VectorsAcross, AreLeftWhereStepsOfRowsComeFromBeyondTheSecondCache) {
   Device half = fused(wide());
   half.vector_bits = 256;
   half.vector_registers = 16;
   half.fma_per_cycle = 2;
-  half.caches = {{32 << 10, 8, 64, false}, {1 << 20, 16, 64, false}};
-  EXPECT_FALSE(lays_across(matmul(32, 1024, 1024, false), half));
+  half.issue_width = 6;
+  half.caches = {{32 << 10, 8, 64, false}, {1 << 20, 8, 64, false}};
+  const auto across = [&](int m, int n, int k) { return lays_across(matmul(m, n, k, false), half); };
+  EXPECT_FALSE(across(32, 1024, 1024));
+  EXPECT_TRUE(across(16, 777, 2048)) << "one strip finds the lines of its last tile";
+  EXPECT_FALSE(across(48, 777, 2048)) << "further strips read all of it again";
+  EXPECT_FALSE(across(16, 777, 4096)) << "it exceeds the caches";
+  EXPECT_FALSE(across(16, 512, 2048)) << "the lines of all steps meet in few sets";
 }
 
 TEST(VectorsAcross, AreLeftWhereStepsOfRowsLieFarApart) {
