@@ -7,11 +7,11 @@
 #include <tuple>
 #include <utility>
 
+#include "schedule/auto/across_plan.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
-#include "schedule/auto/vectors_across.h"
 
 namespace lathe {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
+#include "schedule/auto/across_plan.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tile_reader.h"
-#include "schedule/auto/vectors_across.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/join_rows.h"
