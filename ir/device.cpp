@@ -49,7 +49,8 @@ auto fields(const MemorySpace& s) {
 auto fields(const Device& d) {
   return std::tie(d.name, d.family, d.triple, d.cpu, d.features, d.vector_bits, d.vector_registers, d.mask_registers,
                   d.fused_multiply_add, d.fma_per_cycle, d.fma_latency, d.loads_per_cycle, d.issue_width, d.cores,
-                  d.stream_ahead_bytes, d.streaming_cores, d.caches, d.spaces, d.copies);
+                  d.stream_ahead_bytes, d.stream_piece_bytes, d.read_streams, d.streaming_cores, d.caches, d.spaces,
+                  d.copies);
 }
 
 class Checker {
@@ -201,10 +202,11 @@ std::vector<std::string> Device::space_names() const {
 
 std::string Device::fingerprint() const {
   std::string text = fmt::format(
-      "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} issue {} cores {} ahead {} streaming {} caches",
+      "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} issue {} cores {} ahead {} piece {} streams {} "
+      "streaming {} caches",
       name, family, triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
       fused_multiply_add, fma_per_cycle, fma_latency, loads_per_cycle, issue_width, cores, stream_ahead_bytes,
-      streaming_cores);
+      stream_piece_bytes, read_streams, streaming_cores);
   for (const CacheLevel& cache : caches)
     text += fmt::format(" {}/{}/{}{}", cache.bytes, cache.ways, cache.line_bytes, cache.shared ? "s" : "");
   text += " axes";

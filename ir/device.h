@@ -80,6 +80,11 @@ struct Device {
   int cores = 1;
   /// How far ahead of what streams from beyond a core's own caches software is to ask, in bytes; 0 where hardware does.
   int stream_ahead_bytes = 0;
+  /// Bytes of a row that are to be read at a time where several rows from beyond a core's own caches are read by turns,
+  /// whose streams hardware loses between shorter pieces; 0 where it does not.
+  int stream_piece_bytes = 0;
+  /// Streams in which one walk over an array from beyond a core's own caches is read fastest.
+  int read_streams = 1;
   /// Cores from which on stores past the caches pay: fewer may wait longer for each of them than for a line to write
   /// to.
   int streaming_cores = 1;

@@ -112,7 +112,8 @@ struct Guard {
   /// Variables of the loops between the two that it does not depend on, whose iterations share a mask, and how many.
   std::vector<VarRef> sharing;
   std::int64_t shared;
-  Bounds bounds;  ///< what is known there
+  std::int64_t copies;  ///< of the comparison, each of which is a mask of its own, once loops are unrolled
+  Bounds bounds;        ///< what is known there
   bool stays = false;
 };
 
@@ -187,7 +188,9 @@ class GuardedReader : public Visitor {
 /// Finds rows and guards, and settles which can go.
 class Planner : public Visitor {
  public:
-  explicit Planner(const Func& func) : bounds_(func) { visit(func->body); }
+  Planner(const Func& func, const Device& device) : mask_registers_(device.mask_registers), bounds_(func) {
+    visit(func->body);
+  }
   Rows rows;
   std::vector<Guard> guards;
 
@@ -228,7 +231,7 @@ class Planner : public Visitor {
   void visit_If(const If* node) override {
     for (const Expr& conjunct : conjuncts_of(node->condition)) {
       std::optional<Affine> cut = node->else_case ? std::nullopt : cut_of(conjunct, bounds_);
-      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}, 1, bounds_};
+      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}, 1, 1, bounds_};
       bool lanes = false;
       for (const For* loop : loops_) {
         if (!uses_var(conjunct, loop->variable.get())) {
@@ -239,6 +242,7 @@ class Planner : public Visitor {
         }
         guard.uses.push_back(loop->variable);
         lanes |= loop->for_kind == ForKind::vectorized;
+        if (loop->for_kind == ForKind::unrolled && as_int(loop->extent)) guard.copies *= *as_int(loop->extent);
         if (is_point_loop(*loop)) continue;
         guard.tiles = loop;
         guard.sharing.clear();
@@ -254,12 +258,13 @@ class Planner : public Visitor {
   }
 
  private:
-  static bool masks_pay(const Guard& guard) {
+  bool masks_pay(const Guard& guard) const {
     const std::int64_t* tiles = guard.tiles ? as_int(guard.tiles->extent) : nullptr;
-    return tiles && *tiles >= least_tiles && guard.shared >= least_sharing &&
+    return tiles && *tiles >= least_tiles && guard.shared >= least_sharing && guard.copies <= mask_registers_ &&
            !guard.tiles->annotations.contains(shiftable_key);
   }
 
+  int mask_registers_;
   Bounds bounds_;
   std::vector<const For*> loops_;
   std::unordered_set<const For*> cut_anyway_;
@@ -349,7 +354,7 @@ Func pad_temporaries(const Func& func, const Device& device) {
   bool guarded = false;
   for_each_stmt(func->body, [&](const Stmt& s) { guarded |= s.as<If>() != nullptr; });
   if (device.mask_registers == 0 || !guarded) return func;
-  Planner plan(func);
+  Planner plan(func, device);
   if (plan.rows.empty() || plan.guards.empty()) return func;
   plan.settle();
   const bool all_stay =

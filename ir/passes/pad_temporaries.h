@@ -26,7 +26,8 @@ inline constexpr const char* masked_loads_key = "masked_loads";
 ///   - the device has no mask registers,
 ///   - a statement stores elsewhere too, or might trap,
 ///   - another condition cuts the same loop in two in any case,
-///   - a load would be masked that stands in no loop of several iterations which share the mask, or tiles are few.
+///   - a load would be masked that stands in no loop of several iterations which share the mask, tiles are few, or the
+///     vectors of one need more masks than there are registers for.
 /// Runs before partition_loops, which would give the last tile a body of its own.
 Func pad_temporaries(const Func& func, const Device& device);
 

@@ -21,6 +21,8 @@ inline const std::vector<DeviceNumber> device_numbers = {{"vector_bits", &Device
                                                          {"issue_width", &Device::issue_width},
                                                          {"cores", &Device::cores},
                                                          {"stream_ahead_bytes", &Device::stream_ahead_bytes},
+                                                         {"stream_piece_bytes", &Device::stream_piece_bytes},
+                                                         {"read_streams", &Device::read_streams},
                                                          {"streaming_cores", &Device::streaming_cores}};
 
 struct SpaceNumber {

@@ -76,10 +76,11 @@ bool reads_for_each_row(const Block& block, const std::vector<Access>& accesses,
 }
 
 /// Elements from what an iteration of `steps` reads to what it reads one iteration of an outer loop later: of the
-/// outermost loop whose iterations leave room in `near` for what else is there. Nothing where hardware follows.
+/// outermost loop whose iterations leave room in `near` for what else is there. Nothing where hardware follows, as it
+/// does pieces of rows of `piece` bytes, where that is not 0.
 std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const BlockRef& ref,
                                            const std::vector<Access>& accesses, const Access& access,
-                                           const LoopRef& steps, std::int64_t near) {
+                                           const LoopRef& steps, std::int64_t near, std::int64_t piece) {
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = schedule.loops(ref);
   const auto bytes = bytes_within(schedule, block, access, loops);
@@ -91,7 +92,8 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
     ++depth;
   if (depth == innermost || (*bytes)[depth] <= page_bytes) return std::nullopt;
   const std::int64_t step = advance(block, access, steps).value_or(0) * access.buffer->dtype.bytes();
-  const bool jumps = block.f.reducer && step >= least_jump;
+  const bool followed = piece > 0 && (*bytes)[innermost] >= piece;
+  const bool jumps = block.f.reducer && step >= least_jump && !followed;
   const bool costly = body_cost(block.f.body) >= costly_body;
   if (!jumps && !(costly && reads_for_each_row(block, accesses, loops[depth], steps))) return std::nullopt;
   return advance(block, access, loops[depth]);
@@ -127,7 +129,7 @@ void prefetch_rows(RuleContext& context) {
       if (read_before(schedule, ref, pass->rows, access.buffer)) {
         if (costly && *row * bytes > page_bytes && 2 * *row * bytes <= near) ahead = row;
       } else {
-        ahead = streamed_ahead(schedule, ref, accesses, access, pass->steps, near);
+        ahead = streamed_ahead(schedule, ref, accesses, access, pass->steps, near, context.device.stream_piece_bytes);
       }
       if (!ahead) continue;
       attempt(context, fmt::format("have {} ask for {} {} elements ahead", ref.name, access.buffer->name, *ahead), [&] {

@@ -69,6 +69,25 @@ TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeave
   EXPECT_EQ(streams(13, slower).find("stream product: "), std::string::npos);
 }
 
+TEST(AutoSchedule, ReadsLongPiecesOfRowsThatStreamWhereShortOnesLoseStreams) {
+  Device device = lines();
+  device.stream_piece_bytes = 512;
+  device.caches.push_back({std::int64_t{1} << 20, 16, 64, true});
+  const auto streams = [&](int m) { return decisions_on(matmul(m, 200, 260, false), device, "product"); };
+  EXPECT_NE(streams(1).find("stream product: 1 rows x 8 vectors of 16 lanes"), std::string::npos) << streams(1);
+  EXPECT_NE(streams(2).find("stream product: 2 rows x 8 vectors"), std::string::npos);
+  EXPECT_NE(streams(4).find("stream product: 4 rows x 6 vectors"), std::string::npos) << "as registers have room";
+  const auto asks = [&](int m) {
+    return print(auto_schedule(matmul(m, 200, 260, false), device)).find("prefetch_cache") != std::string::npos;
+  };
+  EXPECT_FALSE(asks(1)) << "hardware follows pieces of that length";
+  EXPECT_FALSE(asks(4)) << "the last cache has room for the operand and more";
+  device.caches.back().bytes = std::int64_t{200} * 260 * 4;
+  EXPECT_FALSE(asks(1));
+  EXPECT_FALSE(asks(2));
+  EXPECT_TRUE(asks(3));
+}
+
 /// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].
 Func batch_of_products(int batch, int m, int n, int k) {
   return parse_func(fmt::format(

@@ -34,6 +34,40 @@ TEST(VectorizeReductions, TakesOneChainWhereTheTermsTakeLonger) {
       << decision("sqrt(x[vi, vk] * x[vi, vk])");
 }
 
+Func sums_of_rows(const char* update, const char* identity) {
+  return parse_func(fmt::format(R"(func sums(x: f32[8, 20000], out: f32[8]) stage begin {{
+  for i in [0, 8) {{ for k in [0, 20000) {{
+    block total(space vi in [0, 8) = i, reduce vk in [0, 20000) = k) reads out[vi], x[vi, vk] writes out[vi] {{
+      reducer (lhs: f32) (rhs: f32) {{{0}}} identity {{{1}}}
+      init {{ out[vi] = {1} }}
+      let lhs: f32 = out[vi]
+      let rhs: f32 = x[vi, vk]
+      out[vi] = {0}
+    }} }} }} }})",
+                                update, identity));
+}
+
+TEST(VectorizeReductions, ReadsSeveralLongRowsSideBySideWhereOneIsReadSlower) {
+  Device device = wide();
+  device.caches = {{4096, 8, 64, false}, {32768, 16, 64, false}};
+  const Func sums = sums_of_rows("lhs + rhs", "0.0f32"), least = sums_of_rows("min(lhs, rhs)", "inf(f32)");
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 16 lanes\n"), std::string::npos);
+  device.read_streams = 2;
+  EXPECT_NE(
+      decisions_on(sums, device, "total").find("reduce 2 rows of total side by side in 2 vectors of 16 lanes each\n"),
+      std::string::npos)
+      << decisions_on(sums, device, "total");
+  EXPECT_NE(decisions_on(least, device, "total").find("reduce 2 rows of total side by side"), std::string::npos);
+  // As many rows as cores: each has a single one, of which a pair of lines at a time is read.
+  device.cores = 8;
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 2 vectors of 16 lanes\n"), std::string::npos)
+      << decisions_on(sums, device, "total");
+  EXPECT_NE(decisions_on(least, device, "total").find("reduce total in 4 vectors"), std::string::npos)
+      << "each takes several instructions, which wait for each other";
+  device.caches[1].bytes = 1 << 20;
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors"), std::string::npos);
+}
+
 TEST(VectorizeReductions, ComputeOnTheWayWhatAStepReducesAlone) {
   // The greatest of what is costly and read again, over rows of 28, which are joined.
   const Func func = parse_func(R"(func norm(x: f32[4, 6, 28, 28], out: f32[4, 6, 28, 28], s: f32[6]) {

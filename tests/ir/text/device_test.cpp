@@ -23,6 +23,8 @@ constexpr const char* everything = R"(device `two level` {
   issue_width 5
   cores 4
   stream_ahead_bytes 256
+  stream_piece_bytes 512
+  read_streams 3
   streaming_cores 2
   fused_multiply_add true
   cache {bytes 32768 ways 8 line_bytes 64}
@@ -111,6 +113,8 @@ TEST(DeviceText, EveryFieldCountsInComparisonAndFingerprint) {
                                                          {"issue_width 5", "issue_width 4"},
                                                          {"cores 4", "cores 2"},
                                                          {"stream_ahead_bytes 256", "stream_ahead_bytes 128"},
+                                                         {"stream_piece_bytes 512", "stream_piece_bytes 64"},
+                                                         {"read_streams 3", "read_streams 1"},
                                                          {"streaming_cores 2", "streaming_cores 3"},
                                                          {"fused_multiply_add true", "fused_multiply_add false"},
                                                          {"ways 16", "ways 8"},
