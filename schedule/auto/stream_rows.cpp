@@ -53,6 +53,14 @@ constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vecto
 /// 8x4096x4096 0.5, 8x2048x4000 0.4; 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4).
 constexpr std::int64_t least_asking_pieces = 3;
 constexpr double last_cache_share = 0.5;
+/// Rows up to which tiles meet an operand in long pieces, with sums that fill this share of the first cache: of so many
+/// rows, or one or two fewer where these make up all of them better. Where vectors fill lines, and where not: then less
+/// of the operand at once, and fewer rows where the last cache holds it. Measured on Zen 5, beside packed panels, in
+/// 512 bits 24x4096x4096 0.4 of the time, 32x1024x1024 0.83, 96x4096x4096 0.86, 96x1024x1024 1.0; in 256 bits 0.66,
+/// 0.98, 1.06 and 1.2, 9x4096x4096 0.25, 48x1024x1024 1.3; with sums that leave the first cache 1.2 to 1.6 of that.
+constexpr std::int64_t most_piece_rows = 96, most_narrow_rows = 64, most_near_rows = 32;
+constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6;
+constexpr double sums_share = 0.75;
 /// Columns of a block: shorter pieces of a row break streams off.
 constexpr std::int64_t least_block_columns = 1024;
 /// The same where lines are asked for, or cores would have nothing to do: a few alone do not read as fast as memory
@@ -128,7 +136,10 @@ class Streamer {
     tile_rows_ = rows;
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
-    if (!by_lines_) return;
+    const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
+    if (many && streams_.rows && wants_pieces() && chains(schedule_.node(block_)) == least_chains)
+      tile_in_first_cache();
+    if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
     if (rows > most_tile_rows) {
       tile_rows_ = greatest_divisor(rows, least_tile_rows, most_tile_rows).value_or(rows);
@@ -142,9 +153,9 @@ class Streamer {
   }
 
   bool fits() const {
-    return streams_.columns >= lanes_ && streams_.row_count <= (by_lines_ ? most_tiled_rows : most_rows) &&
-           tile_rows_ <= most_tile_rows && streams_.depth > at_once_ &&
-           (streams_.row_count <= most_rows || streams_.depth >= least_depth);
+    const std::int64_t most = by_pieces_ ? piece_rows() : by_lines_ ? most_tiled_rows : most_rows;
+    return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_tile_rows &&
+           streams_.depth > at_once_ && (streams_.row_count <= most_rows || streams_.depth >= least_depth);
   }
 
   void run() {
@@ -168,10 +179,36 @@ class Streamer {
 
  private:
   bool asks() const {
-    if (context_.device.stream_piece_bytes == 0) return by_lines_ && streams_.row_count >= least_asking;
+    if (!wants_pieces()) return by_lines_ && streams_.row_count >= least_asking;
+    return streams_.row_count >= least_asking_pieces && leaves_last_cache();
+  }
+
+  /// Is there little room in the last cache beside the operand?
+  bool leaves_last_cache() const {
     const double bytes = static_cast<double>(streams_.row_elements * streams_.depth * streams_.operand->dtype.bytes());
-    return streams_.row_count >= least_asking_pieces &&
-           bytes >= last_cache_share * static_cast<double>(context_.device.caches.back().bytes);
+    return bytes >= last_cache_share * static_cast<double>(context_.device.caches.back().bytes);
+  }
+
+  /// The most rows that meet the operand in pieces.
+  std::int64_t piece_rows() const {
+    if (multiplies_lines(context_.device)) return most_piece_rows;
+    return leaves_last_cache() ? most_narrow_rows : most_near_rows;
+  }
+
+  bool wants_pieces() const { return context_.device.stream_piece_bytes > 0; }
+
+  /// Plans tiles of many rows, whose sums stay in the first cache.
+  void tile_in_first_cache() {
+    by_pieces_ = true;
+    const bool wide = multiplies_lines(context_.device);
+    at_once_ = wide ? most_at_once : streams_at_once;
+    const std::int64_t registers = context_.device.vector_registers - 1, rows = streams_.row_count;
+    const std::int64_t most = wide ? most_piece_tile : most_narrow_tile;
+    const auto all_rows = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile; };
+    tile_rows_ = most;
+    for (const std::int64_t tile : {most - 1, most - 2})
+      if (all_rows(tile) < all_rows(tile_rows_)) tile_rows_ = tile;
+    vectors_ = std::min(registers / (tile_rows_ + 1), (streams_.columns + lanes_ - 1) / lanes_);
   }
 
   /// Has a tile read pieces of rows as long as the device wants them, as far as registers hold the sums.
@@ -189,7 +226,8 @@ class Streamer {
   /// quarter of a core's own.
   std::int64_t fitting_columns() const {
     const std::int64_t near = context_.device.caches.front().bytes / 2, own = own_cache_bytes(context_.device) / 4;
-    const std::int64_t room = std::max(near, std::min(own, near * streams_.row_count));
+    const auto whole = static_cast<std::int64_t>(sums_share * static_cast<double>(2 * near));
+    const std::int64_t room = by_pieces_ ? whole : std::max(near, std::min(own, near * streams_.row_count));
     return std::max(lanes_, room / streams_.bytes / streams_.row_count);
   }
 
@@ -340,6 +378,7 @@ class Streamer {
   Streams streams_;
   std::int64_t lanes_ = 1, vectors_ = 1, tile_rows_ = 1;  ///< of a tile
   std::int64_t at_once_ = streams_at_once;                ///< rows of the operand
+  bool by_pieces_ = false;                                ///< many rows, whose sums stay in the first cache
   bool by_lines_ = false;                                 ///< several rows, whose multiply-adds leave loads no time
 };
 

@@ -14,7 +14,8 @@ namespace lathe {
 ///     out = epilogue(sums)
 ///
 /// Some rows more than a tile has, in several tiles for each of the vectors, where the device multiplies so fast that
-/// packed panels of the operand would not pay.
+/// packed panels of the operand would not pay; or, where it reads rows fastest in long pieces, up to a hundred rows, in
+/// blocks whose sums stay in the first cache.
 /// Returns whether it applies: see the log for why not.
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape);
 

@@ -88,6 +88,27 @@ TEST(AutoSchedule, ReadsLongPiecesOfRowsThatStreamWhereShortOnesLoseStreams) {
   EXPECT_TRUE(asks(3));
 }
 
+TEST(AutoSchedule, TilesManyRowsWithSumsInTheFirstCacheWherePiecesAreRead) {
+  Device device = lines();
+  device.caches.push_back({std::int64_t{1} << 20, 16, 64, true});
+  const auto streams = [&](int m) { return decisions_on(matmul(m, 100, 260, false), device, "product"); };
+  EXPECT_EQ(streams(24).find("blocks of 48 columns"), std::string::npos);
+  device.stream_piece_bytes = 512;
+  EXPECT_NE(streams(13).find("stream product: 13 rows x 2 vectors"), std::string::npos) << "few rows are one tile";
+  EXPECT_NE(streams(24).find("stream product: 8 rows x 3 vectors of 16 lanes in blocks of 48 columns"),
+            std::string::npos)
+      << streams(24);
+  EXPECT_NE(streams(20).find("stream product: 7 rows x 3 vectors"), std::string::npos) << "as many rows in vain";
+  EXPECT_EQ(streams(97).find("stream product"), std::string::npos);
+  // Fewer rows where vectors are not lines, unless the operand leaves the last cache too.
+  device.fma_per_cycle = 1;
+  EXPECT_NE(streams(10).find("stream product: 5 rows x 5 vectors"), std::string::npos) << streams(10);
+  EXPECT_EQ(streams(33).find("stream product"), std::string::npos);
+  device.caches.back().bytes = std::int64_t{100} * 260;
+  EXPECT_NE(streams(33).find("stream product: 5 rows x 5 vectors"), std::string::npos) << streams(33);
+  EXPECT_EQ(streams(65).find("stream product"), std::string::npos);
+}
+
 /// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].
 Func batch_of_products(int batch, int m, int n, int k) {
   return parse_func(fmt::format(
