@@ -211,12 +211,11 @@ class Streamer {
     vectors_ = std::min(registers / (tile_rows_ + 1), (streams_.columns + lanes_ - 1) / lanes_);
   }
 
-  /// Has a tile read pieces of rows as long as the device wants them, as far as registers hold the sums.
+  /// Has a tile of sums read pieces of rows as long as the device wants them, as far as registers hold these; extremes,
+  /// of several instructions each, would take long to compile.
   void lengthen_pieces(std::int64_t all) {
     const Device& device = context_.device;
-    if (device.stream_piece_bytes == 0 || streams_.row_count > most_rows ||
-        chains(schedule_.node(block_)) == costly_chains)
-      return;
+    if (!wants_pieces() || streams_.row_count > most_rows || chains(schedule_.node(block_)) != least_chains) return;
     const std::int64_t wanted = device.stream_piece_bytes / (lanes_ * streams_.operand->dtype.bytes()),
                        room = (device.vector_registers - 1) / (streams_.row_count + (streams_.row_count > 1 ? 1 : 0));
     vectors_ = std::max(vectors_, std::min({wanted, room, all}));
