@@ -83,6 +83,8 @@ struct Device {
   /// Bytes of a row that are to be read at a time where several rows from beyond a core's own caches are read by turns,
   /// whose streams hardware loses between shorter pieces; 0 where it does not.
   int stream_piece_bytes = 0;
+  /// Rows from beyond a core's own caches that are to be read by turns at the most; with more, hardware loses streams.
+  int streams_at_once = 8;
   /// Streams in which one walk over an array from beyond a core's own caches is read fastest.
   int read_streams = 1;
   /// Cores from which on stores past the caches pay: fewer may wait longer for each of them than for a line to write
@@ -114,6 +116,11 @@ bool multiplies_lines(const Device& device);
 
 /// Do multiply-adds leave few slots to start other instructions in: half of all at most, or those of whole lines?
 bool lacks_issue_slots(const Device& device);
+
+/// Do the steps of a tile of multiply-adds, whose registers are so few that each loads much, take most of the slots?
+/// What counts steps then takes its share of the time, on a core that another thread runs on above all. True of
+/// whatever lacks slots.
+bool tiles_fill_slots(const Device& device);
 
 /// Axes count by name: two descriptions are equal when they say the same.
 bool operator==(const MemorySpace& a, const MemorySpace& b);

@@ -128,6 +128,12 @@ void describe_vector_unit(Device& device) {
       device.stream_piece_bytes = 1024;
       device.read_streams = 2;
     }
+    // Measured on Zen 3: of one row by 4096 x 4096 pieces of 512 bytes of four rows take 0.73 of the time of 128 bytes
+    // of eight, of 512 of eight 0.85; 4 x 1024 x 1024 0.79, 8 x 4096 x 1024 0.87, 2 x 4096 x 4096 1.09.
+    if (device.cpu == "znver3") {
+      device.stream_piece_bytes = 512;
+      device.streams_at_once = 4;
+    }
   } else if (triple.isAArch64()) {
     device.vector_bits = 128;
     device.vector_registers = 32;

@@ -258,7 +258,7 @@ Generators& generators() {
 }  // namespace
 
 CodeGenerator::CodeGenerator(const Device& device)
-    : few_slots_(lacks_issue_slots(device)), registers_(device.vector_registers) {
+    : few_slots_(tiles_fill_slots(device)), registers_(device.vector_registers) {
   initialize_llvm();
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(device.triple, error);
@@ -293,7 +293,7 @@ std::vector<char> CodeGenerator::generate(llvm::Module& module, Output output) {
 
 CodeGenerator& code_generator(const Device& device) {
   auto& generator = generators()[device.triple + "/" + device.cpu + "/" + feature_string(device) +
-                                 (lacks_issue_slots(device) ? "/few slots" : "")];
+                                 (tiles_fill_slots(device) ? "/few slots" : "")];
   if (!generator) generator = std::make_unique<CodeGenerator>(device);
   return *generator;
 }

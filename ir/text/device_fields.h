@@ -22,6 +22,7 @@ inline const std::vector<DeviceNumber> device_numbers = {{"vector_bits", &Device
                                                          {"cores", &Device::cores},
                                                          {"stream_ahead_bytes", &Device::stream_ahead_bytes},
                                                          {"stream_piece_bytes", &Device::stream_piece_bytes},
+                                                         {"streams_at_once", &Device::streams_at_once},
                                                          {"read_streams", &Device::read_streams},
                                                          {"streaming_cores", &Device::streaming_cores}};
 

@@ -31,6 +31,11 @@ std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& bl
 /// Point Summation", 1993, on pairwise sums). Nothing where the sum is short, or walks several iters.
 std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShape& shape);
 
+/// The steps of a part of a sum of some rows by an operand from beyond a core's own caches, whose panels of all steps
+/// would leave these too: tiles take up their sums with each part, of which a group of panels stays near. Nothing
+/// elsewhere.
+std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& block, const ReductionShape& shape);
+
 /// Has a block of its own make parts of the sums, in registers, and the reduction add these up. Returns it: its iters
 /// are those over results, then the parts and their steps.
 BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut);

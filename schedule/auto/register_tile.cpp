@@ -8,7 +8,7 @@
 namespace lathe {
 
 bool counts_slots(const Device& device) {
-  return lacks_issue_slots(device) && !multiplies_lines(device);
+  return tiles_fill_slots(device) && !multiplies_lines(device);
 }
 
 namespace {

@@ -42,8 +42,8 @@ struct TiledExtents {
 /// Is Enough for High-Performance BLIS" (2016), section 4.2.
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents);
 
-/// Do multiply-adds of less than a line fill half of the slots in which instructions start? Then what counts the steps
-/// of a tile takes what is left.
+/// Do steps of multiply-adds of less than a line fill most of the slots in which instructions start? Then what counts
+/// the steps of a tile takes what is left.
 bool counts_slots(const Device& device);
 
 /// How many of `steps` a tile takes one behind another in each iteration of their loop, so that counting and addresses

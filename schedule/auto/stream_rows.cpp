@@ -28,7 +28,7 @@ namespace {
 
 /// Rows of the operand that stream at a time: each more halves no further what the sums cost, and beyond eight the
 /// prefetchers lose count (measured on Zen 4: 8 rows 2.6 ms, 16 rows 2.9, 32 rows 4.8 for 2x4096x4096).
-constexpr std::int64_t streams_at_once = 8;
+constexpr std::int64_t most_streams = 8;
 /// Chains of additions that a step has at the least; what memory delivers leaves time for no more.
 constexpr std::int64_t least_chains = 4;
 /// Of terms that take long enough to overlap without, as an exponential does; of an extreme, which waits for memory
@@ -134,10 +134,12 @@ class Streamer {
     const std::int64_t all = (streams_.columns + lanes_ - 1) / lanes_, rows = streams_.row_count;
     vectors_ = std::min((chains(schedule_.node(block_)) + rows - 1) / rows, all);
     tile_rows_ = rows;
+    at_once_ = streams_at_once();
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
     const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
-    if (many && streams_.rows && wants_pieces() && chains(schedule_.node(block_)) == least_chains)
+    if (many && streams_.rows && wants_pieces() && streams_at_once() == most_streams &&
+        chains(schedule_.node(block_)) == least_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
@@ -195,13 +197,15 @@ class Streamer {
     return leaves_last_cache() ? most_narrow_rows : most_near_rows;
   }
 
+  std::int64_t streams_at_once() const { return std::min<std::int64_t>(most_streams, context_.device.streams_at_once); }
+
   bool wants_pieces() const { return context_.device.stream_piece_bytes > 0; }
 
   /// Plans tiles of many rows, whose sums stay in the first cache.
   void tile_in_first_cache() {
     by_pieces_ = true;
     const bool wide = multiplies_lines(context_.device);
-    at_once_ = wide ? most_at_once : streams_at_once;
+    at_once_ = wide ? most_at_once : most_streams;
     const std::int64_t registers = context_.device.vector_registers - 1, rows = streams_.row_count;
     const std::int64_t most = wide ? most_piece_tile : most_narrow_tile;
     const auto all_rows = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile; };
@@ -376,7 +380,7 @@ class Streamer {
   ReductionShape shape_;
   Streams streams_;
   std::int64_t lanes_ = 1, vectors_ = 1, tile_rows_ = 1;  ///< of a tile
-  std::int64_t at_once_ = streams_at_once;                ///< rows of the operand
+  std::int64_t at_once_ = 1;                              ///< rows of the operand
   bool by_pieces_ = false;                                ///< many rows, whose sums stay in the first cache
   bool by_lines_ = false;                                 ///< several rows, whose multiply-adds leave loads no time
 };

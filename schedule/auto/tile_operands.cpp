@@ -51,6 +51,11 @@ constexpr std::int64_t many_tiles = 32;
 /// 0.98, in f64 0.70 and 0.96; 3072 x 768 x 3072 0.87 and 0.98; 1024 x 1024 x 4096 0.87 and 1.01; 16 are alike. With
 /// 512 bits 2048 x 768 x 768 takes 0.96 of the time, 3072 x 768 x 3072 0.98, 1024 x 1024 x 1024 the same).
 constexpr std::int64_t spare_room = 2, most_spare_panels = 8;
+/// Elsewhere panels fill this share of a core's own caches; so they do, if as many as that fit, where loads have time
+/// but tiles fill the slots (measured on Zen 3, whose second cache is half of Zen 4's, with panels of 48 to 128 KB:
+/// four of 1024 x 1024 x 1024 0.89 of the time of eight, ten of 768 x 3072 x 768 0.97, five of 128 x 3072 x 768 0.95,
+/// but two of 1536 x 1536 x 1536, 2048 x 2048 x 2048 and 1024^3 in f64 1.06 to 1.09).
+constexpr std::int64_t near_share = 2, least_near_panels = 4;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
 /// What the cost model gives two loads and a multiplication.
@@ -300,12 +305,16 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
   return found;
 }
 
+bool is_scattered(std::int64_t bytes) {
+  return bytes >= scattered_footprint;
+}
+
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand) {
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   // Steps that are known at run time alone are longer than in a dense array, by how much is not known.
   const bool unknown =
       std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t i) { return operand.is_steady(i); });
-  return bytes >= (unknown ? unknown_footprint : scattered_footprint);
+  return unknown ? bytes >= unknown_footprint : is_scattered(bytes);
 }
 
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
@@ -314,10 +323,11 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
   if (is_panel(reduction, shape, operand, width)) return false;
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   const bool scattered = lies_scattered(reduction, shape, operand);
-  if (!lacks_issue_slots(context.device) || context.device.caches.empty())
-    return scattered &&
-           (tiles >= packing_reuse || waits_for_steps(context.device, reduction, shape, operand, tile, tiles));
+  const bool lacks = lacks_issue_slots(context.device);
+  if (scattered && !(lacks && !context.device.caches.empty()))
+    return tiles >= packing_reuse || waits_for_steps(context.device, reduction, shape, operand, tile, tiles);
   if (scattered) return tiles >= packing_reuse_scattered;
+  if (!tiles_fill_slots(context.device) || context.device.caches.empty()) return false;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   if (bytes <= near.bytes || (columns && *columns <= width)) return false;
@@ -333,10 +343,11 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels) {
   const std::int64_t own = own_cache_bytes(device);
-  const bool spare = !lacks_issue_slots(device);
+  const bool spare =
+      !lacks_issue_slots(device) && !(tiles_fill_slots(device) && least_near_panels * panel_bytes * near_share <= own);
   // Rows and panels alike come from memory.
   if (spare && (device.caches.empty() || !device.caches.back().shared)) return 1;
-  const std::int64_t room = spare ? spare_room * own : own / 2,
+  const std::int64_t room = spare ? spare_room * own : own / near_share,
                      most = spare ? most_spare_panels : std::numeric_limits<std::int64_t>::max();
   if (row_bytes <= room) return 1;
   std::int64_t together = 1;

@@ -54,6 +54,8 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
 
 /// Does a panel of the operand lie so far apart that pages and cache sets run short?
 bool lies_scattered(const Block& reduction, const ReductionShape& shape, const Access& operand);
+/// The same of a panel whose first and last step lie so many bytes apart.
+bool is_scattered(std::int64_t bytes);
 
 /// Is a panel of the operand, of a tile's columns that vectors walk and so many tiles read, worth a compact copy?
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,

@@ -195,6 +195,7 @@ class Tiler {
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;
+  std::optional<StepCut> deep_cut_;          ///< of sums that tiles take up again part by part
   std::optional<StepCut> accurate_cut_;      ///< of a tile's own sums
   std::optional<LoopRef> steps_loop_;        ///< around the steps that a tile takes at once
   size_t outside_ = 0;                       ///< loops around the tile

@@ -69,7 +69,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     if (!below && !loops.has(loop)) order.push_back(loop);
   }
   // Where plans were made for panels that stay, loops below these keep their place.
-  if (!across_ && !dot_ && !far_parts_) {
+  if (!across_ && !dot_ && !far_parts_ && !deep_cut_) {
     std::vector<LoopRef> around = order;
     around.insert(around.end(), below_columns.begin(), below_columns.end());
     if (auto nearer = order_around_tiles(context_, block_, reader_, loops_, around)) {
@@ -86,7 +86,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     std::swap(order[order.size() - 1], order[order.size() - 2]);
     context_.note(fmt::format("keep rows of {} near while the others follow each other", block_.name));
   }
-  if (packed_ || far_parts_ || across_ || dot_ || has_makers()) return order;
+  if (packed_ || far_parts_ || deep_cut_ || across_ || dot_ || has_makers()) return order;
   std::vector<TiledLoop> tiles;
   if (loops.column) tiles.push_back({*loops.column, tile.columns});
   if (loops.other) tiles.push_back({*loops.other, paired_.others});
@@ -108,7 +108,7 @@ LoopRef Tiler::split_rows(const TileShape& tile, LoopRef loop, std::int64_t part
   if (parts > 1) std::tie(found.row_part, loop) = split(schedule_, loop, *extent / parts);
   extent = as_int(schedule_.node(loop).extent);
   const bool shifts =
-      !strips && !far_parts_ && extent &&
+      !strips && !far_parts_ && !deep_cut_ && extent &&
       (uneven || (*extent % tile.rows != 0 && shifts_cheaply(*extent, tile.rows, 1, least_of_shifted_rows)));
   std::tie(loop, found.row) = split(schedule_, loop, strips ? across_->strip : tile.rows);
   if (shifts) annotate(schedule_, loop, shift_last_key, 1);
@@ -166,7 +166,7 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   const ReaderLoops loops{reader_loop(tile.row_iter), reader_loop(tile.column_iter), reader_loop(others_), block};
   std::vector<LoopRef> order = order_loops(tile, loops, inside);
   const SplitLoops within = split_loops(tile, loops, order);
-  if (far_parts_) share_parts(context_, order);
+  if (far_parts_ || deep_cut_) share_parts(context_, order);
   LATHE_CHECK(!order.empty(), "a tile has a loop around it");
   if (loops.row && order.size() > 1) panel_loop_ = order[order.size() - 2];
   if (within.row_part) order.insert(order.end() - 1, *within.row_part);

@@ -154,7 +154,7 @@ bool in_squares(const Operand& operand, std::int64_t side) {
 /// Is a matrix to be turned around panel by panel, under the loop that reads them? All of it would leave the second
 /// cache, and be copied once more for tiles that have no time for lines that lie apart.
 bool turns_by_panels(const RuleContext& context, const Operand& operand, std::int64_t side) {
-  return lacks_issue_slots(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
+  return tiles_fill_slots(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
          side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
          !stays_near(context.device, operand.buffer);
 }

@@ -40,8 +40,15 @@ Device half_lines() {
 /// Two of these, which leave loads time, and a cache behind that cores share.
 Device spacious() {
   Device device = half_lines();
-  device.issue_width = 6;
+  device.issue_width = 8;
   device.caches.push_back({32 << 20, 16, 64, true});
+  return device;
+}
+
+/// Two of these, which leave loads time, but whose steps fill most of the slots.
+Device filled() {
+  Device device = spacious();
+  device.issue_width = 6;
   return device;
 }
 
@@ -139,6 +146,50 @@ TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {
   EXPECT_FALSE(groups(512, 512, 1024, many)) << "each core is to have as many";
 }
 
+TEST(PackPanels, InGroupsThatStayNearWhereTilesFillTheSlots) {
+  const auto panels = [](int m, int n, int k) {
+    Device device = filled();
+    device.caches[1].bytes = 512 << 10;
+    const std::string text = print(auto_schedule(testing::matmul(m, n, k, false), device));
+    const std::string loop = "for j1oi in [0, ";
+    const size_t at = text.find(loop);
+    return at == std::string::npos ? 1 : std::stoi(text.substr(at + loop.size()));
+  };
+  EXPECT_EQ(panels(510, 1024, 1024), 4) << "in half of the second cache";
+  EXPECT_EQ(panels(510, 1024, 768), 4) << "five do not divide them";
+  EXPECT_EQ(panels(510, 1024, 512), 8);
+  EXPECT_EQ(panels(1020, 1024, 1536), 8) << "where two would fit, from the shared cache";
+}
+
+TEST(PackPanels, PartByPartWhereSomeRowsMeetDeepOnes) {
+  Device device = filled();
+  device.cores = 1;
+  device.caches[0].bytes = 4 << 10;
+  device.caches[1].bytes = 128 << 10;
+  const auto decisions = [&](int m, int n, int k) {
+    return testing::decisions_on(testing::matmul(m, n, k, false), device, "");
+  };
+  const std::string deep = decisions(18, 512, 1040);
+  EXPECT_NE(deep.find("take product in parts of 260 steps"), std::string::npos) << deep;
+  EXPECT_NE(deep.find("pack groups of panels of b"), std::string::npos) << deep;
+  const auto has_parts_outside = [&](int m, int n, int k, const Device& on) {
+    const std::string text = print(auto_schedule(testing::matmul(m, n, k, false), on));
+    const size_t part = text.find("for ko in "), panel = text.find("block b_copy");
+    return part != std::string::npos && part < panel && panel != std::string::npos;
+  };
+  EXPECT_TRUE(has_parts_outside(18, 512, 1040, device));
+  EXPECT_TRUE(has_parts_outside(96, 512, 1040, device));
+  EXPECT_FALSE(has_parts_outside(102, 512, 1040, device)) << "results come from far away for each part";
+  EXPECT_FALSE(has_parts_outside(30, 512, 1024, device)) << "such sums stay whole";
+  EXPECT_FALSE(has_parts_outside(30, 256, 1040, device)) << "a part of a panel does not lie scattered";
+  Device spare = device;
+  spare.issue_width = 8;
+  EXPECT_FALSE(has_parts_outside(30, 512, 1040, spare)) << "not timed there";
+  device.cores = 2;
+  const std::string shared = print(auto_schedule(testing::matmul(30, 512, 1040, false), device));
+  EXPECT_LT(shared.find("parallel for"), shared.find("for ko in ")) << "each core has panels of its own: " << shared;
+}
+
 TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {
   const auto groups = [](int m, int n, int k, const Device& device) {
     return decides(testing::matmul(m, n, k, false), device, "pack groups of panels of b");
@@ -199,8 +250,9 @@ TEST(PackPanels, TakeStepsTogetherWhereMultiplicationsFillHalfOfTheSlots) {
   EXPECT_EQ(annotations(func, half_lines(), "prefetch_offset: "), (std::vector<std::string>{"8192", "128"}))
       << "eight rows of b, eight steps of a panel";
   EXPECT_NE(print(auto_schedule(func, half_lines())).find("for ko in [0, 256)"), std::string::npos);
+  EXPECT_EQ(annotations(func, filled(), "prefetch_offset: "), std::vector<std::string>{"128"}) << "copies have time";
   Device more = half_lines();
-  more.issue_width = 6;
+  more.issue_width = 8;
   EXPECT_FALSE(decides(func, more, "pack groups of panels of b"));
   EXPECT_EQ(annotations(func, more, "prefetch_offset: "), std::vector<std::string>{});
 }

@@ -24,6 +24,7 @@ constexpr const char* everything = R"(device `two level` {
   cores 4
   stream_ahead_bytes 256
   stream_piece_bytes 512
+  streams_at_once 4
   read_streams 3
   streaming_cores 2
   fused_multiply_add true
@@ -114,6 +115,7 @@ TEST(DeviceText, EveryFieldCountsInComparisonAndFingerprint) {
                                                          {"cores 4", "cores 2"},
                                                          {"stream_ahead_bytes 256", "stream_ahead_bytes 128"},
                                                          {"stream_piece_bytes 512", "stream_piece_bytes 64"},
+                                                         {"streams_at_once 4", "streams_at_once 8"},
                                                          {"read_streams 3", "read_streams 1"},
                                                          {"streaming_cores 2", "streaming_cores 3"},
                                                          {"fused_multiply_add true", "fused_multiply_add false"},
@@ -157,6 +159,7 @@ TEST(DeviceText, AMistakeNamesItsPlaceAndWhatIsKnown) {
        "d.device:1:12: expected a field of a device, found 'vector_bit'; did you mean 'vector_bits'? known: family,"},
       {"device d { cores 2 cores 3 }", "d.device:1:20: expected each field once"},
       {"device d { cores 0 }", "device d: cores is 0, expected at least 1"},
+      {"device d { streams_at_once 0 }", "device d: streams_at_once is 0, expected at least 1"},
       {"device d { cores -1 }", "d.device:1:19: expected a number of at least 0"},
       {"device d { axis core 0 }", "d.device:1:22: expected how many positions the axis has"},
       {"device d { axis core 2 axis core 2 }", "d.device:1:29:"},
