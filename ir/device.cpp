@@ -15,10 +15,11 @@ namespace lathe {
 namespace {
 
 /// Instructions of a tile's step for each of its multiply-adds, with elements of rows loaded for all lanes, a counter,
-/// two addresses and a branch: of 6 x 2 vectors in few registers (12 + 8 + 4 for 12), of 8 x 3 in many. Which part of
-/// the slots leaves time for the loop lies between those of cores that were measured. Zen 3, 0.67 of six: several steps
-/// an iteration, without addresses of their own, take 0.95 to 0.98 of the time of products of 128 to 1024, 0.8 to 0.88
-/// of that of convolutions and attention, and 0.7 to 0.9 where another thread takes slots of the core.
+/// two addresses and a branch: of 6 x 2 vectors in 16 registers (12 + 8 + 4 for 12), of 8 x 3 in more. From this part
+/// of the slots on the loop takes time. Zen 3 fills 0.67 of six: several steps an iteration, without addresses of their
+/// own, take 0.95 to 0.98 of the time of products of 128 to 1024, 0.8 to 0.88 of that of convolutions and attention,
+/// and 0.7 to 0.9 where another thread takes slots of the core. Zen 5 with 256 bits, which nobody timed so, would fill
+/// 0.5 of eight.
 constexpr int few_registers = 16;
 constexpr double few_sums_instructions = 2.0, many_sums_instructions = 1.625, most_filled = 0.6;
 

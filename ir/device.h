@@ -117,9 +117,9 @@ bool multiplies_lines(const Device& device);
 /// Do multiply-adds leave few slots to start other instructions in: half of all at most, or those of whole lines?
 bool lacks_issue_slots(const Device& device);
 
-/// Do the steps of a tile of multiply-adds, whose registers are so few that each loads much, take most of the slots?
-/// What counts steps then takes its share of the time, on a core that another thread runs on above all. True of
-/// whatever lacks slots.
+/// Do the instructions of a tile's steps, loads and their loop included, take three fifths of the slots and more? The
+/// fewer registers there are for sums, the more a step loads for each. What counts steps then takes its share of the
+/// time, on a core that another thread runs on above all. True of whatever lacks slots.
 bool tiles_fill_slots(const Device& device);
 
 /// Axes count by name: two descriptions are equal when they say the same.

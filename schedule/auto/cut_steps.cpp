@@ -30,9 +30,9 @@ constexpr std::int64_t second_cache_part = 16;
 /// what it takes to make, and the loops around it some milliseconds to compile.
 constexpr std::int64_t most_whole_steps = 1024, most_part_steps = 512;
 /// Rows that meet each part of a deep panel before the next part, so that all that is packed at a time stays in the
-/// second cache: what streams past serves fewer, and the results of more come from far away for each part (measured on
-/// Zen 3: 9x4096x4096 0.23 of the time, 16x4096x4096 0.62, 32x4096x4096 0.71, 64x1024x4096 0.82, 128x512x2048 0.97,
-/// 128x4096x4096 and 256x4096x2048 1.1, 3072x768x3072 1.05).
+/// second cache: operands stream past fewer (stream_rows), and the results of more come from far away for each part
+/// (measured on Zen 3: 9x4096x4096 0.23 of the time, 16x4096x4096 0.62, 32x4096x4096 0.71, 64x1024x4096 0.8,
+/// 128x512x2048 0.97, 128x4096x4096 and 256x4096x2048 1.1, 3072x768x3072 1.05).
 constexpr std::int64_t least_deep_rows = 9, most_deep_rows = 96;
 /// Tasks that blocks leave for each core.
 constexpr std::int64_t tasks_of_core = 4;
@@ -113,19 +113,24 @@ std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShap
 
 std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& block, const ReductionShape& shape) {
   const Device& device = context.device;
-  if (!counts_slots(device) || device.caches.size() < 2 || !shape.vector_space || !shape.rows || shape.row_run > 0 ||
-      shape.column_run > 0)
+  if (!tiles_fill_slots(device) || lacks_issue_slots(device) || device.caches.size() < 2 || !shape.vector_space ||
+      !shape.rows || shape.row_run > 0 || shape.column_run > 0 || paired_rows(block, shape, *shape.vector_space))
     return std::nullopt;
   const auto rows = constant_extent(block, *shape.rows);
   const auto operand = vector_operand(block, *shape.rows, *shape.vector_space);
-  if (!rows || *rows < least_deep_rows || *rows > most_deep_rows || !operand ||
-      estimated_elements(operand->buffer) * operand->buffer->dtype.bytes() <=
-          static_cast<double>(own_cache_bytes(device)) ||
-      !lies_scattered(block, shape, *operand))
+  if (!rows || *rows < least_deep_rows || !operand) return std::nullopt;
+  std::int64_t all_rows = 1;
+  for (const size_t i : shape.space) {
+    if (i != shape.vector_space) all_rows *= extent_estimate(block.f.iters[i].domain.extent);
+  }
+  // What the kernel makes itself lies as panels do, or is yet to.
+  const std::vector<Buffer> params = buffer_params(context.schedule.func());
+  const std::int64_t bytes = operand->buffer->dtype.bytes();
+  if (all_rows > most_deep_rows || std::find(params.begin(), params.end(), operand->buffer) == params.end() ||
+      estimated_elements(operand->buffer) * static_cast<double>(bytes) <= static_cast<double>(own_cache_bytes(device)))
     return std::nullopt;
   const auto cut = plan_accurate_cut(block, shape);
-  const std::int64_t step_bytes = cut ? operand->distances[cut->reduce] * operand->buffer->dtype.bytes() : 0;
-  return cut && is_scattered(cut->steps * step_bytes) ? cut : std::nullopt;
+  return cut && is_scattered(cut->steps * operand->distances[cut->reduce] * bytes) ? cut : std::nullopt;
 }
 
 BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut) {

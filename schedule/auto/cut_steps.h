@@ -1,5 +1,5 @@
 #pragma once
-/// Long sums in parts, so that what the vectors of a tile walk stays in the first cache.
+/// Long sums in parts, so that what the vectors of a tile walk stays near, or rounding errors stay small.
 #include <optional>
 
 #include "schedule/auto/contraction.h"
@@ -31,9 +31,9 @@ std::optional<StepCut> plan_step_cut(const RuleContext& context, const Block& bl
 /// Point Summation", 1993, on pairwise sums). Nothing where the sum is short, or walks several iters.
 std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShape& shape);
 
-/// The steps of a part of a sum of some rows by an operand from beyond a core's own caches, whose panels of all steps
-/// would leave these too: tiles take up their sums with each part, of which a group of panels stays near. Nothing
-/// elsewhere.
+/// The steps of a part of a long sum (plan_accurate_cut) of some rows by an operand from beyond a core's own caches,
+/// where what a panel takes of it for a part lies scattered: a group of panels is packed for each part, stays in the
+/// second cache, and tiles take up their sums with it. Nothing elsewhere.
 std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& block, const ReductionShape& shape);
 
 /// Has a block of its own make parts of the sums, in registers, and the reduction add these up. Returns it: its iters

@@ -138,8 +138,7 @@ class Streamer {
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
     const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
-    if (many && streams_.rows && wants_pieces() && streams_at_once() == most_streams &&
-        chains(schedule_.node(block_)) == least_chains)
+    if (many && streams_.rows && wants_pieces() && follows_many() && chains(schedule_.node(block_)) == least_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
@@ -198,6 +197,9 @@ class Streamer {
   }
 
   std::int64_t streams_at_once() const { return std::min<std::int64_t>(most_streams, context_.device.streams_at_once); }
+
+  /// Were tiles of many rows timed on such a device: one that follows eight rows by turns?
+  bool follows_many() const { return streams_at_once() == most_streams; }
 
   bool wants_pieces() const { return context_.device.stream_piece_bytes > 0; }
 

@@ -24,7 +24,8 @@ constexpr std::int64_t scattered_footprint = std::int64_t{512} << 10;
 constexpr std::int64_t unknown_footprint = std::int64_t{32} << 10;
 /// A panel is copied to compact memory when so many tiles read it, and it lies scattered.
 constexpr std::int64_t packing_reuse = 12;
-/// The same where multiply-adds leave loads no time (lacks_issue_slots): of panels that lie scattered, of those larger
+/// The same where multiply-adds leave loads no time (lacks_issue_slots) of panels that lie scattered, and, where tiles
+/// fill the slots too, of others: of those larger
 /// than the first cache whose vectors cross lines, and of others of the latter size that many sets of it do not hold.
 /// Measured on Cascade Lake: 32x1024x1024 takes half the time, 300x300x300 0.7 of it, 127x129x131 0.85, 256x256x256
 /// 0.97; 3x3 convolutions of 64 channels that lie last, at 56x56, whose panels of 147 KB 224 tiles read, 0.8.
@@ -51,10 +52,10 @@ constexpr std::int64_t many_tiles = 32;
 /// 0.98, in f64 0.70 and 0.96; 3072 x 768 x 3072 0.87 and 0.98; 1024 x 1024 x 4096 0.87 and 1.01; 16 are alike. With
 /// 512 bits 2048 x 768 x 768 takes 0.96 of the time, 3072 x 768 x 3072 0.98, 1024 x 1024 x 1024 the same).
 constexpr std::int64_t spare_room = 2, most_spare_panels = 8;
-/// Elsewhere panels fill this share of a core's own caches; so they do, if as many as that fit, where loads have time
-/// but tiles fill the slots (measured on Zen 3, whose second cache is half of Zen 4's, with panels of 48 to 128 KB:
-/// four of 1024 x 1024 x 1024 0.89 of the time of eight, ten of 768 x 3072 x 768 0.97, five of 128 x 3072 x 768 0.95,
-/// but two of 1536 x 1536 x 1536, 2048 x 2048 x 2048 and 1024^3 in f64 1.06 to 1.09).
+/// Where tiles fill the slots panels fill this share of a core's own caches; those whose loads have time do so if as
+/// many as that go in a group, or all (measured on Zen 3, whose second cache is half of Zen 4's, beside eight: four of
+/// 64 KB, 1024 x 1024 x 1024, 0.89 of the time, ten of 48 KB 0.97, five of 48 KB and 128 rows 0.95, but two of 96 and
+/// 128 KB, as of 2048 x 2048 x 2048 and 1024 x 1024 x 1024 in f64, 1.06 to 1.09).
 constexpr std::int64_t near_share = 2, least_near_panels = 4;
 /// Groups of panels for each core from which on an uneven share does not matter.
 constexpr std::int64_t enough_groups = 4;
@@ -120,6 +121,18 @@ double lines_of_steps(const Device& device, const Block& reduction, const std::v
     lines += reached(shape.rows, rows_of_tile) * reached(shape.vector_space, columns_of_tile) * step / near.line_bytes;
   }
   return lines;
+}
+
+/// The most panels, no more than `most` and than fit in `room`, of which groups make up all of them and give the cores
+/// even shares; 1 where no more do.
+std::int64_t even_group(const Device& device, std::int64_t panel_bytes, std::int64_t panels, std::int64_t room,
+                        std::int64_t most) {
+  std::int64_t together = 1;
+  for (std::int64_t count = 2; count <= std::min(most, panels) && count * panel_bytes <= room; ++count) {
+    const std::int64_t groups = panels / count;
+    if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
+  }
+  return together;
 }
 
 }  // namespace
@@ -342,20 +355,16 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
 
 std::int64_t panels_together(const Device& device, std::int64_t row_bytes, std::int64_t panel_bytes,
                              std::int64_t panels) {
-  const std::int64_t own = own_cache_bytes(device);
-  const bool spare =
-      !lacks_issue_slots(device) && !(tiles_fill_slots(device) && least_near_panels * panel_bytes * near_share <= own);
-  // Rows and panels alike come from memory.
-  if (spare && (device.caches.empty() || !device.caches.back().shared)) return 1;
-  const std::int64_t room = spare ? spare_room * own : own / near_share,
-                     most = spare ? most_spare_panels : std::numeric_limits<std::int64_t>::max();
-  if (row_bytes <= room) return 1;
-  std::int64_t together = 1;
-  for (std::int64_t count = 2; count <= most && count * panel_bytes <= room; ++count) {
-    const std::int64_t groups = panels / count;
-    if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
+  const std::int64_t own = own_cache_bytes(device), near = own / near_share, room = spare_room * own;
+  const bool lacks = lacks_issue_slots(device);
+  if (tiles_fill_slots(device) && row_bytes > near) {
+    const std::int64_t together =
+        even_group(device, panel_bytes, panels, near, std::numeric_limits<std::int64_t>::max());
+    if (lacks || together >= std::min(least_near_panels, panels)) return together;
   }
-  return together;
+  // Rows and panels alike come from memory.
+  if (lacks || row_bytes <= room || device.caches.empty() || !device.caches.back().shared) return 1;
+  return even_group(device, panel_bytes, panels, room, most_spare_panels);
 }
 
 std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std::int64_t panel_bytes,

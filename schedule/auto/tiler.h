@@ -99,6 +99,9 @@ class Tiler {
   void tile_reader(const TileShape& tile, const std::vector<size_t>& inside = {});
   /// The reader's loops around tiles, by what then lies near: outermost first, and none split yet.
   std::vector<LoopRef> order_loops(const TileShape& tile, const ReaderLoops& loops, const std::vector<size_t>& inside);
+  /// Has each core take panels of its own through all parts of deep sums, the outermost loop of `order`; where there
+  /// are too few, its panels part by part.
+  void share_panels(std::vector<LoopRef>& order);
   /// Splits these, and leaves in `order` the loops over tiles.
   SplitLoops split_loops(const TileShape& tile, const ReaderLoops& loops, std::vector<LoopRef>& order);
   /// Splits the loop over rows, and before that into `parts` or by `own` rows where cores share them out; returns that

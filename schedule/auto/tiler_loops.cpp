@@ -17,6 +17,12 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
+namespace {
+
+/// Panels for each core from which on an uneven share does not matter.
+constexpr std::int64_t enough_panels = 4;
+
+}  // namespace
 
 std::optional<LoopRef> Tiler::reader_loop(const std::optional<size_t>& iter) const {
   for (const auto& [own, loop] : loops_) {
@@ -161,12 +167,28 @@ void Tiler::place_in_tile(std::int64_t rows) {
   place_makers(context_, block_, std::move(around), across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
 }
 
+void Tiler::share_panels(std::vector<LoopRef>& order) {
+  const std::int64_t cores = context_.device.cores;
+  if (cores == 1) return;
+  for (size_t i = 1; i + 1 < order.size(); ++i) {
+    const std::int64_t* extent = as_int(schedule_.node(order[i]).extent);
+    if (!extent || (*extent % cores != 0 && *extent < enough_panels * cores)) continue;
+    const auto [shares, within] = split(schedule_, order[i], (*extent + cores - 1) / cores);
+    order[i] = within;
+    order.insert(order.begin(), shares);
+    return;
+  }
+  // Panels are packed for the rows of a part all the same.
+  std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+}
+
 void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside) {
   const std::optional<LoopRef> block = across_ && across_->cut ? split_blocks(*across_->cut) : std::nullopt;
   const ReaderLoops loops{reader_loop(tile.row_iter), reader_loop(tile.column_iter), reader_loop(others_), block};
   std::vector<LoopRef> order = order_loops(tile, loops, inside);
   const SplitLoops within = split_loops(tile, loops, order);
-  if (far_parts_ || deep_cut_) share_parts(context_, order);
+  if (far_parts_) share_parts(context_, order);
+  if (deep_cut_) share_panels(order);
   LATHE_CHECK(!order.empty(), "a tile has a loop around it");
   if (loops.row && order.size() > 1) panel_loop_ = order[order.size() - 2];
   if (within.row_part) order.insert(order.end() - 1, *within.row_part);

@@ -390,7 +390,8 @@ void Tiler::along_space(size_t vectors) {
                                  pack_cycles * static_cast<double>(packed_vectors), least_of_shifted_rows);
   }
   packed_ = plan.packed;
-  if (plan.operand && shape_.rows && !across_ && !plan.pays_outside && plan.whole_panels) shared_tile_ = tile;
+  if (plan.operand && shape_.rows && !across_ && !deep_cut_ && !plan.pays_outside && plan.whole_panels)
+    shared_tile_ = tile;
   if (plan.shared && !across_ && !dot_ && !others_ && !far_parts_ && !deep_cut_ && tile.chains == 1)
     accurate_cut_ = plan_accurate_cut(schedule_.node(block_), shape_);
   tile_reader({tile.rows, plan.width, shape_.rows, vectors}, iters_inside_panels(plan));

@@ -149,6 +149,7 @@ TEST(PackPanels, InGroupsWhereRowsComeFromBeyondTheSecondCache) {
 TEST(PackPanels, InGroupsThatStayNearWhereTilesFillTheSlots) {
   const auto panels = [](int m, int n, int k) {
     Device device = filled();
+    device.cores = 1;
     device.caches[1].bytes = 512 << 10;
     const std::string text = print(auto_schedule(testing::matmul(m, n, k, false), device));
     const std::string loop = "for j1oi in [0, ";
@@ -159,6 +160,7 @@ TEST(PackPanels, InGroupsThatStayNearWhereTilesFillTheSlots) {
   EXPECT_EQ(panels(510, 1024, 768), 4) << "five do not divide them";
   EXPECT_EQ(panels(510, 1024, 512), 8);
   EXPECT_EQ(panels(1020, 1024, 1536), 8) << "where two would fit, from the shared cache";
+  EXPECT_EQ(panels(1020, 784, 1024), 7) << "no fewer divide 49 panels";
 }
 
 TEST(PackPanels, PartByPartWhereSomeRowsMeetDeepOnes) {
@@ -172,6 +174,7 @@ TEST(PackPanels, PartByPartWhereSomeRowsMeetDeepOnes) {
   const std::string deep = decisions(18, 512, 1040);
   EXPECT_NE(deep.find("take product in parts of 260 steps"), std::string::npos) << deep;
   EXPECT_NE(deep.find("pack groups of panels of b"), std::string::npos) << deep;
+  EXPECT_NE(decisions(16, 384, 1031).find("take product in parts of 344 steps"), std::string::npos) << "and of 343";
   const auto has_parts_outside = [&](int m, int n, int k, const Device& on) {
     const std::string text = print(auto_schedule(testing::matmul(m, n, k, false), on));
     const size_t part = text.find("for ko in "), panel = text.find("block b_copy");
@@ -185,9 +188,21 @@ TEST(PackPanels, PartByPartWhereSomeRowsMeetDeepOnes) {
   Device spare = device;
   spare.issue_width = 8;
   EXPECT_FALSE(has_parts_outside(30, 512, 1040, spare)) << "not timed there";
-  device.cores = 2;
-  const std::string shared = print(auto_schedule(testing::matmul(30, 512, 1040, false), device));
-  EXPECT_LT(shared.find("parallel for"), shared.find("for ko in ")) << "each core has panels of its own: " << shared;
+  Device slots = device;
+  slots.issue_width = 4;
+  EXPECT_FALSE(has_parts_outside(30, 512, 1040, slots)) << "nor there";
+  for (const int cores : {2, 3, 8, 32}) {
+    SCOPED_TRACE(cores);
+    device.cores = cores;
+    const std::string text = print(auto_schedule(testing::matmul(30, 512, 1040, false), device));
+    const size_t copy = text.find("block b_copy"), part = text.rfind("for ko in ", copy);
+    ASSERT_NE(copy, std::string::npos) << text;
+    ASSERT_NE(part, std::string::npos) << text;
+    const size_t task = text.rfind("parallel for", part), zeros = text.find("block product_init");
+    EXPECT_TRUE(task != std::string::npos && task > zeros) << "cores go through all parts: " << text;
+    EXPECT_EQ(text.substr(part, copy - part).find("for i1o in"), std::string::npos)
+        << "no panel is packed for each tile of rows: " << text;
+  }
 }
 
 TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {

@@ -69,6 +69,25 @@ TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeave
   EXPECT_EQ(streams(13, slower).find("stream product: "), std::string::npos);
 }
 
+TEST(AutoSchedule, ReadsAsManyRowsByTurnsAsHardwareFollows) {
+  Device device = far_from_memory(narrow());
+  const auto at_once = [&](int most) {
+    device.streams_at_once = most;
+    const Func func = matmul(2, 70, 24, false);
+    EXPECT_NE(decisions_on(func, device, "product").find("stream product: "), std::string::npos);
+    const std::string text = print(auto_schedule(func, device));
+    return text.find(fmt::format("for ki in [0, {})", std::min(most, 8))) != std::string::npos;
+  };
+  for (const int most : {2, 4, 8, 12}) EXPECT_TRUE(at_once(most)) << most;
+  device.streams_at_once = 4;
+  device.stream_piece_bytes = 512;
+  device = fused(device, 2);
+  EXPECT_EQ(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos)
+      << "tiles of many rows want eight";
+  device.streams_at_once = 8;
+  EXPECT_NE(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos);
+}
+
 TEST(AutoSchedule, ReadsLongPiecesOfRowsThatStreamWhereShortOnesLoseStreams) {
   Device device = lines();
   device.stream_piece_bytes = 512;
