@@ -105,7 +105,8 @@ TEST(RegisterTile, CountsInstructionsWhereFewStartBesideMultiplications) {
 TEST(RegisterTile, TakesStepsTogetherWhereFewInstructionsStartBesideMultiplications) {
   const RegisterTile tile{6, 2, 8, 1, 1e6};
   EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 512), 4);
-  EXPECT_EQ(steps_together(half_lines(6), tile, 1e6, 512), 4) << "two thirds of the slots are filled";
+  EXPECT_EQ(steps_together(half_lines(6), tile, 1e6, 512), 2) << "two thirds of the slots are filled";
+  EXPECT_EQ(steps_together(half_lines(6), tile, 1e6, 7), 7);
   EXPECT_EQ(steps_together(half_lines(8), tile, 1e6, 512), 1) << "slots are no concern";
   EXPECT_EQ(steps_together(wide(), tile, 1e6, 512), 1);
   EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 386), 2);
