@@ -213,8 +213,7 @@ std::vector<std::string> Device::space_names() const {
 std::string Device::fingerprint() const {
   std::string text = fmt::format(
       "{}/{} {} {} {} vectors {}x{} masks {} fma {} {}x{} loads {} issue {} cores {} ahead {} piece {} at once {} "
-      "streams {} "
-      "streaming {} caches",
+      "streams {} streaming {} caches",
       name, family, triple, cpu, fmt::join(features, ","), vector_registers, vector_bits, mask_registers,
       fused_multiply_add, fma_per_cycle, fma_latency, loads_per_cycle, issue_width, cores, stream_ahead_bytes,
       stream_piece_bytes, streams_at_once, read_streams, streaming_cores);

@@ -129,8 +129,7 @@ std::int64_t even_group(const Device& device, std::int64_t panel_bytes, std::int
                         std::int64_t most) {
   std::int64_t together = 1;
   for (std::int64_t count = 2; count <= std::min(most, panels) && count * panel_bytes <= room; ++count) {
-    const std::int64_t groups = panels / count;
-    if (panels % count == 0 && (groups % device.cores == 0 || groups >= enough_groups * device.cores)) together = count;
+    if (panels % count == 0 && shares_evenly(device, panels / count)) together = count;
   }
   return together;
 }
@@ -318,6 +317,10 @@ std::vector<size_t> sliding_iters(const Block& reduction, const ReductionShape& 
   return found;
 }
 
+bool shares_evenly(const Device& device, std::int64_t groups) {
+  return groups % device.cores == 0 || groups >= enough_groups * device.cores;
+}
+
 bool is_scattered(std::int64_t bytes) {
   return bytes >= scattered_footprint;
 }
@@ -336,11 +339,11 @@ bool worth_packing(const RuleContext& context, const Block& reduction, const Red
   if (is_panel(reduction, shape, operand, width)) return false;
   const std::int64_t bytes = footprint(reduction, shape, operand).value_or(0);
   const bool scattered = lies_scattered(reduction, shape, operand);
-  const bool lacks = lacks_issue_slots(context.device);
-  if (scattered && !(lacks && !context.device.caches.empty()))
+  const bool has_caches = !context.device.caches.empty();
+  if (scattered && has_caches && lacks_issue_slots(context.device)) return tiles >= packing_reuse_scattered;
+  if (scattered)
     return tiles >= packing_reuse || waits_for_steps(context.device, reduction, shape, operand, tile, tiles);
-  if (scattered) return tiles >= packing_reuse_scattered;
-  if (!tiles_fill_slots(context.device) || context.device.caches.empty()) return false;
+  if (!has_caches || !tiles_fill_slots(context.device)) return false;
   const CacheLevel& near = context.device.caches.front();
   const auto columns = shape.vector_space ? constant_extent(reduction, *shape.vector_space) : std::nullopt;
   if (bytes <= near.bytes || (columns && *columns <= width)) return false;
@@ -374,9 +377,8 @@ std::int64_t panels_of_piece(const Device& device, std::int64_t step_bytes, std:
     return 1;
   const auto pieces = [&](std::int64_t bytes) { return (bytes + step_bytes - 1) / step_bytes; };
   const auto fits = [&](std::int64_t together) {
-    const std::int64_t groups = (panels + together - 1) / together;
     return together * panel_bytes <= own_cache_bytes(device) / 2 &&
-           (groups % device.cores == 0 || groups >= enough_groups * device.cores);
+           shares_evenly(device, (panels + together - 1) / together);
   };
   // A shorter last group has bodies of its own.
   for (std::int64_t together = pieces(least_of_piece); together <= std::min(pieces(most_of_piece), panels);

@@ -57,6 +57,9 @@ bool lies_scattered(const Block& reduction, const ReductionShape& shape, const A
 /// The same of a panel whose first and last step lie so many bytes apart.
 bool is_scattered(std::int64_t bytes);
 
+/// Do so many groups of panels give the cores even shares, or so many that an uneven one does not matter?
+bool shares_evenly(const Device& device, std::int64_t groups);
+
 /// Is a panel of the operand, of a tile's columns that vectors walk and so many tiles read, worth a compact copy?
 bool worth_packing(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
                    const Access& operand, const RegisterTile& tile, std::int64_t tiles);

@@ -34,7 +34,7 @@ void Tiler::run() {
   if (!across_ && !dot_ && !far_parts_ && !turned_) deep_cut_ = plan_deep_cut(context_, schedule_.node(block_), shape_);
   if (across_) {
     lay_across(*across_);
-  } else if (far_parts_ || deep_cut_) {
+  } else if (adds_up_parts()) {
     add_up_parts(far_parts_ ? far_parts_->cut : *deep_cut_);
   } else {
     find_reader();

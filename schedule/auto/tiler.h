@@ -83,6 +83,7 @@ class Tiler {
   void take_parts(const StepCut& cut);
   /// The same where the results are those of the program: what adds parts up reads what tiles hold.
   void add_up_parts(const StepCut& cut);
+  bool adds_up_parts() const { return far_parts_ || deep_cut_; }
   /// Has each tile take a long sum in parts, one behind another.
   void take_accurate_parts(const StepCut& cut);
 

@@ -17,12 +17,6 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
-namespace {
-
-/// Panels for each core from which on an uneven share does not matter.
-constexpr std::int64_t enough_panels = 4;
-
-}  // namespace
 
 std::optional<LoopRef> Tiler::reader_loop(const std::optional<size_t>& iter) const {
   for (const auto& [own, loop] : loops_) {
@@ -75,7 +69,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     if (!below && !loops.has(loop)) order.push_back(loop);
   }
   // Where plans were made for panels that stay, loops below these keep their place.
-  if (!across_ && !dot_ && !far_parts_ && !deep_cut_) {
+  if (!across_ && !dot_ && !adds_up_parts()) {
     std::vector<LoopRef> around = order;
     around.insert(around.end(), below_columns.begin(), below_columns.end());
     if (auto nearer = order_around_tiles(context_, block_, reader_, loops_, around)) {
@@ -92,7 +86,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     std::swap(order[order.size() - 1], order[order.size() - 2]);
     context_.note(fmt::format("keep rows of {} near while the others follow each other", block_.name));
   }
-  if (packed_ || far_parts_ || deep_cut_ || across_ || dot_ || has_makers()) return order;
+  if (packed_ || adds_up_parts() || across_ || dot_ || has_makers()) return order;
   std::vector<TiledLoop> tiles;
   if (loops.column) tiles.push_back({*loops.column, tile.columns});
   if (loops.other) tiles.push_back({*loops.other, paired_.others});
@@ -114,7 +108,7 @@ LoopRef Tiler::split_rows(const TileShape& tile, LoopRef loop, std::int64_t part
   if (parts > 1) std::tie(found.row_part, loop) = split(schedule_, loop, *extent / parts);
   extent = as_int(schedule_.node(loop).extent);
   const bool shifts =
-      !strips && !far_parts_ && !deep_cut_ && extent &&
+      !strips && !adds_up_parts() && extent &&
       (uneven || (*extent % tile.rows != 0 && shifts_cheaply(*extent, tile.rows, 1, least_of_shifted_rows)));
   std::tie(loop, found.row) = split(schedule_, loop, strips ? across_->strip : tile.rows);
   if (shifts) annotate(schedule_, loop, shift_last_key, 1);
@@ -172,7 +166,7 @@ void Tiler::share_panels(std::vector<LoopRef>& order) {
   if (cores == 1) return;
   for (size_t i = 1; i + 1 < order.size(); ++i) {
     const std::int64_t* extent = as_int(schedule_.node(order[i]).extent);
-    if (!extent || (*extent % cores != 0 && *extent < enough_panels * cores)) continue;
+    if (!extent || !shares_evenly(context_.device, *extent)) continue;
     const auto [shares, within] = split(schedule_, order[i], (*extent + cores - 1) / cores);
     order[i] = within;
     order.insert(order.begin(), shares);

@@ -392,7 +392,7 @@ void Tiler::along_space(size_t vectors) {
   packed_ = plan.packed;
   if (plan.operand && shape_.rows && !across_ && !deep_cut_ && !plan.pays_outside && plan.whole_panels)
     shared_tile_ = tile;
-  if (plan.shared && !across_ && !dot_ && !others_ && !far_parts_ && !deep_cut_ && tile.chains == 1)
+  if (plan.shared && !across_ && !dot_ && !others_ && !adds_up_parts() && tile.chains == 1)
     accurate_cut_ = plan_accurate_cut(schedule_.node(block_), shape_);
   tile_reader({tile.rows, plan.width, shape_.rows, vectors}, iters_inside_panels(plan));
   lay_panels(plan);
