@@ -49,6 +49,27 @@ TEST(VectorLoop, StreamsFromBeyondTheOwnCachesInHalvesOfLines) {
   EXPECT_EQ(lanes_of(elementwise("y[4095 - vi]"), whole_lines(small)), 16) << "one of them is no stream";
 }
 
+TEST(VectorLoop, TakesTwoVectorsOfAFunctionAtOnceWhereTheyAreNarrow) {
+  const auto lanes = [](int bits, const char* value, int elements) {
+    Device device = narrow();
+    device.vector_bits = bits;
+    const Func func = parse_func(fmt::format(R"(func kernel(x: f32[{0}], out: f32[{0}]) stage begin {{
+  for i in [0, {0}) {{
+    block map(space vi in [0, {0}) = i) reads x[vi] writes out[vi] {{ out[vi] = {1} }} }} }})",
+                                             elements, value));
+    expect_same(func, auto_schedule(func, device));
+    return lanes_of(func, device);
+  };
+  EXPECT_EQ(lanes(256, "tanh(x[vi])", 4096), 16);
+  EXPECT_EQ(lanes(128, "tanh(x[vi])", 4096), 8);
+  EXPECT_EQ(lanes(512, "tanh(x[vi])", 4096), 16) << "as many bits in one";
+  EXPECT_EQ(lanes(256, "x[vi] * 2.0f32", 4096), 8) << "no chain of steps";
+  EXPECT_EQ(lanes(256, "tanh(x[vi])", 48), 8) << "few iterations";
+  EXPECT_EQ(lanes(256, "tanh(x[vi])", 64), 16);
+  EXPECT_EQ(lanes(256, "tanh(x[vi])", 104), 8) << "half a pair would be computed in vain";
+  EXPECT_EQ(lanes(256, "tanh(x[vi])", 136), 16) << "one of eighteen vectors in vain";
+}
+
 TEST(VectorLoop, WholeRegistersWhereTheyLoadAtFullRate) {
   Device device = whole_lines(small);
   device.loads_per_cycle = 2;
