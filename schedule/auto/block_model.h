@@ -79,6 +79,8 @@ double body_cost(const Stmt& body);
 inline constexpr double copy_body = 2, costly_body = 8, function_body = 16;
 /// Of an update of a reduction with a costly term: it has two loads, the operation and a store besides.
 inline constexpr double costly_update = costly_body + 4;
+/// What an update costs that storing its term would not: loading what it is added to, and adding.
+inline constexpr double accumulation_cost = 2;
 /// Iterations that copies and chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 inline constexpr std::int64_t least_iterations = 4;
 /// Estimated time of an instance of a block without inner blocks, in vector or in scalar code.

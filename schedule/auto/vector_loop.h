@@ -1,5 +1,6 @@
 #pragma once
 /// Which loop of an element-wise block becomes vectors, and how long these are.
+#include <optional>
 #include <vector>
 
 #include "schedule/auto/block_model.h"
@@ -42,5 +43,10 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
 /// of the time; a single stream, or none that is written, takes the same).
 std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                              size_t iter);
+
+/// The lanes of vectors of `lanes` that are computed as one, along a loop of `most` iterations at the most, where an
+/// element costs so much: more than one where that is a function's cost, vectors are narrow and few are computed beyond
+/// the end for it.
+std::int64_t function_lanes(const Device& device, double cost, std::int64_t lanes, std::optional<std::int64_t> most);
 
 }  // namespace lathe

@@ -35,16 +35,7 @@ namespace {
 /// as much where the loop leaves the nearest cache, for more misses at once. Every copy costs compile time, and the
 /// tail has as many: from the nearest cache 512-bit vectors run as fast in two copies as in four.
 constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
-/// Bits of a function's results that are computed as one vector. Each waits through some sixty cycles of steps, and a
-/// core's window holds three or so at a time, of 256 bits: less than its pipes have room for, unless the steps of two
-/// take turns. More no longer fit the registers and take as much longer to compile as they gain (measured on Zen 3: two
-/// take 0.81 to 0.91 of the time and 1.1 to 1.2 of the compile time, four 0.71 to 0.9 and 1.7 to 2).
-constexpr std::int64_t function_bits = 512, most_function_vectors = 2;
-/// Of what is computed, as much as may be beyond the end of a loop for that.
-constexpr std::int64_t one_spare_of = 16;
-/// Beyond this cost, that of an exponential, a body does not feel that its place is computed; and the vectors of a row
-/// from which on a whole one at its end costs no more than one under a mask.
-constexpr double function_body = 16;
+/// Vectors of a row from which on a whole one at its end costs no more than one under a mask.
 constexpr std::int64_t least_shifted = 16;
 /// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
 /// everywhere, and few enough that rows and columns fit the register file together.
@@ -266,17 +257,6 @@ std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std
   return std::clamp<std::int64_t>((far ? 2 : 1) * bits_in_flight / device.vector_bits, 1, most_vectors_in_flight);
 }
 
-/// The lanes of vectors of `width` that are computed as one.
-std::int64_t function_lanes(const RuleContext& context, std::int64_t width, std::optional<std::int64_t> most) {
-  const std::int64_t vectors =
-                         std::clamp<std::int64_t>(function_bits / context.device.vector_bits, 1, most_function_vectors),
-                     lanes = width * vectors;
-  if (!most) return lanes;
-  const auto computed = [&](std::int64_t together) { return (*most + together - 1) / together * together; };
-  const bool fits = lanes * least_iterations <= *most && (computed(lanes) - computed(width)) * one_spare_of <= *most;
-  return fits ? lanes : width;
-}
-
 /// Is working out where the access is worth keeping?
 bool has_costly_places(const Block& block, const Access& access) {
   double cost = 0;
@@ -347,8 +327,7 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
   }
   if (width < 2) return;
-  if (nest.cost > function_body && !windows && !asserts(schedule.node(nest.ref)))
-    width = function_lanes(context, width, most);
+  if (!windows && !asserts(schedule.node(nest.ref))) width = function_lanes(context.device, nest.cost, width, most);
   const auto [blocks_of, rest] = split(schedule, walk, width * copies);
   // Which lanes are picked is worked out once for the rows of a column of vectors.
   if (windows && nest.best > 0)

@@ -9,6 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/reorder.h"
@@ -411,11 +412,18 @@ void vectorize_reductions(RuleContext& context) {
     if (!axis) continue;
     const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;
-    const std::int64_t most_lanes = shape->vector_reduce ? context.device.vector_bits : lanes_gathered,
-                       lanes = std::min(lanes_along(block, found->loop, context), most_lanes);
+    const auto most = greatest_extent(schedule.node(found->loop).extent, schedule.func());
+    const std::int64_t vector = lanes_along(block, found->loop, context);
+    const auto lanes_beside = [&](double cost) {
+      if (!shape->vector_reduce) return std::min(vector, lanes_gathered);
+      const std::int64_t together = function_lanes(context.device, cost, vector, most);
+      // The end of a row has a body of its own, which is long to compile.
+      return most && *most % vector == 0 && *most % together != 0 ? vector : together;
+    };
+    const std::int64_t lanes = lanes_beside(body_cost(block.f.body) - accumulation_cost);
     std::int64_t vectors = chains_along(block, lanes, found->loop, context);
     if (lanes < 2) continue;
-    const auto reduce = [&](std::int64_t vectors, const std::optional<BlockRef>& on_the_way) {
+    const auto reduce = [&](std::int64_t vectors, std::int64_t lanes, const std::optional<BlockRef>& on_the_way) {
       make_innermost(schedule, *found);
       const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
       const BlockRef partial = rfactor(schedule, ref, within);
@@ -434,10 +442,13 @@ void vectorize_reductions(RuleContext& context) {
       context.scheduled.insert(ref.name);
     };
     const std::optional<BlockRef> producer = computed_on_the_way(context, ref);
-    if (producer &&
-        attempt(context, fmt::format("reduce {} in {} lanes while {} is computed", ref.name, lanes, producer->name),
-                [&] { reduce(1, producer); }))
-      continue;
+    if (producer) {
+      const std::int64_t together = lanes_beside(body_cost(schedule.node(*producer).f.body));
+      if (attempt(context,
+                  fmt::format("reduce {} in {} lanes while {} is computed", ref.name, together, producer->name),
+                  [&] { reduce(1, together, producer); }))
+        continue;
+    }
     if (streams(context, ref, *found)) {
       const std::int64_t count = context.device.read_streams, each = std::max<std::int64_t>(1, vectors / count);
       const auto rows = streamed_rows(context, ref, *found);
@@ -449,7 +460,7 @@ void vectorize_reductions(RuleContext& context) {
       if (!is_ordered(block)) vectors = each;
     }
     attempt(context, fmt::format("reduce {} in {} vectors of {} lanes", ref.name, vectors, lanes),
-            [&] { reduce(vectors, std::nullopt); });
+            [&] { reduce(vectors, lanes, std::nullopt); });
   }
 }
 

@@ -70,6 +70,28 @@ TEST(VectorLoop, TakesTwoVectorsOfAFunctionAtOnceWhereTheyAreNarrow) {
   EXPECT_EQ(lanes(256, "tanh(x[vi])", 136), 16) << "one of eighteen vectors in vain";
 }
 
+TEST(VectorLoop, ReducesFunctionsInTwoVectorsAtOnce) {
+  const auto widest = [](int bits, const char* value, int elements) {
+    Device device = narrow();
+    device.vector_bits = bits;
+    const Func func = parse_func(fmt::format(R"(func kernel(x: f32[6, {0}], out: f32[6]) stage begin {{
+  for i in [0, 6) {{ for k in [0, {0}) {{
+    block sum(space vi in [0, 6) = i, reduce vk in [0, {0}) = k) reads x[vi, vk], out[vi] writes out[vi] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi] = 0.0f32 }}
+      let sum: f32 = out[vi]
+      let term: f32 = {1}
+      out[vi] = sum + term }} }} }} }})",
+                                             elements, value));
+    return lanes_of(func, device);
+  };
+  EXPECT_EQ(widest(256, "exp(x[vi, vk])", 992), 16);
+  EXPECT_EQ(widest(256, "exp(x[vi, vk])", 1000), 8) << "no vector is in part yet";
+  EXPECT_EQ(widest(256, "exp(x[vi, vk])", 1001), 16);
+  EXPECT_EQ(widest(512, "exp(x[vi, vk])", 992), 16);
+  EXPECT_EQ(widest(256, "x[vi, vk]", 992), 8) << "chains of additions overlap already";
+}
+
 TEST(VectorLoop, WholeRegistersWhereTheyLoadAtFullRate) {
   Device device = whole_lines(small);
   device.loads_per_cycle = 2;
