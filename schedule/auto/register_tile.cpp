@@ -95,6 +95,11 @@ constexpr std::int64_t most_steps_together = 4, least_unrolled_sums = 8;
 /// compile).
 constexpr std::int64_t steps_of_filled_slots = 2;
 constexpr double least_unrolled_cycles = 64e3;
+/// Registers that the sums of a tile of one vector leave, where elements are loaded into one. LLVM 19 multiplies in
+/// that register, as nothing else wants it: sums change registers with each step, and are spilled where few are free
+/// (measured on Zen 3: 63 x 50 x 8, 448 times, in tiles of 13 x 1 1.4 times as long as of 11 x 1) or where two steps
+/// are taken together (1000 x 8 x 500: 1.7 times).
+constexpr std::int64_t registers_to_move_in = 5;
 /// Steps of which none are left over where no divisor makes up such an iteration: a row of a window.
 constexpr std::int64_t most_whole_steps = 7;
 
@@ -232,6 +237,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     multiplies_lines(device) || extents.packed_columns ? sets_of_rows(extents.row_bytes) : 1,
                     extents.packed_columns && extents.row_bytes >= line_bytes};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
+  const bool moves = counts_slots(device) && !distance.rows_in_memory;
   RegisterTile best;
   double least = 0;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
@@ -245,6 +251,7 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
       const std::int64_t most = distance.packed && distance.rows_in_memory && v == 1 ? most_memory_rows : most_rows;
       for (std::int64_t r = 1; r <= std::min(most, all_rows); ++r) {
         if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
+        if (moves && v == 1 && r + registers_to_move_in > device.vector_registers) continue;
         const std::int64_t panels = all_columns / (v * width), rest = (all_columns % (v * width) + width - 1) / width;
         if ((panels == 0 && rest < v) || (extents.whole_columns && all_columns % (v * width) != 0)) continue;
         if (extents.one_panel && v * width < all_columns) continue;
@@ -280,7 +287,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
 }
 
 std::int64_t steps_together(const Device& device, const RegisterTile& tile, double cycles, std::int64_t steps) {
-  if (!counts_slots(device) || tile.rows * tile.vectors < least_unrolled_sums || cycles < least_unrolled_cycles)
+  if (!counts_slots(device) || tile.vectors == 1 || tile.rows * tile.vectors < least_unrolled_sums ||
+      cycles < least_unrolled_cycles)
     return 1;
   const std::int64_t most = lacks_issue_slots(device) ? most_steps_together : steps_of_filled_slots;
   const std::int64_t count = greatest_divisor(steps, 1, most).value_or(1);

@@ -114,6 +114,12 @@ TEST(RegisterTile, TakesStepsTogetherWhereFewInstructionsStartBesideMultiplicati
   EXPECT_EQ(steps_together(half_lines(4), tile, 1e6, 7), 7) << "a row of a window";
   EXPECT_EQ(steps_together(half_lines(4), tile, 20e3, 512), 1) << "done before it were compiled";
   EXPECT_EQ(steps_together(half_lines(4), {3, 2, 8, 1, 1e6}, 1e6, 512), 1) << "latency is waited for";
+  EXPECT_EQ(steps_together(half_lines(6), {11, 1, 8, 1, 1e6}, 1e6, 512), 1) << "sums would change registers";
+}
+
+TEST(RegisterTile, LeavesSumsOfOneVectorRegistersToMoveIn) {
+  EXPECT_EQ(choose_tile(half_lines(6), 8, 32, {1001, 8, 500}).rows, 11);
+  EXPECT_GE(choose_tile(half_lines(8), 8, 32, {1001, 8, 500}).rows, 12) << "steps are not counted";
 }
 
 TEST(RegisterTile, FitsTheRegisters) {
