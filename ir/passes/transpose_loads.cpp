@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/analysis/affine.h"
@@ -18,10 +19,36 @@ constexpr int fewest_lanes = 4;
 /// The widest step between neighbours of a row, whose vectors are then picked out of whole ones.
 constexpr std::int64_t widest_step = 4;
 
-/// Loads of a buffer at one stride whose starts differ by constants.
+/// Which lanes of a column are loaded, and so which rows are: those of `from + k * step < bound`.
+struct RowMask {
+  Expr from, step, bound;
+  Expr row(std::int64_t k) const { return lt(from + step * index(k), bound); }
+};
+
+/// The mask where it is such a comparison, or a variable that one of the Lets has for it.
+std::optional<RowMask> row_mask(const Expr& mask, const std::vector<const Let*>& lets) {
+  Expr value = mask;
+  for (size_t i = lets.size(); i-- > 0 && value.as<Var>();) {
+    if (Expr(lets[i]->variable) == value) value = lets[i]->value;
+  }
+  const Binary* compared = value.as<Binary>();
+  const Ramp* from = compared && compared->op == BinaryOp::lt ? compared->a.as<Ramp>() : nullptr;
+  if (!from || !(from->base->dtype == i64)) return std::nullopt;
+  if (const Broadcast* bound = compared->b.as<Broadcast>()) return RowMask{from->base, from->stride, bound->value};
+  if (const IntImm* bound = compared->b.as<IntImm>()) return RowMask{from->base, from->stride, index(bound->value)};
+  return std::nullopt;
+}
+
+bool same_rows(const std::optional<RowMask>& a, const std::optional<RowMask>& b) {
+  if (!a || !b) return !a && !b;
+  return equal(a->from, b->from) && equal(a->step, b->step) && equal(a->bound, b->bound);
+}
+
+/// Loads of a buffer at one stride, and under one mask, whose starts differ by constants.
 struct Family {
   const Load* first;
   Expr stride;
+  std::optional<RowMask> rows;
   Affine base;
   std::multimap<std::int64_t, const Load*> at;  ///< by distance from the first's start
 };
@@ -34,6 +61,7 @@ class ColumnCollector : public Visitor {
     if (e && seen_.insert(e.get())) Visitor::visit(e);
   }
   void collect(const StraightStatement& statement) {
+    lets_ = &statement.lets;
     for (const Let* let : statement.lets) visit(let->value);
     visit(statement.store->value);
     ++statement_;
@@ -47,7 +75,9 @@ class ColumnCollector : public Visitor {
     Visitor::visit_Load(node);
     const Ramp* ramp = node->indices.size() == 1 ? node->indices[0].as<Ramp>() : nullptr;
     const int lanes = node->dtype.lanes;
-    if (!ramp || node->mask || node->buffer->space == space::registers) return;
+    if (!ramp || node->buffer->space == space::registers) return;
+    const std::optional<RowMask> rows = node->mask ? row_mask(node->mask, *lets_) : std::nullopt;
+    if (node->mask && !rows) return;
     if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || lanes * node->dtype.bits > 2 * lane_bits) return;
     const std::int64_t* step = as_int(ramp->stride);
     if (step && *step < lanes) return;
@@ -56,16 +86,18 @@ class ColumnCollector : public Visitor {
     for (Family& family : families_) {
       Affine distance = base;
       if (family.first->buffer == node->buffer && family.first->dtype == node->dtype &&
-          equal(family.stride, ramp->stride) && add_scaled(distance, family.base, -1) && distance.is_constant()) {
+          equal(family.stride, ramp->stride) && same_rows(family.rows, rows) && add_scaled(distance, family.base, -1) &&
+          distance.is_constant()) {
         family.at.emplace(distance.constant, node);
         return;
       }
     }
-    families_.push_back({node, ramp->stride, base, {{0, node}}});
+    families_.push_back({node, ramp->stride, rows, base, {{0, node}}});
   }
 
  private:
   std::vector<Family> families_;
+  const std::vector<const Let*>* lets_ = nullptr;
   NodeSet<const ExprNode*> seen_;
   std::unordered_map<const Load*, size_t> statement_of_;
   size_t statement_ = 0;
@@ -159,6 +191,7 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
     const Expr start = family.first->indices[0].as<Ramp>()->base;
     if (static_cast<std::int64_t>(family.at.size()) < lanes || uses_any(start, run) || uses_any(family.stride, run))
       continue;
+    if (family.rows && (uses_any(family.rows->from, run) || uses_any(family.rows->bound, run))) continue;
     for (auto from = family.at.begin(); from != family.at.end();) {
       const std::int64_t low = from->first, unit = column_step(family, from);
       std::int64_t covered = 0;
@@ -183,9 +216,10 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
         Affine step = to_affine(family.stride);
         const bool exact = add_scaled(at, step, k);
         const Expr place = exact ? to_expr(at) : start + index(low) + family.stride * index(k);
+        const auto count = static_cast<int>(lanes);
+        const Expr mask = family.rows ? Broadcast::make(family.rows->row(k), count) : nullptr;
         rows.push_back(
-            bind(bound, "row",
-                 Load::make(family.first->buffer, {Ramp::make(place, index(unit), static_cast<int>(lanes))}, nullptr)));
+            bind(bound, "row", Load::make(family.first->buffer, {Ramp::make(place, index(unit), count)}, mask)));
       }
       const std::vector<Expr> turned = columns_of(std::move(rows), bound);
       for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>((from->first - low) / unit)];
