@@ -193,17 +193,24 @@ const llvm::ConstantFP* known_number(llvm::Value* v) {
 
 // A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first. In
 // general the or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one.
+// Minima with the operands either way round differ only there, so that where a choice by a mask costs as much as a
+// minimum their or is it everywhere.
 llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y); c && !(c->isZero() && c->isNegative()))
     return b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
   llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+  if (!traits.ternary_logic) {
+    llvm::Value* turned = b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
+    return from_bits(b.CreateOr(to_bits(ordered), to_bits(turned)), x->getType());
+  }
   llvm::Value* merged = from_bits(b.CreateOr(to_bits(x), to_bits(y)), x->getType());
   return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
 }
 
-// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest. Where the operands are
-// equal or unordered the hardware's maximum is y, so it stands in for y: the bits are then merged into it in place.
+// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest: of what is compared as
+// unordered, all bits. Where the operands are equal or unordered the hardware's maximum is y, so it stands in for y:
+// the bits are then merged into it in place.
 llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y)) {
@@ -213,6 +220,11 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   }
   llvm::Value* ordered = to_bits(b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
   llvm::Value* bits = to_bits(x);
+  if (!traits.ternary_logic && x->getType()->isVectorTy()) {
+    llvm::Value* turned = to_bits(b.CreateSelect(b.CreateFCmpOGT(y, x), y, x));
+    llvm::Value* unordered = b.CreateSExt(b.CreateFCmpUNO(x, y), bits->getType());
+    return from_bits(b.CreateOr(b.CreateAnd(ordered, turned), unordered), x->getType());
+  }
   const unsigned width = bits->getType()->getScalarSizeInBits();
   llvm::Value* not_sign = llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width));
   llvm::Value* merged = majority(ordered, bits, not_sign);
