@@ -14,6 +14,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
+#include "ir/passes/narrow_vectors.h"
 #include "ir/passes/pad_temporaries.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
@@ -66,6 +67,7 @@ Pipeline cpu_pipeline() {
 
   p.append(Stage::before_emit, pass("device_storage_access", device_storage_access));
   p.append(Stage::before_emit, pass("permute_windows", permute_windows));
+  p.append(Stage::before_emit, pass("narrow_vectors", narrow_vectors));
   p.append(Stage::before_emit, pass("form_dots", form_dots));
   p.append(Stage::before_emit, pass("interleave_stores", interleave_stores));
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));

@@ -4,6 +4,7 @@
 
 #include "backends/llvm/emitter.h"
 #include "backends/llvm/values.h"
+#include "ir/analysis/fold.h"
 #include "ir/structural.h"
 
 namespace lathe::codegen {
@@ -11,6 +12,23 @@ namespace {
 
 /// Steps between elements that whole loads and shuffles bring together on any machine.
 constexpr std::int64_t few_steps = 4;
+
+/// A vector of places as i32 lanes and what all lanes add to them, which may be null; two nulls where it is no such
+/// sum.
+struct NarrowPlaces {
+  Expr narrow, same;
+};
+NarrowPlaces narrow_places(const Expr& index) {
+  const auto widened = [](const Expr& e) -> Expr {
+    const Cast* cast = e.as<Cast>();
+    return cast && e->dtype.element() == i64 && cast->value->dtype.element() == i32 ? cast->value : nullptr;
+  };
+  if (const Expr narrow = widened(index)) return {narrow, nullptr};
+  const Binary* sum = index.as<Binary>();
+  if (!sum || sum->op != BinaryOp::add) return {};
+  const Expr narrow = widened(sum->a), same = scalar_of(sum->b);
+  return narrow && same ? NarrowPlaces{narrow, same} : NarrowPlaces{};
+}
 
 }  // namespace
 
@@ -149,6 +167,8 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0;
   if (ramp && (!mask || strided))
     return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes, mask));
+  if (const auto [narrow, same] = narrow_places(index); narrow && !mask)
+    return from_memory(dtype, emit_narrow_gather(buffer, narrow, same, align));
   llvm::Value* lanes_index = emit(index);
   if (!(index->dtype.element() == i64))
     lanes_index =
@@ -169,6 +189,24 @@ llvm::Value* FunctionEmitter::emit_gather(const BufferNode* buffer, llvm::Value*
   for (unsigned i = 0; i < lanes; ++i) {
     llvm::Value* address = b.CreateExtractElement(addresses, std::uint64_t{i});
     llvm::Value* one = marked(b.CreateAlignedLoad(element, address, align), buffer);
+    result = b.CreateInsertElement(result, one, std::uint64_t{i});
+  }
+  return result;
+}
+
+/// The same of places that are 32-bit ones beyond one that all lanes share: each is taken out of half as many
+/// registers, and once for all loads at the same places beyond others.
+llvm::Value* FunctionEmitter::emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& same,
+                                                 llvm::Align align) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  llvm::Value* places = emit(narrow);
+  llvm::Value* base = base_pointer(buffer);
+  if (same) base = b.CreateGEP(element, base, emit(same));
+  const auto lanes = static_cast<unsigned>(narrow->dtype.lanes);
+  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  for (unsigned i = 0; i < lanes; ++i) {
+    llvm::Value* place = b.CreateSExt(b.CreateExtractElement(places, std::uint64_t{i}), b.getInt64Ty());
+    llvm::Value* one = marked(b.CreateAlignedLoad(element, b.CreateGEP(element, base, place), align), buffer);
     result = b.CreateInsertElement(result, one, std::uint64_t{i});
   }
   return result;

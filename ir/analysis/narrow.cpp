@@ -59,10 +59,13 @@ bool fits_i32(const Expr& e, const Bounds& bounds) {
 
 Expr narrow_to_i32(const Expr& e, const Bounds& bounds) {
   if (!fits_i32(e, bounds)) return nullptr;
-  if (e->dtype.is_scalar()) return cast(i32, e);
-  if (const Expr value = scalar_of(e)) return Broadcast::make(cast(i32, value), e->dtype.lanes);
+  if (const Expr value = uniform_value(e)) {
+    if (const std::int64_t* known = as_int(value)) return constant(i32.with_lanes(e->dtype.lanes), *known);
+    const Expr narrow = cast(i32, value);
+    return e->dtype.is_scalar() ? narrow : Broadcast::make(narrow, e->dtype.lanes);
+  }
   if (const Ramp* ramp = e.as<Ramp>())
-    return Ramp::make(cast(i32, ramp->base), cast(i32, ramp->stride), e->dtype.lanes);
+    return Ramp::make(narrow_to_i32(ramp->base, bounds), narrow_to_i32(ramp->stride, bounds), e->dtype.lanes);
   if (const Cast* rounded = cast_of_float(e)) return Cast::make(i32.with_lanes(e->dtype.lanes), rounded->value);
   const Binary* node = e.as<Binary>();
   if (!node) return nullptr;

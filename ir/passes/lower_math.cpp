@@ -3,7 +3,9 @@
 #include <functional>
 #include <limits>
 
+#include "ir/analysis/narrow.h"
 #include "ir/intrinsics.h"
+#include "ir/passes/bounds_scope.h"
 #include "ir/passes/math/functions.h"
 #include "ir/visitor.h"
 
@@ -68,7 +70,11 @@ class MathLowering : public Mutator {
     });
   }
   Stmt mutate_For(const Stmt& s, const For* node) override {
-    return bound_before([&] { return Mutator::mutate_For(s, node); });
+    return bound_before([&] {
+      BoundsScope scope(bounds_);
+      bounds_.bind(node->variable, Range{node->min, node->extent});
+      return Mutator::mutate_For(s, node);
+    });
   }
   /// The condition runs again and again: nothing can be bound before it.
   Stmt mutate_While(const Stmt& s, const While* node) override {
@@ -84,7 +90,8 @@ class MathLowering : public Mutator {
     const DType type = node.dtype.element();
     if ((node.op != BinaryOp::floor_div && node.op != BinaryOp::floor_mod) || !type.is_integer() || type.bits > 32)
       return nullptr;
-    return math::divide_bounded(*builder_, node.op, x, y, bounds_.interval(node.a));
+    return math::divide_bounded(*builder_, node.op, x, y,
+                                node.a->dtype.is_scalar() ? bounds_.interval(node.a) : lanes_interval(node.a, bounds_));
   }
 
   /// Runs `rewrite` with a builder of its own, and puts what it bound around the result.

@@ -327,7 +327,9 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
   }
   if (width < 2) return;
-  if (!windows && !asserts(schedule.node(nest.ref))) width = function_lanes(context.device, nest.cost, width, most);
+  // Places that elements are picked from fill the scalar registers.
+  if (!windows && !asserts(schedule.node(nest.ref)) && !gathers(context, nest.accesses, nest.iter()))
+    width = function_lanes(context.device, nest.cost, width, most);
   const auto [blocks_of, rest] = split(schedule, walk, width * copies);
   // Which lanes are picked is worked out once for the rows of a column of vectors.
   if (windows && nest.best > 0)

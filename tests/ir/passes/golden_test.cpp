@@ -21,6 +21,7 @@
 #include "ir/passes/lower_reductions.h"
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/passes/narrow_places.h"
+#include "ir/passes/narrow_vectors.h"
 #include "ir/passes/pad_temporaries.h"
 #include "ir/passes/partition_loops.h"
 #include "ir/passes/permute_windows.h"
@@ -127,6 +128,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"interleave_many_stores", interleave_with_masks},
       {"permute_windows", permute_wide_windows},
       {"narrow_places", narrow_places},
+      {"narrow_vectors", narrow_vectors},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;

@@ -1,0 +1,91 @@
+#include "ir/passes/narrow_vectors.h"
+
+#include "ir/analysis/fold.h"
+#include "ir/analysis/narrow.h"
+#include "ir/passes/bounds_scope.h"
+#include "ir/visitor.h"
+
+namespace lathe {
+namespace {
+
+/// Is it a vector of places that some arithmetic makes, which is not the same in all lanes?
+bool is_computed(const Expr& e) {
+  return e->dtype.lanes > 1 && e->dtype.element() == i64 && e.as<Binary>() && !scalar_of(e);
+}
+
+/// The sum of what is the same in all lanes and what varies, as summands at the top of a vector have it.
+struct Summands {
+  Expr same, varying;
+};
+Expr sum(const Expr& a, const Expr& b) {
+  return a && b ? a + b : a ? a : b;
+}
+Summands summands_of(const Expr& e) {
+  if (scalar_of(e)) return {e, nullptr};
+  const Binary* node = e.as<Binary>();
+  if (!node || node->op != BinaryOp::add) return {nullptr, e};
+  const Summands a = summands_of(node->a), b = summands_of(node->b);
+  return {sum(a.same, b.same), sum(a.varying, b.varying)};
+}
+
+class VectorNarrower : public Mutator {
+ public:
+  explicit VectorNarrower(const Func& func) : bounds_(func) {}
+  using Mutator::mutate;
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    BoundsScope scope(bounds_);
+    bounds_.bind(node->variable, Range{node->min, node->extent});
+    return Mutator::mutate_For(s, node);
+  }
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    BoundsScope scope(bounds_);
+    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
+    return Mutator::mutate_Let(s, node);
+  }
+
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    if (node->indices.size() != 1) return Mutator::mutate_Load(e, node);
+    const Expr place = narrow_place(node->indices[0]);
+    if (!place) return Mutator::mutate_Load(e, node);
+    return Load::make(node->buffer, {place}, node->mask ? mutate(node->mask) : nullptr);
+  }
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    const Expr place = node->indices.size() == 1 ? narrow_place(node->indices[0]) : nullptr;
+    if (!place) return Mutator::mutate_Store(s, node);
+    return Store::make(node->buffer, {place}, mutate(node->value), node->mask ? mutate(node->mask) : nullptr);
+  }
+  Expr mutate_Cast(const Expr& e, const Cast* node) override {
+    if (e->dtype.is_float() && is_computed(node->value)) {
+      if (const Expr narrow = narrow_to_i32(node->value, bounds_)) return Cast::make(e->dtype, narrow);
+    }
+    return Mutator::mutate_Cast(e, node);
+  }
+  Expr mutate_Binary(const Expr& e, const Binary* node) override {
+    if (e->dtype.is_bool() && (is_computed(node->a) || is_computed(node->b))) {
+      const Expr a = narrow_to_i32(node->a, bounds_), b = narrow_to_i32(node->b, bounds_);
+      if (a && b) return Binary::make(node->op, a, b);
+    }
+    return Mutator::mutate_Binary(e, node);
+  }
+
+ private:
+  /// Null where a place is no vector, or is known too little of.
+  Expr narrow_place(const Expr& place) {
+    if (!is_computed(place)) return nullptr;
+    const auto [same, varying] = summands_of(place);
+    const Expr narrow = varying && is_computed(varying) ? narrow_to_i32(varying, bounds_) : nullptr;
+    return narrow ? sum(Cast::make(place->dtype, narrow), same) : nullptr;
+  }
+
+  Bounds bounds_;
+};
+
+}  // namespace
+
+Func narrow_vectors(const Func& func) {
+  return with_body(func, VectorNarrower(func).mutate(func->body));
+}
+
+}  // namespace lathe
