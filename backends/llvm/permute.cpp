@@ -41,11 +41,14 @@ llvm::Value* FloatEmitter::permute_narrow(llvm::Value* v, llvm::Value* n) {
   return b.CreateSelect(b.CreateICmpNE(further, int_constant(n->getType(), 0)), of_two(2 * lanes), of_two(0));
 }
 
-/// One instruction: `n` fills a register, and `v` is a power of two of lanes up to two registers.
+/// One instruction: `n` fills a register, and `v` is a power of two of lanes up to two registers. Of four lanes both
+/// halves of a register may hold all.
 llvm::Value* FloatEmitter::permute_whole(llvm::Value* v, llvm::Value* n) {
   using namespace llvm::Intrinsic;
   const int lanes = lanes_of(n);
   const bool wide = n->getType()->getPrimitiveSizeInBits() == 512, single = n->getType()->getScalarSizeInBits() == 32;
+  if (single && !wide && lanes_of(v) <= 4)
+    return b.CreateIntrinsic(x86_avx_vpermilvar_ps_256, {}, {slice(b, v, 0, lanes, true), n});
   if (lanes_of(v) <= lanes) {
     const ID narrow = single ? x86_avx2_permps : x86_avx512_permvar_df_256;
     const ID full = single ? x86_avx512_permvar_sf_512 : x86_avx512_permvar_df_512;

@@ -73,4 +73,13 @@ Expr narrow_to_i32(const Expr& e, const Bounds& bounds) {
   return a && b ? Binary::make(node->op, a, b) : nullptr;
 }
 
+LaneSum lane_sum(const Expr& e) {
+  if (e->dtype.lanes > 1 && scalar_of(e)) return {scalar_of(e), nullptr};
+  const Binary* node = e.as<Binary>();
+  if (!node || node->op != BinaryOp::add) return {nullptr, e};
+  const auto sum = [](const Expr& a, const Expr& b) { return a && b ? a + b : a ? a : b; };
+  const LaneSum a = lane_sum(node->a), b = lane_sum(node->b);
+  return {sum(a.uniform, b.uniform), sum(a.varying, b.varying)};
+}
+
 }  // namespace lathe

@@ -14,4 +14,11 @@ bool fits_i32(const Expr& e, const Bounds& bounds);
 /// The same value in i32; null where fits_i32 does not hold.
 Expr narrow_to_i32(const Expr& e, const Bounds& bounds);
 
+/// A vector as the sum of what is the same in all lanes, a scalar, and of what varies, as summands at the top of the
+/// expression have it. Null is nothing.
+struct LaneSum {
+  Expr uniform, varying;
+};
+LaneSum lane_sum(const Expr& e);
+
 }  // namespace lathe

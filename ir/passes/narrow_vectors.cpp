@@ -13,21 +13,6 @@ bool is_computed(const Expr& e) {
   return e->dtype.lanes > 1 && e->dtype.element() == i64 && e.as<Binary>() && !scalar_of(e);
 }
 
-/// The sum of what is the same in all lanes and what varies, as summands at the top of a vector have it.
-struct Summands {
-  Expr same, varying;
-};
-Expr sum(const Expr& a, const Expr& b) {
-  return a && b ? a + b : a ? a : b;
-}
-Summands summands_of(const Expr& e) {
-  if (scalar_of(e)) return {e, nullptr};
-  const Binary* node = e.as<Binary>();
-  if (!node || node->op != BinaryOp::add) return {nullptr, e};
-  const Summands a = summands_of(node->a), b = summands_of(node->b);
-  return {sum(a.same, b.same), sum(a.varying, b.varying)};
-}
-
 class VectorNarrower : public Mutator {
  public:
   explicit VectorNarrower(const Func& func) : bounds_(func) {}
@@ -74,9 +59,11 @@ class VectorNarrower : public Mutator {
   /// Null where a place is no vector, or is known too little of.
   Expr narrow_place(const Expr& place) {
     if (!is_computed(place)) return nullptr;
-    const auto [same, varying] = summands_of(place);
+    const auto [uniform, varying] = lane_sum(place);
     const Expr narrow = varying && is_computed(varying) ? narrow_to_i32(varying, bounds_) : nullptr;
-    return narrow ? sum(Cast::make(place->dtype, narrow), same) : nullptr;
+    if (!narrow) return nullptr;
+    const Expr wide = Cast::make(place->dtype, narrow);
+    return uniform ? wide + Broadcast::make(uniform, place->dtype.lanes) : wide;
   }
 
   Bounds bounds_;

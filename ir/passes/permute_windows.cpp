@@ -35,23 +35,6 @@ std::optional<Span> elements_of(const Buffer& buffer) {
   return Span{first, last + 1};
 }
 
-/// index = the same for each lane + what varies, as summands at the top of the expression have it.
-struct Parts {
-  Expr uniform, varying;
-};
-
-Expr sum(const Expr& a, const Expr& b) {
-  return a && b ? a + b : a ? a : b;
-}
-
-Parts parts_of(const Expr& index) {
-  if (index.as<Broadcast>() || index.as<IntImm>()) return {first_lane(index), nullptr};
-  const Binary* node = index.as<Binary>();
-  if (!node || node->op != BinaryOp::add) return {nullptr, index};
-  const Parts a = parts_of(node->a), b = parts_of(node->b);
-  return {sum(a.uniform, b.uniform), sum(a.varying, b.varying)};
-}
-
 /// Do lanes divide, and keep the remainder?
 bool begins_again(const Expr& index) {
   bool found = false;
@@ -158,11 +141,11 @@ class Permuter : public Mutator {
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
     if (window > longest_table(device_, bits) || window > elements->length()) return nullptr;
 
-    const Parts parts = parts_of(index);
+    const LaneSum parts = lane_sum(index);
     if (!parts.varying) return nullptr;  // one element for all lanes
     const Expr places = narrow_to_i32(parts.varying, bounds_), first = first_lane(parts.varying);
     if (!places || !first) return nullptr;
-    const Expr begin = simplify(sum(parts.uniform, first), bounds_),
+    const Expr begin = simplify(parts.uniform ? parts.uniform + first : first, bounds_),
                inside = simplify(max(min(begin, lathe::index(elements->end - window)), lathe::index(elements->first)),
                                  bounds_);
     const Expr behind = simplify(parts.uniform ? inside - parts.uniform : inside, bounds_);

@@ -29,6 +29,8 @@ class Builder {
   bool scales_by_exponent() const;
   /// Has the device one instruction for the intrinsic `permute` of `lanes` lanes by a vector of its own?
   bool permutes(DType dtype, int lanes) const;
+  /// Is `permute` of 4 lanes of f32 quicker than of 8, whose lanes cross the halves of a register?
+  bool permutes_in_halves() const;
   /// .. for the intrinsic `reciprocal`?
   bool estimates_reciprocals() const;
   /// .. for each of the intrinsics `exponent` and `mantissa`?
@@ -36,9 +38,10 @@ class Builder {
   /// 1 / (x + low) within a unit in the last place, where |x| lies between 2^-100 and 2^100; otherwise some value.
   /// `low` may be null, and is no more than x's rounding.
   Expr inverse(const Expr& x, const Expr& low = nullptr);
-  /// A polynomial in x - center in each of 8 or 16 cells of what is not negative: rows of a table are the centers, then
-  /// coefficients, lowest degree first; `cell` is x's, modulo their number. In the cell at zero, whose center and first
-  /// coefficient are zero, x times `slope` (0 or 1) is added: there alone x - center is over the first coefficient.
+  /// A polynomial in x - center in each of 4, 8 or 16 cells of what is not negative: rows of a table are the centers,
+  /// then coefficients, lowest degree first; `cell` is x's, modulo their number. In the cell at zero, whose center and
+  /// first coefficient are zero, x times `slope` (0 or 1) is added: there alone x - center is over the first
+  /// coefficient.
   template <class T, std::size_t rows, std::size_t cells>
   Expr piecewise(const T (&table)[rows][cells], const Expr& x, const Expr& cell, int slope) {
     const Expr t = bind("t", x - entry(table[0], x->dtype, cell));

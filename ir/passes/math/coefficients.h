@@ -263,6 +263,58 @@ inline constexpr float erf_few_cells[][8] = {
         0x1.4c1c7c0000000p-7f, 0x1.f821d20000000p-7f, -0x1.caafc40000000p-10f, -0x1.0bfae00000000p-9f},
 };
 
+/// tanh(x) in cells, which bits from 23 on of 1.59375 x + 1.0 name: centers, then coefficients; relative; error 2^-26.5.
+inline constexpr float tanh_four_cells[][4] = {
+    {
+        0x1.4170420000000p+0f, 0x1.91b0120000000p+1f, 0x1.b9ac7a0000000p+2f, 0x0.0p+0f},
+    {
+        0x1.b31fc80000000p-1f, 0x1.fe140a0000000p-1f, 0x1.ffffbc0000000p-1f, 0x0.0p+0f},
+    {
+        0x1.1c6afa0000000p-2f, 0x1.eb087c0000000p-8f, 0x1.112efa0000000p-18f, 0x1.0000000000000p+0f},
+    {
+        -0x1.e36d100000000p-3f, -0x1.e930e80000000p-8f, -0x1.1072000000000p-18f, 0x1.8be9020000000p-27f},
+    {
+        0x1.ba753c0000000p-4f, 0x1.43bc700000000p-8f, 0x1.634d540000000p-19f, -0x1.5555840000000p-2f},
+    {
+        -0x1.adf7640000000p-7f, -0x1.3edc880000000p-9f, -0x1.66d04e0000000p-20f, 0x1.d842140000000p-17f},
+    {
+        -0x1.3226f60000000p-6f, 0x1.ecfb880000000p-11f, 0x1.3baa060000000p-21f, 0x1.10ca460000000p-3f},
+    {
+        0x1.ec59f00000000p-7f, -0x1.33cf120000000p-12f, -0x1.98ae140000000p-23f, 0x1.6964760000000p-11f},
+    {
+        -0x1.34f3d40000000p-8f, 0x1.44d9b40000000p-14f, 0x1.2c04c20000000p-25f, -0x1.c941600000000p-5f},
+    {
+        -0x1.cb97100000000p-11f, -0x1.e8ab2e0000000p-17f, -0x1.4f0d140000000p-27f, 0x1.e335f40000000p-10f},
+    {
+        0x1.badef40000000p-10f, -0x1.003be00000000p-19f, 0x1.69b24c0000000p-28f, 0x1.942c640000000p-6f},
+    {
+        -0x1.5156f80000000p-11f, 0x1.bbff220000000p-20f, -0x1.0f5c320000000p-30f, -0x1.3eb2e40000000p-7f},
+};
+
+/// erf(x) in cells, which bits from 21 on of 0.3125 x + 1.25 name: centers, then coefficients; relative; error 2^-26.5.
+inline constexpr float erf_four_cells[][4] = {
+    {
+        0x1.999e1a0000000p+1f, 0x0.0p+0f, 0x1.32d5340000000p+0f, 0x1.fff7000000000p+0f},
+    {
+        0x1.ffff360000000p-1f, 0x0.0p+0f, 0x1.d1e2540000000p-1f, 0x1.fd9a820000000p-1f},
+    {
+        0x1.50c7f40000000p-15f, 0x1.06eba80000000p-3f, 0x1.12b43a0000000p-2f, 0x1.52cb400000000p-6f},
+    {
+        -0x1.0e4ae80000000p-13f, 0x1.4e88c00000000p-21f, -0x1.49403a0000000p-2f, -0x1.52c5440000000p-5f},
+    {
+        0x1.14ba8e0000000p-12f, -0x1.812cca0000000p-2f, 0x1.5709a60000000p-3f, 0x1.8b327e0000000p-5f},
+    {
+        -0x1.8911860000000p-12f, 0x1.0a663a0000000p-12f, 0x1.bdcbbe0000000p-8f, -0x1.1a40c40000000p-5f},
+    {
+        0x1.969f740000000p-12f, 0x1.c7fffe0000000p-4f, -0x1.b67f9a0000000p-5f, 0x1.aceba20000000p-7f},
+    {
+        -0x1.5b1be60000000p-12f, 0x1.476aba0000000p-8f, 0x1.3fb22e0000000p-6f, 0x1.f392120000000p-12f},
+    {
+        0x1.f0de200000000p-13f, -0x1.2aa03c0000000p-5f, 0x1.95270c0000000p-8f, -0x1.bc5df80000000p-9f},
+    {
+        -0x1.7be0a60000000p-14f, 0x1.53065e0000000p-7f, -0x1.70a26c0000000p-8f, 0x1.862e940000000p-10f},
+};
+
 /// erf(x) in cells, which bits from 48 on of x + 6.0 name: centers, then coefficients; relative; error 2^-54.1.
 inline constexpr double wide_erf_cells[][16] = {
     {

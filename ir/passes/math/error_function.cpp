@@ -25,6 +25,7 @@ Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double scale, d
 Expr erf_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   if (b.permutes(f32, 16)) return erf_by_cells(b, x, coefficients::erf_cells, 1, 1.5, 20, 3.9375);
+  if (b.permutes_in_halves()) return erf_by_cells(b, x, coefficients::erf_four_cells, 0.3125, 1.25, 21, 3.984375);
   if (b.permutes(f32, 8)) return erf_by_cells(b, x, coefficients::erf_few_cells, 0.46875, 0.625, 21, 3.9375);
   const Expr split = constant(type, 1.1875), four = constant(type, 4.0);
   const Expr magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));

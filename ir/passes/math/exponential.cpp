@@ -78,9 +78,10 @@ Expr exp_clamped(Builder& b, const Expr& x) {
 /// The leading bits of scale * |x| + offset say which cell it is in: cells grow from zero on to where tanh hardly
 /// moves.
 template <class Table>
-Expr tanh_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift) {
+Expr tanh_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift,
+                   double one_from_here) {
   const DType type = x->dtype;
-  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), 9.05);
+  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), one_from_here);
   const Expr first = constant(type, offset);
   const Expr image = bits(scale == 1 ? inside + first : b.multiply_add(inside, constant(type, scale), first));
   const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
@@ -160,8 +161,9 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
 }
 
 Expr tanh_f32(Builder& b, const Expr& x) {
-  if (b.permutes(f32, 16)) return tanh_by_cells(b, x, coefficients::tanh_cells, 1, 0.625, 21);
-  if (b.permutes(f32, 8)) return tanh_by_cells(b, x, coefficients::tanh_few_cells, 0.828125, 0.5, 22);
+  if (b.permutes(f32, 16)) return tanh_by_cells(b, x, coefficients::tanh_cells, 1, 0.625, 21, 9.05);
+  if (b.permutes_in_halves()) return tanh_by_cells(b, x, coefficients::tanh_four_cells, 1.59375, 1, 23, 9.375);
+  if (b.permutes(f32, 8)) return tanh_by_cells(b, x, coefficients::tanh_few_cells, 0.828125, 0.5, 22, 9.05);
   return tanh_by_quotient(b, x);
 }
 Expr tanh_f64(Builder& b, const Expr& x) {

@@ -333,7 +333,7 @@ def tables():
 
 
 def cell_tables():
-    """(name, comment, type, rows, error): polynomials in 16 or 8 cells, whose numbers are leading bits of scale * x +
+    """(name, comment, type, rows, error): polynomials in 16, 8 or 4 cells, whose numbers are leading bits of scale * x +
     offset."""
     single, double = ("float", "f", "I", round_f32, mpf(2) ** -16), ("double", "d", "Q", round_f64, mpf(2) ** -40)
     for name, function, kind, scale, offset, shift, edges, degree, slope in (
@@ -341,6 +341,8 @@ def cell_tables():
         ("erf", mp.erf, single, "1", "1.5", 20, "1.625 1.75 1.875 2 2.25 2.5 2.75 3 3.25 3.5 3.75 4 4.5 5 5.5", 5, 1),
         ("tanh_few", mp.tanh, single, "0.828125", "0.5", 22, "0.75 1 1.5 2 3 4 6 8", 7, 0),
         ("erf_few", mp.erf, single, "0.46875", "0.625", 21, "0.75 0.875 1 1.25 1.5 1.75 2 2.5", 6, 1),
+        ("tanh_four", mp.tanh, single, "1.59375", "1", 23, "2 4 8 16", 10, 0),
+        ("erf_four", mp.erf, single, "0.3125", "1.25", 21, "1.5 1.75 2 2.5", 8, 1),
         (
             "wide_erf",
             mp.erf,
@@ -354,7 +356,7 @@ def cell_tables():
         ),
     ):
         type_name, real, whole, rounding, step = kind
-        cells = 8 if name.endswith("_few") else 16
+        cells = {"few": 8, "four": 4}.get(name.rpartition("_")[2], 16)
         scale, offset, worst = mpf(scale), mpf(offset), mpf(0)
         rows = [[mpf(0)] * cells for _ in range(degree + 2)]
         low = offset
@@ -370,7 +372,7 @@ def cell_tables():
         scaled = "x" if scale == 1 else f"{float(scale)} x"
         yield (
             f"{name}_cells",
-            f"{name.removeprefix('wide_').removesuffix('_few')}(x) in cells, which bits from {shift} on of {scaled} +"
+            f"{name.removeprefix('wide_').removesuffix('_few').removesuffix('_four')}(x) in cells, which bits from {shift} on of {scaled} +"
             f" {float(offset)} name: centers, then coefficients; relative",
             type_name,
             rows,
