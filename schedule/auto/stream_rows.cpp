@@ -19,6 +19,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
@@ -66,6 +67,11 @@ constexpr std::int64_t least_block_columns = 1024;
 /// The same where lines are asked for, or cores would have nothing to do: a few alone do not read as fast as memory
 /// gives.
 constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
+
+/// Bytes of a line, and of rows of sums of which four lie in one set of a first cache at the least. With those of the
+/// operand they are more than it has ways, wherever the kernel's memory happens to begin (measured on Zen 3,
+/// 8x4096x1024: 0.81 to 0.88 of the time in three runs, in one of which the rows lay apart already).
+constexpr std::int64_t line_bytes = 64, crowded_bytes = 1024;
 
 struct Streams {
   std::optional<size_t> rows;
@@ -162,6 +168,7 @@ class Streamer {
   void run() {
     const auto reader = element_wise_reader(context_, block_, shape_, streams_.vectors);
     reader_ = reader ? *reader : cache_write(schedule_, block_, space::global);
+    set_rows_apart();
     const BlockRef partial = make_partial();
     const LoopRef columns = place_under_blocks();
     add_up(partial);
@@ -179,6 +186,17 @@ class Streamer {
   }
 
  private:
+  /// Gives rows of sums that would lie in few sets of the first cache, as those of the operand do, one line more each.
+  void set_rows_apart() {
+    const Buffer sums = schedule_.node(block_).f.writes[0].buffer;
+    const std::int64_t *columns = as_int(sums->shape.back()), bytes = sums->dtype.bytes(), line = line_bytes / bytes;
+    if (!is_allocated(schedule_.func(), sums) || sums->rank() < 2 || streams_.row_count < 2 || !columns ||
+        *columns * bytes % crowded_bytes != 0)
+      return;
+    const auto rows = static_cast<std::int64_t>(sums->rank()) - 2;
+    storage_align(schedule_, block_, sums->name, rows, 2 * line, line);
+  }
+
   bool asks() const {
     if (!wants_pieces()) return by_lines_ && streams_.row_count >= least_asking;
     return streams_.row_count >= least_asking_pieces && leaves_last_cache();

@@ -88,6 +88,18 @@ TEST(AutoSchedule, ReadsAsManyRowsByTurnsAsHardwareFollows) {
   EXPECT_NE(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos);
 }
 
+TEST(AutoSchedule, SetsRowsOfStreamedSumsApart) {
+  const auto pitch = [](int rows, int columns) {
+    const Func func = matmul(rows, columns, 20, false);
+    expect_same(func, auto_schedule(func, far_from_memory(wide())));
+    const std::string text = print(auto_schedule(func, far_from_memory(wide())));
+    return text.find(fmt::format("strides [{}, 1]", columns + 16)) != std::string::npos;
+  };
+  EXPECT_TRUE(pitch(4, 512));
+  EXPECT_FALSE(pitch(1, 512)) << "one row";
+  EXPECT_FALSE(pitch(4, 528)) << "they lie apart already";
+}
+
 TEST(AutoSchedule, ReadsLongPiecesOfRowsThatStreamWhereShortOnesLoseStreams) {
   Device device = lines();
   device.stream_piece_bytes = 512;

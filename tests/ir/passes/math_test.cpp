@@ -3,8 +3,8 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "ir/interpreter/interpreter.h"
