@@ -4,7 +4,7 @@
 
 #include "backends/llvm/emitter.h"
 #include "backends/llvm/values.h"
-#include "ir/analysis/fold.h"
+#include "ir/analysis/narrow.h"
 #include "ir/structural.h"
 
 namespace lathe::codegen {
@@ -13,21 +13,10 @@ namespace {
 /// Steps between elements that whole loads and shuffles bring together on any machine.
 constexpr std::int64_t few_steps = 4;
 
-/// A vector of places as i32 lanes and what all lanes add to them, which may be null; two nulls where it is no such
-/// sum.
-struct NarrowPlaces {
-  Expr narrow, same;
-};
-NarrowPlaces narrow_places(const Expr& index) {
-  const auto widened = [](const Expr& e) -> Expr {
-    const Cast* cast = e.as<Cast>();
-    return cast && e->dtype.element() == i64 && cast->value->dtype.element() == i32 ? cast->value : nullptr;
-  };
-  if (const Expr narrow = widened(index)) return {narrow, nullptr};
-  const Binary* sum = index.as<Binary>();
-  if (!sum || sum->op != BinaryOp::add) return {};
-  const Expr narrow = widened(sum->a), same = scalar_of(sum->b);
-  return narrow && same ? NarrowPlaces{narrow, same} : NarrowPlaces{};
+/// The i32 lanes that a vector of places widens; null where it is none of such.
+Expr widened_lanes(const Expr& places) {
+  const Cast* cast = places ? places.as<Cast>() : nullptr;
+  return cast && places->dtype.element() == i64 && cast->value->dtype.element() == i32 ? cast->value : nullptr;
 }
 
 }  // namespace
@@ -167,8 +156,8 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0;
   if (ramp && (!mask || strided))
     return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes, mask));
-  if (const auto [narrow, same] = narrow_places(index); narrow && !mask)
-    return from_memory(dtype, emit_narrow_gather(buffer, narrow, same, align));
+  if (const auto [uniform, varying] = lane_sum(index); !mask && widened_lanes(varying))
+    return from_memory(dtype, emit_narrow_gather(buffer, widened_lanes(varying), uniform, align));
   llvm::Value* lanes_index = emit(index);
   if (!(index->dtype.element() == i64))
     lanes_index =
@@ -176,40 +165,42 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   return from_memory(dtype, emit_gather(buffer, lanes_index, align, mask));
 }
 
-/// Elements one by one at places that a vector holds. An instruction that gathers takes longer than their loads (on
+/// Elements one by one, each at its lane's address. An instruction that gathers takes longer than their loads (on
 /// Cascade Lake 30 cycles for any number of lanes, on Zen 4 26 for eight: Agner Fog's instruction tables), and a branch
-/// a lane where the machine has none for such elements. Lanes that are off read a zero of the kernel's own.
+/// a lane where the machine has none for such elements.
+llvm::Value* FunctionEmitter::emit_elements(const BufferNode* buffer, unsigned lanes, llvm::Align align,
+                                            const std::function<llvm::Value*(unsigned)>& address) {
+  llvm::Type* element = element_memory_type(context, buffer->dtype);
+  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
+  for (unsigned i = 0; i < lanes; ++i) {
+    llvm::Value* one = marked(b.CreateAlignedLoad(element, address(i), align), buffer);
+    result = b.CreateInsertElement(result, one, std::uint64_t{i});
+  }
+  return result;
+}
+
+/// Elements at places that a vector holds. Lanes that are off read a zero of the kernel's own.
 llvm::Value* FunctionEmitter::emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align,
                                           llvm::Value* mask) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   const auto lanes = llvm::cast<llvm::FixedVectorType>(places->getType())->getNumElements();
   llvm::Value* addresses = b.CreateGEP(element, base_pointer(buffer), places);
   if (mask) addresses = b.CreateSelect(mask, addresses, splat(b, zero_element(), static_cast<int>(lanes)));
-  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
-  for (unsigned i = 0; i < lanes; ++i) {
-    llvm::Value* address = b.CreateExtractElement(addresses, std::uint64_t{i});
-    llvm::Value* one = marked(b.CreateAlignedLoad(element, address, align), buffer);
-    result = b.CreateInsertElement(result, one, std::uint64_t{i});
-  }
-  return result;
+  return emit_elements(buffer, lanes, align,
+                       [&](unsigned i) { return b.CreateExtractElement(addresses, std::uint64_t{i}); });
 }
 
-/// The same of places that are 32-bit ones beyond one that all lanes share: each is taken out of half as many
+/// Elements at i32 places beyond one that all lanes share, which may be null: each place is taken out of half as many
 /// registers, and once for all loads at the same places beyond others.
-llvm::Value* FunctionEmitter::emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& same,
+llvm::Value* FunctionEmitter::emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& uniform,
                                                  llvm::Align align) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   llvm::Value* places = emit(narrow);
   llvm::Value* base = base_pointer(buffer);
-  if (same) base = b.CreateGEP(element, base, emit(same));
-  const auto lanes = static_cast<unsigned>(narrow->dtype.lanes);
-  llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
-  for (unsigned i = 0; i < lanes; ++i) {
-    llvm::Value* place = b.CreateSExt(b.CreateExtractElement(places, std::uint64_t{i}), b.getInt64Ty());
-    llvm::Value* one = marked(b.CreateAlignedLoad(element, b.CreateGEP(element, base, place), align), buffer);
-    result = b.CreateInsertElement(result, one, std::uint64_t{i});
-  }
-  return result;
+  if (uniform) base = b.CreateGEP(element, base, emit(uniform));
+  return emit_elements(buffer, static_cast<unsigned>(narrow->dtype.lanes), align, [&](unsigned i) {
+    return b.CreateGEP(element, base, b.CreateSExt(b.CreateExtractElement(places, std::uint64_t{i}), b.getInt64Ty()));
+  });
 }
 
 /// The address of an element of any type that is zero.

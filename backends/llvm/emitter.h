@@ -4,6 +4,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <functional>
+
 #include "backends/llvm/kernel_info.h"
 #include "backends/llvm/values.h"
 #include "ir/analysis/affine.h"
@@ -157,7 +159,9 @@ class FunctionEmitter {
   // ---- loads (emit_load.cpp) ----
   llvm::Value* emit_load(const Load* node);
   llvm::Value* emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align, llvm::Value* mask);
-  llvm::Value* emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& same, llvm::Align align);
+  llvm::Value* emit_elements(const BufferNode* buffer, unsigned lanes, llvm::Align align,
+                             const std::function<llvm::Value*(unsigned)>& address);
+  llvm::Value* emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& uniform, llvm::Align align);
   llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
   llvm::Value* zero_element();
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,

@@ -123,24 +123,12 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
                    std::move(origin)};
 }
 
-class Compactor : public Mutator {
+class Compactor : public BoundedMutator {
  public:
-  explicit Compactor(const Func& func) : bounds_(func) {}
+  explicit Compactor(const Func& func) : BoundedMutator(func) {}
   bool changed = false;
 
  protected:
-  Stmt mutate_For(const Stmt& s, const For* node) override {
-    BoundsScope scope(bounds_);
-    bounds_.bind(node->variable, Range{node->min, node->extent});
-    return Mutator::mutate_For(s, node);
-  }
-
-  Stmt mutate_Let(const Stmt& s, const Let* node) override {
-    BoundsScope scope(bounds_);
-    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
-    return Mutator::mutate_Let(s, node);
-  }
-
   Stmt mutate_Block(const Stmt& s, const Block* node) override {
     if (node->f.allocs.empty() && node->f.reads.empty() && node->f.writes.empty())
       return Mutator::mutate_Block(s, node);
@@ -192,7 +180,6 @@ class Compactor : public Mutator {
     return result;
   }
 
-  Bounds bounds_;
   std::unordered_map<const BufferNode*, Compacted> compacted_;
 };
 

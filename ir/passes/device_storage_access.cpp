@@ -23,9 +23,9 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-class Rewriter : public Mutator {
+class Rewriter : public BoundedMutator {
  public:
-  Rewriter(const Func& func, const Device& device) : func_(func), device_(device), bounds_(func) {
+  Rewriter(const Func& func, const Device& device) : BoundedMutator(func), func_(func), device_(device) {
     for (const Buffer& param : buffer_params(func)) params_.insert(param.get());
     for (const ThreadAxis& axis : device.axes) axes_.bind(axis.variable, Interval::between(0, axis.extent - 1));
     scopes_.emplace_back();
@@ -48,12 +48,6 @@ class Rewriter : public Mutator {
     forget();
     return For::make(node->variable, node->min, node->extent, node->for_kind, std::move(body), node->annotations,
                      node->thread_axis);
-  }
-
-  Stmt mutate_Let(const Stmt& s, const Let* node) override {
-    BoundsScope scope(bounds_);
-    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
-    return Mutator::mutate_Let(s, node);
   }
 
   Expr mutate_Load(const Expr& e, const Load* node) override {
@@ -201,7 +195,7 @@ class Rewriter : public Mutator {
 
   const Func& func_;
   const Device& device_;
-  Bounds bounds_, axes_;
+  Bounds axes_;
   std::unordered_set<const BufferNode*> params_, made_;
   std::map<std::pair<std::string, std::string>, Buffer> merged_;
   std::vector<Scope> scopes_;

@@ -91,9 +91,9 @@ class MathLowering : public Mutator {
     if ((node.op != BinaryOp::floor_div && node.op != BinaryOp::floor_mod) || !type.is_integer() || type.bits > 32)
       return nullptr;
     // Bounds follow no vectors; what fits 32 bits at every step does not wrap.
-    const bool lanes = node.a->dtype.lanes > 1 && type == i32 && fits_i32(node.a, bounds_);
+    const bool known = type == i32 && fits_i32(node.a, bounds_);
     return math::divide_bounded(*builder_, node.op, x, y,
-                                lanes ? lanes_interval(node.a, bounds_) : bounds_.interval(node.a));
+                                known ? lanes_interval(node.a, bounds_) : bounds_.interval(node.a));
   }
 
   /// Runs `rewrite` with a builder of its own, and puts what it bound around the result.

@@ -3,7 +3,6 @@
 #include "ir/analysis/fold.h"
 #include "ir/analysis/narrow.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
@@ -13,23 +12,12 @@ bool is_computed(const Expr& e) {
   return e->dtype.lanes > 1 && e->dtype.element() == i64 && e.as<Binary>() && !scalar_of(e);
 }
 
-class VectorNarrower : public Mutator {
+class VectorNarrower : public BoundedMutator {
  public:
-  explicit VectorNarrower(const Func& func) : bounds_(func) {}
+  explicit VectorNarrower(const Func& func) : BoundedMutator(func) {}
   using Mutator::mutate;
 
  protected:
-  Stmt mutate_For(const Stmt& s, const For* node) override {
-    BoundsScope scope(bounds_);
-    bounds_.bind(node->variable, Range{node->min, node->extent});
-    return Mutator::mutate_For(s, node);
-  }
-  Stmt mutate_Let(const Stmt& s, const Let* node) override {
-    BoundsScope scope(bounds_);
-    if (node->value->dtype == i64) bounds_.bind_value(node->variable, node->value);
-    return Mutator::mutate_Let(s, node);
-  }
-
   Expr mutate_Load(const Expr& e, const Load* node) override {
     if (node->indices.size() != 1) return Mutator::mutate_Load(e, node);
     const Expr place = narrow_place(node->indices[0]);
@@ -65,8 +53,6 @@ class VectorNarrower : public Mutator {
     const Expr wide = Cast::make(place->dtype, narrow);
     return uniform ? wide + Broadcast::make(uniform, place->dtype.lanes) : wide;
   }
-
-  Bounds bounds_;
 };
 
 }  // namespace

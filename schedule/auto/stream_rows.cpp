@@ -68,10 +68,10 @@ constexpr std::int64_t least_block_columns = 1024;
 /// gives.
 constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
 
-/// Bytes of a line, and of rows of sums of which four lie in one set of a first cache at the least. With those of the
-/// operand they are more than it has ways, wherever the kernel's memory happens to begin (measured on Zen 3,
-/// 8x4096x1024: 0.81 to 0.88 of the time in three runs, in one of which the rows lay apart already).
-constexpr std::int64_t line_bytes = 64, crowded_bytes = 1024;
+/// Rows of sums a multiple of so many bytes apart lie in four sets of a first cache at the most: with those of the
+/// operand they may be more than it has ways, wherever the kernel's memory happens to begin (measured on Zen 3,
+/// 8x4096x1024: set apart they take 0.81 to 0.9 of the time).
+constexpr std::int64_t crowded_bytes = 1024;
 
 struct Streams {
   std::optional<size_t> rows;
@@ -189,7 +189,8 @@ class Streamer {
   /// Gives rows of sums that would lie in few sets of the first cache, as those of the operand do, one line more each.
   void set_rows_apart() {
     const Buffer sums = schedule_.node(block_).f.writes[0].buffer;
-    const std::int64_t *columns = as_int(sums->shape.back()), bytes = sums->dtype.bytes(), line = line_bytes / bytes;
+    const std::int64_t *columns = as_int(sums->shape.back()), bytes = sums->dtype.bytes(),
+                       line = context_.device.caches.front().line_bytes / bytes;
     if (!is_allocated(schedule_.func(), sums) || sums->rank() < 2 || streams_.row_count < 2 || !columns ||
         *columns * bytes % crowded_bytes != 0)
       return;

@@ -39,7 +39,7 @@ int vector_score(const RuleContext& context, const std::vector<Access>& accesses
 /// take turns. More no longer fit the registers and take as much longer to compile as they gain (measured on Zen 3: two
 /// take 0.81 to 0.91 of the time and 1.1 to 1.2 of the compile time, four 0.71 to 0.9 and 1.7 to 2).
 constexpr std::int64_t function_bits = 512, most_function_vectors = 2;
-/// Of what is computed, as much as may be beyond the end of a loop for that.
+/// One part in so many of a loop may be computed beyond its end for that.
 constexpr std::int64_t one_spare_of = 16;
 /// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
 /// instructions, which wait for each other's ports.

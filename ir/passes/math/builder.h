@@ -118,4 +118,23 @@ Expr pattern(DType dtype, std::uint64_t pattern);
 /// |magnitude| is taken as non-negative: its sign bit must be clear unless it is NaN.
 Expr with_sign_of(const Expr& magnitude, const Expr& sign);
 
+/// The bits of scale * |x| + offset from `shift` on say in which cell x lies.
+struct Cells {
+  double scale, offset;
+  int shift;
+  double one_from_here;  ///< of |x|: the function is one
+};
+/// An odd function that rises to one, by the table of Builder::piecewise for |x|.
+template <class Table>
+Expr odd_by_cells(Builder& b, const Expr& x, const Table& table, const Cells& cells, int slope) {
+  const DType type = x->dtype;
+  const Expr most = constant(type, cells.one_from_here), magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
+  const Expr inside = b.bind("inside", select(gt(magnitude, most), most, magnitude));
+  const Expr offset = constant(type, cells.offset);
+  const Expr image =
+      bits(cells.scale == 1 ? inside + offset : b.multiply_add(inside, constant(type, cells.scale), offset));
+  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, cells.shift)));
+  return with_sign_of(b.piecewise(table, inside, cell, slope), x);
+}
+
 }  // namespace lathe::math

@@ -3,30 +3,13 @@
 #include "ir/passes/math/functions.h"
 
 namespace lathe::math {
-namespace {
-
-/// The bits of scale * |x| + offset from `shift` on say which cell it is in.
-template <class Table>
-Expr erf_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift,
-                  double one_from_here) {
-  const DType type = x->dtype;
-  const Expr most = constant(type, one_from_here), magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
-  const Expr inside = b.bind("inside", select(gt(magnitude, most), most, magnitude));
-  const Expr first = constant(type, offset);
-  const Expr image = bits(scale == 1 ? inside + first : b.multiply_add(inside, constant(type, scale), first));
-  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
-  return with_sign_of(b.piecewise(table, inside, cell, 1), x);
-}
-
-}  // namespace
-
 /// x + x*P(x^2) where |x| is small. Beyond, 1 - h(|x|)^8 with h a polynomial near erfc^(1/8): the eighth root of erfc
 /// is so nearly straight that a low degree serves, and no exponential is needed. From 4 on the nearest float is 1.
 Expr erf_f32(Builder& b, const Expr& x) {
   const DType type = x->dtype;
-  if (b.permutes(f32, 16)) return erf_by_cells(b, x, coefficients::erf_cells, 1, 1.5, 20, 3.9375);
-  if (b.permutes_in_halves()) return erf_by_cells(b, x, coefficients::erf_four_cells, 0.3125, 1.25, 21, 3.984375);
-  if (b.permutes(f32, 8)) return erf_by_cells(b, x, coefficients::erf_few_cells, 0.46875, 0.625, 21, 3.9375);
+  if (b.permutes(f32, 16)) return odd_by_cells(b, x, coefficients::erf_cells, {1, 1.5, 20, 3.9375}, 1);
+  if (b.permutes_in_halves()) return odd_by_cells(b, x, coefficients::erf_four_cells, {0.3125, 1.25, 21, 3.984375}, 1);
+  if (b.permutes(f32, 8)) return odd_by_cells(b, x, coefficients::erf_few_cells, {0.46875, 0.625, 21, 3.9375}, 1);
   const Expr split = constant(type, 1.1875), four = constant(type, 4.0);
   const Expr magnitude = b.bind("magnitude", unary(UnaryOp::abs, x));
   const Expr square = b.bind("square", x * x);
@@ -42,7 +25,7 @@ Expr erf_f32(Builder& b, const Expr& x) {
 
 /// From 5.93 on the nearest float is 1.
 Expr erf_f64(Builder& b, const Expr& x) {
-  return erf_by_cells(b, x, coefficients::wide_erf_cells, 1, 6, 48, 5.9375);
+  return odd_by_cells(b, x, coefficients::wide_erf_cells, {1, 6, 48, 5.9375}, 1);
 }
 
 }  // namespace lathe::math

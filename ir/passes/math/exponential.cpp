@@ -75,19 +75,6 @@ Expr exp_clamped(Builder& b, const Expr& x) {
   return scale(b, p, n, shifted);
 }
 
-/// The leading bits of scale * |x| + offset say which cell it is in: cells grow from zero on to where tanh hardly
-/// moves.
-template <class Table>
-Expr tanh_by_cells(Builder& b, const Expr& x, const Table& table, double scale, double offset, int shift,
-                   double one_from_here) {
-  const DType type = x->dtype;
-  const Expr inside = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), one_from_here);
-  const Expr first = constant(type, offset);
-  const Expr image = bits(scale == 1 ? inside + first : b.multiply_add(inside, constant(type, scale), first));
-  const Expr cell = b.bind("cell", binary(BinaryOp::shr, image, constant(image->dtype, shift)));
-  return with_sign_of(b.piecewise(table, inside, cell, 0), x);
-}
-
 /// q = e / (1 + e) with e = e^x, by an estimate of the reciprocal. What q then lacks is (e - q - q e) / (1 + e), whose
 /// differences cancel nowhere. From 17.4 on the nearest float is 1.
 Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
@@ -160,10 +147,11 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
   return low.result(scale(b, p, n, shifted));
 }
 
+/// Cells grow from zero on to where tanh hardly moves.
 Expr tanh_f32(Builder& b, const Expr& x) {
-  if (b.permutes(f32, 16)) return tanh_by_cells(b, x, coefficients::tanh_cells, 1, 0.625, 21, 9.05);
-  if (b.permutes_in_halves()) return tanh_by_cells(b, x, coefficients::tanh_four_cells, 1.59375, 1, 23, 9.375);
-  if (b.permutes(f32, 8)) return tanh_by_cells(b, x, coefficients::tanh_few_cells, 0.828125, 0.5, 22, 9.05);
+  if (b.permutes(f32, 16)) return odd_by_cells(b, x, coefficients::tanh_cells, {1, 0.625, 21, 9.05}, 0);
+  if (b.permutes_in_halves()) return odd_by_cells(b, x, coefficients::tanh_four_cells, {1.59375, 1, 23, 9.375}, 0);
+  if (b.permutes(f32, 8)) return odd_by_cells(b, x, coefficients::tanh_few_cells, {0.828125, 0.5, 22, 9.05}, 0);
   return tanh_by_quotient(b, x);
 }
 Expr tanh_f64(Builder& b, const Expr& x) {
