@@ -151,6 +151,7 @@ class Partitioner : public Mutator {
       }
     }
     low = simplify(low ? min(max(low, first), end) : first, bounds_);
+    const Expr cut_at = high ? simplify(high, bounds_) : nullptr;
     high = simplify(high ? max(min(high, end), low) : end, bounds_);
     if (proves(bounds_, ge(low, high))) return nullptr;
     const std::vector<Cut> over = over_by(ends, high);
@@ -183,7 +184,10 @@ class Partitioner : public Mutator {
       std::vector<Stmt> pieces;
       if (has_front) pieces.push_back(piece(loop, first, low, fresh_copy(loop.body)));
       pieces.push_back(piece(loop, low, high, Decider(finder.cuts).mutate(loop.body)));
-      if (has_back) pieces.push_back(piece(loop, high, end, fresh_copy(loop.body)));
+      if (has_back) {
+        const bool once = leaves_constants(finder.cuts, cut_at) && proves(bounds_, le(end, cut_at + 1));
+        pieces.push_back(once ? iteration(loop, cut_at, lt(high, end)) : piece(loop, high, end, fresh_copy(loop.body)));
+      }
       return Seq::make(std::move(pieces));
     }
     Expr inside;
@@ -200,6 +204,15 @@ class Partitioner : public Mutator {
   static Expr behind(Affine last_numerator, std::int64_t divisor) {
     last_numerator.constant += divisor;
     return floor_div(to_expr(last_numerator), divisor);
+  }
+
+  /// Are the conditions the same in all runs of the loop, where its variable has the value?
+  static bool leaves_constants(const std::vector<Cut>& cuts, const Expr& value) {
+    return value && std::all_of(cuts.begin(), cuts.end(), [&](const Cut& cut) {
+             Affine distance = cut.high_numerator ? *cut.high_numerator : *cut.low_numerator;
+             return add_scaled(distance, to_affine(value), cut.high_numerator ? -cut.divisor : cut.divisor) &&
+                    distance.is_constant();
+           });
   }
 
   /// Those that hold nowhere from `bound` on.
@@ -268,6 +281,15 @@ class Partitioner : public Mutator {
     bounds_.bind(variable, Range{from, extent});
     Stmt renamed = substitute(body, {{loop.variable.get(), variable}});
     return For::make(variable, from, extent, loop.for_kind, mutate(renamed), loop.annotations);
+  }
+
+  /// One iteration, where there is one.
+  Stmt iteration(const For& loop, const Expr& value, const Expr& exists) {
+    BoundsScope scope(bounds_);
+    const Expr condition = simplify(exists, bounds_);
+    bounds_.assume(condition);
+    const Stmt body = mutate(substitute(fresh_copy(loop.body), {{loop.variable.get(), value}}));
+    return is_int(condition, 1) ? body : If::make(condition, body);
   }
 
   /// The least statement that holds every conditional one, then outwards as long as that adds little: a branch further
