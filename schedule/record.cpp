@@ -175,7 +175,10 @@ const std::map<std::string, Apply>& primitives() {
       {"bind", [](Schedule& s, const Line& l) { bind_loop(s, l.loop(0), l.string(1)); }},
       {"blockize", [](Schedule& s, const Line& l) { blockize(s, l.loop(0)); }},
       {"cache_cast", [](Schedule& s, const Line& l) { cache_cast(s, l.block(0), l.string(1), l.string(2)); }},
-      {"cache_padding", [](Schedule& s, const Line& l) { cache_padding(s, l.block(0), l.string(1), l.string(2)); }},
+      {"cache_padding",
+       [](Schedule& s, const Line& l) {
+         cache_padding(s, l.block(0), l.string(1), l.string(2), l.size() > 3 ? l.integer(3) : 1);
+       }},
       {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},

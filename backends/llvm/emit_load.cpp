@@ -153,7 +153,8 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
     llvm::Value* run = emit_load_run(buffer, last, lanes, align, mask ? reverse(mask) : nullptr);
     return from_memory(dtype, reverse(run));
   }
-  const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0;
+  const bool strided = stride && *stride >= 2 && *stride <= 4 && lanes >= 4 &&
+                       (kernel.device.mask_registers > 0 || (kernel.device.has_feature("avx2") && dtype.bits >= 32));
   if (ramp && (!mask || strided))
     return from_memory(dtype, emit_strided_load(buffer, split_offset(ramp->base), ramp->stride, lanes, mask));
   if (const auto [uniform, varying] = lane_sum(index); !mask && widened_lanes(varying))

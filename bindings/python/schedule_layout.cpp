@@ -60,8 +60,15 @@ auto copies_operand(S& s, nb::handle block, const std::string& buffer, const std
 void bind_layout(nb::class_<S>& type) {
   type.def("cache_cast", &copies_operand<cache_cast>, "block"_a, "buffer"_a, "space"_a,
            "Copies what a block casts the elements of a buffer to into a space; gives the copy's block.")
-      .def("cache_padding", &copies_operand<cache_padding>, "block"_a, "buffer"_a, "space"_a,
-           "Copies what a block reads and pads of a buffer into a padded one; gives the copy's block.")
+      .def(
+          "cache_padding",
+          [](S& s, nb::handle block, const std::string& buffer, const std::string& space, std::int64_t apart) {
+            return s.give(cache_padding(s.schedule, s.take_block(block), buffer, space, apart));
+          },
+          "block"_a, "buffer"_a, "space"_a, "apart"_a = 1,
+          "Copies what a block reads and pads of a buffer into a padded one, the elements of a row set apart by their "
+          "place "
+          "in a step of `apart`; gives the copy's block.")
       .def("cache_read", &copies_operand<cache_read>, "block"_a, "buffer"_a, "space"_a,
            "Copies what a block reads of a buffer into a space; gives the copy's block.")
       .def(

@@ -68,12 +68,10 @@ bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter
 }
 
 /// Instances for each element that is turned around from which on vectors of channels are faster than rows that fill no
-/// vector, where these do not lie by steps besides (measured on Zen 4: 5x5 over 672 channels of 14 0.83 of the time,
-/// 7x7 over 768 0.85, 5x5 over 960 of 7 0.95; 3x3 by 2 over 96 channels of 28 0.3; over rows of 28 and more, where they
-/// fill one, 0.9 to 1.6).
+/// vector (measured on Zen 4: 5x5 over 672 channels of 14 0.83 of the time, 7x7 over 768 0.85, 5x5 over 960 of 7 0.95;
+/// over rows of 28 and more, where they fill one, 0.9 to 1.6; on Zen 3, whose masks are vectors, 1.2 to 1.45 over rows
+/// of 5 to 8, and of rows by steps 1.3 to 2).
 constexpr double many_steps = 10;
-/// The widest step between elements of a row that are read one by one.
-constexpr std::int64_t widest_step = 4;
 /// Narrower elements are turned around in smaller squares than pay.
 constexpr std::int64_t turned_bytes = 4;
 
@@ -117,11 +115,10 @@ std::optional<Walked> operand_in_the_way(const Block& block, size_t iter, double
   return found && found->dimension + 1 < found->buffer->rank() ? found : std::nullopt;
 }
 
-/// Does each result have elements of its own, of an operand whose rows lie along those of the result, at `step`?
+/// Does each result have elements of its own, of an operand whose rows lie along those of the result?
 bool walks_windows(const Block& block, const ReductionShape& shape, const Access& access, size_t row) {
   const Load* load = load_of(block, access.buffer);
-  const std::int64_t step = access.strides[row].value_or(0);
-  return load && access.buffer->dtype.bytes() >= turned_bytes && step > 0 && step <= widest_step &&
+  return load && access.buffer->dtype.bytes() >= turned_bytes && access.strides[row] == 1 &&
          uses_var(load->indices.back(), block.f.iters[row].variable.get()) &&
          is_read_for_one_result(block, shape, access);
 }
@@ -143,8 +140,8 @@ std::optional<Walked> channels_to_turn(const RuleContext& context, const Block& 
       continue;
     }
     const double turned = estimated_elements(access.buffer) + results;
-    // Rows that fill no vector, whose loads cross lines besides.
-    const bool awkward = extent(*row) <= lanes && (access.strides[*row] > 1 || instances >= many_steps * turned);
+    // Rows that fill no vector, whose loads cross lines besides, where masks cost little beside these.
+    const bool awkward = extent(*row) <= lanes && instances >= many_steps * turned && context.device.mask_registers > 0;
     if (found || !constant_elements(access.buffer) || !awkward) return std::nullopt;
     const Load* load = load_of(block, access.buffer);
     for (const size_t i : shape.space) {

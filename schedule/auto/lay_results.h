@@ -14,11 +14,11 @@ namespace lathe {
 void lay_results(RuleContext& context, const BlockRef& reduction);
 
 /// Has channels come last where that lets vectors walk these: of a reduction whose every result has windows of its own,
-/// as a depthwise convolution's, and whose rows lie by steps or are short and read often. The operand is turned around
-/// in a copy; lay_results does the rest.
+/// as a depthwise convolution's, and whose rows are short and read often. The operand is turned around in a copy;
+/// lay_results does the rest.
 ///
-///   out[c, i, j] += x[c, 2 * i + r, 2 * j + s] * w[c, r, s]   ->   copy[i, j, c] = x[c, i, j]
-///                                                        out[c, i, j] += copy[2 * i + r, 2 * j + s, c] * w[c, r, s]
+///   out[c, i, j] += x[c, i + r, j + s] * w[c, r, s]   ->   copy[i, j, c] = x[c, i, j]
+///                                                    out[c, i, j] += copy[i + r, j + s, c] * w[c, r, s]
 void turn_channels(RuleContext& context, const BlockRef& reduction);
 
 /// The other way round, where nothing tiles a reduction as its operands lie: copies the one operand that moves along

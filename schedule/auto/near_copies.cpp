@@ -6,7 +6,6 @@
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/fuse_rows.h"
-#include "schedule/auto/stage_operands.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/rewrite.h"
 
@@ -40,7 +39,7 @@ bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) 
   if (readers.size() != 1 || !is_allocated(schedule.func(), made)) return false;
   const BlockRef& reader = readers[0];
   const Block& reads = schedule.node(reader);
-  const bool placed = context.scheduled.contains(reader.name) && (reads.f.reducer || sets_steps_apart(reads));
+  const bool placed = context.scheduled.contains(reader.name) && reads.f.reducer;
   if (!placed && !moved.contains(reader.name)) return false;
   const double bytes = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
   if (bytes <= static_cast<double>(context.device.caches.front().bytes)) return false;

@@ -14,8 +14,6 @@ namespace lathe {
 ///   1. only where each core has an iteration of these loops
 ///   2. only parts that fit half of the first cache, of copies that do not fit all of it
 ///   3. a block's annotation `fuse` keeps it apart by 0
-///
-/// Copies that set elements apart by steps stay where they are, and what is padded for them is moved under their rows.
 void near_copies(RuleContext& context);
 
 /// Will a copy of `operand` for the reduction be made in parts that fit half of the first cache: those that the space

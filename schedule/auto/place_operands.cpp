@@ -31,6 +31,18 @@ constexpr double most_repetition = 1.1;
 /// line in the place of 60; 4 to 32 rows are alike).
 constexpr std::int64_t copied_ahead = 8, least_jump = 1024;
 
+/// Does a condition of the block compare a sum of iters? Its loops would not end where the border begins.
+bool chooses_by_sums(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    if (!node || !is_comparison(node->op)) return;
+    found |= std::count_if(block.f.iters.begin(), block.f.iters.end(),
+                           [&](const Iter& iter) { return uses_var(e, iter.variable.get()); }) > 1;
+  });
+  return found;
+}
+
 /// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache: a
 /// copy that chooses at each element between it and the padding takes longer than both.
 void fill_first(RuleContext& context, const BlockRef& maker) {
@@ -138,7 +150,8 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
               [&] { compute_at(schedule, maker, around[depth]); });
       break;
     }
-    attempt(context, fmt::format("fill the border of {}", maker.name), [&] { fill_first(context, maker); });
+    if (!chooses_by_sums(schedule.node(maker)))
+      attempt(context, fmt::format("fill the border of {}", maker.name), [&] { fill_first(context, maker); });
   }
 }
 

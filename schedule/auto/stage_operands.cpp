@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "ir/analysis/affine.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -20,6 +22,7 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
@@ -33,8 +36,14 @@ namespace {
 /// time for 96 channels of 56x56, but 1.6 times as long where a channel of 112x112 leaves the first cache, and 1.5
 /// times with vectors of 256 bits).
 constexpr double padded_reuse = 6;
+/// The longest rows of which all vectors count as touching the padding (measured on Zen 3: a copy for depthwise 3x3
+/// took 0.42 to 0.71 of the time over rows of 28 to 52, 1.05 to 1.8 times as long over 57 to 113).
+constexpr std::int64_t most_masked_vectors = 7;
 /// The same where vectors could not walk the operand otherwise, and where they could along windows of so many elements.
 constexpr double strided_reuse = 4, window_reuse = 32;
+/// The same where a copy sets rows apart by steps: each vector of it is two loads and a shuffle, once (measured on Zen
+/// 3: depthwise 3x3 by 2, which reads an element 2.25 times, in 0.26 to 0.65 of the time of dot products of its rows).
+constexpr double apart_reuse = 1.5;
 /// The same where a border repeats elements, so that no read is a vector's.
 constexpr double repeated_reuse = 2;
 constexpr std::int64_t filled_window = 8;
@@ -47,21 +56,23 @@ bool worth_copying(const RuleContext& context, const Block& reader, const Buffer
 }
 
 /// The part of the vectors along the result's contiguous axis for which there is a choice between the operand and its
-/// padding: those that touch its ends, or all, where the padding lies along other axes.
+/// padding: those that touch its ends, or all, where the padding lies along other axes, and in tiles of a row that is
+/// no whole vectors where masks live in vector registers.
 double end_vectors(const Block& block, const Expr& condition, const Device& device) {
   double least = 1;
   for (const Access& access : block_accesses(block)) {
     for (size_t i = 0; access.store && i < block.f.iters.size(); ++i) {
       if (access.strides[i] != 1 || !uses_var(condition, block.f.iters[i].variable.get())) continue;
-      const auto row = static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
-      least = std::min(least, 2.0 * vector_lanes(block, device) / row);
+      const std::int64_t row = extent_estimate(block.f.iters[i].domain.extent), lanes = vector_lanes(block, device);
+      if (device.mask_registers == 0 && row % lanes != 0 && row < most_masked_vectors * lanes) continue;
+      least = std::min(least, 2.0 * static_cast<double>(lanes) / static_cast<double>(row));
     }
   }
   return least;
 }
 
-/// Reads of an element of a strided operand for which it is copied.
-double worthy_reuse(const Block& block, const Buffer& operand) {
+/// Reads of an element of a strided operand for which it is copied: `least`, or more where vectors could walk windows.
+double worthy_reuse(const Block& block, const Buffer& operand, double least) {
   for (const Access& access : block_accesses(block)) {
     for (size_t i = 0; access.buffer == operand && i < block.f.iters.size(); ++i) {
       const Iter& iter = block.f.iters[i];
@@ -70,7 +81,7 @@ double worthy_reuse(const Block& block, const Buffer& operand) {
         return window_reuse;
     }
   }
-  return strided_reuse;
+  return least;
 }
 
 /// Does the buffer move by several elements along the result's contiguous axis, so that vectors cannot walk it?
@@ -100,37 +111,12 @@ bool repeats_elements(const Load* load) {
   return found;
 }
 
-/// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
-/// every read costs more.
-void stage_padding(RuleContext& context, const BlockRef& ref) {
-  const Block& block = context.schedule.node(ref);
-  std::vector<std::string> padded;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Select* select = e.as<Select>();
-    const Load* load = select ? select->when_true.as<Load>() : e.as<Load>();
-    if (!load || std::count(padded.begin(), padded.end(), load->buffer->name) > 0) return;
-    if (repeats_elements(load)) {
-      if (worth_copying(context, block, load->buffer, repeated_reuse)) padded.push_back(load->buffer->name);
-      return;
-    }
-    if (!select) return;
-    const bool nearby = multiplies_lines(context.device) && copied_nearby(context, block, load->buffer);
-    const double reuse = padded_reuse / (nearby ? 1 : end_vectors(block, select->condition, context.device));
-    // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
-    const double least = is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer)) : reuse;
-    if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer->name);
-  });
-  for (const std::string& buffer : padded) {
-    attempt(context, fmt::format("pad {} once for {}", buffer, ref.name),
-            [&] { cache_padding(context.schedule, ref, buffer, space::global); });
-  }
-}
-
 /// An operand that alone keeps vectors from walking an iter along which the output is contiguous.
 struct Strided {
   Buffer buffer;
   size_t iter;
   std::int64_t step;  ///< elements that it moves with the iter
+  bool masked;
 };
 
 std::optional<Strided> strided_operand(const Block& block) {
@@ -146,8 +132,8 @@ std::optional<Strided> strided_operand(const Block& block) {
       const std::optional<std::int64_t> stride = access.strides[i];
       if (access.buffer == parts->outputs[0].buffer) {
         along &= stride == 1;
-      } else if (stride && *stride > 1 && !access.masked && !found) {
-        found = {access.buffer, i, *stride};
+      } else if (stride && *stride > 1 && !found) {
+        found = {access.buffer, i, *stride, access.masked};
       } else {
         along &= stride == 0 || stride == 1;
       }
@@ -155,6 +141,48 @@ std::optional<Strided> strided_operand(const Block& block) {
     if (along && found) return found;
   }
   return std::nullopt;
+}
+
+/// By how many elements a copy of the operand is to set its rows apart, so that vectors can walk it: `x[2 * j + k]`
+/// becomes `copy[k % 2, j + k // 2]`, and `x[2 * j]` `copy[j]`, as what all iters skip is not copied. Nothing where no
+/// iter of its rows is in their way, or the step is too wide.
+std::optional<std::int64_t> apart_in_copy(const Block& block, const Buffer& buffer) {
+  const std::optional<Strided> operand = strided_operand(block);
+  if (!operand || operand->buffer != buffer || operand->step > most_interleaved) return std::nullopt;
+  const Affine place = to_affine(load_of(block, buffer)->indices.back());
+  if (place.coefficient(block.f.iters[operand->iter].variable) != operand->step) return std::nullopt;
+  std::int64_t shared = 0;
+  for (const AffineTerm& term : place.terms) shared = std::gcd(shared, term.coefficient);
+  return operand->step / shared;
+}
+
+/// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
+/// every read costs more.
+void stage_padding(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  std::vector<Buffer> padded;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* select = e.as<Select>();
+    const Load* load = select ? select->when_true.as<Load>() : e.as<Load>();
+    if (!load || std::count(padded.begin(), padded.end(), load->buffer) > 0) return;
+    if (repeats_elements(load)) {
+      if (worth_copying(context, block, load->buffer, repeated_reuse)) padded.push_back(load->buffer);
+      return;
+    }
+    if (!select) return;
+    const bool nearby = multiplies_lines(context.device) && copied_nearby(context, block, load->buffer);
+    const double reuse = padded_reuse / (nearby ? 1 : end_vectors(block, select->condition, context.device));
+    // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
+    const double least =
+        is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer, apart_reuse)) : reuse;
+    if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer);
+  });
+  for (const Buffer& buffer : padded) {
+    const std::int64_t apart = apart_in_copy(context.schedule.node(ref), buffer).value_or(1);
+    const std::string steps = apart > 1 ? fmt::format(", every {} elements apart", apart) : "";
+    attempt(context, fmt::format("pad {} once for {}{}", buffer->name, ref.name, steps),
+            [&] { cache_padding(context.schedule, ref, buffer->name, space::global, apart); });
+  }
 }
 
 /// Is the operand contiguous along the reduction, and does no dimension of it slide?
@@ -194,7 +222,8 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
     }
   }
   const std::int64_t most = elements ? *elements * (operand.step > most_interleaved ? 2 : 1) : 0;
-  if (read > most || instance_count(block) < worthy_reuse(block, operand.buffer) * static_cast<double>(read))
+  if (read > most ||
+      instance_count(block) < worthy_reuse(block, operand.buffer, strided_reuse) * static_cast<double>(read))
     return false;
   const auto place = [&](const std::pair<size_t, std::int64_t>& walk) {
     if (walk.first == operand.iter) return 3;
@@ -219,37 +248,16 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
   });
 }
 
-/// Sets the elements of a strided operand apart by their place in a step, in a copy: `x[2 * j + k]` becomes
-/// `copy[k % 2, j + k // 2]`, along which vectors can walk.
-void stage_steps(RuleContext& context, const BlockRef& ref, const Strided& operand) {
-  Schedule& schedule = context.schedule;
-  const std::int64_t step = operand.step;
-  attempt(context, fmt::format("set every {} elements of {} apart for {}", step, operand.buffer->name, ref.name), [&] {
-    const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
-    const Buffer apart = schedule.node(copy).f.writes[0].buffer;
-    LayoutMap map = same_layout(apart->rank());
-    const Expr last = map.to.back();
-    map.to.back() = floor_mod(last, step);
-    map.to.push_back(floor_div(last, step));
-    transform_layout(schedule, ref, apart->name, map);
-    const LoopRef along = own_loops(schedule, copy).back();
-    const std::int64_t* extent = as_int(schedule.node(along).extent);
-    const std::int64_t lanes = vector_lanes(schedule.node(copy), context.device);
-    if (!extent || *extent < 2 * step) return;
-    const auto [steps, within] = split(schedule, along, step);
-    reorder(schedule, {within, steps});
-    vectorize(schedule, (*extent + step - 1) / step <= lanes ? steps : split(schedule, steps, lanes).second);
-    context.scheduled.insert(copy.name);
-  });
-}
-
 void stage_strided(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const auto operand = strided_operand(block);
-  if (!operand || stage_windows(context, ref, *operand)) return;
-  if (operand->step <= most_interleaved &&
-      worth_copying(context, block, operand->buffer, worthy_reuse(block, operand->buffer)))
-    stage_steps(context, ref, *operand);
+  if (!operand || operand->masked || stage_windows(context, ref, *operand)) return;
+  const std::optional<std::int64_t> apart = apart_in_copy(block, operand->buffer);
+  if (!apart || !worth_copying(context, block, operand->buffer, worthy_reuse(block, operand->buffer, apart_reuse)))
+    return;
+  attempt(context,
+          fmt::format("set every {} elements of {} apart for {}", operand->step, operand->buffer->name, ref.name),
+          [&] { cache_padding(context.schedule, ref, operand->buffer->name, space::global, *apart); });
 }
 
 /// Does the index ask for a quotient or a remainder?
@@ -284,13 +292,6 @@ bool is_scattered(const Buffer& buffer, std::int64_t most_apart) {
 }
 
 }  // namespace
-
-bool sets_steps_apart(const Block& copy) {
-  const Store* store = copy.f.body.as<Store>();
-  const Binary* step = store && store->indices.size() > 1 ? store->indices.end()[-2].as<Binary>() : nullptr;
-  const std::int64_t* count = step && step->op == BinaryOp::floor_mod ? as_int(step->b) : nullptr;
-  return count && equal(store->indices.back(), floor_div(step->a, *count));
-}
 
 void stage_scattered(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);

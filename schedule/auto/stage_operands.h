@@ -15,8 +15,4 @@ void stage_joined(RuleContext& context, const BlockRef& reduction);
 /// vectors it moves by several elements a step.
 void stage_operands(RuleContext& context, const BlockRef& reduction);
 
-/// Is the block a copy that sets elements apart by their place in a step, as stage_operands makes of what vectors
-/// cannot walk?
-bool sets_steps_apart(const Block& copy);
-
 }  // namespace lathe

@@ -250,6 +250,9 @@ LoopRef make_one_walk(const RuleContext& context, const Nest& nest) {
   return walk;
 }
 
+/// Bodies of a short loop around vectors whose masks they know.
+constexpr std::int64_t most_mask_bodies = 4;
+
 /// Vectors of a cheap body that an iteration has, were the loop endless.
 std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std::int64_t extent) {
   const Device& device = context.device;
@@ -307,10 +310,28 @@ void share_places(Schedule& schedule, const Nest& nest, size_t same, const LoopR
   reorder(schedule, order);
 }
 
+/// The short loop around the vectors on which it hangs, beside them, which lanes a condition leaves: in a body for each
+/// of its iterations that is known.
+std::optional<LoopRef> loop_of_masks(const RuleContext& context, const Nest& nest) {
+  if (nest.best == 0 || nest.best + 1 != nest.loops.size()) return std::nullopt;
+  const Block& block = context.schedule.node(nest.ref);
+  const std::int64_t* extent = as_int(context.schedule.node(nest.loops[nest.best - 1]).extent);
+  if (!extent || *extent < 2 || *extent > most_mask_bodies) return std::nullopt;
+  const auto uses = [&](const Expr& e, size_t iter) { return uses_var(e, block.f.iters[iter].variable.get()); };
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    found |= node && is_comparison(node->op) && uses(e, nest.iter()) && uses(e, nest.iters[nest.best - 1]);
+  });
+  return found ? std::optional(nest.loops[nest.best - 1]) : std::nullopt;
+}
+
 void vectorize_nest(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const std::optional<size_t> same = loop_of_same_places(context, nest);
+  const std::optional<LoopRef> around = loop_of_masks(context, nest);
   const LoopRef walk = make_one_walk(context, nest);
+  const std::optional<LoopRef> masks = walk == nest.loop() ? around : std::nullopt;  // else it may be joined
   const Expr extent = schedule.node(walk).extent;
   const std::int64_t* constant_extent = as_int(extent);
   const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
@@ -336,6 +357,12 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     reorder(schedule, {blocks_of, nest.best + 1 < nest.loops.size() ? nest.loops.back() : nest.loops[nest.best - 1]});
   else if (same && copies == 1)
     share_places(schedule, nest, *same, blocks_of);
+  else if (masks)
+    reorder(schedule, {blocks_of, *masks});
+  if (masks) {
+    unroll(schedule, *masks);
+    if (most && *most <= most_mask_bodies * width) unroll(schedule, blocks_of);
+  }
   // A function's body is long to compile a second time: the last vector moves back over the one before it.
   if (constant_extent && nest.cost > function_body && *constant_extent % width != 0 &&
       *constant_extent >= width * least_shifted)

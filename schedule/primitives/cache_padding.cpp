@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/analysis/affine.h"
 #include "ir/analysis/fold.h"
@@ -22,13 +23,16 @@ namespace {
 
 class Stager {
  public:
-  Stager(Schedule& schedule, const BlockRef& block, const std::string& buffer, const std::string& memory_space)
+  Stager(Schedule& schedule, const BlockRef& block, const std::string& buffer, const std::string& memory_space,
+         std::int64_t apart)
       : schedule_(schedule),
+        apart_(apart),
         path_(path_to(schedule, block)),
         block_(*path_.back().as<Block>()),
         buffer_(buffer),
         memory_space_(memory_space),
-        application_(fmt::format("cache_padding({}, \"{}\", \"{}\")", block.name, buffer, memory_space)) {}
+        application_(fmt::format("cache_padding({}, \"{}\", \"{}\"{})", block.name, buffer, memory_space,
+                                 apart > 1 ? fmt::format(", {}", apart) : "")) {}
 
   BlockRef run() {
     find_select();
@@ -36,17 +40,26 @@ class Stager {
     std::vector<Expr> shape;
     std::vector<Range> ranges;
     Block::Fields f;
-    std::vector<Expr> stored, source;
+    std::vector<Expr> stored, source, read;
     Bounds known(schedule_.func());
-    for (size_t d = 0; d < ranges_.size(); ++d) {
-      const VarRef iter = Var::make(fmt::format("v{}", d));
-      ranges.push_back({index(0), ranges_[d].extent});
+    const auto axis = [&](const Expr& extent) -> Expr {
+      const VarRef iter = Var::make(fmt::format("v{}", ranges.size()));
+      ranges.push_back({index(0), extent});
       f.iters.push_back({iter, ranges.back(), IterKind::space});
       f.bindings.push_back(index(0));
       known.bind(iter, ranges.back());
-      shape.push_back(ranges_[d].extent);
+      shape.push_back(extent);
       stored.emplace_back(iter);
-      source.push_back(simplify(Expr(iter) + ranges_[d].min));
+      return iter;
+    };
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      const Expr place = simplify(sums_[d] - ranges_[d].min);
+      const std::int64_t step = step_of(to_affine(place)), apart = d + 1 < ranges_.size() ? 1 : apart_;
+      const Expr extent = simplify(floor_div(ranges_[d].extent + (step * apart - 1), step * apart));
+      const Expr within = apart > 1 ? axis(index(apart)) : index(0), iter = axis(extent);
+      source.push_back(simplify((iter * apart + within) * step + ranges_[d].min));
+      if (apart > 1) read.push_back(simplify(floor_mod(floor_div(place, step), apart)));
+      read.push_back(simplify(floor_div(place, step * apart)));
     }
     if (select_) check_places(source);
     const Expr value = select_ ? chosen(select_, source, known) : element(*load_, source, known);
@@ -58,9 +71,6 @@ class Stager {
     const std::string name = f.name;
     const Stmt copy = infer_regions(Block::make(std::move(f)), Bounds(schedule_.func()));
 
-    std::vector<Expr> read;
-    read.reserve(ranges_.size());
-    for (size_t d = 0; d < ranges_.size(); ++d) read.push_back(simplify(sums_[d] - ranges_[d].min));
     const Stmt reader = with_load(Load::make(cache, read));
     const Stmt body =
         copied_before(schedule_, application_, 4, path_, load_->buffer, make_nest(*copy.as<Block>(), ranges), reader);
@@ -69,6 +79,13 @@ class Stager {
   }
 
  private:
+  /// What all terms of a place share: no other places are read.
+  static std::int64_t step_of(const Affine& place) {
+    std::int64_t step = place.constant;
+    for (const AffineTerm& term : place.terms) step = std::gcd(step, term.coefficient);
+    return step == 0 ? 1 : std::abs(step);
+  }
+
   /// Nothing but Selects between elements and constants.
   static bool is_choice(const Expr& e) {
     const Select* select = e.as<Select>();
@@ -102,7 +119,12 @@ class Stager {
     if (loads == 0) refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads no {}", buffer_));
     const bool chosen = std::any_of(load_->indices.begin(), load_->indices.end(),
                                     [&](const Expr& e) { return !is_sum(to_affine(spelt_out(e))); });
-    if ((!select_ && (!chosen || !load_->dtype.is_scalar())) || loads > 1)
+    const bool lies_apart = apart_ > 1 || std::any_of(load_->indices.begin(), load_->indices.end(), [&](const Expr& e) {
+                              Affine walked = to_affine(spelt_out(e));
+                              walked.constant = 0;
+                              return step_of(walked) > 1;
+                            });
+    if ((!select_ && !lies_apart && (!chosen || !load_->dtype.is_scalar())) || loads > 1)
       refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads {} in another way", buffer_));
   }
 
@@ -255,6 +277,16 @@ class Stager {
                        [&](const Iter& iter) { return uses_var(e, iter.variable.get()); });
   }
 
+  /// How many times the iters in `part` make those in `sum`: conditions lose a factor that all their terms share
+  /// (2*i + 2*k < 20 is i + k < 10). Zero where no whole number does.
+  std::int64_t multiple(const Affine& sum, const Affine& part) const {
+    for (const AffineTerm& term : sum.terms) {
+      const std::int64_t coefficient = uses_iter(term.atom) ? part.coefficient(term.atom) : 0;
+      if (coefficient != 0) return term.coefficient % coefficient == 0 ? term.coefficient / coefficient : 0;
+    }
+    return 0;
+  }
+
   /// A condition on the indices of the Load as one on `values`, which stand for them.
   Expr rewritten(const Expr& condition, const std::vector<Expr>& values) const {
     if (!uses_iter(condition)) return condition;
@@ -266,13 +298,15 @@ class Stager {
     if (node && is_comparison(node->op) && node->a->dtype == i64) {
       const Affine difference = to_affine(node->a - node->b);
       for (size_t d = 0; d < indices_.size(); ++d) {
-        for (const std::int64_t sign : {1, -1}) {
-          Affine rest = difference;
-          if (!add_scaled(rest, indices_[d], -sign) || uses_iter(to_expr(rest))) continue;
-          const Expr other = to_expr(rest);
-          return simplify(sign > 0 ? Binary::make(node->op, values[d], index(0) - other)
-                                   : Binary::make(node->op, other, values[d]));
-        }
+        const std::int64_t times = multiple(indices_[d], difference);
+        const int sign = times < 0 ? -1 : 1;
+        Affine rest;
+        if (times == 0 || !add_scaled(rest, difference, std::abs(times)) || !add_scaled(rest, indices_[d], -sign) ||
+            uses_iter(to_expr(rest)))
+          continue;
+        const Expr other = to_expr(rest);
+        return simplify(sign > 0 ? Binary::make(node->op, values[d], index(0) - other)
+                                 : Binary::make(node->op, other, values[d]));
       }
     }
     refuse(schedule_, application_, 3,
@@ -354,6 +388,7 @@ class Stager {
   }
 
   Schedule& schedule_;
+  const std::int64_t apart_;
   const Path path_;
   const Block& block_;
   const std::string buffer_, memory_space_, application_;
@@ -368,8 +403,8 @@ class Stager {
 }  // namespace
 
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
-                       const std::string& memory_space) {
-  return Stager(schedule, block, buffer, memory_space).run();
+                       const std::string& memory_space, std::int64_t apart) {
+  return Stager(schedule, block, buffer, memory_space, apart).run();
 }
 
 }  // namespace lathe

@@ -17,12 +17,14 @@ namespace lathe {
 /// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone; and elements of several
 /// buffers, as of tensors that are joined: the copy holds them all.
 ///
-/// The copy holds what the block's iters reach, and zero where that lies outside the buffer, as instances that a
-/// predicate leaves out do. Returns the copying block.
+/// The copy holds what the block's iters reach (every second element of `A[2 * i + 2 * k - 1]`), and zero where that
+/// lies outside the buffer, as instances that a predicate leaves out do. Its rows are set apart by places in a step of
+/// `apart`, so that vectors can walk them: by 2, what was read at [2 * i + k] lies at [k % 2, i + k // 2]. Returns the
+/// copying block.
 ///
 /// Requires:
 ///   1. block reads a buffer of that name once, by a Load in a Select between elements and constants, or by one whose
-///      indices are not all sums
+///      indices are not all sums, or, where elements between are left out or rows set apart, by any
 ///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
 ///      other way, and a constant, of a range that is known; or is made of one such sum and of what no iter changes;
 ///      no two use the same iter, as the copy would hold combinations that block never reads; and those of other Loads
@@ -30,6 +32,6 @@ namespace lathe {
 ///   3. the Select's condition compares these sums, each by itself, with what no iter changes
 ///   4. nothing in the nest that holds block writes the buffers
 BlockRef cache_padding(Schedule& schedule, const BlockRef& block, const std::string& buffer,
-                       const std::string& memory_space);
+                       const std::string& memory_space, std::int64_t apart = 1);
 
 }  // namespace lathe

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 
+#include "ir/analysis/comparison.h"
+#include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/rewrite.h"
 
@@ -51,6 +55,97 @@ std::string match_padding(const Block& block, Padding& found) {
   return other ? "has a condition that uses more than its iters" : "";
 }
 
+/// The values of an iter that a condition leaves.
+struct Span {
+  std::int64_t low, high;
+};
+
+/// The loops of a nest, by the iters that they alone move one by one, where conditions may shorten them.
+class Inside {
+ public:
+  Inside(const Path& nest, const Block& block) : block_(block) {
+    for (const Stmt& s : nest) {
+      const For* loop = s.as<For>();
+      const std::int64_t* extent = loop && loop->for_kind == ForKind::serial ? as_int(loop->extent) : nullptr;
+      const std::optional<size_t> iter = extent && is_int(loop->min, 0) ? moved_by(*loop) : std::nullopt;
+      if (iter) spans_[block.f.iters[*iter].variable.get()] = {loop->variable, {0, *extent}};
+    }
+  }
+
+  /// Shortens the loops by those conjuncts that bound one iter by constants; returns the others.
+  std::vector<Expr> shorten(const Expr& condition) {
+    std::vector<Expr> left;
+    for (const Expr& conjunct : conjuncts_of(condition))
+      if (!take(conjunct)) left.push_back(conjunct);
+    return left;
+  }
+
+  /// The nest with shorter loops around `inner`, which binds the iters as shifted() says.
+  Stmt around(const Path& nest, Stmt inner) const {
+    for (size_t i = nest.size() - 1; i-- > 0;) {
+      const For* loop = nest[i].as<For>();
+      const Span* span = loop ? span_of(loop->variable) : nullptr;
+      const std::int64_t extent = span ? std::max<std::int64_t>(span->high - span->low, 0) : 0;
+      inner = span ? For::make(loop->variable, loop->min, index(extent), loop->for_kind, inner, loop->annotations)
+                   : replace_last({nest[i], nest[i + 1]}, inner);
+    }
+    return inner;
+  }
+
+  std::vector<Expr> shifted() const {
+    std::vector<Expr> bindings = block_.f.bindings;
+    for (size_t i = 0; i < bindings.size(); ++i) {
+      const auto found = spans_.find(block_.f.iters[i].variable.get());
+      if (found != spans_.end() && found->second.second.low != 0) bindings[i] = bindings[i] + found->second.second.low;
+    }
+    return bindings;
+  }
+
+ private:
+  /// The iter that is bound to the loop's variable, which nothing else uses.
+  std::optional<size_t> moved_by(const For& loop) const {
+    std::optional<size_t> found;
+    const auto uses = [&](const Expr& e) { return e && uses_var(e, loop.variable.get()); };
+    if (uses(block_.f.predicate)) return std::nullopt;
+    for (size_t i = 0; i < block_.f.bindings.size(); ++i) {
+      if (!uses(block_.f.bindings[i])) continue;
+      if (found || block_.f.bindings[i] != Expr(loop.variable)) return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+
+  bool take(const Expr& conjunct) {
+    const Binary* comparison = conjunct.as<Binary>();
+    std::vector<Affine> bounds;
+    if (comparison && is_comparison(comparison->op) && comparison->a->dtype == i64)
+      append_inequalities(comparison->op, *comparison, bounds);
+    const auto bounds_loop = [&](const Affine& bound) {
+      const Var* iter = bound.terms.size() == 1 ? bound.terms[0].atom.as<Var>() : nullptr;
+      return iter && std::abs(bound.terms[0].coefficient) == 1 && spans_.count(iter) != 0;
+    };
+    if (bounds.empty() || !std::all_of(bounds.begin(), bounds.end(), bounds_loop)) return false;
+    for (const Affine& bound : bounds) {
+      Span& span = spans_.at(bound.terms[0].atom.as<Var>()).second;
+      if (bound.terms[0].coefficient > 0) {
+        span.low = std::max(span.low, -bound.constant);
+      } else {
+        span.high = std::min(span.high, bound.constant + 1);
+      }
+    }
+    return true;
+  }
+
+  const Span* span_of(const VarRef& loop) const {
+    for (const auto& [iter, found] : spans_)
+      if (found.first == loop) return &found.second;
+    return nullptr;
+  }
+
+  const Block& block_;
+  std::unordered_map<const Var*, std::pair<VarRef, Span>> spans_;
+};
+
 }  // namespace
 
 BlockRef decompose_padding(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
@@ -84,15 +179,18 @@ BlockRef decompose_padding(Schedule& schedule, const BlockRef& block, const Loop
     f.body = Store::make(padding.store->buffer, padding.store->indices, padding.padding);
     f.reads.clear();
   });
-  Substitution bindings;
-  for (size_t i = 0; i < node.f.iters.size(); ++i) bindings[node.f.iters[i].variable.get()] = node.f.bindings[i];
-  const Stmt inner = with_fields(node, [&](Block::Fields& f) {
-    f.body = Store::make(padding.store->buffer, padding.store->indices, padding.value);
-    f.predicate = logical_and(f.predicate, substitute(padding.condition, bindings));
-  });
   const Path below(path.begin() + static_cast<std::ptrdiff_t>(loop_path.size()) - 1, path.end());
   const Stmt fill_nest = fresh_copy(replace_last(below, filling));
-  const Stmt copy_nest = replace_last(below, with_inferred_regions(*inner.as<Block>()));
+  Inside inside(below, node);
+  const Expr left = conjunction(inside.shorten(padding.condition));
+  const Stmt inner = with_fields(node, [&](Block::Fields& f) {
+    f.body = Store::make(padding.store->buffer, padding.store->indices, padding.value);
+    f.bindings = inside.shifted();
+    Substitution bindings;
+    for (size_t i = 0; i < f.iters.size(); ++i) bindings[f.iters[i].variable.get()] = f.bindings[i];
+    if (left) f.predicate = logical_and(f.predicate, substitute(left, bindings));
+  });
+  const Stmt copy_nest = inside.around(below, with_inferred_regions(*inner.as<Block>()));
   schedule.commit(replace_last(loop_path, Seq::make({fill_nest, copy_nest})), application);
   return {name};
 }

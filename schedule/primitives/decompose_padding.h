@@ -8,10 +8,11 @@ namespace lathe {
 ///
 ///   for j in 0..9:                                   for j in 0..9:
 ///     block P(j): P[j] = x[j - 1 if 1 <= j < 8]        block P_fill(j): P[j] = 0
-///                                              ->    for j in 0..9:
-///                                                      block P(j) where 1 <= j < 8: P[j] = x[j - 1]
+///                                              ->    for j in 0..7:
+///                                                      block P(j + 1): P[j + 1] = x[j]
 ///
-/// Filling is one plain vector loop, and partition frees the other of its predicate. Returns the filling block.
+/// Filling is one plain vector loop. The loops of the rest run over what the condition leaves, where it bounds the iter
+/// that a loop alone moves by constants; what else it says becomes the block's predicate. Returns the filling block.
 ///
 /// Requires:
 ///   1. block has only space iters and its body is one Store without a mask, of a Select between a value and a

@@ -544,7 +544,7 @@ std::vector<Move> layout_moves() {
          const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
          if (!region) return false;
          const Schedule::Checkpoint before = s.checkpoint();
-         const BlockRef copy = cache_padding(s, *block, region->buffer->name, "global");
+         const BlockRef copy = cache_padding(s, *block, region->buffer->name, "global", random.between(1, 3));
          // Indices that are one place split over several dimensions make a box of it, which interpreting takes long.
          std::int64_t elements = 1;
          for (const Expr& extent : s.node(copy).f.writes[0].buffer->shape)

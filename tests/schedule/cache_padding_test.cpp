@@ -95,6 +95,29 @@ TEST(CachePadding, KeepsStridesAndOtherConditions) {
   expect_scheduled(s, before, "cache_padding_strided");
 }
 
+TEST(CachePadding, KnowsAConditionWithoutTheFactorOfItsTerms) {
+  const Func before = convolution(
+      "select(0 < vj + vk && vj + vk < 6, x[vi, 2 * vj + 2 * vk - 2 if 0 < vj + vk && vj + vk < 6], 0.0f32)",
+      "x[vi, 2 * vj + 2 * vk - 2]");
+  Schedule s(before);
+  cache_padding(s, {"sum"}, "x", space::global);
+  expect_scheduled(s, before, "cache_padding_factor");
+}
+
+TEST(CachePadding, SetsElementsApart) {
+  const Func before = convolution(
+      "select(0 < 2 * vj + vk && 2 * vj + vk < 11, x[vi, 2 * vj + vk - 1 if 0 < 2 * vj + vk && 2 * vj + vk < 11], "
+      "0.0f32)",
+      "x[vi, 2 * vj + vk - 1]");
+  Schedule s(before);
+  cache_padding(s, {"sum"}, "x", space::global, 2);
+  expect_scheduled(s, before, "cache_padding_apart");
+  const Func plain = convolution("x[vi, vj]", "x[vi, vj]");
+  Schedule unpadded(plain);
+  cache_padding(unpadded, {"sum"}, "x", space::global, 3);
+  expect_scheduled(unpadded, plain, "cache_padding_apart_unpadded");
+}
+
 TEST(CachePadding, RepeatsElementsOfABorder) {
   for (const char* place : {"min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
                             "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {

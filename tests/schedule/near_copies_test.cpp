@@ -77,10 +77,11 @@ TEST(NearCopies, CopiesForLongRowsPayWhereTheyAreNear) {
   EXPECT_FALSE(pads(2 * padded(64), 1)) << "loads have the time of a multiply-add each";
 }
 
-TEST(NearCopies, PadsARowWhereItsElementsAreSetApart) {
+TEST(NearCopies, PadsAChannelWhoseElementsAreSetApart) {
   const Func func = depthwise(6, 20, 2, 5);
-  const std::string decisions = decisions_on(func, with_caches(1024), "x_pad");
-  EXPECT_NE(decisions.find("what x_padded_copy reads of x_padded"), std::string::npos) << decisions;
+  const std::string decisions = decisions_on(func, with_caches(2 * channel), "");
+  EXPECT_NE(decisions.find("pad x once for sum, every 2 elements apart\n"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("compute x_pad under 0\n"), std::string::npos) << decisions;
   expect_scheduled_well(func);
 }
 
