@@ -143,6 +143,7 @@ void tile_contractions(RuleContext& context) {
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (shape && shape->loads > 1) {
       stage_operands(context, ref);
+      stage_widened(context, ref);
       if (lay_operand(context, ref) && tile(context, ref)) continue;
       if (is_changed()) take_back();
     }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "tests/schedule/auto_support.h"
 
 namespace lathe::testing {
@@ -85,6 +86,20 @@ TEST(LayOperand, FollowsTheResultWhereVectorsCannotLieAcrossMemory) {
     EXPECT_TRUE(says({20, 16, 20, weights}, narrow(), tiled)) << weights;
   }
   EXPECT_FALSE(says({20, 16, 20, "vf, vr, vs, vc"}, narrow(), laid_operand)) << "vectors walk the reduction";
+}
+
+TEST(LayOperand, WidensItFirst) {
+  std::string text = print(channels_last({20, 16, 20, "vf, vc, vr, vs"}));
+  for (const auto& [from, to] : {std::pair("x: f32[", "x: bf16["),
+                                 std::pair("x[vi + vr, vj + vs, vc] *", "cast<f32>(x[vi + vr, vj + vs, vc]) *")}) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, std::string(from).size(), to);
+  }
+  const std::string decisions = decisions_on(parse_func(text), narrow(), "product");
+  EXPECT_NE(decisions.find("widen x once for product\n"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("lay x_f32 as the results of product lie\n"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find(tiled), std::string::npos) << decisions;
 }
 
 TEST(VectorsAcross, WalkWeightsBesideAnImageWhoseChannelsComeLast) {
