@@ -76,6 +76,7 @@ void Bounds::assume(const Expr& condition) {
       append_inequalities(b->op, *b, forms);
       for (const Affine& form : forms)
         if (!may_wrap(*this, form) || form.terms.size() == 1) assume_nonnegative(form);
+      if (b->op == BinaryOp::eq) assume_remainder(*b);
     }
   }
   if (auto* u = condition.as<Unary>(); u && u->op == UnaryOp::logical_not) {
@@ -90,6 +91,26 @@ void Bounds::assume(const Expr& condition) {
     }
   }
   assumptions_.push_back(condition);
+}
+
+void Bounds::assume_remainder(const Binary& equality) {
+  const Binary* mod = equality.a.as<Binary>();
+  const std::int64_t* remainder = as_int(equality.b);
+  const std::int64_t* divisor = mod && mod->op == BinaryOp::floor_mod ? as_int(mod->b) : nullptr;
+  if (!remainder || !divisor || *divisor < 2 || !(mod->dtype == i64)) return;
+  const Affine form = to_affine(mod->a);
+  const Var* v = form.terms.size() == 1 ? form.terms[0].atom.as<Var>() : nullptr;
+  const Entry* known = v && v != lane_variable().get() ? find(v) : nullptr;
+  const std::int64_t c = v ? form.terms[0].coefficient : 0;
+  if (!known || (c != 1 && c != -1) || may_wrap(*this, form)) return;
+  const Interval place = Interval::point(c) * (Interval::point(*remainder) - Interval::point(form.constant));
+  Interval class_of = Interval::everything();
+  class_of.multiple_of = *divisor;
+  class_of.remainder = floor_mod(place, Interval::point(*divisor)).min.value_or(0);
+  Entry entry = *known;
+  entry.interval = intersect(known->interval, class_of);
+  entry.narrowed = true;
+  entries_.push_back(std::move(entry));
 }
 
 void Bounds::assume_nonnegative(const Affine& a) {

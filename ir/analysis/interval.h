@@ -97,6 +97,8 @@ class Bounds {
 
  private:
   void assume_nonnegative(const Affine& a);
+  /// (variable + constant) % divisor == remainder: its interval ends at such values.
+  void assume_remainder(const Binary& equality);
 
   std::vector<Entry> entries_;
   std::vector<Expr> assumptions_;
