@@ -21,6 +21,19 @@ std::string why_incomplete(const Path& path) {
   return why_incomplete_unless_left_out(path);
 }
 
+std::string why_results_incomplete(const Path& path) {
+  const Block& block = *path.back().as<Block>();
+  Bounds bounds;
+  Substitution first;
+  for (const For* loop : loops_of(path)) bounds.bind(loop->variable, Range{loop->min, loop->extent});
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Var* variable = block.f.bindings[i].as<Var>();
+    if (block.f.iters[i].kind == IterKind::reduce && variable) first[variable] = block.f.iters[i].domain.min;
+  }
+  if (block.f.predicate && !proves(bounds, substitute(block.f.predicate, first))) return "has a predicate";
+  return why_incomplete_unless_left_out(path);
+}
+
 std::string why_incomplete_unless_left_out(const Path& path) {
   const Block& block = *path.back().as<Block>();
   const std::vector<const For*> loops = loops_of(path);

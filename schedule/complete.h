@@ -18,7 +18,12 @@ std::string why_incomplete(const Path& path);
 /// The same but for the predicate, which may leave out instances.
 std::string why_incomplete_unless_left_out(const Path& path);
 
-/// The same, and that the loops hold nothing else; `own` becomes the level in the path of the outermost of them.
+/// The same of a block that may have a predicate which leaves out terms of sums alone: each of its results has its
+/// first.
+std::string why_results_incomplete(const Path& path);
+
+/// The same as of the first, and that the loops hold nothing else; `own` becomes the level in the path of the outermost
+/// of them.
 std::string why_not_alone(const Path& path, size_t& own);
 /// The same, and that the block has only space iters, no init, and holds no other blocks.
 std::string why_not_space_alone(const Path& path, size_t& own);

@@ -14,7 +14,7 @@ BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::strin
   const std::string application = fmt::format("cache_write({}, \"{}\")", block.name, memory_space);
   const std::string whole =
       "block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops";
-  if (const std::string reason = why_incomplete(path); !reason.empty())
+  if (const std::string reason = why_results_incomplete(path); !reason.empty())
     refuse(schedule, application, 1, whole, path.back(), reason);
   size_t own = path.size() - 1;
   while (own > 0 && path[own - 1].as<For>()) --own;

@@ -14,7 +14,8 @@ namespace lathe {
 /// under it.
 ///
 /// Requires:
-///   1. block runs over its whole domain, each iter by a serial loop of its own, with no other block in those loops
+///   1. block runs over its whole domain, but for terms of sums that a predicate leaves out behind their first, each
+///   iter by a serial loop of its own, with no other block in those loops
 ///   2. block writes one buffer, at its space iters, each once, and is the only one to write it
 BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::string& memory_space);
 

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "ir/buffer.h"
+#include "ir/error.h"
 #include "ir/text/parse.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -87,6 +90,37 @@ TEST(CacheWrite, MakesARegisterTileOfAReduction) {
   unroll(s, s.loop("product", 3));
   vectorize(s, s.loop("product", 4));
   expect_scheduled(s, before, "register_tile");
+}
+
+/// Sums of which `left` says what terms there are.
+Func left_out(const std::string& left) {
+  return parse_func(fmt::format(R"(func left_out(x: f32[4, 5], out: f32[4]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    for i in [0, 4) {{
+      for k in [0, 5) {{
+        block sum(space vi in [0, 4) = i, reduce vk in [0, 5) = k) where {}
+            reads x[vi, vk], out[vi] writes out[vi] {{
+          reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+          init {{ out[vi] = 0.0f32 }}
+          let l: f32 = out[vi]
+          let r: f32 = x[vi, vk]
+          out[vi] = l + r
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                left));
+}
+
+TEST(CacheWrite, TakesSumsOfWhichAPredicateLeavesOutTerms) {
+  const Func before = left_out("k <= i");
+  Schedule s(before);
+  cache_write(s, {"sum"}, space::registers);
+  expect_same(before, s.func());
+  Schedule without_first(left_out("k < i"));
+  EXPECT_THROW(cache_write(without_first, {"sum"}, space::registers), Refusal) << "the first result has no term";
 }
 
 TEST(CacheWrite, RefusesABlockWhoseLoopsAreSplit) {

@@ -178,6 +178,22 @@ TEST_F(Prove, AssumptionsChain) {
   EXPECT_FALSE(proves(bounds, lt(i + 2, n)));
 }
 
+TEST_F(Prove, KnowsARemainderThatAConditionNames) {
+  bounds.bind(i, Range{index(0), index(36)});
+  const Expr place = floor_div(i + 1, 2);
+  EXPECT_FALSE(proves(bounds, gt(place, index(0))));
+  bounds.assume(eq(floor_mod(i + 1, 2), index(0)));
+  EXPECT_TRUE(proves(bounds, gt(place, index(0))));
+  EXPECT_TRUE(proves(bounds, le(place, index(18))));
+  EXPECT_FALSE(proves(bounds, gt(place, index(1))));
+  EXPECT_EQ(bounds.interval(i).min, 1);
+  EXPECT_EQ(bounds.interval(i).max, 35);
+  bounds.bind(j, Range{index(0), index(10)});
+  bounds.assume(eq(floor_mod(index(7) - j, 3), index(2)));
+  EXPECT_EQ(bounds.interval(j).min, 2);
+  EXPECT_EQ(bounds.interval(j).max, 8);
+}
+
 TEST_F(Prove, LoadedIntegersMayWrap) {
   Buffer data = BufferNode::make("data", i64, {index(4)});
   Expr x = load(data, {index(0)});
