@@ -108,8 +108,31 @@ void FunctionEmitter::emit_scatter(const BufferNode* buffer, const Expr& index, 
   if (!(index->dtype.element() == i64))
     places = b.CreateIntCast(places, with_lanes_of(b.getInt64Ty(), places->getType()), index->dtype.is_signed());
   llvm::Value* addresses = b.CreateGEP(value->getType()->getScalarType(), base_pointer(buffer), places);
+  if (mask && kernel.device.mask_registers == 0) {
+    return emit_store_lanes(buffer, value, mask,
+                            [&](int i) { return b.CreateExtractElement(addresses, static_cast<std::uint64_t>(i)); });
+  }
   if (!mask) mask = splat(b, b.getTrue(), lanes);
   marked(b.CreateMaskedScatter(value, addresses, element_align(buffer), mask), buffer);
+}
+
+/// On the stack, as cores must not share it.
+llvm::Value* FunctionEmitter::sink() {
+  if (sink_ == nullptr) sink_ = prologue.CreateAlloca(prologue.getInt64Ty());
+  return sink_;
+}
+
+/// Elements one by one, in order, each to its lane's address, or, where that is off, to the sink: a branch a lane takes
+/// long to compile.
+void FunctionEmitter::emit_store_lanes(const BufferNode* buffer, llvm::Value* value, llvm::Value* mask,
+                                       const std::function<llvm::Value*(int)>& address) {
+  for (int i = 0; i < lanes_of(value); ++i) {
+    llvm::Value* place = address(i);
+    llvm::Value* on = b.CreateExtractElement(mask, static_cast<std::uint64_t>(i));
+    if (const auto* known = llvm::dyn_cast<llvm::Constant>(on); known && known->isZeroValue()) continue;
+    llvm::Value* element = b.CreateExtractElement(value, static_cast<std::uint64_t>(i));
+    marked(b.CreateAlignedStore(element, b.CreateSelect(on, place, sink()), element_align(buffer)), buffer);
+  }
 }
 
 void FunctionEmitter::emit_store(const Store* node) {
@@ -145,9 +168,16 @@ void FunctionEmitter::emit_store(const Store* node) {
   }
   if (stride >= 2 && stride <= 4 && lanes >= 4 && kernel.device.mask_registers > 0)
     return emit_spread_store(buffer, split_offset(ramp->base), static_cast<int>(stride), value, mask);
-  if (mask) return emit_scatter(buffer, index, value, mask);
+  if (mask && kernel.device.mask_registers > 0) return emit_scatter(buffer, index, value, mask);
   Offset offset = split_offset(ramp->base);
   llvm::Value* step = emit_step(ramp->stride);
+  if (mask) {
+    return emit_store_lanes(buffer, value, mask, [&](int) {
+      llvm::Value* place = element_address(buffer, offset, false);
+      offset = stepped(offset, step);
+      return place;
+    });
+  }
   for (int i = 0; i < lanes; ++i, offset = stepped(offset, step))
     emit_store_run(buffer, offset, b.CreateExtractElement(value, std::uint64_t(i)), element_align(buffer), nullptr);
 }

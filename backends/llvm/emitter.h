@@ -173,6 +173,9 @@ class FunctionEmitter {
   void emit_store_pieces(const BufferNode* buffer, Offset first, llvm::Value* run, llvm::Align align, int count);
   void emit_spread_store(const BufferNode* buffer, Offset offset, int step, llvm::Value* value, llvm::Value* mask);
   void emit_scatter(const BufferNode* buffer, const Expr& index, llvm::Value* value, llvm::Value* mask);
+  void emit_store_lanes(const BufferNode* buffer, llvm::Value* value, llvm::Value* mask,
+                        const std::function<llvm::Value*(int)>& address);
+  llvm::Value* sink();
   bool goes_past_caches(const BufferNode* buffer, llvm::Type* run, llvm::Align align) const;
   void fence_streamed_stores();
 
@@ -237,7 +240,8 @@ class FunctionEmitter {
   llvm::Function* function;
   const bool outlined;
   llvm::BasicBlock* entry;
-  Builder prologue;  ///< pointers and workspaces, loaded once at the top
+  Builder prologue;              ///< pointers and workspaces, loaded once at the top
+  llvm::Value* sink_ = nullptr;  ///< where lanes that are off store to
   Builder b;
   FloatEmitter floats;
 
