@@ -7,7 +7,6 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/reduction.h"
-#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -19,11 +18,7 @@
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/reindex.h"
-#include "schedule/primitives/reorder.h"
-#include "schedule/primitives/split.h"
 #include "schedule/primitives/transform_layout.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {

@@ -321,7 +321,8 @@ std::optional<LoopRef> loop_of_masks(const RuleContext& context, const Nest& nes
   bool found = false;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Binary* node = e.as<Binary>();
-    found |= node && is_comparison(node->op) && uses(e, nest.iter()) && uses(e, nest.iters[nest.best - 1]);
+    found |= node && is_comparison(node->op) && node->a->dtype == i64 && !has_load(e) && uses(e, nest.iter()) &&
+             uses(e, nest.iters[nest.best - 1]);
   });
   return found ? std::optional(nest.loops[nest.best - 1]) : std::nullopt;
 }
