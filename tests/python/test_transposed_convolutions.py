@@ -178,3 +178,26 @@ def test_a_remainder_that_no_number_has(remainder, sign):
 
     places = np.arange(40)[:, None] + sign * np.arange(12)
     np.testing.assert_array_equal(lathe.jit(line)(x, w), (places % 4 == remainder).sum(1))
+
+
+@pytest.mark.parametrize("taps, pad", [(4, 0), (5, 1), (3, 0)])
+def test_places_that_a_remainder_keeps_inside_are_not_checked(taps, pad):
+    """(i - top) // 2 + 1 under (i - top) % 2 == 0, over an image with one zero around it."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((1, 8, 9, 9)).astype("float32")
+    w = rng.standard_normal((8, 12, taps, taps)).astype("float32")
+    size, top = extent(9, taps, 2, pad, 0, 1), taps - 1 - pad
+
+    def narrow(x, w):
+        x = lathe.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
+        wide = lathe.compute(
+            (1, 8, size + taps - 1, size + taps - 1),
+            lambda b, c, i, j: lathe.select(
+                ((i - top) % 2 == 0) & ((j - top) % 2 == 0), x[b, c, (i - top) // 2 + 1, (j - top) // 2 + 1], 0.0
+            ),
+        )
+        return convolved(wide, w, size, size, 1)
+
+    function = lathe.jit(narrow)
+    assert "assert" not in function.lower(x, w).text("traced")
+    np.testing.assert_allclose(function(x, w), expected(x, w, 2, pad, 0, 1), rtol=1e-4, atol=1e-5)
