@@ -40,7 +40,7 @@ constexpr std::int64_t most_rows = 64, most_even_rows = 128;
 /// blocks of 100 0.82).
 constexpr std::int64_t most_step = 256, most_masked_step = 100, least_step = 64;
 /// Lanes of a block's last vector that lie idle, by a share of its elements, where a mask pays for short blocks.
-constexpr std::int64_t least_idle_share = 16;
+constexpr std::int64_t least_idle_share = 20;
 /// Scores and weights of a block of rows take so much of the nearest memory, beside the operands' panels; of a device
 /// that names none, of so much.
 constexpr std::int64_t memory_share = 4, unknown_memory = std::int64_t{1} << 20;
