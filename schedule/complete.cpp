@@ -23,6 +23,7 @@ std::string why_incomplete(const Path& path) {
 
 std::string why_results_incomplete(const Path& path) {
   const Block& block = *path.back().as<Block>();
+  if (!block.f.predicate) return why_incomplete_unless_left_out(path);
   Bounds bounds;
   Substitution first;
   for (const For* loop : loops_of(path)) bounds.bind(loop->variable, Range{loop->min, loop->extent});
@@ -30,7 +31,7 @@ std::string why_results_incomplete(const Path& path) {
     const Var* variable = block.f.bindings[i].as<Var>();
     if (block.f.iters[i].kind == IterKind::reduce && variable) first[variable] = block.f.iters[i].domain.min;
   }
-  if (block.f.predicate && !proves(bounds, substitute(block.f.predicate, first))) return "has a predicate";
+  if (!proves(bounds, substitute(block.f.predicate, first))) return "has a predicate";
   return why_incomplete_unless_left_out(path);
 }
 

@@ -4,6 +4,17 @@
 #include "ir/analysis/interval.h"
 
 namespace lathe {
+namespace {
+
+/// What is known of the variable, and that it lies within `bound`.
+Bounds::Entry narrowed(Bounds::Entry known, const Interval& bound) {
+  known.interval = intersect(known.interval, bound);
+  known.narrowed = true;
+  return known;
+}
+
+}  // namespace
+
 Bounds::Bounds(const Func& func) {
   const auto option = func->attrs.find("float_intervals");
   float_intervals_ = option == func->attrs.end() || option->second != Annotation{std::int64_t{0}};
@@ -107,10 +118,7 @@ void Bounds::assume_remainder(const Binary& equality) {
   Interval class_of = Interval::everything();
   class_of.multiple_of = *divisor;
   class_of.remainder = floor_mod(place, Interval::point(*divisor)).min.value_or(0);
-  Entry entry = *known;
-  entry.interval = intersect(known->interval, class_of);
-  entry.narrowed = true;
-  entries_.push_back(std::move(entry));
+  entries_.push_back(narrowed(*known, class_of));
 }
 
 void Bounds::assume_nonnegative(const Affine& a) {
@@ -120,15 +128,12 @@ void Bounds::assume_nonnegative(const Affine& a) {
     auto* v = a.terms[0].atom.as<Var>();
     const Entry* known = v ? find(v) : nullptr;
     if (v && v != lane_variable().get()) {
-      Interval narrowed = known ? known->interval : Interval::of(v->dtype.element());
       std::int64_t c = a.terms[0].coefficient;
       Interval bound;
       if (c > 0) bound.min = floor_div(Interval::point(-a.constant) + Interval::point(c - 1), Interval::point(c)).min;
       if (c < 0) bound.max = floor_div(Interval::point(a.constant), Interval::point(-c)).min;
-      Entry entry = known ? *known : Entry{VarRef(v), {}, {}, {}, true};
-      entry.interval = intersect(narrowed, bound);
-      entry.narrowed = true;
-      entries_.push_back(std::move(entry));
+      entries_.push_back(
+          narrowed(known ? *known : Entry{VarRef(v), Interval::of(v->dtype.element()), {}, {}, true}, bound));
     }
   }
   inequalities_.push_back(a);

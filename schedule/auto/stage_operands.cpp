@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/analysis/affine.h"
 #include "ir/reduction.h"
@@ -139,16 +138,14 @@ std::optional<Strided> strided_operand(const Block& block) {
 }
 
 /// By how many elements a copy of the operand is to set its rows apart, so that vectors can walk it: `x[2 * j + k]`
-/// becomes `copy[k % 2, j + k // 2]`, and `x[2 * j]` `copy[j]`, as what all iters skip is not copied. Nothing where no
-/// iter of its rows is in their way, or the step is too wide.
+/// becomes `copy[k % 2, j + k // 2]`, and `x[2 * j]` `copy[j]`. Nothing where no iter of its rows is in their way, or
+/// the step is too wide.
 std::optional<std::int64_t> apart_in_copy(const Block& block, const Buffer& buffer) {
   const std::optional<Strided> operand = strided_operand(block);
   if (!operand || operand->buffer != buffer || operand->step > most_interleaved) return std::nullopt;
   const Affine place = to_affine(load_of(block, buffer)->indices.back());
-  if (place.coefficient(block.f.iters[operand->iter].variable) != operand->step) return std::nullopt;
-  std::int64_t shared = 0;
-  for (const AffineTerm& term : place.terms) shared = std::gcd(shared, term.coefficient);
-  return operand->step / shared;
+  const bool walks_rows = place.coefficient(block.f.iters[operand->iter].variable) == operand->step;
+  return walks_rows ? std::optional(operand->step) : std::nullopt;
 }
 
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "ir/analysis/affine.h"
 #include "ir/passes/mark_shiftable_tiles.h"
@@ -18,6 +17,7 @@
 #include "schedule/auto/repeat_rows.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
+#include "schedule/auto/turned_loop.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/annotate.h"
@@ -37,17 +37,6 @@ namespace {
 constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 /// Vectors of a row from which on a whole one at its end costs no more than one under a mask.
 constexpr std::int64_t least_shifted = 16;
-/// A square that is turned around in registers: vectors of half the widest registers, whose shuffles run at full rate
-/// everywhere, and few enough that rows and columns fit the register file together.
-constexpr std::int64_t square_bits = 256, most_lanes_turned = 8, fewest_lanes_turned = 4;
-/// Side by side, so that whole lines are written, where there are enough columns.
-constexpr SquareGroup lines_of_squares{2, 8}, few_squares{1, 8};
-/// Cycles of an element by squares of the wider and the narrower side.
-constexpr double wide_square = 0.75, narrow_square = 0.9;
-/// Bytes ahead in the rows that squares are turned out of: a few lines, which the second cache has room for.
-constexpr std::int64_t turned_ahead = 256;
-constexpr std::int64_t far_apart = 1024;
-constexpr double much_larger = 4;
 /// Iterations that share the places that a vector gathers from: more gain little, and want what they read near.
 constexpr std::int64_t most_sharing_places = 16;
 /// Elements that are picked in one iteration, where no vectors pick them: the loop's own instructions and what each
@@ -112,68 +101,6 @@ std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::in
   return bytes;
 }
 
-/// The loop along which a load is contiguous that lies across the vectors of another: a transpose, by squares.
-struct Turned {
-  size_t along;
-  std::int64_t side;
-  SquareGroup group;
-};
-
-/// That of fewest cycles; nothing when no square fits.
-std::optional<Turned> turned_loop(const Schedule& schedule, const std::vector<Access>& accesses,
-                                  const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector,
-                                  std::int64_t widest_side) {
-  const auto extent_of = [&](size_t i) {
-    const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
-    return extent ? *extent : 0;
-  };
-  std::optional<Turned> best;
-  double least = 0;
-  for (size_t i = loops.size(); i-- > 0;) {
-    if (i == vector) continue;
-    for (std::int64_t side = widest_side; side >= fewest_lanes_turned; side /= 2) {
-      const std::int64_t rows = extent_of(i), columns = extent_of(vector);
-      if (rows < side || columns < side) continue;
-      const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-        const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
-        const bool apart = across ? *across >= side * along.value_or(0) : access.is_steady(iters[vector]);
-        return !access.store && !access.masked && along && *along >= 1 && *along <= most_shuffled_stride && apart;
-      });
-      if (!turned) continue;
-      // The last squares lie over those before them.
-      const double squares = std::ceil(static_cast<double>(rows) / static_cast<double>(side)) *
-                             std::ceil(static_cast<double>(columns) / static_cast<double>(side)),
-                   places = squares * static_cast<double>(side * side) /
-                            (static_cast<double>(rows) * static_cast<double>(columns)),
-                   cycles = places * (side == most_lanes_turned ? wide_square : narrow_square);
-      if (best && cycles >= least) continue;
-      best = {i, side, columns >= lines_of_squares.fewest * side ? lines_of_squares : few_squares};
-      least = cycles;
-    }
-  }
-  return best;
-}
-
-/// Squares that walk across rows far apart read more streams at once than hardware follows: of arrays that are much
-/// larger than a core's own caches, they ask for the lines behind those they read (measured on Zen 4: 64x3136 turned
-/// around takes 0.8 of the time, 256x10000 0.6; 700x900, just larger than these caches, 1.1).
-void prefetch_turned(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses, size_t along,
-                     size_t across) {
-  Schedule& schedule = context.schedule;
-  const auto near = static_cast<double>(own_cache_bytes(context.device));
-  for (const Access& access : accesses) {
-    const std::int64_t bytes = access.buffer->dtype.bytes();
-    if (access.store || access.strides[along] != 1 || near == 0 || access.distances[across] * bytes < far_apart ||
-        estimated_elements(access.buffer) * static_cast<double>(bytes) <= much_larger * near)
-      continue;
-    const std::vector<LoopRef> loops = schedule.loops(ref);
-    const LoopRef& squares = loops[loops.size() - 3];
-    annotate(schedule, squares, "prefetch_offset", turned_ahead / bytes);
-    annotate(schedule, squares, "prefetch_cache", 2);
-    return;
-  }
-}
-
 /// An element-wise block under its own loops: what each of these moves, and which is to become vectors.
 struct Nest {
   const BlockRef& ref;
@@ -192,9 +119,7 @@ struct Nest {
 bool turn(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(nest.ref);
-  const std::int64_t widest_side = std::min<std::int64_t>(
-      {square_bits / widest_bits(block), vector_lanes(block, context.device), most_lanes_turned});
-  const auto turned = turned_loop(schedule, nest.accesses, nest.loops, nest.iters, nest.best, widest_side);
+  const auto turned = turned_loop(context, block, nest.accesses, nest.loops, nest.iters, nest.best);
   if (!turned) return false;
   const LoopRef& along = nest.loops[turned->along];
   const size_t along_iter = nest.iters[turned->along];

@@ -54,7 +54,8 @@ class Stager {
     };
     for (size_t d = 0; d < ranges_.size(); ++d) {
       const Expr place = simplify(sums_[d] - ranges_[d].min);
-      const std::int64_t step = step_of(to_affine(place)), apart = d + 1 < ranges_.size() ? 1 : apart_;
+      const std::int64_t step = step_of(to_affine(place));
+      const std::int64_t apart = d + 1 < ranges_.size() ? 1 : apart_ / std::gcd(apart_, step);
       const Expr extent = simplify(floor_div(ranges_[d].extent + (step * apart - 1), step * apart));
       const Expr within = apart > 1 ? axis(index(apart)) : index(0), iter = axis(extent);
       source.push_back(simplify((iter * apart + within) * step + ranges_[d].min));
@@ -119,12 +120,7 @@ class Stager {
     if (loads == 0) refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads no {}", buffer_));
     const bool chosen = std::any_of(load_->indices.begin(), load_->indices.end(),
                                     [&](const Expr& e) { return !is_sum(to_affine(spelt_out(e))); });
-    const bool lies_apart = apart_ > 1 || std::any_of(load_->indices.begin(), load_->indices.end(), [&](const Expr& e) {
-                              Affine walked = to_affine(spelt_out(e));
-                              walked.constant = 0;
-                              return step_of(walked) > 1;
-                            });
-    if ((!select_ && !lies_apart && (!chosen || !load_->dtype.is_scalar())) || loads > 1)
+    if ((!select_ && apart_ == 1 && (!chosen || !load_->dtype.is_scalar())) || loads > 1)
       refuse(schedule_, application_, 1, text, path_.back(), fmt::format("reads {} in another way", buffer_));
   }
 

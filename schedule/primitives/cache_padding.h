@@ -19,12 +19,12 @@ namespace lathe {
 ///
 /// The copy holds what the block's iters reach (every second element of `A[2 * i + 2 * k - 1]`), and zero where that
 /// lies outside the buffer, as instances that a predicate leaves out do. Its rows are set apart by places in a step of
-/// `apart`, so that vectors can walk them: by 2, what was read at [2 * i + k] lies at [k % 2, i + k // 2]. Returns the
-/// copying block.
+/// `apart`, so that vectors can walk them: by 2, what was read at [2 * i + k] lies at [k % 2, i + k // 2], and at [2 *
+/// i] at [i]. Returns the copying block.
 ///
 /// Requires:
 ///   1. block reads a buffer of that name once, by a Load in a Select between elements and constants, or by one whose
-///      indices are not all sums, or, where elements between are left out or rows set apart, by any
+///      indices are not all sums, or, where its rows are set apart, by any
 ///   2. each index of the Load is a sum of multiples of iters, of runs (iter // constant) of an iter that it uses in no
 ///      other way, and a constant, of a range that is known; or is made of one such sum and of what no iter changes;
 ///      no two use the same iter, as the copy would hold combinations that block never reads; and those of other Loads

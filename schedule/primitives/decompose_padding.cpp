@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "ir/analysis/comparison.h"
 #include "ir/conjuncts.h"
@@ -55,20 +54,16 @@ std::string match_padding(const Block& block, Padding& found) {
   return other ? "has a condition that uses more than its iters" : "";
 }
 
-/// The values of an iter that a condition leaves.
-struct Span {
-  std::int64_t low, high;
-};
-
-/// The loops of a nest, by the iters that they alone move one by one, where conditions may shorten them.
+/// The loops of a nest that each move an iter alone, with what a condition leaves of it.
 class Inside {
  public:
   Inside(const Path& nest, const Block& block) : block_(block) {
     for (const Stmt& s : nest) {
       const For* loop = s.as<For>();
       const std::int64_t* extent = loop && loop->for_kind == ForKind::serial ? as_int(loop->extent) : nullptr;
-      const std::optional<size_t> iter = extent && is_int(loop->min, 0) ? moved_by(*loop) : std::nullopt;
-      if (iter) spans_[block.f.iters[*iter].variable.get()] = {loop->variable, {0, *extent}};
+      if (!extent || !is_int(loop->min, 0)) continue;
+      if (block.f.predicate && uses_var(block.f.predicate, loop->variable.get())) continue;
+      if (const auto iter = iter_moved_by(block, loop->variable)) spans_.push_back({loop, *iter, 0, *extent});
     }
   }
 
@@ -84,35 +79,39 @@ class Inside {
   Stmt around(const Path& nest, Stmt inner) const {
     for (size_t i = nest.size() - 1; i-- > 0;) {
       const For* loop = nest[i].as<For>();
-      const Span* span = loop ? span_of(loop->variable) : nullptr;
-      const std::int64_t extent = span ? std::max<std::int64_t>(span->high - span->low, 0) : 0;
-      inner = span ? For::make(loop->variable, loop->min, index(extent), loop->for_kind, inner, loop->annotations)
-                   : replace_last({nest[i], nest[i + 1]}, inner);
+      const auto span =
+          std::find_if(spans_.begin(), spans_.end(), [&](const Span& s) { return loop && s.loop == loop; });
+      if (span == spans_.end()) {
+        inner = replace_last({nest[i], nest[i + 1]}, inner);
+      } else {
+        const Expr extent = index(std::max<std::int64_t>(span->high - span->low, 0));
+        inner = For::make(loop->variable, loop->min, extent, loop->for_kind, inner, loop->annotations);
+      }
     }
     return inner;
   }
 
   std::vector<Expr> shifted() const {
     std::vector<Expr> bindings = block_.f.bindings;
-    for (size_t i = 0; i < bindings.size(); ++i) {
-      const auto found = spans_.find(block_.f.iters[i].variable.get());
-      if (found != spans_.end() && found->second.second.low != 0) bindings[i] = bindings[i] + found->second.second.low;
-    }
+    for (const Span& span : spans_)
+      if (span.low != 0) bindings[span.iter] = bindings[span.iter] + span.low;
     return bindings;
   }
 
  private:
-  /// The iter that is bound to the loop's variable, which nothing else uses.
-  std::optional<size_t> moved_by(const For& loop) const {
-    std::optional<size_t> found;
-    const auto uses = [&](const Expr& e) { return e && uses_var(e, loop.variable.get()); };
-    if (uses(block_.f.predicate)) return std::nullopt;
-    for (size_t i = 0; i < block_.f.bindings.size(); ++i) {
-      if (!uses(block_.f.bindings[i])) continue;
-      if (found || block_.f.bindings[i] != Expr(loop.variable)) return std::nullopt;
-      found = i;
-    }
-    return found;
+  struct Span {
+    const For* loop;
+    size_t iter;
+    std::int64_t low, high;
+  };
+
+  /// The span of the one iter that stands alone in the bound; null where there is none.
+  Span* bounded_by(const Affine& bound) {
+    if (bound.terms.size() != 1 || std::abs(bound.terms[0].coefficient) != 1) return nullptr;
+    const auto span = std::find_if(spans_.begin(), spans_.end(), [&](const Span& s) {
+      return bound.terms[0].atom == Expr(block_.f.iters[s.iter].variable);
+    });
+    return span == spans_.end() ? nullptr : &*span;
   }
 
   bool take(const Expr& conjunct) {
@@ -120,13 +119,10 @@ class Inside {
     std::vector<Affine> bounds;
     if (comparison && is_comparison(comparison->op) && comparison->a->dtype == i64)
       append_inequalities(comparison->op, *comparison, bounds);
-    const auto bounds_loop = [&](const Affine& bound) {
-      const Var* iter = bound.terms.size() == 1 ? bound.terms[0].atom.as<Var>() : nullptr;
-      return iter && std::abs(bound.terms[0].coefficient) == 1 && spans_.count(iter) != 0;
-    };
-    if (bounds.empty() || !std::all_of(bounds.begin(), bounds.end(), bounds_loop)) return false;
+    if (bounds.empty() || !std::all_of(bounds.begin(), bounds.end(), [&](const Affine& b) { return bounded_by(b); }))
+      return false;
     for (const Affine& bound : bounds) {
-      Span& span = spans_.at(bound.terms[0].atom.as<Var>()).second;
+      Span& span = *bounded_by(bound);
       if (bound.terms[0].coefficient > 0) {
         span.low = std::max(span.low, -bound.constant);
       } else {
@@ -136,14 +132,8 @@ class Inside {
     return true;
   }
 
-  const Span* span_of(const VarRef& loop) const {
-    for (const auto& [iter, found] : spans_)
-      if (found.first == loop) return &found.second;
-    return nullptr;
-  }
-
   const Block& block_;
-  std::unordered_map<const Var*, std::pair<VarRef, Span>> spans_;
+  std::vector<Span> spans_;
 };
 
 }  // namespace
