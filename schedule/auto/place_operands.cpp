@@ -99,11 +99,16 @@ bool stores_along(const Block& copy, const LoopRef& loop) {
   return false;
 }
 
-/// Does the iter `vectors` alone walk the operand's last dimension, of more than one panel?
-bool walks_last(const Block& reduction, const Buffer& operand, size_t vectors, std::int64_t width) {
+/// Does the iter `vectors` alone walk the operand's last dimension?
+bool walks_last(const Block& reduction, const Buffer& operand, size_t vectors) {
   const Load* load = load_of(reduction, operand);
+  return load && load->indices.back() == Expr(reduction.f.iters[vectors].variable);
+}
+
+/// The same, by more than one panel?
+bool walks_panels(const Block& reduction, const Buffer& operand, size_t vectors, std::int64_t width) {
   const std::int64_t* columns = as_int(operand->shape.back());
-  return load && load->indices.back() == Expr(reduction.f.iters[vectors].variable) && columns && *columns > width;
+  return columns && *columns > width && walks_last(reduction, operand, vectors);
 }
 
 /// How many elements ahead a copy of a panel asks for the rows that `loop` goes on with; nothing where hardware
@@ -125,6 +130,10 @@ std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRe
 }
 
 }  // namespace
+
+bool copies_by_panels(const Block& reduction, const Buffer& operand, size_t vectors) {
+  return walks_last(reduction, operand, vectors) || reads_joined_rows(reduction, operand->name);
+}
 
 LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::optional<size_t> cut) {
   LayoutMap map = same_layout(rank);
@@ -184,7 +193,7 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::stri
 std::optional<BlockRef> copy_for_panels(const RuleContext& context, const BlockRef& reduction, const Buffer& operand,
                                         size_t vectors, std::int64_t width) {
   const Schedule& schedule = context.schedule;
-  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return std::nullopt;
+  if (!walks_panels(schedule.node(reduction), operand, vectors, width)) return std::nullopt;
   for (const BlockRef& copy : schedule.producers(reduction)) {
     if (schedule.node(copy).f.writes[0].buffer != operand) continue;
     const std::vector<LoopRef> loops = own_loops(schedule, copy);
@@ -207,7 +216,7 @@ bool lay_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer
 void make_by_panels(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                     std::int64_t lanes, std::int64_t width) {
   Schedule& schedule = context.schedule;
-  if (!walks_last(schedule.node(reduction), operand, vectors, width)) return;
+  if (!walks_panels(schedule.node(reduction), operand, vectors, width)) return;
   for (const BlockRef& maker : schedule.producers(reduction)) {
     if (schedule.node(maker).f.writes[0].buffer != operand || context.scheduled.contains(maker.name)) continue;
     const std::vector<LoopRef> loops = own_loops(schedule, maker);

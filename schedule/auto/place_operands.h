@@ -17,6 +17,9 @@ LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::opti
 /// loops `around` the tile under which no element is made twice; and fills borders apart. Leaves the block `kept`.
 void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept);
 
+/// Can several panels of a copy of the operand lie one behind the other? A window's reach beyond their ends.
+bool copies_by_panels(const Block& reduction, const Buffer& operand, size_t vectors);
+
 /// Copies the panel of an operand that the iter `vectors` walks where the loop over panels has just moved on, in
 /// vectors; false where it cannot be copied. Where the loop is over several panels, these lie one behind the other,
 /// each of `width` columns.

@@ -224,6 +224,7 @@ std::int64_t Tiler::bytes_of_rows(const SpacePlan& plan) const {
 
 std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
   if (!plan.packed || !plan.operand || !plan.rows || !plan.columns || !plan.depth) return 1;
+  if (!plan.turns_panels && !copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)) return 1;
   const std::int64_t panels = (*plan.columns + plan.width - 1) / plan.width;
   if (plan.far && plan.pays && !plan.turns_panels) {
     const std::int64_t step_bytes = plan.width * plan.operand->buffer->dtype.bytes();
@@ -276,7 +277,10 @@ std::vector<size_t> Tiler::iters_inside_panels(const SpacePlan& plan) const {
 }
 
 void Tiler::lay_panels(SpacePlan& plan) {
-  const std::int64_t panel_width = group_ > 1 || shares_panels_ ? plan.width : 0;
+  const bool by_panels =
+      group_ > 1 || (shares_panels_ && plan.operand &&
+                     (plan.turns_panels || copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)));
+  const std::int64_t panel_width = by_panels ? plan.width : 0;
   if (plan.turns_panels && turned_) {
     if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
     turn_copy(context_, block_, *turned_, panel_width);

@@ -293,6 +293,42 @@ TEST(PackPanels, KeepsResultsOfGroupsOfPieces) {
   EXPECT_NE(decisions.find("pack groups of panels of b\n"), std::string::npos) << decisions;
 }
 
+TEST(PackPanels, OneByOneWhereWindowsReachBeyondTheirEnds) {
+  Device small = filled();
+  small.cores = 1;
+  small.caches[1].bytes = 512 << 10;
+  const std::string text = R"(
+func conv(x: f32[128, 34, 34], w: f32[36, 128, 3, 3], out: f32[36, 32, 32]) stage begin {
+  block root() reads x[..], w[..], out[..] writes out[..] {
+    for o in [0, 36) {
+      for i in [0, 32) {
+        for j in [0, 32) {
+          for c in [0, 128) {
+            for r in [0, 3) {
+              for s in [0, 3) {
+                block conv(space vo in [0, 36) = o, space vi in [0, 32) = i, space vj in [0, 32) = j,
+                           reduce vc in [0, 128) = c, reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+                    reads x[vc, vi + vr, vj + vs], w[vo, vc, vr, vs], out[vo, vi, vj] writes out[vo, vi, vj] {
+                  reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+                  init { out[vo, vi, vj] = 0.0f32 }
+                  let l0: f32 = out[vo, vi, vj]
+                  let r0: f32 = x[vc, vi + vr, vj + vs] * w[vo, vc, vr, vs]
+                  out[vo, vi, vj] = l0 + r0
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+})";
+  EXPECT_TRUE(decides(parse_func(text), small, "pack panels of x"));
+  EXPECT_FALSE(decides(parse_func(text), small, "pack groups of panels of x"));
+  const std::string down = testing::replaced_all(testing::replaced_all(text, "vj + vs", "vj"), "34]", "32]");
+  EXPECT_TRUE(decides(parse_func(down), small, "pack groups of panels of x")) << "columns alone";
+}
+
 TEST(PackPanels, LaysGroupsOfConvertedOperandsOutByPanels) {
   Device small = spacious();
   small.caches[0].bytes = 1 << 10;
