@@ -179,7 +179,11 @@ const std::map<std::string, Apply>& primitives() {
        [](Schedule& s, const Line& l) {
          cache_padding(s, l.block(0), l.string(1), l.string(2), l.size() > 3 ? l.integer(3) : 1);
        }},
-      {"cache_read", [](Schedule& s, const Line& l) { cache_read(s, l.block(0), l.string(1), l.string(2)); }},
+      {"cache_read",
+       [](Schedule& s, const Line& l) {
+         const auto place = l.size() > 3 ? std::optional(static_cast<size_t>(l.integer(3))) : std::nullopt;
+         cache_read(s, l.block(0), l.string(1), l.string(2), place);
+       }},
       {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},

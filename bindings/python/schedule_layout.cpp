@@ -1,5 +1,6 @@
 #include "bindings/python/schedule_handles.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include "schedule/primitives/cache_cast.h"
@@ -69,8 +70,14 @@ void bind_layout(nb::class_<S>& type) {
           "Copies what a block reads and pads of a buffer into a padded one, the elements of a row set apart by their "
           "place "
           "in a step of `apart`; gives the copy's block.")
-      .def("cache_read", &copies_operand<cache_read>, "block"_a, "buffer"_a, "space"_a,
-           "Copies what a block reads of a buffer into a space; gives the copy's block.")
+      .def(
+          "cache_read",
+          [](S& s, nb::handle block, const std::string& buffer, const std::string& space, std::optional<size_t> place) {
+            return s.give(cache_read(s.schedule, s.take_block(block), buffer, space, place));
+          },
+          "block"_a, "buffer"_a, "space"_a, "place"_a = nb::none(),
+          "Copies what a block reads of a buffer into a space, or the `place`-th of the elements alone that it reads of "
+          "it; gives the copy's block.")
       .def(
           "cache_write",
           [](S& s, nb::handle block, const std::string& space) {

@@ -73,10 +73,13 @@ bool reads_joined_rows(const Block& reduction, const std::string& operand) {
 }
 
 /// A copy of the operand, as it lies; of joined rows, whose panels are no boxes, by the reduction's own iters.
-BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const std::string& operand, size_t vectors) {
-  if (!reads_joined_rows(schedule.node(reduction), operand))
-    return cache_read(schedule, reduction, operand, space::global);
-  const BlockRef copy = reindex(schedule, reduction, operand);
+BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const Buffer& operand, size_t vectors) {
+  const Block& block = schedule.node(reduction);
+  if (!reads_joined_rows(block, operand->name)) {
+    const Load* load = load_along(block, operand, {vectors});
+    return cache_read(schedule, reduction, operand->name, space::global, load ? place_of(block, *load) : std::nullopt);
+  }
+  const BlockRef copy = reindex(schedule, reduction, operand->name);
   const Buffer copied = schedule.node(copy).f.writes[0].buffer;
   const Block& reader = schedule.node(reduction);
   const Load* load = load_of(reader, copied);
@@ -101,7 +104,7 @@ bool stores_along(const Block& copy, const LoopRef& loop) {
 
 /// Does the iter `vectors` alone walk the operand's last dimension?
 bool walks_last(const Block& reduction, const Buffer& operand, size_t vectors) {
-  const Load* load = load_of(reduction, operand);
+  const Load* load = load_along(reduction, operand, {vectors});
   return load && load->indices.back() == Expr(reduction.f.iters[vectors].variable);
 }
 
@@ -164,10 +167,10 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
   }
 }
 
-bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
+bool pack_panel(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                 std::int64_t lanes, const LoopRef& panels, std::int64_t width) {
   Schedule& schedule = context.schedule;
-  return attempt(context, fmt::format("pack {} of {}", width > 0 ? "groups of panels" : "panels", operand), [&] {
+  return attempt(context, fmt::format("pack {} of {}", width > 0 ? "groups of panels" : "panels", operand->name), [&] {
     const BlockRef copy = panel_copy(schedule, reduction, operand, vectors);
     compute_at(schedule, copy, panels);
     std::vector<LoopRef> loops = own_loops(schedule, copy);

@@ -23,7 +23,7 @@ bool copies_by_panels(const Block& reduction, const Buffer& operand, size_t vect
 /// Copies the panel of an operand that the iter `vectors` walks where the loop over panels has just moved on, in
 /// vectors; false where it cannot be copied. Where the loop is over several panels, these lie one behind the other,
 /// each of `width` columns.
-bool pack_panel(RuleContext& context, const BlockRef& reduction, const std::string& operand, size_t vectors,
+bool pack_panel(RuleContext& context, const BlockRef& reduction, const Buffer& operand, size_t vectors,
                 std::int64_t lanes, const LoopRef& panels, std::int64_t width = 0);
 
 /// The copy of an operand that was turned around for this reduction alone, where it can lie by panels of `width`

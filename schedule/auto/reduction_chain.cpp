@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/reduction.h"
+#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -30,6 +31,33 @@ const Load* load_of(const Block& block, const Buffer& buffer) {
     if (const Load* load = e.as<Load>(); load && load->buffer == buffer) found = load;
   });
   return found;
+}
+
+const Load* load_along(const Block& block, const Buffer& buffer, std::initializer_list<size_t> iters) {
+  const Load* found = nullptr;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load || load->buffer != buffer) return;
+    const bool moves = std::all_of(iters.begin(), iters.end(), [&](size_t iter) {
+      return std::any_of(load->indices.begin(), load->indices.end(),
+                         [&](const Expr& index) { return uses_var(index, block.f.iters[iter].variable.get()); });
+    });
+    if (moves) found = load;
+  });
+  return found;
+}
+
+std::optional<size_t> place_of(const Block& block, const Load& load) {
+  std::optional<size_t> place;
+  size_t places = 0;
+  for (const Region& read : block.f.reads) {
+    if (read.buffer != load.buffer) continue;
+    bool same = true;
+    for (size_t d = 0; d < load.indices.size(); ++d) same &= equal(read.ranges[d].min, load.indices[d]);
+    if (same) place = places;
+    ++places;
+  }
+  return places > 1 ? place : std::nullopt;
 }
 
 std::optional<size_t> iter_at(const Block& block, const Expr& index) {

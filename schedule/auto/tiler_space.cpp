@@ -278,8 +278,9 @@ std::vector<size_t> Tiler::iters_inside_panels(const SpacePlan& plan) const {
 
 void Tiler::lay_panels(SpacePlan& plan) {
   const bool by_panels =
-      group_ > 1 || (shares_panels_ && plan.operand &&
-                     (plan.turns_panels || copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)));
+      group_ > 1 ||
+      (shares_panels_ && plan.operand &&
+       (plan.turns_panels || copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)));
   const std::int64_t panel_width = by_panels ? plan.width : 0;
   if (plan.turns_panels && turned_) {
     if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
@@ -287,7 +288,7 @@ void Tiler::lay_panels(SpacePlan& plan) {
   } else {
     const std::optional<LoopRef>& around = plan.pays_outside ? column_loop_ : panel_loop_;
     plan.packed = plan.packed && plan.operand && around &&
-                  pack_panel(context_, block_, plan.operand->buffer->name, plan.vectors, lanes_, *around, panel_width);
+                  pack_panel(context_, block_, plan.operand->buffer, plan.vectors, lanes_, *around, panel_width);
   }
   // Panels that are made for all parts of rows at once, or in groups, lie one behind another all the same.
   if (plan.operand && panel_width > 0 && !plan.packed && made_by_panels(*plan.operand))

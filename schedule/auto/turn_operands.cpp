@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/place_operands.h"
+#include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/primitives/cache_read.h"
@@ -33,14 +34,18 @@ constexpr SquareGroup squares_of_line{1, 2};
 /// Steps of the reduction that one piece of a packed copy takes: lines that several tiles share stay in the first
 /// cache.
 constexpr std::int64_t packed_steps = 16;
-/// Tiles that read the same rows, and the distance between the first and the last step in bytes, from which on a copy
-/// pays.
-constexpr std::int64_t packing_reuse = 4, packing_footprint = std::int64_t{512} << 10;
+/// Tiles that read the same rows, and by what share of a core's own cache the first and the last step lie apart, from
+/// which on a copy pays.
+constexpr std::int64_t packing_reuse = 4, packing_share = 2;
+/// What a core has for itself where its description does not say.
+constexpr std::int64_t assumed_cache = std::int64_t{1} << 20;
 
-/// An operand: its buffer, and the dimensions that two of the reduction's iters walk, each alone.
+/// An operand: its buffer, the dimensions that two of the reduction's iters walk, each alone, and its place among
+/// several of the buffer's.
 struct Operand {
   Buffer buffer;
   size_t along, across;
+  std::optional<size_t> place;
 };
 
 /// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
@@ -52,10 +57,7 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
     if (access.store || access.strides[along] != 1 || access.buffer == block.f.writes[0].buffer) continue;
     if (still && access.strides[*still] != 0) continue;
     if (found || access.masked) return std::nullopt;
-    for_each_expr(block.f.body, [&](const Expr& e) {
-      const Load* load = e.as<Load>();
-      if (load && load->buffer == access.buffer) found = load;
-    });
+    found = load_along(block, access.buffer, {along, across});
   }
   if (!found) return std::nullopt;
   const auto dimension = [&](size_t iter) {
@@ -63,7 +65,7 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
     return static_cast<size_t>(std::find(found->indices.begin(), found->indices.end(), variable) -
                                found->indices.begin());
   };
-  Operand operand{found->buffer, dimension(along), dimension(across)};
+  Operand operand{found->buffer, dimension(along), dimension(across), place_of(block, *found)};
   if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
   // A copy of what has no size yet would have no place, and there is nothing to turn around in a single line or none.
   const auto& shape = operand.buffer->shape;
@@ -113,7 +115,7 @@ std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, co
 /// Copies the operand so that dimension `across` is its last.
 BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& operand) {
   Schedule& schedule = context.schedule;
-  const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global);
+  const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global, operand.place);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
   if (operand.across + 1 != turned->rank())
     transform_layout(schedule, ref, turned->name, moved_last(turned->rank(), operand.across));
@@ -283,9 +285,11 @@ void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& 
   // Where the distance of steps is known at run time alone, rows lie between them at least.
   const std::int64_t* known = as_int(strides[operand->across]);
   const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
-  if (!depth || *depth * distance * operand->buffer->dtype.bytes() < packing_footprint) return;
+  const std::int64_t bytes = depth ? *depth * distance * operand->buffer->dtype.bytes() : 0;
+  const std::int64_t own = own_cache_bytes(context.device);
+  if (bytes * packing_share < (own > 0 ? own : assumed_cache)) return;
   attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
-    const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global);
+    const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global, operand->place);
     const Buffer packed = schedule.node(copy).f.writes[0].buffer;
     LayoutMap map = same_layout(packed->rank());
     const Expr row = map.from[operand->along];

@@ -2,16 +2,61 @@
 
 #include <fmt/format.h>
 
+#include "ir/structural.h"
+#include "ir/visitor.h"
 #include "schedule/copy_block.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
+namespace {
+
+/// Reads one element of a buffer from another.
+class PlaceReader : public Mutator {
+ public:
+  PlaceReader(const Region& place, const Buffer& cache) : place_(place), cache_(cache) {}
+  bool found = false;
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    bool same = node->buffer == place_.buffer;
+    for (size_t d = 0; same && d < node->indices.size(); ++d) same = equal(node->indices[d], place_.ranges[d].min);
+    if (!same) return Mutator::mutate_Load(e, node);
+    found = true;
+    return Load::make(cache_, node->indices, node->mask ? mutate(node->mask) : nullptr);
+  }
+
+ private:
+  const Region& place_;
+  const Buffer& cache_;
+};
+
+/// The block, with the `place`-th of its reads of `source` from `cache`; null where it has none that is one element.
+Stmt read_place(const Block& block, const Buffer& source, const Buffer& cache, size_t place) {
+  size_t at = 0;
+  for (size_t left = place; at < block.f.reads.size(); ++at) {
+    if (block.f.reads[at].buffer == source && left-- == 0) break;
+  }
+  if (at == block.f.reads.size()) return nullptr;
+  for (const Range& range : block.f.reads[at].ranges) {
+    if (!is_int(range.extent, 1)) return nullptr;
+  }
+  PlaceReader reader(block.f.reads[at], cache);
+  const Stmt changed = with_fields(block, [&](Block::Fields& f) {
+    f.body = reader.mutate(f.body);
+    if (f.init) f.init = reader.mutate(f.init);
+    f.reads[at].buffer = cache;
+  });
+  return reader.found ? changed : nullptr;
+}
+
+}  // namespace
 
 BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
-                    const std::string& memory_space) {
+                    const std::string& memory_space, std::optional<size_t> place) {
   const Path path = path_to(schedule, block);
   const Block& node = *path.back().as<Block>();
-  const std::string application = fmt::format("cache_read({}, \"{}\", \"{}\")", block.name, buffer, memory_space);
+  const std::string application = fmt::format("cache_read({}, \"{}\", \"{}\"{})", block.name, buffer, memory_space,
+                                              place ? fmt::format(", {}", *place) : "");
   const std::string loads = "block reads a buffer of that name, by Loads alone, and does not write it";
   Buffer source;
   for (const Region& region : node.f.reads) {
@@ -29,7 +74,12 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
   const Buffer cache = BufferNode::make(schedule.unique_name(source->name + "_" + memory_space), source->dtype,
                                         source->shape, memory_space);
   const std::string name = schedule.unique_name(source->name + "_copy");
-  const Stmt reader = replace_buffers(path.back(), {{source.get(), cache}});
+  const Stmt reader =
+      place ? read_place(node, source, cache, *place) : replace_buffers(path.back(), {{source.get(), cache}});
+  if (!reader) {
+    refuse(schedule, application, 4, "place counts a read of the buffer that is one element, where Loads of the block are",
+           path.back(), fmt::format("has no such read {} of {}", *place, buffer));
+  }
   const Stmt body = copied_before(schedule, application, 2, path, source, copy_nest(name, source, cache), reader);
   require_written(schedule, application, 3, path, source, body);
   schedule.commit(add_allocation(body, cache), application);

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "schedule/schedule.h"
@@ -12,12 +14,15 @@ namespace lathe {
 ///                                          for i: block C: .. B_global[i, j] ..
 ///
 /// Returns the copying block. Moved under a loop by compute_at it copies what an iteration reads: a packed panel.
+/// Where the block reads several elements of the buffer, as x @ x does, `place` has it read one alone through the copy:
+/// the one that the block lists as so many-th of this buffer's reads, from 0.
 ///
 /// Requires:
 ///   1. block reads a buffer of that name, by Loads alone, and does not write it
 ///   2. nothing in the nest that holds block writes the buffer
 ///   3. where the buffer is an allocation, all of it is proved to be written before
+///   4. place counts a read of the buffer that is one element, where Loads of the block are
 BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
-                    const std::string& memory_space);
+                    const std::string& memory_space, std::optional<size_t> place = std::nullopt);
 
 }  // namespace lathe

@@ -467,8 +467,14 @@ std::vector<Move> layout_moves() {
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random);
          const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
-         if (region) cache_read(s, *block, region->buffer->name, "global");
-         return region.has_value();
+         if (!region) return false;
+         const auto& reads = s.node(*block).f.reads;
+         const auto places = std::count_if(reads.begin(), reads.end(),
+                                           [&](const Region& read) { return read.buffer == region->buffer; });
+         const auto place =
+             random.chance(30) ? std::optional<size_t>(random.between(0, places - 1)) : std::nullopt;
+         cache_read(s, *block, region->buffer->name, "global", place);
+         return true;
        }},
       {"cache_write",
        [](Schedule& s, Random& random) {

@@ -3,6 +3,7 @@
 #include "ir/buffer.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -14,6 +15,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/record.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
@@ -170,6 +172,56 @@ TEST(CacheRead, RefusesABufferThatItsNestWrites) {
   compute_at(s, {"shift"}, s.loop("store", 0));
   expect_refused(
       s, [&] { cache_read(s, {"store"}, "shifted", space::global); }, "cache_read", 2, "cache_read_refused_2");
+}
+
+/// x @ x.T, of whose reads the second is said to be `read`.
+Func gram(const std::string& read) {
+  return parse_func(fmt::format(R"(
+func gram(x: f32[7, 5], out: f32[7, 7]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+    for i in [0, 7) {{
+      for j in [0, 7) {{
+        for k in [0, 5) {{
+          block sum(space vi in [0, 7) = i, space vj in [0, 7) = j, reduce vk in [0, 5) = k)
+              reads x[vi, vk], {}, out[vi, vj] writes out[vi, vj] {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{ out[vi, vj] = 0.0f32 }}
+            let l: f32 = out[vi, vj]
+            let r: f32 = x[vi, vk] * x[vj, vk]
+            out[vi, vj] = l + r
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                read));
+}
+
+TEST(CacheRead, CopiesOneOfTheElementsThatABlockReads) {
+  const Func before = gram("x[vj, vk]");
+  for (const size_t place : {size_t{0}, size_t{1}}) {
+    Schedule s(before);
+    const BlockRef copy = cache_read(s, {"sum"}, "x", space::global, place);
+    compute_at(s, copy, s.loop("sum", place));
+    expect_same(before, s.func());
+    const std::string text = print(s.func());
+    EXPECT_NE(text.find(place == 0 ? "x_global[vi, vk] * x[vj, vk]" : "x[vi, vk] * x_global[vj, vk]"),
+              std::string::npos)
+        << text;
+    Schedule again(before);
+    replay(again, s.record());
+    EXPECT_EQ(print(again.func()), text);
+  }
+}
+
+TEST(CacheRead, RefusesAPlaceThatIsNoElementItReads) {
+  Schedule s(gram("x[vj, vk]"));
+  expect_refused(
+      s, [&] { cache_read(s, {"sum"}, "x", space::global, 2); }, "cache_read", 4, "cache_read_refused_4");
+  Schedule rows(gram("x[..]"));
+  EXPECT_THROW(cache_read(rows, {"sum"}, "x", space::global, 1), Refusal) << "all elements";
 }
 
 TEST(SetSpace, MovesAnAllocation) {
