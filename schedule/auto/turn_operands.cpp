@@ -277,15 +277,18 @@ void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& 
                std::int64_t tiles) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (!shape.rows || !shape.vector_space || shape.reduce.size() != 1 || rows < 2 || tiles < packing_reuse) return;
-  const auto operand = operand_along(block, *shape.rows, shape.reduce[0], shape.vector_space);
-  const auto depth = constant_extent(block, shape.reduce[0]);
-  if (!operand) return;
-  const std::vector<Expr> strides = strides_of(operand->buffer);
-  // Where the distance of steps is known at run time alone, rows lie between them at least.
-  const std::int64_t* known = as_int(strides[operand->across]);
-  const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
-  const std::int64_t bytes = depth ? *depth * distance * operand->buffer->dtype.bytes() : 0;
+  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse) return;
+  std::optional<Operand> operand;
+  std::int64_t bytes = 0;
+  for (const size_t iter : shape.reduce) {
+    operand = operand_along(block, *shape.rows, iter, shape.vector_space);
+    const auto depth = constant_extent(block, iter);
+    if (!operand || !depth) return;
+    // Where the distance of steps is known at run time alone, rows lie between them at least.
+    const std::int64_t* known = as_int(strides_of(operand->buffer)[operand->across]);
+    const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
+    bytes = std::max(bytes, *depth * distance * operand->buffer->dtype.bytes());
+  }
   const std::int64_t own = own_cache_bytes(context.device);
   if (bytes * packing_share < (own > 0 ? own : assumed_cache)) return;
   attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
