@@ -207,6 +207,10 @@ std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduct
                                   to_string(reduction.terms[k]->dtype), to_string(expected)));
     }
   }
+  if (reduction.variables.empty()) {
+    node.values = combine(reduction.reducer, reduction.reducer.identities, reduction.terms);
+    return finish(shape, std::move(name), std::move(node), listener);
+  }
   node.values = std::move(reduction.terms);
   node.reducer = std::move(reduction.reducer);
   return finish(shape, std::move(name), std::move(node), listener);
@@ -307,6 +311,11 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
   Reduction reduction{.reducer = reducer, .domain = {}, .variables = {}, .terms = {}};
   Indices indices;
   for (size_t d = 0; d < extents.size(); ++d) {
+    // A single step is none: what has no others is element-wise.
+    if (is_int(extents[d], 1)) {
+      indices.push_back(index(0));
+      continue;
+    }
     VarRef variable = Var::make(fmt::format("vr{}", d));
     reduction.variables.push_back(variable);
     reduction.domain.push_back({index(0), extents[d]});

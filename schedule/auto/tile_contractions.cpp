@@ -34,15 +34,20 @@ bool tile_across(RuleContext& context, const BlockRef& ref) {
 }
 
 /// Do readers walk further than what the reduction writes, as rows whose sum or maximum is wanted before they are read
-/// again? Then it is worth more that the rows stay near.
+/// again, of its results or of what is made of each, such as a mean? Then it is worth more that the rows stay near.
 bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
-  const Block& reduction = context.schedule.node(ref);
-  const std::vector<Fact>& facts = context.schedule.func()->facts;
-  const double written = estimated_elements(reduction.f.writes[0].buffer, facts);
-  const std::vector<BlockRef> readers = context.schedule.consumers(ref);
-  return std::any_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
-    return instance_count(context.schedule.node(reader), facts) > written;
-  });
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  const double written = estimated_elements(schedule.node(ref).f.writes[0].buffer, facts);
+  std::vector<BlockRef> made = {ref};
+  for (size_t i = 0; i < made.size(); ++i) {
+    for (const BlockRef& reader : schedule.consumers(made[i])) {
+      const Block& block = schedule.node(reader);
+      if (instance_count(block, facts) > written) return true;
+      if (!block.f.reducer && std::find(made.begin(), made.end(), reader) == made.end()) made.push_back(reader);
+    }
+  }
+  return false;
 }
 
 bool worth_tiling(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {

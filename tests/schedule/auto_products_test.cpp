@@ -220,6 +220,20 @@ TEST(AutoSchedule, TilesAMatrixVectorProductUnlessItsRowsAreReadAgain) {
     }
 )");
   EXPECT_EQ(decisions_on(shifted, wide(), "total").find("tile"), std::string::npos);
+  const Func centered = weighted_rows(R"(24, 64], mean: f32[24|    for i2 in [0, 24) {
+      block mean(space vi2 in [0, 24) = i2) reads total[vi2, 0] writes mean[vi2] {
+        mean[vi2] = total[vi2, 0] / 64.0f32
+      }
+    }
+    for i1 in [0, 24) {
+      for j1 in [0, 64) {
+        block shift(space vi1 in [0, 24) = i1, space vj1 in [0, 64) = j1) reads x[vi1, vj1], mean[vi1] writes out[vi1, vj1] {
+          out[vi1, vj1] = x[vi1, vj1] - mean[vi1]
+        }
+      }
+    }
+)");
+  EXPECT_EQ(decisions_on(centered, wide(), "total").find("tile"), std::string::npos) << "by way of a mean";
 }
 
 /// Maxima of windows of `size` that move by `stride`.
