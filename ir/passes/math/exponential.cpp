@@ -14,16 +14,16 @@ constexpr double ln2_high = 0x1.62e4p-1, ln2_low = 0x1.7f7d1cp-20;
 /// In f64 of 32 bits, for integers of 11.
 constexpr double wide_ln2_high = 0x1.62e42feep-1, wide_ln2_low = 0x1.a39ef35793c76p-33;
 
-/// 2^n as a float, n being the low bits of `image` and an exponent of normal numbers.
+/// 2^n as a float, n being the low bits of `image` and an exponent of normal numbers; 0 for the one below these.
 Expr power_of_two(const Expr& image) {
   const bool single = image->dtype.bits == 32;
   const Expr one = constant(image->dtype, single ? std::int64_t{0x3f800000} : std::int64_t{0x3ff} << 52);
   return reinterpret(single ? f32 : f64, binary(BinaryOp::shl, image, constant(image->dtype, single ? 23 : 52)) + one);
 }
 
-/// p * 2^n for p near 1 and n in -252 .. 254 (f64: -2044 .. 2046), n being also the low bits of `shifted`: by an
+/// p * 2^n for p near 1 and n in -254 .. 254 (f64: -2046 .. 2046), n being also the low bits of `shifted`: by an
 /// instruction, or in two steps of which at most the second rounds, so that results run over into infinity and under
-/// into denormals as they should.
+/// into denormals as they should. For the least n both factors are 0.
 Expr scale(Builder& b, const Expr& p, const Expr& n, const Expr& shifted) {
   if (b.scales_by_exponent()) return scaleb(p, n);
   const Expr image = b.bind("image", bits(shifted));
@@ -41,8 +41,9 @@ Expr clamp_high(Builder& b, const Expr& x, double high) {
 
 /// Arguments of which 2^n is zero. Cores that call microcode for results among denormals, 50 ns a vector in which one
 /// lane is, do so for results just below them too (measured on Cascade Lake: down to 2^-511 in one instruction, to
-/// 2^-155 in a product). So lanes below `zero` are blanked where the instruction can leave them out, and else `far` is
-/// computed for them, of which the first step is no denormal and the second far below.
+/// 2^-155 in a product; on Zen 3 for all that a product of others makes zero: exp takes 2.5 times as long). So lanes
+/// below `zero` are blanked where the instruction can leave them out, and else what is below `far` is computed as that,
+/// which is multiplied by zeros.
 struct Vanishing {
   Builder& b;
   Expr argument;
@@ -55,10 +56,10 @@ struct Vanishing {
   }
 };
 Vanishing vanishing_exp(Builder& b, const Expr& x) {
-  return {b, x, -104, -173};
+  return {b, x, -104, -176};
 }
 
-/// e^x for x in -173 .. 89 (f64: -1400 .. 710), or NaN; for lower x with scaleb some value.
+/// e^x for x in -176 .. 89 (f64: -1418.5 .. 710), or NaN; for lower x with scaleb some value.
 Expr exp_clamped(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
@@ -129,7 +130,7 @@ Expr exp_f32(Builder& b, const Expr& x, double highest) {
 
 Expr exp_f64(Builder& b, const Expr& x, double highest) {
   constexpr double infinite = 710;
-  const Vanishing low{b, x, -746, -1400};
+  const Vanishing low{b, x, -746, -1418.5};
   const Expr above = low.computed();
   return low.result(exp_clamped(b, highest <= infinite ? above : clamp_high(b, above, infinite)));
 }
@@ -137,7 +138,7 @@ Expr exp_f64(Builder& b, const Expr& x, double highest) {
 Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
   constexpr double infinite = 129;
   const DType type = argument->dtype;
-  const Vanishing low{b, argument, -151, -250};
+  const Vanishing low{b, argument, -151, -254};
   const Expr above = low.computed();
   const Expr x = highest <= infinite ? above : clamp_high(b, above, infinite);
   const Expr shifted = b.bind("shifted", x + constant(type, round_f32));
