@@ -9,9 +9,12 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/chain_tile.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/dot_products.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/widen_operands.h"
 #include "schedule/layout_map.h"
+#include "schedule/primitives/cache_cast.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
@@ -77,6 +80,7 @@ class Chainer {
 
   /// Blocks of rows that have the whole axis.
   void whole_axis() {
+    round_weights();
     prepare();
     const std::int64_t share = nearest_memory_bytes(context_.device).value_or(unknown_memory) / memory_share;
     const std::int64_t bytes = schedule_.node(chain_.scores).f.writes[0].buffer->dtype.bytes();
@@ -121,9 +125,29 @@ class Chainer {
     }
   }
 
+  /// Weights that are scaled and rounded before they are summed are a block of their own, which widens them again.
+  void round_weights() {
+    if (chain_.between.size() != 1) return;
+    const Buffer rounded = schedule_.node(chain_.between[0]).f.writes[0].buffer;
+    if (!rounded->dtype.is_float() || rounded->dtype.bits != 16) return;
+    if (plan_dot(context_, chain_.scores) || plan_dot(context_, chain_.mix))
+      refuse_chain("has instructions for its products");
+    for (const BlockRef& producer : schedule_.producers(chain_.between[0])) {
+      const bool summed = std::find(chain_.sums.begin(), chain_.sums.end(), producer) != chain_.sums.end();
+      if (!summed && !(producer == chain_.weights)) factors_.push_back(producer);
+    }
+    // Fused with copies that turn them around, casts would go element by element.
+    for (const BlockRef& cast : widen_operands(context_, chain_.scores)) take_in_vectors(cast);
+    rounded_ = cache_cast(schedule_, chain_.mix, rounded->name, space::global);
+    compute_inline(schedule_, chain_.between[0]);
+    widen_operands(context_, chain_.mix);
+  }
+
   void prepare() {
     lanes_ = vector_lanes(schedule_.node(chain_.scores), context_.device);
-    for (const BlockRef& block : chain_.between) compute_inline(schedule_, block);
+    if (!rounded_) {
+      for (const BlockRef& block : chain_.between) compute_inline(schedule_, block);
+    }
     staged_ = stage_operand(chain_.scores, chain_.axis);
     hoist();
     stage_columns();
@@ -196,13 +220,18 @@ class Chainer {
     return tile_chained(context_, block, {chain_.rows, block_rows_, lanes_});
   }
 
-  void place_weights(const LoopRef& loop) {
-    compute_at(schedule_, chain_.weights, loop);
-    const LoopRef along = own_loops(schedule_, chain_.weights).back();
-    const std::int64_t lanes = vector_lanes(schedule_.node(chain_.weights), context_.device);
-    if (!drives(schedule_.node(chain_.weights), IterKind::space, schedule_.node(along))) return;
+  /// Weights, or what is made of each, of a block.
+  void place_weights(const BlockRef& weights, const LoopRef& loop) {
+    compute_at(schedule_, weights, loop);
+    take_in_vectors(weights);
+  }
+
+  void take_in_vectors(const BlockRef& block) {
+    const LoopRef along = own_loops(schedule_, block).back();
+    const std::int64_t lanes = vector_lanes(schedule_.node(block), context_.device);
+    if (!drives(schedule_.node(block), IterKind::space, schedule_.node(along))) return;
     vectorize(schedule_, *as_int(schedule_.node(along).extent) > lanes ? split(schedule_, along, lanes).second : along);
-    context_.scheduled.insert(chain_.weights.name);
+    context_.scheduled.insert(block.name);
   }
 
   /// Scores of a block, in register tiles, under `loop`.
@@ -225,7 +254,7 @@ class Chainer {
 
   void run_rows() {
     const Block& mix = schedule_.node(chain_.mix);
-    const Buffer weights = schedule_.node(chain_.weights).f.writes[0].buffer;
+    const Buffer weights = schedule_.node(rounded_.value_or(chain_.weights)).f.writes[0].buffer;
     const auto row = mix_row(mix, weights);
     if (!row || !column_) refuse_chain("has no rows");
     if (!epilogue_) {
@@ -254,9 +283,11 @@ class Chainer {
     for (const LoopRef& loop : {blocks, inner, *column}) order.push_back(loop);
     reorder(schedule_, order);
     tile({chain_.mix, *epilogue_, inner, *column, *row, *column_});
+    if (rounded_) place_weights(*rounded_, blocks);
+    for (const BlockRef& factor : factors_) compute_at(schedule_, factor, blocks);
     if (scale_) compute_at(schedule_, *scale_, blocks);
     for (const BlockRef& sum : chain_.sums) compute_at(schedule_, sum, blocks);
-    place_weights(blocks);
+    place_weights(chain_.weights, blocks);
     compute_at(schedule_, chain_.extreme, blocks);
     place_scores(blocks);
     context_.note(fmt::format("run {} in blocks of {} rows", chain_.mix.name, block_rows_));
@@ -329,7 +360,7 @@ class Chainer {
     const auto copy_row = copy_loop(row_iter), copy_column = copy_loop(column_iter);
     if (!copy_row || !copy_column) refuse_chain("has no tile");
     tile({mix_part, copy, *copy_row, *copy_column, row_iter, column_iter});
-    place_weights(steps);
+    place_weights(chain_.weights, steps);
     compute_at(schedule_, extreme_part, steps);
     place_scores(steps);
     reverse_compute_at(schedule_, *epilogue_, blocks);
@@ -342,7 +373,9 @@ class Chainer {
   Schedule& schedule_;
   const Chain chain_;
   std::optional<BlockRef> epilogue_, scale_;
-  std::optional<BlockRef> staged_;  ///< the copy of an operand of `scores`
+  std::optional<BlockRef> rounded_;  ///< makes weights that are scaled and rounded, wide again
+  std::vector<BlockRef> factors_;    ///< what scales them
+  std::optional<BlockRef> staged_;   ///< the copy of an operand of `scores`
   std::optional<size_t> column_;
   std::int64_t lanes_ = 1, block_rows_ = 1;
 };

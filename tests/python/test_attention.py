@@ -122,6 +122,25 @@ def test_narrow_types(dtype):
     np.testing.assert_allclose(found, expected(*(x.float().numpy() for x in (q, k, v))), rtol=3e-2, atol=3e-2)
 
 
+@pytest.mark.parametrize("mask", [None, "causal"])
+@pytest.mark.parametrize("rows, keys, width", [(60, 384, 64), (197, 197, 32), (1, 300, 16), (33, 1, 8), (20, 640, 7)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rounded_weights(dtype, rows, keys, width, mask):
+    """Factors of products are rounded, so that weights are: as exact as PyTorch's steps one by one."""
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, dtype)
+    q, k, v = (torch.from_numpy(x).to(kind) for x in inputs(2, rows, keys, width))
+    truth = expected(*(x.double().numpy() for x in (q, k, v)), mask)
+    scores = q @ k.mT * scale(q)
+    if mask:
+        scores = scores.masked_fill(~torch.ones(rows, keys).tril().bool(), -math.inf)
+    steps = torch.softmax(scores, -1) @ v
+    found = lathe.jit(lambda q, k, v: attend(q, k, v, mask))(q, k, v)
+    assert found.dtype is kind
+    off = [np.sqrt(np.mean((x.double().numpy() - truth) ** 2)) for x in (found, steps)]
+    assert off[0] <= 1.2 * off[1] + 1e-12, off
+
+
 def test_masked_blocks_are_skipped():
     """Half of a causal product is never computed: the loop over blocks of keys stands under a condition."""
     q, k, v = inputs(2, 1024, 1024, 64)

@@ -84,6 +84,43 @@ TEST(ChainReductions, RunsInBlocksOfALongAxisToo) {
                 "auto_chain_axis.tir");
 }
 
+TEST(ChainReductions, RoundsWeightsInABlockOfTheirOwn) {
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"v: f32[40, 16]", "v: bf16[40, 16]"},
+      {"    alloc p: f32[70, 40]", "    alloc p: f32[70, 40]\n    alloc w: bf16[70, 40]\n    alloc n: f32[70]"},
+      {"p[vi3, vk3] * v[vk3, vj]", "cast<f32>(w[vi3, vk3]) * cast<f32>(v[vk3, vj])"},
+      {"p[vi3, vk3]", "w[vi3, vk3]"},
+      {"    for i3 in [0, 70)", R"(
+    for i5 in [0, 70) {
+      for k5 in [0, 40) {
+        block total(space vi5 in [0, 70) = i5, reduce vk5 in [0, 40) = k5) reads n[vi5], p[vi5, vk5] writes n[vi5] {
+          reducer (lhs5: f32) (rhs5: f32) {lhs5 + rhs5} identity {0.0f32}
+          init { n[vi5] = 0.0f32 }
+          let l5: f32 = n[vi5]
+          let r5: f32 = p[vi5, vk5]
+          n[vi5] = l5 + r5
+        }
+      }
+    }
+    for i4 in [0, 70) {
+      for k4 in [0, 40) {
+        block round(space vi4 in [0, 70) = i4, space vk4 in [0, 40) = k4) reads p[vi4, vk4], n[vi4] writes w[vi4, vk4] {
+          w[vi4, vk4] = cast<bf16>(p[vi4, vk4] / n[vi4])
+        }
+      }
+    }
+    for i3 in [0, 70))"}};
+  std::string text = print(chain(70, 40, 16));
+  for (const auto& [from, to] : changes) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " is not in\n" << text;
+    text.replace(at, from.size(), to);
+  }
+  const std::string after = print(scheduled(parse_func(text), "run mix in blocks of 35 rows"));
+  EXPECT_NE(after.find("cast<f32>(cast<bf16>(p["), std::string::npos) << after;
+  EXPECT_EQ(after.find("alloc w: "), std::string::npos) << "rounded where they are widened: " << after;
+}
+
 TEST(ChainReductions, LaysKeysOutByThePanelsOfItsTiles) {
   const auto with_rows_of_keys = [](int keys) {
     std::string text = print(chain(70, keys, 4));
