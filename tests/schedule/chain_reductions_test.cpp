@@ -122,8 +122,8 @@ TEST(ChainReductions, RoundsWeightsInABlockOfTheirOwn) {
 }
 
 TEST(ChainReductions, LaysKeysOutByThePanelsOfItsTiles) {
-  const auto with_rows_of_keys = [](int keys) {
-    std::string text = print(chain(70, keys, 4));
+  const auto with_rows_of_keys = [](int keys, int rows = 70) {
+    std::string text = print(chain(rows, keys, 4));
     for (const auto& [from, to] : {std::pair(fmt::format("k: f32[3, {}]", keys), fmt::format("k: f32[{}, 3]", keys)),
                                    std::pair(std::string("* k[vd, vk]"), std::string("* k[vk, vd]")),
                                    std::pair(std::string(", k[vd, vk]"), std::string(", k[vk, vd]"))}) {
@@ -137,6 +137,9 @@ TEST(ChainReductions, LaysKeysOutByThePanelsOfItsTiles) {
   // Blocks of 167 keys end within a panel.
   const Func ragged = auto_schedule(with_rows_of_keys(4 * 167), device());
   EXPECT_NE(print(ragged).find("alloc k_reindex: f32[3, 668]"), std::string::npos) << print(ragged);
+  // Few rows do not make up for that.
+  scheduled(with_rows_of_keys(640, 9), "chain reductions around most");
+  scheduled(with_rows_of_keys(640, 8), "not chain reductions around most: ");
 }
 
 TEST(ChainReductions, TakesStepsTogetherAndWholePanelsWhereMultiplicationsFillHalfOfTheSlots) {
