@@ -1,3 +1,4 @@
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
 
 #include <algorithm>
@@ -21,6 +22,16 @@ Expr widened_lanes(const Expr& places) {
 
 }  // namespace
 
+/// The one condition of a mask that has all lanes on or none, where no instruction takes masks of elements so narrow
+/// and a branch a lane would stand for it; null otherwise.
+llvm::Value* FunctionEmitter::lanes_without_instruction(const BufferNode* buffer, llvm::Type* run, llvm::Value* mask) {
+  constexpr int narrowest = 32;
+  if (kernel.device.mask_registers > 0 || buffer->dtype.bits >= narrowest || lanes_of(mask) == 1 ||
+      kernel.module.getDataLayout().getTypeStoreSize(run).getFixedValue() > zero_bytes)
+    return nullptr;
+  return llvm::getSplatValue(mask);
+}
+
 /// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
 llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align,
                                             llvm::Value* mask) {
@@ -30,6 +41,8 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
   if (mask) mask = loaded_mask(mask);
   const auto load = [&]() -> llvm::Value* {
     if (!mask) return marked(b.CreateAlignedLoad(type, address, align), buffer);
+    if (llvm::Value* all = lanes_without_instruction(buffer, type, mask))
+      return marked(b.CreateAlignedLoad(type, b.CreateSelect(all, address, zeros()), align), buffer);
     return marked(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer);
   };
   // Memory that is written is read anew behind each write, and in each block: whatever jumps there may have written.
@@ -186,7 +199,7 @@ llvm::Value* FunctionEmitter::emit_gather(const BufferNode* buffer, llvm::Value*
   llvm::Type* element = element_memory_type(context, buffer->dtype);
   const auto lanes = llvm::cast<llvm::FixedVectorType>(places->getType())->getNumElements();
   llvm::Value* addresses = b.CreateGEP(element, base_pointer(buffer), places);
-  if (mask) addresses = b.CreateSelect(mask, addresses, splat(b, zero_element(), static_cast<int>(lanes)));
+  if (mask) addresses = b.CreateSelect(mask, addresses, splat(b, zeros(), static_cast<int>(lanes)));
   return emit_elements(buffer, lanes, align,
                        [&](unsigned i) { return b.CreateExtractElement(addresses, std::uint64_t{i}); });
 }
@@ -204,14 +217,14 @@ llvm::Value* FunctionEmitter::emit_narrow_gather(const BufferNode* buffer, const
   });
 }
 
-/// The address of an element of any type that is zero.
-llvm::Value* FunctionEmitter::zero_element() {
-  constexpr const char* symbol = "lathe_zero_element";
+/// The address of zeros, of an element of any type or of a vector of `zero_bytes` at the most.
+llvm::Value* FunctionEmitter::zeros() {
+  constexpr const char* symbol = "lathe_zeros";
   if (llvm::GlobalVariable* found = kernel.module.getNamedGlobal(symbol)) return found;
-  auto* type = llvm::Type::getInt64Ty(context);
+  auto* type = llvm::ArrayType::get(llvm::Type::getInt64Ty(context), zero_bytes / 8);
   auto* zero = new llvm::GlobalVariable(kernel.module, type, true, llvm::GlobalValue::PrivateLinkage,
-                                        llvm::ConstantInt::get(type, 0), symbol);
-  zero->setAlignment(llvm::Align(8));
+                                        llvm::ConstantAggregateZero::get(type), symbol);
+  zero->setAlignment(llvm::Align(zero_bytes));
   return zero;
 }
 

@@ -163,7 +163,9 @@ class FunctionEmitter {
                              const std::function<llvm::Value*(unsigned)>& address);
   llvm::Value* emit_narrow_gather(const BufferNode* buffer, const Expr& narrow, const Expr& uniform, llvm::Align align);
   llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
-  llvm::Value* zero_element();
+  static constexpr std::uint64_t zero_bytes = 64;
+  llvm::Value* zeros();
+  llvm::Value* lanes_without_instruction(const BufferNode* buffer, llvm::Type* run, llvm::Value* mask);
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
 

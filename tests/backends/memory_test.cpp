@@ -153,6 +153,30 @@ func one(x: f32[4], out: f32[8], n: i64) stage end facts {n in [0, 8]} {
   EXPECT_EQ(count(text, "call <1 x float> @llvm.masked.load"), 1u) << text;
 }
 
+/// All lanes or none of what may not be there, as of rows that are stacked.
+TEST(Memory, LanesUnderOneConditionAreOneLoad) {
+  for (const char* element : {"i8", "u16", "bf16", "f16", "bool", "f32", "i64"}) {
+    for (int lanes : {2, 8, 24}) {
+      const Func func = parse_func(fmt::format(R"(
+func rows(x: {0}[{1}], out: {0}[{2}], n: i64) stage end facts {{n in [0, 3]}} {{
+  for i in [0, 4) {{
+    out[ramp(i * {1}, 1, {1})] = x[ramp((i - n) * {1}, 1, {1}) if broadcast(i == n, {1})]
+  }}
+}}
+)",
+                                               element, lanes, 4 * lanes));
+      const size_t size = buffer_params(func)[0]->dtype.bytes() * static_cast<size_t>(lanes);
+      Bytes x(size);
+      for (size_t i = 0; i < size; ++i) x[i] = std::byte(std::string(element) == "bool" ? i % 3 == 0 : i % 120 + 1);
+      for (int n : {0, 3}) expect_same(func, {x, Bytes(4 * size)}, {n});
+      if (lanes == 8 && std::string(element) == "bf16") {
+        const std::string text = llvm_ir_text(func, host_device("avx2"));
+        EXPECT_EQ(count(text, "@llvm.masked.load"), 0u) << text;
+      }
+    }
+  }
+}
+
 TEST(Memory, NoInstructionGathers) {
   const Func func = parse_func(R"(
 func pick(x: f32[64], out: f32[8], s: i64, n: i64) stage end facts {n in [0, 8]} {
