@@ -3,6 +3,7 @@
     ./dev bench sweep                       all of them, two minutes
     ./dev bench sweep argmax "take rows"    forms whose names contain one of these
     ./dev bench sweep --below 0.95          prints those under this ratio only
+    ./dev bench sweep --drawn 7             ten forms of each topic of odd/drawn.py instead, drawn by the seed 7
     ./dev bench sweep --json FILE
 
 One thread, measured by the rules of bench/README.md: results are compared first, rounds are interleaved, out= stands beside out=
@@ -133,6 +134,8 @@ def main(arguments):
     parser.add_argument("names", nargs="*", help="only forms whose name contains one of these")
     parser.add_argument("--below", type=float, default=float("inf"), help="print only rows under this ratio")
     parser.add_argument("--budget", type=float, default=0.3, help="seconds a form")
+    parser.add_argument("--drawn", type=int, metavar="SEED", help="forms drawn by a seed, in the place of the list")
+    parser.add_argument("--count", type=int, default=10, help="of each topic that are drawn")
     parser.add_argument("--json", help="write the rows to this file")
     options = parser.parse_args(arguments)
     measure.adopt_policy(1)
@@ -142,7 +145,12 @@ def main(arguments):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     lathe.set_thread_count(1)
-    rows = [measured(form, options.budget) for form in odd.forms(options.names)]
+    if options.drawn is None:
+        forms = odd.forms(options.names)
+    else:
+        drawn = odd.drawn.forms(options.drawn, options.count)
+        forms = (form for form in drawn if not options.names or any(name in form.name for name in options.names))
+    rows = [measured(form, options.budget) for form in forms]
     rows.sort(key=lambda row: row.ratio)
     for row in rows:
         if row.error or row.ratio < options.below:

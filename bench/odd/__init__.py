@@ -1,9 +1,9 @@
 """What the sweep runs: odd shapes, dtypes, strides and operators, far from the suite's. Needs PyTorch."""
 
-from . import contractions, elementwise, movement, reductions, written
+from . import contractions, drawn, elementwise, movement, reductions, written
 from .form import Form
 
-__all__ = ["Form", "forms"]
+__all__ = ["Form", "drawn", "forms"]
 
 
 def forms(names=()):

@@ -76,7 +76,8 @@ void bind_layout(nb::class_<S>& type) {
             return s.give(cache_read(s.schedule, s.take_block(block), buffer, space, place));
           },
           "block"_a, "buffer"_a, "space"_a, "place"_a = nb::none(),
-          "Copies what a block reads of a buffer into a space, or the `place`-th of the elements alone that it reads of "
+          "Copies what a block reads of a buffer into a space, or the `place`-th of the elements alone that it reads "
+          "of "
           "it; gives the copy's block.")
       .def(
           "cache_write",

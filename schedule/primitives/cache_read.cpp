@@ -77,8 +77,9 @@ BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string
   const Stmt reader =
       place ? read_place(node, source, cache, *place) : replace_buffers(path.back(), {{source.get(), cache}});
   if (!reader) {
-    refuse(schedule, application, 4, "place counts a read of the buffer that is one element, where Loads of the block are",
-           path.back(), fmt::format("has no such read {} of {}", *place, buffer));
+    refuse(schedule, application, 4,
+           "place counts a read of the buffer that is one element, where Loads of the block are", path.back(),
+           fmt::format("has no such read {} of {}", *place, buffer));
   }
   const Stmt body = copied_before(schedule, application, 2, path, source, copy_nest(name, source, cache), reader);
   require_written(schedule, application, 3, path, source, body);

@@ -471,8 +471,7 @@ std::vector<Move> layout_moves() {
          const auto& reads = s.node(*block).f.reads;
          const auto places = std::count_if(reads.begin(), reads.end(),
                                            [&](const Region& read) { return read.buffer == region->buffer; });
-         const auto place =
-             random.chance(30) ? std::optional<size_t>(random.between(0, places - 1)) : std::nullopt;
+         const auto place = random.chance(30) ? std::optional<size_t>(random.between(0, places - 1)) : std::nullopt;
          cache_read(s, *block, region->buffer->name, "global", place);
          return true;
        }},

@@ -1,8 +1,10 @@
 """Odd shapes, dtypes, strides and operators: what the sweep times, against PyTorch."""
 
+import itertools
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 import odd  # noqa: E402
 import sweep  # noqa: E402
-from odd import contractions, elementwise, movement, reductions, written  # noqa: E402
+from odd import contractions, drawn, elementwise, movement, reductions, written  # noqa: E402
 from suite.case import seeded  # noqa: E402
 
 # PyTorch's vector functions are MKL's: where the first call of a process runs on several threads, some of them may take
@@ -28,6 +30,22 @@ def test_results_are_those_of_torch(make):
                 sweep.verify(form, form.function(*form.inputs), form.torch(*form.inputs, **out_of(form)))
             except AssertionError as error:
                 raise AssertionError(f"{form.name}: {error}") from None
+
+
+@pytest.mark.parametrize("number", range(len(drawn.topics)), ids=[make.__name__ for make in drawn.topics])
+def test_results_of_drawn_forms_are_those_of_torch(number):
+    made = drawn.topics[number](np.random.default_rng(3))
+    with torch.inference_mode():
+        for form in itertools.islice(made, 4):
+            try:
+                sweep.verify(form, form.function(*form.inputs), form.torch(*form.inputs))
+            except AssertionError as error:
+                raise AssertionError(f"{form.name}: {error}") from None
+
+
+def test_a_seed_draws_the_same_forms():
+    first, again, other = ([form.name for form in drawn.forms(seed, 2)] for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def out_of(form):

@@ -218,8 +218,7 @@ TEST(CacheRead, CopiesOneOfTheElementsThatABlockReads) {
 
 TEST(CacheRead, RefusesAPlaceThatIsNoElementItReads) {
   Schedule s(gram("x[vj, vk]"));
-  expect_refused(
-      s, [&] { cache_read(s, {"sum"}, "x", space::global, 2); }, "cache_read", 4, "cache_read_refused_4");
+  expect_refused(s, [&] { cache_read(s, {"sum"}, "x", space::global, 2); }, "cache_read", 4, "cache_read_refused_4");
   Schedule rows(gram("x[..]"));
   EXPECT_THROW(cache_read(rows, {"sum"}, "x", space::global, 1), Refusal) << "all elements";
 }
