@@ -10,6 +10,7 @@
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
+#include "schedule/auto/join_columns.h"
 #include "schedule/auto/join_nests.h"
 #include "schedule/auto/join_parts.h"
 #include "schedule/auto/join_reductions.h"
@@ -55,6 +56,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"split_joined_sums", split_joined_sums},
                           {"separate_windows", separate_windows},
                           {"join_short_sums", join_short_sums},
+                          {"join_columns", join_columns},
                           {"reduce_rows", reduce_rows},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
