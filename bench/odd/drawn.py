@@ -345,7 +345,7 @@ def moves(rng):
         name = f"{kind} {name_of(dtype)} {times(shape)}"
         if kind == "permute":
             name, inputs = f"{name} to {''.join(map(str, order))}", [x]
-            own, theirs = lambda x, o=order: lathe.positive(lathe.permute_dims(x, o)), lambda x, o=order: x.permute(o).contiguous()
+            own, theirs = lambda x, o=order: lathe.positive(lathe.permute_dims(x, o)), lambda x, o=order: x.permute(o).clone(memory_format=torch.contiguous_format)
         elif kind == "add permuted":
             name, inputs = f"{name} to {''.join(map(str, order))}", [x, typed(rng, dtype, *(shape[d] for d in order))]
             own, theirs = lambda x, y, o=order: lathe.permute_dims(x, o) + y, lambda x, y, o=order: x.permute(o) + y

@@ -45,14 +45,19 @@ constexpr double near_part = 2;
 /// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
 std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows, std::int64_t run) {
   std::optional<Buffer> operand;
-  for (const Access& access : block_accesses(block)) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (const Access& access : accesses) {
     const std::optional<std::int64_t>& stride = access.strides[vectors];
     if (access.buffer == block.f.writes[0].buffer || stride == 0 || (!stride && access.runs[vectors] == run && run > 1))
       continue;
     if (operand || access.masked || !stride || access.strides[rows] != 0) return std::nullopt;
     operand = access.buffer;
   }
-  return operand;
+  // Of one that the block reads elsewhere, too, as x @ x does, a copy would take all.
+  const auto read = std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return operand && !access.store && access.buffer == *operand;
+  });
+  return read == 1 ? operand : std::nullopt;
 }
 
 std::optional<size_t> operand_dimension(const Block& block, const Buffer& operand, size_t iter) {
