@@ -37,6 +37,8 @@ constexpr std::int64_t packed_steps = 16;
 /// Tiles that read the same rows, and by what share of a core's own cache the first and the last step lie apart, from
 /// which on a copy pays.
 constexpr std::int64_t packing_reuse = 4, packing_share = 2;
+/// Reads of an element of interleaved columns from which on a copy pays.
+constexpr double picked_reuse = 16;
 /// What a core has for itself where its description does not say.
 constexpr std::int64_t assumed_cache = std::int64_t{1} << 20;
 
@@ -75,6 +77,18 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
     if (!extent || *extent < least) return std::nullopt;
   }
   return operand;
+}
+
+/// The operand that walks columns a few elements apart, of which `steps` are neighbours.
+std::optional<Operand> operand_walking(const Block& block, size_t columns, size_t steps) {
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.strides[columns].value_or(0) < 2) continue;
+    for (size_t still = 0; still < block.f.iters.size(); ++still) {
+      if (still != columns && block.f.iters[still].kind == IterKind::space && access.strides[still] == 0)
+        return operand_along(block, steps, columns, still);
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<std::int64_t> constant_extent(const Block& block, const std::optional<size_t>& iter) {
@@ -232,6 +246,13 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
   const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
   const double tiles = times * tile.cycles, dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
   if (shape->vector_space) {
+    // Of columns that are a few elements apart, each tile would pick its own out of as many loads.
+    const auto interleaved = shape->loads > 1 ? operand_walking(block, *columns, depth) : std::nullopt;
+    if (interleaved && instance_count(block) >= picked_reuse * estimated_elements(interleaved->buffer)) {
+      attempt(context, fmt::format("turn {} around for {}", interleaved->buffer->name, ref.name),
+              [&] { turn(context, ref, *interleaved, lanes); });
+      return std::nullopt;
+    }
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
     if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
       return std::nullopt;

@@ -159,6 +159,21 @@ TEST(AutoSchedule, TurnsAnOperandOfFewColumnsAround) {
   EXPECT_EQ(decisions_on(matmul(37, 16, 160, false), wide(), "product").find("turn"), std::string::npos);
 }
 
+TEST(AutoSchedule, TurnsColumnsThatAreAFewElementsApart) {
+  const auto product = [](int m, int n, int k) {
+    const std::string text = replaced_all(print(matmul(m, n, k, false)), "b[vk, vj]", "b[vj, vk]");
+    return parse_func(replaced_all(text, fmt::format("b: f32[{}, {}]", k, n), fmt::format("b: f32[{}, {}]", n, k)));
+  };
+  const auto turns = [](const Func& func) {
+    ScheduleLog log;
+    expect_same(func, auto_schedule(func, wide(), &log));
+    return std::find(log.decisions.begin(), log.decisions.end(), "turn b around for product") != log.decisions.end();
+  };
+  EXPECT_TRUE(turns(product(17, 40, 4)));
+  EXPECT_TRUE(turns(product(40, 33, 3)));
+  EXPECT_FALSE(turns(product(8, 40, 4))) << "few rows pick them as soon";
+}
+
 TEST(AutoSchedule, PacksRowsThatAreNeighboursWhoseStepsLieFarApart) {
   const auto product = [](int m, int n, int k) {
     const std::string text = replaced_all(print(matmul(m, n, k, false)), "a[vi, vk]", "a[vk, vi]");
