@@ -145,12 +145,8 @@ def main(arguments):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     lathe.set_thread_count(1)
-    if options.drawn is None:
-        forms = odd.forms(options.names)
-    else:
-        drawn = odd.drawn.forms(options.drawn, options.count)
-        forms = (form for form in drawn if not options.names or any(name in form.name for name in options.names))
-    rows = [measured(form, options.budget) for form in forms]
+    made = None if options.drawn is None else odd.drawn.forms(options.drawn, options.count)
+    rows = [measured(form, options.budget) for form in odd.forms(options.names, made)]
     rows.sort(key=lambda row: row.ratio)
     for row in rows:
         if row.error or row.ratio < options.below:

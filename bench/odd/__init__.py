@@ -6,12 +6,16 @@ from .form import Form
 __all__ = ["Form", "drawn", "forms"]
 
 
-def forms(names=()):
-    """Every form, or those whose name contains one of `names`; each with its topic, made one at a time."""
+def listed():
     from suite.case import seeded
 
     for topic in (elementwise, reductions, movement, contractions, written):
         for make in topic.topics:
-            for form in make(seeded(0)):
-                if not names or any(name in form.name for name in names):
-                    yield form
+            yield from make(seeded(0))
+
+
+def forms(names=(), made=None):
+    """Every form of the list, or of `made`, or those whose name contains one of `names`; made one at a time."""
+    for form in listed() if made is None else made:
+        if not names or any(name in form.name for name in names):
+            yield form

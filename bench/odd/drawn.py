@@ -1,6 +1,6 @@
 """Forms drawn by a seed: what models ask for, at shapes, options and dtypes that nobody chose.
 
-    ./dev bench sweep --drawn 7 --count 25      25 forms of each topic
+./dev bench sweep --drawn 7 --count 25      25 forms of each topic
 """
 
 import math
@@ -62,7 +62,10 @@ def convolutions(rng):
         if channels % groups or filters % groups or side < 1 or not 1e5 < work < 6e8:
             continue
         dtype = pick(rng, (torch.float32, torch.float32, torch.float32, torch.float64, *NARROW))
-        x, w = typed(rng, dtype, batch, channels, size, size), typed(rng, dtype, filters, channels // groups, taps, taps)
+        x, w = (
+            typed(rng, dtype, batch, channels, size, size),
+            typed(rng, dtype, filters, channels // groups, taps, taps),
+        )
         last = rng.random() < 0.25
         if last:
             x = x.to(memory_format=torch.channels_last)
@@ -79,7 +82,11 @@ def convolutions(rng):
 
 def transposed(rng):
     while True:
-        channels, filters, size = pick(rng, (16, 32, 64, 128)), pick(rng, (8, 16, 32, 64)), pick(rng, (7, 14, 16, 28, 32))
+        channels, filters, size = (
+            pick(rng, (16, 32, 64, 128)),
+            pick(rng, (8, 16, 32, 64)),
+            pick(rng, (7, 14, 16, 28, 32)),
+        )
         taps, stride = pick(rng, (2, 3, 4, 5)), pick(rng, (1, 2, 2, 3))
         pad = pick(rng, (0, 1)) if taps > 2 else 0
         if not 0 <= taps - 1 - pad <= stride <= taps:
@@ -95,7 +102,12 @@ def transposed(rng):
 
 def products(rng):
     while True:
-        m, n, k, batch = extent(rng, 1, 3000), extent(rng, 1, 3000), extent(rng, 1, 3000), pick(rng, (1, 1, 1, 2, 12, 64))
+        m, n, k, batch = (
+            extent(rng, 1, 3000),
+            extent(rng, 1, 3000),
+            extent(rng, 1, 3000),
+            pick(rng, (1, 1, 1, 2, 12, 64)),
+        )
         if not 1e4 < 2 * batch * m * n * k < 1e9 or batch * (m * k + n * k + m * n) > 2e7:
             continue
         dtype = pick(rng, (torch.float32, torch.float32, torch.float32, torch.float64, *NARROW))
@@ -111,9 +123,7 @@ def products(rng):
             )
             continue
         y = typed(rng, dtype, *lead, n, k).mT if layout == "nt" else typed(rng, dtype, *lead, k, n)
-        yield Form(
-            f"matmul {name_of(dtype)} {layout} {batch}x{m}x{n}x{k}", "gemm", [x, y], lathe.matmul, torch.matmul
-        )
+        yield Form(f"matmul {name_of(dtype)} {layout} {batch}x{m}x{n}x{k}", "gemm", [x, y], lathe.matmul, torch.matmul)
 
 
 def layers(rng):
@@ -177,7 +187,7 @@ def attentions(rng):
 
         if kind in ("plain", "narrow"):
             if kind == "narrow":
-                q, k, v = (x.to(pick(rng, NARROW[:1])) for x in (q, k, v))
+                q, k, v = (x.bfloat16() for x in (q, k, v))
             yield Form(name, "attention", [q, k, v], attention, F.scaled_dot_product_attention)
         elif kind == "causal":
             yield Form(
@@ -249,11 +259,11 @@ def reductions(rng):
 def norms(rng):
     while True:
         rows, width = box(rng, 2, pick(rng, (1e5, 1e6, 4e6)))
-        kind = pick(rng, ("layer", "rms", "gradient of layer", "gradient of softmax"))
+        kind = pick(rng, ("layer norm", "rms norm", "gradient of layer", "gradient of softmax"))
         x, g, w = normal(rng, rows, width), normal(rng, rows, width), normal(rng, width)
         mean = lambda x: lathe.mean(x, axis=-1, keepdims=True)  # noqa: E731
-        name = f"{kind} norm {rows}x{width}" if kind in ("layer", "rms") else f"{kind} {rows}x{width}"
-        if kind == "layer":
+        name = f"{kind} {rows}x{width}"
+        if kind == "layer norm":
             yield Form(
                 name,
                 "reduction",
@@ -261,7 +271,7 @@ def norms(rng):
                 lambda x, w, mean=mean: (x - mean(x)) * lathe.rsqrt(mean(lathe.square(x - mean(x))) + 1e-5) * w,
                 lambda x, w: F.layer_norm(x, w.shape, w),
             )
-        elif kind == "rms":
+        elif kind == "rms norm":
             yield Form(
                 name,
                 "reduction",
@@ -341,28 +351,33 @@ def moves(rng):
         shape = box(rng, pick(rng, (2, 3, 4)), pick(rng, (1e5, 1e6, 3e6)))
         axis, order = int(rng.integers(len(shape))), tuple(map(int, rng.permutation(len(shape))))
         dtype = pick(rng, (torch.float32, torch.float32, torch.bfloat16, torch.uint8, torch.int64))
-        x, kind = typed(rng, dtype, *shape), pick(rng, ("permute", "add permuted", "add broadcast", "concat", "roll", "take"))
-        name = f"{kind} {name_of(dtype)} {times(shape)}"
+        x = typed(rng, dtype, *shape)
+        kind = pick(rng, ("permute", "add permuted", "add broadcast", "concat", "roll", "take"))
         if kind == "permute":
-            name, inputs = f"{name} to {''.join(map(str, order))}", [x]
-            own, theirs = lambda x, o=order: lathe.positive(lathe.permute_dims(x, o)), lambda x, o=order: x.permute(o).clone(memory_format=torch.contiguous_format)
+            how, inputs = "".join(map(str, order)), [x]
+            own = lambda x, order=order: lathe.positive(lathe.permute_dims(x, order))  # noqa: E731
+            theirs = lambda x, order=order: x.permute(order).clone(memory_format=torch.contiguous_format)  # noqa: E731
         elif kind == "add permuted":
-            name, inputs = f"{name} to {''.join(map(str, order))}", [x, typed(rng, dtype, *(shape[d] for d in order))]
-            own, theirs = lambda x, y, o=order: lathe.permute_dims(x, o) + y, lambda x, y, o=order: x.permute(o) + y
+            how, inputs = "".join(map(str, order)), [x, typed(rng, dtype, *(shape[d] for d in order))]
+            own = lambda x, y, order=order: lathe.permute_dims(x, order) + y  # noqa: E731
+            theirs = lambda x, y, order=order: x.permute(order) + y  # noqa: E731
         elif kind == "add broadcast":
             inputs = [x, typed(rng, dtype, *(d if rng.random() < 0.5 else 1 for d in shape))]
-            name, own, theirs = f"{name} and {times(inputs[1].shape)}", lambda x, y: x + y, torch.add
+            how, own, theirs = times(inputs[1].shape), lathe.add, torch.add
         elif kind == "concat":
-            name, inputs = f"{name} axis {axis}", [x, x]
-            own, theirs = lambda x, y, a=axis: lathe.concat([x, y], axis=a), lambda x, y, a=axis: torch.cat([x, y], a)
+            how, inputs = f"axis {axis}", [x, x]
+            own = lambda x, y, axis=axis: lathe.concat([x, y], axis=axis)  # noqa: E731
+            theirs = lambda x, y, axis=axis: torch.cat([x, y], axis)  # noqa: E731
         elif kind == "roll":
-            name, inputs = f"{name} axis {axis}", [x]
-            own, theirs = lambda x, a=axis: lathe.roll(x, 3, axis=a), lambda x, a=axis: x.roll(3, a)
+            how, inputs = f"axis {axis}", [x]
+            own = lambda x, axis=axis: lathe.roll(x, 3, axis=axis)  # noqa: E731
+            theirs = lambda x, axis=axis: x.roll(3, axis)  # noqa: E731
         else:
             places = tensor(rng.integers(0, shape[0], extent(rng, 1, shape[0] + 1)))
-            name, inputs = f"{name} at {len(places)}", [x, places]
-            own, theirs = lambda x, i: lathe.take(x, i, axis=0), lambda x, i: torch.index_select(x, 0, i)
-        yield Form(name, "element-wise", inputs, own, theirs)
+            how, inputs = f"of {len(places)}", [x, places]
+            own = lambda x, places: lathe.take(x, places, axis=0)  # noqa: E731
+            theirs = lambda x, places: torch.index_select(x, 0, places)  # noqa: E731
+        yield Form(f"{kind} {name_of(dtype)} {times(shape)}, {how}", "element-wise", inputs, own, theirs)
 
 
 topics = (convolutions, transposed, products, layers, attentions, reductions, norms, contractions, windows, moves)

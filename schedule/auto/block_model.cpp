@@ -187,6 +187,15 @@ std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func
   return Bounds(func).interval(extent).max;
 }
 
+bool goes_on(const Block& block, size_t outer, size_t inner) {
+  const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
+  const std::vector<Access> accesses = block_accesses(block);
+  return extent && *extent >= 1 && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+           const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
+           return a && b && *a == *b * *extent;
+         });
+}
+
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
   return std::all_of(block.f.iters.begin(), block.f.iters.end(),

@@ -34,6 +34,9 @@ struct Access {
 /// Every distinct access of the block's body.
 std::vector<Access> block_accesses(const Block& block);
 
+/// Does each step of the iter `outer`, in every access, go as far as all of `inner` do?
+bool goes_on(const Block& block, size_t outer, size_t inner);
+
 /// While one stands, block_accesses keeps what it finds on this thread: rules ask the same of a block many times
 /// before they change it.
 class AccessMemo {

@@ -138,7 +138,7 @@ class Chainer {
       refuse_chain("has instructions for its products");
     for (const BlockRef& producer : schedule_.producers(chain_.between[0])) {
       const bool summed = std::find(chain_.sums.begin(), chain_.sums.end(), producer) != chain_.sums.end();
-      if (!summed && !(producer == chain_.weights)) factors_.push_back(producer);
+      if (!summed && !(producer == chain_.weights)) scales_.push_back(producer);
     }
     // Fused with copies that turn them around, casts would go element by element.
     for (const BlockRef& cast : widen_operands(context_, chain_.scores)) take_in_vectors(cast);
@@ -195,7 +195,7 @@ class Chainer {
     }
     if (factors.size() == 1) {
       for (const BlockRef& producer : schedule_.producers(chain_.mix)) {
-        if (schedule_.node(producer).f.writes[0].buffer->name == factors[0]) scale_ = producer;
+        if (schedule_.node(producer).f.writes[0].buffer->name == factors[0]) scales_.push_back(producer);
       }
       epilogue_ = hoist_factor(schedule_, chain_.mix, factors[0]);
     }
@@ -289,8 +289,7 @@ class Chainer {
     reorder(schedule_, order);
     tile({chain_.mix, *epilogue_, inner, *column, *row, *column_});
     if (rounded_) place_weights(*rounded_, blocks);
-    for (const BlockRef& factor : factors_) compute_at(schedule_, factor, blocks);
-    if (scale_) compute_at(schedule_, *scale_, blocks);
+    for (const BlockRef& scale : scales_) compute_at(schedule_, scale, blocks);
     for (const BlockRef& sum : chain_.sums) compute_at(schedule_, sum, blocks);
     place_weights(chain_.weights, blocks);
     compute_at(schedule_, chain_.extreme, blocks);
@@ -333,7 +332,7 @@ class Chainer {
     const BlockRef mix_part{chain_.mix.name + "_part"}, extreme_part{chain_.extreme.name + "_part"};
     for (const BlockRef& sum : chain_.sums) compute_inline(schedule_, sum);
     if (epilogue_) compute_inline(schedule_, chain_.mix);
-    if (scale_) compute_inline(schedule_, *scale_);
+    for (const BlockRef& scale : scales_) compute_inline(schedule_, scale);
     if (!epilogue_) epilogue_ = chain_.mix;
 
     const std::vector<LoopRef> loops = schedule_.loops(chain_.extreme);
@@ -377,9 +376,9 @@ class Chainer {
   RuleContext& context_;
   Schedule& schedule_;
   const Chain chain_;
-  std::optional<BlockRef> epilogue_, scale_;
+  std::optional<BlockRef> epilogue_;
   std::optional<BlockRef> rounded_;  ///< makes weights that are scaled and rounded, wide again
-  std::vector<BlockRef> factors_;    ///< what scales them
+  std::vector<BlockRef> scales_;     ///< what weights, or sums over them, are scaled by
   std::optional<BlockRef> staged_;   ///< the copy of an operand of `scores`
   std::optional<size_t> column_;
   std::int64_t lanes_ = 1, block_rows_ = 1;

@@ -23,16 +23,6 @@ constexpr double least_steps = 16;
 /// Vectors of a row from which on its end is a small part.
 constexpr std::int64_t most_vectors = 32;
 
-/// Is each step of the outer iter, in every access, as many of the inner one as that has? Along memory in some.
-bool goes_on(const Block& block, size_t outer, size_t inner) {
-  const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
-  const std::vector<Access> accesses = block_accesses(block);
-  return extent && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-           const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
-           return a && b && *a == *b * *extent && !access.masked;
-         });
-}
-
 /// The last dimensions of what the block writes that are one axis, by their iters; fewer than two where they are none.
 std::vector<size_t> columns_of(const Block& block, std::int64_t lanes) {
   std::vector<size_t> columns;
@@ -45,8 +35,8 @@ std::vector<size_t> columns_of(const Block& block, std::int64_t lanes) {
     const auto i = static_cast<size_t>(iter - block.f.iters.begin());
     if (columns.empty()) {
       const std::vector<Access> accesses = block_accesses(block);
-      const bool along =
-          std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) { return access.strides[i] == 1; });
+      const bool along = std::all_of(accesses.begin(), accesses.end(),
+                                     [&](const Access& access) { return access.strides[i] == 1 && !access.masked; });
       const std::int64_t* row = as_int(iter->domain.extent);
       if (!along || !row || *row % lanes == 0 || *row > most_vectors * lanes) return {};
     } else if (!goes_on(block, i, columns.back())) {

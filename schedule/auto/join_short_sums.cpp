@@ -21,15 +21,13 @@ std::optional<size_t> reduced_by(const Block& block, const For& loop) {
   return std::nullopt;
 }
 
-/// Is each step of the outer iter, in every access, as many of the inner one as that has?
+/// Do both walk memory element by element, one behind the other, where they move an access at all?
 bool walk_as_one(const Block& block, size_t outer, size_t inner) {
-  const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
-  const std::vector<Access> accesses = block_accesses(block);
+  if (!goes_on(block, outer, inner)) return false;
   bool walks = false;
-  for (const Access& access : accesses) {
-    const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
-    if (!extent || *extent < 1 || !a || !b || *a != *b * *extent || (*b != 0 && *b != 1)) return false;
-    walks |= b == 1;
+  for (const Access& access : block_accesses(block)) {
+    if (access.strides[inner] != 0 && access.strides[inner] != 1) return false;
+    walks |= access.strides[inner] == 1;
   }
   return walks;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/reduction.h"
-#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -45,19 +44,6 @@ const Load* load_along(const Block& block, const Buffer& buffer, std::initialize
     if (moves) found = load;
   });
   return found;
-}
-
-std::optional<size_t> place_of(const Block& block, const Load& load) {
-  std::optional<size_t> place;
-  size_t places = 0;
-  for (const Region& read : block.f.reads) {
-    if (read.buffer != load.buffer) continue;
-    bool same = true;
-    for (size_t d = 0; d < load.indices.size(); ++d) same &= equal(read.ranges[d].min, load.indices[d]);
-    if (same) place = places;
-    ++places;
-  }
-  return places > 1 ? place : std::nullopt;
 }
 
 std::optional<size_t> iter_at(const Block& block, const Expr& index) {

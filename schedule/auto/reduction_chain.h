@@ -24,8 +24,6 @@ bool reduces(const Block& block, std::initializer_list<BinaryOp> ops);
 const Load* load_of(const Block& block, const Buffer& buffer);
 /// Of these one that all of the iters move, where the block reads the buffer at several places, as x @ x does.
 const Load* load_along(const Block& block, const Buffer& buffer, std::initializer_list<size_t> iters);
-/// What cache_read calls the place of that Load; nothing where the block reads the buffer at no other.
-std::optional<size_t> place_of(const Block& block, const Load& load);
 /// The iter that an index is, alone.
 std::optional<size_t> iter_at(const Block& block, const Expr& index);
 

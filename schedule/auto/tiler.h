@@ -62,6 +62,7 @@ class Tiler {
     bool pays = false, pays_outside = false;   ///< packing does: for the rows; for what else shares a panel
     bool whole_panels = false;                 ///< tiles make up the columns
     bool turns_panels = false, by_panels = false, packed = false;
+    bool stacks_panels = false;  ///< several can lie one behind the other
     std::int64_t panel_bytes() const { return width * column_bytes; }
   };
   /// The loops of a tile, within those over its steps.

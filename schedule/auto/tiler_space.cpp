@@ -224,7 +224,7 @@ std::int64_t Tiler::bytes_of_rows(const SpacePlan& plan) const {
 
 std::int64_t Tiler::panels_of_group(const SpacePlan& plan) const {
   if (!plan.packed || !plan.operand || !plan.rows || !plan.columns || !plan.depth) return 1;
-  if (!plan.turns_panels && !copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)) return 1;
+  if (!plan.stacks_panels) return 1;
   const std::int64_t panels = (*plan.columns + plan.width - 1) / plan.width;
   if (plan.far && plan.pays && !plan.turns_panels) {
     const std::int64_t step_bytes = plan.width * plan.operand->buffer->dtype.bytes();
@@ -257,6 +257,8 @@ void Tiler::plan_panels(SpacePlan& plan) {
   plan.pays_outside = plan.rows && !plan.pays && !plan.turns_panels && !plan.by_panels && !across_ && !dot_ &&
                       !others_ && worth_packing_outside(plan, *plan.rows / tile.rows);
   plan.packed = plan.turns_panels || (plan.pays && !plan.by_panels) || plan.pays_outside;
+  plan.stacks_panels =
+      plan.turns_panels || (operand && copies_by_panels(schedule_.node(block_), operand->buffer, plan.vectors));
   group_ = panels_of_group(plan);
   if (plan.columns && !dot_ && !across_)
     pack_rows(context_, block_, shape_, tile.rows, (*plan.columns + plan.width - 1) / plan.width);
@@ -277,11 +279,7 @@ std::vector<size_t> Tiler::iters_inside_panels(const SpacePlan& plan) const {
 }
 
 void Tiler::lay_panels(SpacePlan& plan) {
-  const bool by_panels =
-      group_ > 1 ||
-      (shares_panels_ && plan.operand &&
-       (plan.turns_panels || copies_by_panels(schedule_.node(block_), plan.operand->buffer, plan.vectors)));
-  const std::int64_t panel_width = by_panels ? plan.width : 0;
+  const std::int64_t panel_width = plan.stacks_panels && (group_ > 1 || shares_panels_) ? plan.width : 0;
   if (plan.turns_panels && turned_) {
     if (panel_loop_) compute_at(schedule_, turned_->copy, *panel_loop_);
     turn_copy(context_, block_, *turned_, panel_width);

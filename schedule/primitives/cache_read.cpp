@@ -10,6 +10,13 @@
 namespace lathe {
 namespace {
 
+/// Does the Load read where the region begins?
+bool is_at(const Load& load, const Region& region) {
+  bool same = load.buffer == region.buffer;
+  for (size_t d = 0; same && d < load.indices.size(); ++d) same = equal(load.indices[d], region.ranges[d].min);
+  return same;
+}
+
 /// Reads one element of a buffer from another.
 class PlaceReader : public Mutator {
  public:
@@ -18,9 +25,7 @@ class PlaceReader : public Mutator {
 
  protected:
   Expr mutate_Load(const Expr& e, const Load* node) override {
-    bool same = node->buffer == place_.buffer;
-    for (size_t d = 0; same && d < node->indices.size(); ++d) same = equal(node->indices[d], place_.ranges[d].min);
-    if (!same) return Mutator::mutate_Load(e, node);
+    if (!is_at(*node, place_)) return Mutator::mutate_Load(e, node);
     found = true;
     return Load::make(cache_, node->indices, node->mask ? mutate(node->mask) : nullptr);
   }
@@ -50,6 +55,16 @@ Stmt read_place(const Block& block, const Buffer& source, const Buffer& cache, s
 }
 
 }  // namespace
+
+std::optional<size_t> place_of(const Block& block, const Load& load) {
+  std::optional<size_t> place;
+  size_t places = 0;
+  for (const Region& read : block.f.reads) {
+    if (is_at(load, read)) place = places;
+    places += read.buffer == load.buffer ? 1 : 0;
+  }
+  return places > 1 ? place : std::nullopt;
+}
 
 BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                     const std::string& memory_space, std::optional<size_t> place) {

@@ -25,4 +25,7 @@ namespace lathe {
 BlockRef cache_read(Schedule& schedule, const BlockRef& block, const std::string& buffer,
                     const std::string& memory_space, std::optional<size_t> place = std::nullopt);
 
+/// The place of that Load; nothing where the block reads the buffer at no other.
+std::optional<size_t> place_of(const Block& block, const Load& load);
+
 }  // namespace lathe
