@@ -154,7 +154,8 @@ class Partitioner : public Mutator {
     const Expr cut_at = high ? simplify(high, bounds_) : nullptr;
     high = simplify(high ? max(min(high, end), low) : end, bounds_);
     if (proves(bounds_, ge(low, high))) return nullptr;
-    const std::vector<Cut> over = over_by(ends, high);
+    // Iterations behind `high` lie behind the cut: that the loop ends earlier does not matter to them.
+    const std::vector<Cut> over = over_by(ends, cut_at);
     end = least_end(loop, ends, high, end);
     const Expr extent =
         proves_equal(bounds_, end, loop.min + loop.extent) ? loop.extent : simplify(end - loop.min, bounds_);

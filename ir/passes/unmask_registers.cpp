@@ -201,24 +201,24 @@ struct Registers {
   std::int64_t size = 0;  ///< elements; a vector that reaches over the end keeps its mask
   bool opaque = false;
   struct Use {
-    Expr mask;                ///< of all stores, when it is one
-    std::vector<Expr> loads;  ///< the other masks of loads
-    bool mixed = false;       ///< several masks of stores, or an access without
+    std::vector<Expr> asked;  ///< what any masked store asks for
+    std::vector<Expr> loads;  ///< the masks of loads
+    bool kept = false;        ///< a load without a mask, or a mask that changes while the buffer lives
   };
   std::map<Slot, Use> slots;
   std::set<Slot> whole;  ///< slots that a plain store of the allocating block's own writes
 
-  static bool all_among(const std::vector<Expr>& asked, const std::vector<Expr>& given) {
-    return std::all_of(asked.begin(), asked.end(), [&](const Expr& a) {
-      return std::any_of(given.begin(), given.end(), [&](const Expr& b) { return equal(a, b); });
-    });
+  static bool among(const Expr& asked, const std::vector<Expr>& given) {
+    return std::any_of(given.begin(), given.end(), [&](const Expr& e) { return equal(asked, e); });
   }
-  bool under_one_mask(const Slot& slot) const {
+  /// Is each lane that any load takes one that every store writes?
+  bool read_within_stores(const Slot& slot) const {
     const auto found = slots.find(slot);
-    if (opaque || found == slots.end() || found->second.mixed || slot.end > size || !found->second.mask) return false;
-    const std::vector<Expr> asked = conjuncts_of(found->second.mask);
+    if (opaque || found == slots.end() || found->second.kept || slot.end > size) return false;
+    const std::vector<Expr>& asked = found->second.asked;
     for (const Expr& load : found->second.loads) {
-      if (!all_among(asked, conjuncts_of(load))) return false;
+      const std::vector<Expr> given = conjuncts_of(load);
+      if (!std::all_of(asked.begin(), asked.end(), [&](const Expr& e) { return among(e, given); })) return false;
     }
     const auto next = std::next(found);
     if (next != slots.end() && next->first.begin < slot.end) return false;
@@ -313,14 +313,14 @@ class Collector : public Visitor {
     }
     const Expr resolved = masks_.resolve(mask);
     Registers::Use& use = registers.slots[*slot];
-    if (!resolved) {
-      use.mixed = true;
-    } else if (!stored) {
-      const auto same = [&](const Expr& other) { return equal(other, resolved); };
-      if (std::none_of(use.loads.begin(), use.loads.end(), same)) use.loads.push_back(resolved);
-    } else {
-      use.mixed |= !is_fixed(resolved, registers.depth) || (use.mask && !equal(use.mask, resolved));
-      use.mask = resolved;
+    if (!stored) {
+      use.kept |= !resolved;
+      if (resolved && !Registers::among(resolved, use.loads)) use.loads.push_back(resolved);
+    } else if (resolved) {
+      use.kept |= !is_fixed(resolved, registers.depth);
+      for (const Expr& part : conjuncts_of(resolved)) {
+        if (!Registers::among(part, use.asked)) use.asked.push_back(part);
+      }
     }
     return &registers;
   }
@@ -350,21 +350,21 @@ class Unmasker : public Mutator {
  protected:
   Expr mutate_Load(const Expr& e, const Load* node) override {
     if (!node->mask || !is_register(node->buffer) || !harmless_.contains(node)) return Mutator::mutate_Load(e, node);
-    if (!under_one_mask(node->buffer, node->indices) && !collected_.behind_whole_store.contains(node))
+    if (!read_within_stores(node->buffer, node->indices) && !collected_.behind_whole_store.contains(node))
       return Mutator::mutate_Load(e, node);
     return Load::make(node->buffer, node->indices);
   }
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
-    if (!node->mask || !is_register(node->buffer) || !under_one_mask(node->buffer, node->indices))
+    if (!node->mask || !is_register(node->buffer) || !read_within_stores(node->buffer, node->indices))
       return Mutator::mutate_Store(s, node);
     return Store::make(node->buffer, node->indices, mutate(node->value));
   }
 
  private:
-  bool under_one_mask(const Buffer& buffer, const std::vector<Expr>& indices) const {
+  bool read_within_stores(const Buffer& buffer, const std::vector<Expr>& indices) const {
     const auto registers = collected_.found.find(buffer.get());
     const std::optional<Slot> slot = slot_of(indices);
-    return slot && registers != collected_.found.end() && registers->second.under_one_mask(*slot);
+    return slot && registers != collected_.found.end() && registers->second.read_within_stores(*slot);
   }
 
   const Collector& collected_;
@@ -378,7 +378,7 @@ Func unmask_registers(const Func& func) {
   collector.visit(func->body);
   bool masked = false;
   for (const auto& [buffer, registers] : collector.found) {
-    for (const auto& [slot, use] : registers.slots) masked |= use.mask != nullptr || !use.loads.empty();
+    for (const auto& [slot, use] : registers.slots) masked |= !use.asked.empty() || !use.loads.empty();
   }
   if (!masked) return func;
   const HarmlessLoads harmless(func->body, collector.holders);

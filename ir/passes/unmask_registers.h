@@ -12,8 +12,8 @@ namespace lathe {
 ///     let l = acc[ramp(16, 1, 16) if m]      let l = acc[ramp(16, 1, 16)]
 ///     acc[.. if m] = l + x[.. if m]          acc[..] = l + x[.. if m]
 ///
-/// A register that is only ever written under one mask, and read under it or one that asks for more, is read and
-/// written whole. A masked load loses its mask where the register was written whole before and what comes of the other
+/// A register that is only ever read under masks that ask for all that those of its stores ask for is read and written
+/// whole. A masked load loses its mask where the register was written whole before and what comes of the other
 /// lanes goes only to stores under the same mask. Runs after unroll_loops, when the indices of register buffers are
 /// constants.
 Func unmask_registers(const Func& func);

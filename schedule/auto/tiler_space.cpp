@@ -105,9 +105,24 @@ void Tiler::add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& ro
               column ? std::optional(folding.back()) : std::nullopt);
 }
 
+bool Tiler::is_bounded(const LoopRef& steps) const {
+  const Expr& predicate = schedule_.node(block_).f.predicate;
+  return predicate && uses_var(predicate, schedule_.node(steps).variable.get());
+}
+
+void Tiler::walk_short_steps_outside(std::vector<LoopRef>& order) const {
+  std::int64_t most = 0;
+  for (const LoopRef& steps : order) {
+    if (!is_bounded(steps)) most = std::max(most, extent_estimate(schedule_.node(steps).extent));
+  }
+  std::stable_partition(order.begin(), order.end(), [&](const LoopRef& steps) {
+    return is_bounded(steps) && extent_estimate(schedule_.node(steps).extent) < most;
+  });
+}
+
 std::optional<LoopRef> Tiler::take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order) {
   const std::int64_t* steps = order.empty() ? nullptr : as_int(schedule_.node(order.back()).extent);
-  if (!steps) return std::nullopt;
+  if (!steps || is_bounded(order.back())) return std::nullopt;
   double cycles = tile.cycles;
   for (const size_t i : shape_.space) {
     const std::int64_t extent = extent_estimate(schedule_.node(block_).f.iters[i].domain.extent);
@@ -312,6 +327,7 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
       order.push_back(*loop);
     }
   }
+  walk_short_steps_outside(order);
   if (const auto divided = plan.tile.chains > 1 && !dot_ ? divisible(order, plan.tile.chains) : std::nullopt) {
     const auto [steps, inner] = split(schedule_, *divided, plan.tile.chains);
     std::replace(order.begin(), order.end(), *divided, steps);

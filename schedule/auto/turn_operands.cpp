@@ -39,6 +39,9 @@ constexpr std::int64_t packed_steps = 16;
 constexpr std::int64_t packing_reuse = 4, packing_share = 2;
 /// Reads of an element of interleaved columns from which on a copy pays.
 constexpr double picked_reuse = 16;
+/// Of what lies between rows, a tile takes one in so many at the most where rows are turned around; and how often its
+/// vectors load an element from which on that pays.
+constexpr double most_taken = 2, spread_reuse = 6;
 /// What a core has for itself where its description does not say.
 constexpr std::int64_t assumed_cache = std::int64_t{1} << 20;
 
@@ -49,6 +52,17 @@ struct Operand {
   size_t along, across;
   std::optional<size_t> place;
 };
+
+/// A copy of what has no size yet would have no place, and there is nothing to turn around in a single line or none.
+bool can_turn(const Operand& operand) {
+  const auto& shape = operand.buffer->shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t* extent = as_int(shape[d]);
+    const std::int64_t least = d == operand.along || d == operand.across ? 2 : 1;
+    if (!extent || *extent < least) return false;
+  }
+  return true;
+}
 
 /// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
 /// belong to `along` and `across`, among others.
@@ -69,14 +83,7 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
   };
   Operand operand{found->buffer, dimension(along), dimension(across), place_of(block, *found)};
   if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
-  // A copy of what has no size yet would have no place, and there is nothing to turn around in a single line or none.
-  const auto& shape = operand.buffer->shape;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const std::int64_t* extent = as_int(shape[d]);
-    const std::int64_t least = d == operand.along || d == operand.across ? 2 : 1;
-    if (!extent || *extent < least) return std::nullopt;
-  }
-  return operand;
+  return can_turn(operand) ? std::optional(operand) : std::nullopt;
 }
 
 /// The operand that walks columns a few elements apart, of which `steps` are neighbours.
@@ -126,21 +133,26 @@ std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, co
   return all;
 }
 
-/// Copies the operand so that dimension `across` is its last.
-BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& operand) {
+/// Copies the operand so that dimension `across` is its last, and where asked those behind it are the first.
+BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& operand, bool behind_first = false) {
   Schedule& schedule = context.schedule;
   const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global, operand.place);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
-  if (operand.across + 1 != turned->rank())
-    transform_layout(schedule, ref, turned->name, moved_last(turned->rank(), operand.across));
+  if (operand.across + 1 != turned->rank()) {
+    LayoutMap map = moved_last(turned->rank(), operand.across);
+    if (behind_first)
+      std::rotate(map.to.begin(), map.to.begin() + static_cast<std::ptrdiff_t>(operand.across), map.to.end() - 1);
+    transform_layout(schedule, ref, turned->name, map);
+  }
   context.scheduled.insert(copy.name);
   return copy;
 }
 
 /// The same in squares that are turned around in registers, or in vectors along that dimension where it is too short.
-void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes) {
+void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes,
+          bool behind_first = false) {
   Schedule& schedule = context.schedule;
-  const BlockRef copy = copy_turned(context, ref, operand);
+  const BlockRef copy = copy_turned(context, ref, operand, behind_first);
   const LoopRef across = loop_of(schedule, copy, operand.across);
   const std::optional<LoopRef> behind = fused_behind(schedule, copy, operand);
   const LoopRef along = behind ? *behind : loop_of(schedule, copy, operand.along);
@@ -214,12 +226,46 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
   }
 }
 
+/// Where the rows of a tile lie apart in the operand that all lanes share, and most of what lies between them is left
+/// for others than the tile, as are most taps of a transposed convolution: turned around, rows are neighbours, and
+/// steps follow each other.
+void turn_spread_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
+  if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return;
+  const Block& block = context.schedule.node(ref);
+  for (const Access& access : block_accesses(block)) {
+    const std::int64_t distance = access.strides[*shape.rows].value_or(0);
+    if (access.store || access.masked || distance < 2 || access.strides[*shape.vector_space] != 0) continue;
+    double taken = 1;
+    bool steps_apart = false;
+    for (const size_t i : shape.reduce) {
+      const std::int64_t step = std::abs(access.strides[i].value_or(0));
+      if (step > distance) steps_apart = true;
+      if (step < distance) taken *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+    }
+    const std::int64_t lanes = vector_lanes(block, context.device);
+    if (!steps_apart || taken * most_taken > static_cast<double>(distance) ||
+        instance_count(block) < spread_reuse * static_cast<double>(lanes) * estimated_elements(access.buffer))
+      continue;
+    const Load* load = load_along(block, access.buffer, {*shape.rows});
+    const Expr row = block.f.iters[*shape.rows].variable;
+    const auto across = load ? std::find(load->indices.begin(), load->indices.end(), row) : load->indices.end();
+    if (!load || across == load->indices.end() || across + 1 == load->indices.end()) continue;
+    const Operand operand{access.buffer, load->indices.size() - 1, static_cast<size_t>(across - load->indices.begin()),
+                          place_of(block, *load)};
+    if (!can_turn(operand)) continue;
+    attempt(context, fmt::format("turn rows of {} around for {}", operand.buffer->name, ref.name),
+            [&] { turn(context, ref, operand, std::min(lanes, turned_lanes), true); });
+    return;
+  }
+}
+
 }  // namespace
 
 std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (shape && !shape->vector_space && !shape->vector_reduce) turn_for_output(context, ref, *shape);
+  if (shape) turn_spread_rows(context, ref, *shape);
   if (!shape || (!shape->vector_space && !shape->vector_reduce)) return std::nullopt;
   if (shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return std::nullopt;
   const size_t depth = shape->vector_space ? shape->reduce[0] : *shape->vector_reduce;

@@ -211,6 +211,28 @@ TEST(ResidueClasses, TilesADenseSumForEach) {
   expect_golden(print(auto_schedule(transposed(2, 31, 3), wide())), "auto_residues.tir");
 }
 
+TEST(ResidueClasses, TurnsWeightsOfWhichATileTakesFewTaps) {
+  const auto turns = [](int points, int taps, const Device& device) {
+    const std::string decisions = decisions_on(transposed(2, points, taps), device, "sum_dense");
+    return decisions.find("turn rows of w around") != std::string::npos;
+  };
+  EXPECT_TRUE(turns(200, 4, wide()));
+  EXPECT_TRUE(turns(200, 4, narrow()));
+  EXPECT_FALSE(turns(40, 4, wide()));   // weights are read too seldom
+  EXPECT_FALSE(turns(200, 3, wide()));  // two of three taps are most
+}
+
+TEST(ResidueClasses, TakesNoTapsTogetherOfWhichResiduesHaveDifferentNumbers) {
+  Device device = fused(wide(), 2);
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.issue_width = 4;
+  for (const int taps : {9, 10}) {
+    const std::string text = print(auto_schedule(transposed(2, 32000, taps), device));
+    EXPECT_EQ(text.find("unrolled for r_quotient") != std::string::npos, taps == 10) << text;
+  }
+}
+
 TEST(ResidueClasses, LeavesWhatHasResiduesWithoutTerms) {
   EXPECT_EQ(decisions_on(transposed(3, 12, 2), wide(), "sum_dense"), "");
   EXPECT_EQ(decisions_on(transposed(2, 12, 1), wide(), "sum_dense"), "");
