@@ -246,23 +246,63 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
   return (cheap && count <= most_parts) || parts_differ(block, points);
 }
 
+/// An iter along which all stores go on in memory, and the elements that each of its steps takes.
+struct Row {
+  size_t iter;
+  std::int64_t step;
+};
+
+/// Where the row fills no vector, the iter around it of which a few steps do; nothing where there is none.
+std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_t lanes) {
+  const auto extent_of = [&](size_t i) {
+    const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+    return extent ? *extent : 0;
+  };
+  const std::vector<Access> accesses = block_accesses(block);
+  Row found{row, 1};
+  while (extent_of(found.iter) > 1 && extent_of(found.iter) * found.step < lanes) {
+    const std::int64_t step = extent_of(found.iter) * found.step;
+    const auto goes_on = [&](size_t i) {
+      return extent_of(i) > 1 && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+               return !access.store || access.strides[i] == step;
+             });
+    };
+    size_t next = 0;
+    while (next < block.f.iters.size() && !goes_on(next)) ++next;
+    if (next == block.f.iters.size()) return std::nullopt;
+    found = {next, step};
+  }
+  return found.iter == row ? std::nullopt : std::optional(found);
+}
+
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
 /// loops of its own digits would walk is not cut where it repeats others.
+std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const BlockRef& ref, const Row& row,
+                                                 std::int64_t lanes) {
+  const Block& block = schedule.node(ref);
+  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, row.iter);
+  Points found = points_of(block, row.iter, loop && !digits_of(schedule, ref, *loop).empty());
+  const auto steps = [&](std::int64_t vectors) { return (vectors * lanes + row.step - 1) / row.step; };
+  // What repeats inside of short rows would be a vector for each of them.
+  const std::int64_t least_row = steps(row.step > 1 ? least_joined_vectors : found.least_row_vectors());
+  std::vector<std::set<std::int64_t>>& points = found.of_iters;
+  const std::int64_t extent = extent_estimate(block.f.iters[row.iter].domain.extent);
+  points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least_joined_vectors));
+  if (makes_good_blocks(block, points, row.iter, lanes, least_row)) return points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i != row.iter) points[i].clear();
+  }
+  return makes_good_blocks(block, points, row.iter, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
+}
+
 std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref, std::int64_t lanes) {
   const Block& block = schedule.node(ref);
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};
-  const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, *row);
-  Points found = points_of(block, *row, loop && !digits_of(schedule, ref, *loop).empty());
-  const std::int64_t least_row = found.least_row_vectors() * lanes;
-  std::vector<std::set<std::int64_t>>& points = found.of_iters;
-  const std::int64_t extent = extent_estimate(block.f.iters[*row].domain.extent);
-  points[*row] = row_points(points[*row], found.jumps, extent, least_row, least_joined_vectors * lanes);
-  if (makes_good_blocks(block, points, *row, lanes, least_row)) return points;
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (i != *row) points[i].clear();
-  }
-  return makes_good_blocks(block, points, *row, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
+  auto points = points_along(schedule, ref, Row{*row, 1}, lanes);
+  if (!points.empty()) return points;
+  const std::optional<Row> joined = row_of_short_rows(block, *row, lanes);
+  return joined ? points_along(schedule, ref, *joined, lanes) : points;
 }
 
 /// Cuts the block, and each part of it, at the points of the iters from `iter` on.

@@ -28,3 +28,12 @@ def test_quotients_of_neighbours(divisor, step):
     at = np.arange(300) * step - 70
     np.testing.assert_array_equal(places(), at // divisor)
     np.testing.assert_array_equal(within(), at % divisor)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(5, 40, 3), (7, 13, 2, 2), (3, 4, 2), (2, 100, 1), (4, 1, 3), (2, 0, 2)])
+def test_axes_roll_around_short_rows(dtype, shape):
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    for shift in (1, 3, -2, 37):
+        roll = lathe.jit(lambda x, shift=shift: lathe.roll(x, shift, axis=1))
+        np.testing.assert_array_equal(roll(x), np.roll(x, shift, axis=1))

@@ -80,5 +80,21 @@ TEST(CutChoices, LeavesRowsThatTheirDigitsWalk) {
   EXPECT_NE(decisions.find("split j of join by 128"), std::string::npos) << decisions;
 }
 
+/// Rows of 40 by `inner` elements, whose places turn by `by`.
+Func rolled(int inner, int by) {
+  return parse_func(fmt::format(R"(func rolled(x: f32[20, 40, {0}], out: f32[20, 40, {0}]) {{
+  for i in [0, 20) {{ for j in [0, 40) {{ for k in [0, {0}) {{
+    block join(space vi in [0, 20) = i, space vj in [0, 40) = j, space vk in [0, {0}) = k)
+        reads x[vi, .., vk] writes out[vi, vj, vk] {{
+      out[vi, vj, vk] = x[vi, (vj + {1}) % 40, vk] }} }} }} }} }})",
+                                inner, by));
+}
+
+TEST(CutChoices, CutsAroundRowsThatFillNoVector) {
+  EXPECT_TRUE(joins(rolled(3, 17)));
+  EXPECT_TRUE(joins(rolled(3, 1))) << "an edge of three elements";
+  EXPECT_EQ(decisions_on(rolled(64, 17), wide(), "join").find("cut join"), std::string::npos) << "rows of vectors";
+}
+
 }  // namespace
 }  // namespace lathe::testing
