@@ -19,13 +19,20 @@ bool fits_nearby(const Device& device, double bytes) {
   return !device.caches.empty() && bytes * near_share <= static_cast<double>(device.caches.front().bytes);
 }
 
+/// Does a core's own cache hold the part beside what is read and written, but not all of the copy?
+bool stays_in_own_cache(const Device& device, double part, double all) {
+  const auto own = static_cast<double>(own_cache_bytes(device));
+  return part * near_share <= own && all > own;
+}
+
 /// The deepest loop of the reader under which nothing of the copy is made twice, where what an iteration reads is near.
-std::optional<LoopRef> loop_for(const RuleContext& context, const BlockRef& copy, const BlockRef& reader) {
+std::optional<LoopRef> loop_for(const RuleContext& context, const BlockRef& copy, const BlockRef& reader, double all) {
   const std::vector<LoopRef> loops = loops_of_parts(context, copy, reader, 1);
   const Schedule& schedule = context.schedule;
-  if (loops.empty() || !fits_nearby(context.device, live_bytes(schedule, schedule.node(copy), loops.back())))
-    return std::nullopt;
-  return loops.back();
+  if (loops.empty()) return std::nullopt;
+  const double part = live_bytes(schedule, schedule.node(copy), loops.back());
+  const bool near = fits_nearby(context.device, part) || stays_in_own_cache(context.device, part, all);
+  return near ? std::optional(loops.back()) : std::nullopt;
 }
 
 bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) {
@@ -43,7 +50,7 @@ bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) 
   if (!placed && !moved.contains(reader.name)) return false;
   const double bytes = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
   if (bytes <= static_cast<double>(context.device.caches.front().bytes)) return false;
-  const auto loop = loop_for(context, ref, reader);
+  const auto loop = loop_for(context, ref, reader, bytes);
   if (!loop) return false;
   const std::string row = loop->variable->name;
   return attempt(context, fmt::format("copy for each {} what {} reads of {}", row, reader.name, made->name),

@@ -12,7 +12,8 @@ namespace lathe {
 ///                                                     for tiles: C[c, ..] += copy[c, ..]
 ///
 ///   1. only where each core has an iteration of these loops
-///   2. only parts that fit half of the first cache, of copies that do not fit all of it
+///   2. only parts that fit half of the first cache, of copies that do not fit all of it; or half of a core's own, of
+///      copies that do not fit all of these, as keys that are turned around head by head
 ///   3. a block's annotation `fuse` keeps it apart by 0
 void near_copies(RuleContext& context);
 

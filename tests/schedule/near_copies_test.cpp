@@ -64,6 +64,17 @@ TEST(NearCopies, OnlyOfPartsThatStayNear) {
   EXPECT_FALSE(copies_by_channels(depthwise(6, 20), with_caches(2 * channel, 7))) << "cores would go without a channel";
 }
 
+TEST(NearCopies, OfPartsThatStayInACoresOwnCachesWhereAllLeavesThem) {
+  const auto copies = [](std::int64_t own) {
+    Device device = with_caches(channel);
+    device.caches[1].bytes = own;
+    return copies_by_channels(depthwise(6, 20), device);
+  };
+  EXPECT_TRUE(copies(2 * channel));
+  EXPECT_FALSE(copies(2 * channel - 1)) << "a channel takes more than half";
+  EXPECT_FALSE(copies(6 * channel)) << "all of it stays";
+}
+
 TEST(NearCopies, CopiesForLongRowsPayWhereTheyAreNear) {
   // Rows of four vectors, of which only those at the ends touch the padding.
   const Func func = depthwise(6, 64);
