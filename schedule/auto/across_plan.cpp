@@ -179,10 +179,13 @@ bool comes_from_beyond(const RuleContext& context, const ReductionShape& shape, 
 
 /// What a step of a tile waits for operands that only its rows walk, where lines do not stay for the next tile's.
 double row_waits(const RuleContext& context, const Block& block, const std::vector<Access>& accesses,
-                 const ReductionShape& shape, const AcrossPlan& plan, std::int64_t depth, std::int64_t strips) {
+                 const ReductionShape& shape, const AcrossPlan& plan, const RegisterTile& tile, std::int64_t depth,
+                 std::int64_t strips) {
   const std::vector<CacheLevel>& caches = context.device.caches;
   if (caches.empty()) return 0;
-  const bool stays = depth * caches.front().line_bytes <= caches.front().bytes;
+  // Beside the panel of what vectors walk.
+  const std::int64_t vectors_bytes = tile.vectors * tile.lanes * plan.operand->dtype.bytes();
+  const bool stays = depth * (caches.front().line_bytes + vectors_bytes) <= caches.front().bytes;
   if (stays && !multiplies_lines(context.device)) return 0;
   double cycles = 0;
   for (const Access& access : accesses) {
@@ -290,7 +293,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     const std::int64_t strip = side > 1 ? strip_rows(context.device, *rows, tile.rows, side, width * bits / 8) : 0,
                        in_squares = side > 1 ? rows_in_squares(*rows, strip, side) : 0;
     const std::int64_t strips = (columns + width - 1) / width, tiles = strips * ((*rows + tile.rows - 1) / tile.rows);
-    const double waits = row_waits(context, block, accesses, shape, plan, depth, strips) * static_cast<double>(depth);
+    const double waits =
+        row_waits(context, block, accesses, shape, plan, tile, depth, strips) * static_cast<double>(depth);
     const auto turned = static_cast<double>(in_squares), others = static_cast<double>(*rows - in_squares);
     const double storing = turned * (square_cycles + reading / static_cast<double>(side)) +
                            others * (single_cycles + reading),

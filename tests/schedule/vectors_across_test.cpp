@@ -190,6 +190,25 @@ TEST(VectorsAcross, AreLeftWhereStepsOfRowsComeFromBeyondTheSecondCache) {
   EXPECT_FALSE(across(48, 777, 2048)) << "further strips read all of it again";
   EXPECT_FALSE(across(16, 777, 4096)) << "it exceeds the caches";
   EXPECT_FALSE(across(16, 512, 2048)) << "the lines of all steps meet in few sets";
+  const auto doubles_across = [&](int m, int n, int k) {
+    return lays_across(parse_func(fmt::format(
+                           R"(func f(a: f64[{0}, {2}], b: f64[{2}, {1}], out: f64[{0}, {1}]) stage begin {{
+  block root() reads a[..], b[..] writes out[..] {{
+    for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+      block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+          reads out[vi, vj], a[vi, vk], b[vk, vj] writes out[vi, vj] {{
+        reducer (lhs: f64) (rhs: f64) {{lhs + rhs}} identity {{0.0f64}}
+        init {{ out[vi, vj] = 0.0f64 }}
+        let l: f64 = out[vi, vj]
+        let r: f64 = a[vi, vk] * b[vk, vj]
+        out[vi, vj] = l + r }} }} }} }} }} }})",
+                           m, n, k)),
+                       half);
+  };
+  half.mask_registers = 0;
+  half.cores = 1;
+  half.caches[1].bytes = 512 << 10;
+  EXPECT_FALSE(doubles_across(256, 1024, 512)) << "the panel pushes them out of the first cache";
 }
 
 TEST(VectorsAcross, AreLeftWhereStepsOfRowsLieFarApart) {
