@@ -22,6 +22,7 @@
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -81,6 +82,27 @@ std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::ve
     iters.push_back(*iter);
   }
   return iters;
+}
+
+/// Makes one loop of two along which all accesses go on from one to the other, where a load is contiguous along the
+/// inner one, which is shorter than a square, and lies across what is written: squares then walk both.
+void join_short_turned(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::int64_t side = widest_square(block, context.device);
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
+  for (size_t k = 0; side > 1 && k + 1 < loops.size(); ++k) {
+    const auto outer = bound_iter(block, loops, loops[k]), inner = bound_iter(block, loops, loops[k + 1]);
+    const std::int64_t* extent = as_int(schedule.node(loops[k + 1]).extent);
+    if (!outer || !inner || !extent || *extent < 2 || *extent >= side || !goes_on(block, *outer, *inner)) continue;
+    const std::vector<Access> accesses = block_accesses(block);
+    const auto turns = [&](const Access& access) { return !access.store && access.strides[*inner] == 1; };
+    const auto across = [&](const Access& access) { return access.store && access.strides[*inner] != 1; };
+    if (std::any_of(accesses.begin(), accesses.end(), turns) && std::any_of(accesses.begin(), accesses.end(), across))
+      attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
+              [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });
+    return;
+  }
 }
 
 bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesses, size_t outer, size_t inner,
@@ -316,6 +338,7 @@ void unroll_picks(RuleContext& context, const Nest& nest) {
 
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
+  join_short_turned(context, ref);
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
   const std::optional<std::vector<size_t>> iters = bound_iters(block, loops);

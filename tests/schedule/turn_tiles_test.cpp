@@ -29,6 +29,29 @@ Device small_caches(std::int64_t last = std::int64_t{1} << 30) {
   return device;
 }
 
+/// out[i, c, j] = x[j, i, c] + y[i, c, j] over m x channels x n.
+Func channels_last(int m, int channels, int n) {
+  return parse_func(fmt::format(
+      R"(func channels_last(x: f32[{2}, {0}, {1}], y: f32[{0}, {1}, {2}], out: f32[{0}, {1}, {2}]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, {0}) {{ for c in [0, {1}) {{ for j in [0, {2}) {{
+      block turn(space vi in [0, {0}) = i, space vc in [0, {1}) = c, space vj in [0, {2}) = j)
+          reads x[vj, vi, vc], y[vi, vc, vj] writes out[vi, vc, vj] {{
+        out[vi, vc, vj] = x[vj, vi, vc] + y[vi, vc, vj] }} }} }} }} }} }})",
+      m, channels, n));
+}
+
+TEST(TurnSquares, WalkShortAxesThatGoOnAsOne) {
+  const auto joins = [](int m, int channels, int n) {
+    const std::string decisions = decisions_on(channels_last(m, channels, n), wide(), "turn");
+    EXPECT_NE(decisions.find("turn squares of turn"), std::string::npos) << decisions;
+    return decisions.find("join the loops of turn that squares walk") != std::string::npos;
+  };
+  EXPECT_TRUE(joins(30, 4, 40));
+  EXPECT_TRUE(joins(30, 3, 40));
+  EXPECT_FALSE(joins(30, 8, 40)) << "squares of their own";
+}
+
 TEST(TurnTiles, RowsThatMeetInFewSetsGoThroughABufferOfTheirOwn) {
   ScheduleLog log;
   const Func func = transpose(64, 96, 512, "f32");
