@@ -40,6 +40,11 @@ constexpr double costly_reader = 8, read_back_cycles = 0.5;
 constexpr std::int64_t strip_part = 4;
 /// The part of the second cache that an operand may fill to be found there again.
 constexpr double near_part = 2;
+/// Rows of so many times a core's own caches are walked from behind those by each panel, beside multiplications of less
+/// than a line (measured on Zen 3 with caches of 512 KB, beside one panel of up to six vectors or dot products: 64 x
+/// 1024 x 768 by weights along the sum, of 3 MB, 0.67 of the time, 3x3 of 128 channels last at 28 0.75; 256 at 56, of
+/// 3.4 MB, 1.35).
+constexpr double shared_walks = 6;
 
 /// The one operand that moves with `vectors` element by element; nothing when there are several, or it moves with
 /// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
@@ -84,6 +89,13 @@ std::int64_t rows_in_squares(std::int64_t rows, std::int64_t strip, std::int64_t
 /// Does the second cache hold so many bytes beside as many others?
 bool stays_near(double bytes, const Device& device) {
   return device.caches.size() > 1 && bytes * near_part <= static_cast<double>(device.caches[1].bytes);
+}
+
+/// Would panels after the first walk so many bytes of rows from far away again, which costs more than narrower tiles?
+bool walk_again_from_far(double bytes, const Device& device) {
+  if (multiplies_lines(device)) return !stays_near(bytes, device);
+  const CacheLevel* own = own_cache(device);
+  return own && bytes > shared_walks * static_cast<double>(own->bytes);
 }
 
 double estimated_bytes(const Buffer& buffer) {
@@ -167,11 +179,16 @@ bool fills_no_vector(const Block& block, const ReductionShape& shape, std::int64
 /// Zen 4 with vectors of 256 bits, as multiples of the time of tiles that read packed panels: one strip of 16 over 1009
 /// x 2048 takes 0.72, over 512 x 2048, whose lines meet in few sets, 1.16, over 700 x 4096, which exceeds the caches,
 /// 1.8; two over 700 x 2048 take 1.08, over 512 x 4096 2.2, three over 777 x 4096 3.4.
-bool comes_from_beyond(const RuleContext& context, const ReductionShape& shape, const Access& access,
-                       std::int64_t depth, std::int64_t strips) {
+bool comes_from_beyond(const RuleContext& context, const Block& block, const ReductionShape& shape,
+                       const Access& access, std::int64_t depth, std::int64_t strips) {
   const CacheLevel* own = own_cache(context.device);
   const auto elements = constant_elements(access.buffer);
-  const std::int64_t bytes = access.buffer->dtype.bytes(), step = access.distances[shape.reduce.back()] * bytes;
+  // The nearest steps are taken one after another.
+  std::int64_t least = access.distances[shape.reduce.back()];
+  for (const size_t i : shape.reduce) {
+    if (constant_extent(block, i) != 1) least = std::min(least, access.distances[i]);
+  }
+  const std::int64_t bytes = access.buffer->dtype.bytes(), step = least * bytes;
   if (!own || !elements || *elements * bytes <= own->bytes || step < least_apart) return false;
   return strips > 1 || exceeds_caches(context.device, static_cast<double>(*elements * bytes)) ||
          depth > lines_held(*own, step);
@@ -192,7 +209,7 @@ double row_waits(const RuleContext& context, const Block& block, const std::vect
     if (access.store || access.buffer == block.f.writes[0].buffer || access.buffer == plan.operand) continue;
     if (access.strides[plan.rows] != 1) continue;
     if (steps_far(context, block, shape, access) ||
-        (!stays && comes_from_beyond(context, shape, access, depth, strips)))
+        (!stays && comes_from_beyond(context, block, shape, access, depth, strips)))
       cycles += beyond_cycles;
   }
   return cycles;
@@ -285,8 +302,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     extents.whole_columns = extents.packed_columns = true;
     extents.row_bytes = others.row_bytes;
     extents.loads_rows = !takes_shared_elements(block);
-    // Each panel would walk all of the rows from far away again.
-    extents.one_panel = others.elements > 0 && !stays_near(others.bytes, context.device);
+    extents.one_panel = others.elements > 0 && walk_again_from_far(others.bytes, context.device);
     const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
     const std::int64_t width = tile.vectors * tile.lanes;
     if (tile.cycles == 0 || *rows < side || width % side != 0) continue;

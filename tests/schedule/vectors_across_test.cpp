@@ -303,5 +303,21 @@ TEST(VectorsAcross, WalkTheShorterOfTwoOperandsAlongTheSum) {
   expect_golden(print(auto_schedule(rows_by_rows(32, 200, 300), device)), "auto_across_sums.tir");
 }
 
+TEST(VectorsAcross, WalkRowsAgainForEachPanelWhereThatIsNotFar) {
+  Device device = fused(wide());
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.caches = {{32 << 10, 8, 64, false}, {512 << 10, 8, 64, false}};
+  device.fma_per_cycle = 2;
+  const auto panels = [&](std::int64_t own) {
+    device.caches[1].bytes = own;
+    ScheduleLog log;
+    auto_schedule(rows_by_rows(64, 1024, 768), device, &log);
+    return fmt::format("{}", fmt::join(log.decisions, "\n"));
+  };
+  EXPECT_NE(panels(512 << 10).find("6 rows x 2 vectors"), std::string::npos) << panels(512 << 10);
+  EXPECT_EQ(panels(256 << 10).find("6 rows x 2 vectors"), std::string::npos) << "rows of 3 MB are far";
+}
+
 }  // namespace
 }  // namespace lathe::testing
