@@ -1,5 +1,6 @@
 #include "ir/passes/vectorize_loops.h"
 
+#include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/vectorizer.h"
@@ -27,6 +28,23 @@ Stmt only_first(const For& loop) {
       !is_int(loop.min, 0))
     return nullptr;
   return substitute(node->then_case, {{loop.variable.get(), index(0)}});
+}
+
+/// A loop over the lanes that a condition leaves, in the place of vectors under a mask; null where none hangs on them.
+Stmt lane_by_lane(const For& loop) {
+  const If* node = loop.body.as<If>();
+  if (!node || node->else_case || !uses_var(node->condition, loop.variable.get())) return nullptr;
+  const Binary* condition = node->condition.as<Binary>();
+  if (condition && condition->op == BinaryOp::lt && condition->a->dtype == i64 && is_int(loop.min, 0)) {
+    Affine left = to_affine(condition->b);
+    const bool fits = add_scaled(left, to_affine(condition->a), -1) && left.coefficient(loop.variable) == -1 &&
+                      add_term(left, loop.variable, 1);
+    const Expr count = fits ? to_expr(left) : nullptr;
+    if (count && !uses_var(count, loop.variable.get()))
+      return For::make(loop.variable, loop.min, max(min(count, loop.extent), index(0)), ForKind::serial,
+                       node->then_case);
+  }
+  return For::make(loop.variable, loop.min, loop.extent, ForKind::serial, loop.body);
 }
 
 /// The storage that iterations of a loop share and one of them writes.
@@ -62,6 +80,9 @@ class LoopVectorizer : public Mutator {
     changed = true;
     Expr extent = simplify(node->extent, bounds_);
     const std::int64_t* lanes = as_int(extent);
+    if (node->annotations.contains(unmasked_key)) {
+      if (const Stmt rest = lane_by_lane(*node)) return mutate(rest);
+    }
     // The edge of a tile that one element is left for: lanes that all name it would run one after another.
     if (const Stmt first = lanes && *lanes >= 1 ? only_first(*node) : nullptr) return mutate(first);
     if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {

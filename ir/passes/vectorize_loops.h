@@ -3,6 +3,10 @@
 
 namespace lathe {
 
+/// The annotation by which a vectorized loop says that no instruction takes masks of its elements: what a condition
+/// leaves of it runs lane by lane.
+inline constexpr const char* unmasked_key = "unmasked";
+
 /// Turns vectorized loops into vector statements.
 ///
 ///   for j in 0..8 vectorized:          let mask = ramp(io*8, 1, 8) < broadcast(n, 8)
@@ -13,8 +17,8 @@ namespace lathe {
 /// vary become masks, computed once; a scalar load under a mask happens only when some lane wants it. What has no
 /// vector form (inner loops of varying extent, While, extern calls, stores to one place) runs lane by lane in a serial
 /// loop, and so does a vectorized loop around vectors, or one of unknown extent. A loop of which a condition leaves the
-/// first iteration alone is no loop. Runs before unroll_loops, so that each
-/// body is vectorized once.
+/// first iteration alone is no loop, and what a condition leaves of one without masks (unmasked_key) is a serial one.
+/// Runs before unroll_loops, so that each body is vectorized once.
 Func vectorize_loops(const Func& func);
 
 }  // namespace lathe

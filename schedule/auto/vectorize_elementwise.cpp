@@ -7,6 +7,7 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/passes/mark_shiftable_tiles.h"
+#include "ir/passes/vectorize_loops.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/ask_ahead.h"
@@ -274,6 +275,14 @@ std::optional<LoopRef> loop_of_masks(const RuleContext& context, const Nest& nes
   return found ? std::optional(nest.loops[nest.best - 1]) : std::nullopt;
 }
 
+/// Has the machine no masks for elements as narrow as some of these, so that each lane of one is a branch?
+bool masks_by_branches(const Device& device, const std::vector<Access>& accesses) {
+  constexpr int least_masked_bits = 32;
+  return device.mask_registers == 0 && std::any_of(accesses.begin(), accesses.end(), [](const Access& access) {
+           return access.buffer->dtype.bits < least_masked_bits;
+         });
+}
+
 void vectorize_nest(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const std::optional<size_t> same = loop_of_same_places(context, nest);
@@ -315,13 +324,15 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
   if (constant_extent && nest.cost > function_body && *constant_extent % width != 0 &&
       *constant_extent >= width * least_shifted)
     annotate(schedule, blocks_of, shift_last_key, 1);
+  LoopRef lanes = rest;
   if (copies > 1) {
     const auto [copy, lane] = split(schedule, rest, width);
     unroll(schedule, copy);
-    vectorize(schedule, lane);
-  } else {
-    vectorize(schedule, rest);
+    lanes = lane;
   }
+  vectorize(schedule, lanes);
+  if (!constant_extent && nest.cost <= costly_body && masks_by_branches(context.device, nest.accesses))
+    annotate(schedule, lanes, unmasked_key, 1);
 }
 
 /// Elements one by one, a few an iteration, but where a condition of their loops would stand before each.
