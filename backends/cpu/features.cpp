@@ -65,9 +65,6 @@ std::vector<std::string> masked_host_features(const std::string& triple, const s
     known.push_back(feature.getKey().str());
     if (feature.getValue()) features.insert(feature.getKey().str());
   }
-  // Its insertq has no VEX form, and takes some 400 cycles between AVX's instructions (measured on Zen 3: sums of 19
-  // bytes 43 times as long).
-  features.erase("sse4a");
   if (mask.empty() || mask == "native") return {features.begin(), features.end()};
   if (mask[0] != '-') {
     const auto known_levels = levels(llvm::Triple(triple));

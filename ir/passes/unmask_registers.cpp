@@ -203,7 +203,7 @@ struct Registers {
   struct Use {
     std::vector<Expr> asked;  ///< what any masked store asks for
     std::vector<Expr> loads;  ///< the masks of loads
-    bool kept = false;        ///< a load without a mask, or a mask that changes while the buffer lives
+    bool kept = false;        ///< a load without a mask, or a store's mask that changes while the buffer lives
   };
   std::map<Slot, Use> slots;
   std::set<Slot> whole;  ///< slots that a plain store of the allocating block's own writes
@@ -222,7 +222,7 @@ struct Registers {
     }
     const auto next = std::next(found);
     if (next != slots.end() && next->first.begin < slot.end) return false;
-    return found == slots.begin() || std::prev(found)->first.end <= slot.begin;
+    return std::all_of(slots.begin(), found, [&](const auto& before) { return before.first.end <= slot.begin; });
   }
 };
 

@@ -3,8 +3,8 @@
 
 namespace lathe {
 
-/// The annotation by which a vectorized loop says that no instruction takes masks of its elements: what a condition
-/// leaves of it runs lane by lane.
+/// The annotation by which a vectorized loop says that no instruction takes masks of some of its elements: what a
+/// condition leaves of it runs lane by lane.
 inline constexpr const char* unmasked_key = "unmasked";
 
 /// Turns vectorized loops into vector statements.

@@ -184,9 +184,10 @@ bool comes_from_beyond(const RuleContext& context, const Block& block, const Red
   const CacheLevel* own = own_cache(context.device);
   const auto elements = constant_elements(access.buffer);
   // The nearest steps are taken one after another.
-  std::int64_t least = access.distances[shape.reduce.back()];
+  std::int64_t least = 0;
   for (const size_t i : shape.reduce) {
-    if (constant_extent(block, i) != 1) least = std::min(least, access.distances[i]);
+    const std::int64_t distance = constant_extent(block, i) == 1 ? 0 : access.distances[i];
+    if (distance > 0 && (least == 0 || distance < least)) least = distance;
   }
   const std::int64_t bytes = access.buffer->dtype.bytes(), step = least * bytes;
   if (!own || !elements || *elements * bytes <= own->bytes || step < least_apart) return false;

@@ -262,13 +262,13 @@ std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_
   Row found{row, 1};
   while (extent_of(found.iter) > 1 && extent_of(found.iter) * found.step < lanes) {
     const std::int64_t step = extent_of(found.iter) * found.step;
-    const auto goes_on = [&](size_t i) {
+    const auto is_next = [&](size_t i) {
       return extent_of(i) > 1 && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
                return !access.store || access.strides[i] == step;
              });
     };
     size_t next = 0;
-    while (next < block.f.iters.size() && !goes_on(next)) ++next;
+    while (next < block.f.iters.size() && !is_next(next)) ++next;
     if (next == block.f.iters.size()) return std::nullopt;
     found = {next, step};
   }

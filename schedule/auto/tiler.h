@@ -162,11 +162,11 @@ class Tiler {
   /// Sums up several chains apart from each other, the iterations of `chain` around the loops of a tile, and adds these
   /// up when the tile is done.
   void add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& row, const std::optional<LoopRef>& column);
-  /// Are there fewer of these steps in some iterations around? Side by side each would ask whether it is one.
+  /// Are there fewer of these steps for some results? Side by side each would ask whether it is one.
   bool is_bounded(const LoopRef& steps) const;
   /// Puts short loops whose length changes around the others: what a loop of a few steps takes to set up would come
   /// with each of their steps.
-  void walk_short_steps_outside(std::vector<LoopRef>& order) const;
+  void walk_short_steps_outside();
   /// Splits the innermost of the loops over steps where a tile takes several at once; returns the loop over these. All
   /// of a loop's, where another goes on around it.
   std::optional<LoopRef> take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/buffer.h"
+#include "ir/conjuncts.h"
 #include "ir/error.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
@@ -106,18 +107,29 @@ void Tiler::add_up_chains(const LoopRef& chain, const std::optional<LoopRef>& ro
 }
 
 bool Tiler::is_bounded(const LoopRef& steps) const {
-  const Expr& predicate = schedule_.node(block_).f.predicate;
-  return predicate && uses_var(predicate, schedule_.node(steps).variable.get());
+  const Block& block = schedule_.node(block_);
+  const std::vector<LoopRef> loops = schedule_.loops(block_);
+  const std::vector<Expr> conditions = conjuncts_of(block.f.predicate);
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
+    return uses_var(condition, steps.variable.get()) &&
+           std::any_of(loops.begin(), loops.end(), [&](const LoopRef& loop) {
+             return uses_var(condition, loop.variable.get()) && drives(block, IterKind::space, schedule_.node(loop));
+           });
+  });
 }
 
-void Tiler::walk_short_steps_outside(std::vector<LoopRef>& order) const {
+void Tiler::walk_short_steps_outside() {
+  const auto bounded = [&](size_t iter) {
+    const auto loop = own_loop(iter);
+    return loop && is_bounded(*loop);
+  };
+  const Block& block = schedule_.node(block_);
   std::int64_t most = 0;
-  for (const LoopRef& steps : order) {
-    if (!is_bounded(steps)) most = std::max(most, extent_estimate(schedule_.node(steps).extent));
+  for (const size_t i : shape_.reduce) {
+    if (!bounded(i)) most = std::max(most, extent_estimate(block.f.iters[i].domain.extent));
   }
-  std::stable_partition(order.begin(), order.end(), [&](const LoopRef& steps) {
-    return is_bounded(steps) && extent_estimate(schedule_.node(steps).extent) < most;
-  });
+  std::stable_partition(shape_.reduce.begin(), shape_.reduce.end(),
+                        [&](size_t i) { return bounded(i) && extent_estimate(block.f.iters[i].domain.extent) < most; });
 }
 
 std::optional<LoopRef> Tiler::take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order) {
@@ -316,6 +328,7 @@ void Tiler::lay_panels(SpacePlan& plan) {
 Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
   StepLoops loops;
   std::vector<LoopRef>& order = loops.order;
+  walk_short_steps_outside();
   for (const size_t i : shape_.reduce) {
     const auto loop = own_loop(i);
     if (loop && dot_ && i == dot_->step) {
@@ -327,7 +340,6 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
       order.push_back(*loop);
     }
   }
-  walk_short_steps_outside(order);
   if (const auto divided = plan.tile.chains > 1 && !dot_ ? divisible(order, plan.tile.chains) : std::nullopt) {
     const auto [steps, inner] = split(schedule_, *divided, plan.tile.chains);
     std::replace(order.begin(), order.end(), *divided, steps);

@@ -228,11 +228,12 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
 
 /// Where the rows of a tile lie apart in the operand that all lanes share, and most of what lies between them is left
 /// for others than the tile, as are most taps of a transposed convolution: turned around, rows are neighbours, and
-/// steps follow each other.
-void turn_spread_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
-  if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return;
+/// steps follow each other. False where there are none such.
+bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
+  if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return false;
   const Block& block = context.schedule.node(ref);
-  for (const Access& access : block_accesses(block)) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (const Access& access : accesses) {
     const std::int64_t distance = access.strides[*shape.rows].value_or(0);
     if (access.store || access.masked || distance < 2 || access.strides[*shape.vector_space] != 0) continue;
     double taken = 1;
@@ -243,7 +244,11 @@ void turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
       if (step < distance) taken *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
     }
     const std::int64_t lanes = vector_lanes(block, context.device);
-    if (!steps_apart || taken * most_taken > static_cast<double>(distance) ||
+    // Which of several reads of a buffer lies so would be another question.
+    const auto reads = std::count_if(accesses.begin(), accesses.end(), [&](const Access& other) {
+      return !other.store && other.buffer == access.buffer;
+    });
+    if (!steps_apart || reads > 1 || taken * most_taken > static_cast<double>(distance) ||
         instance_count(block) < spread_reuse * static_cast<double>(lanes) * estimated_elements(access.buffer))
       continue;
     const Load* load = load_along(block, access.buffer, {*shape.rows});
@@ -253,10 +258,10 @@ void turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
     const Operand operand{access.buffer, load->indices.size() - 1, static_cast<size_t>(across - load->indices.begin()),
                           place_of(block, *load)};
     if (!can_turn(operand)) continue;
-    attempt(context, fmt::format("turn rows of {} around for {}", operand.buffer->name, ref.name),
-            [&] { turn(context, ref, operand, std::min(lanes, turned_lanes), true); });
-    return;
+    return attempt(context, fmt::format("turn rows of {} around for {}", operand.buffer->name, ref.name),
+                   [&] { turn(context, ref, operand, std::min(lanes, turned_lanes), true); });
   }
+  return false;
 }
 
 }  // namespace
@@ -265,7 +270,7 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
   const Block& block = context.schedule.node(ref);
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (shape && !shape->vector_space && !shape->vector_reduce) turn_for_output(context, ref, *shape);
-  if (shape) turn_spread_rows(context, ref, *shape);
+  if (shape && turn_spread_rows(context, ref, *shape)) return std::nullopt;
   if (!shape || (!shape->vector_space && !shape->vector_reduce)) return std::nullopt;
   if (shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return std::nullopt;
   const size_t depth = shape->vector_space ? shape->reduce[0] : *shape->vector_reduce;

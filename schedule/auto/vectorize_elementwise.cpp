@@ -99,9 +99,10 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
     const std::vector<Access> accesses = block_accesses(block);
     const auto turns = [&](const Access& access) { return !access.store && access.strides[*inner] == 1; };
     const auto across = [&](const Access& access) { return access.store && access.strides[*inner] != 1; };
-    if (std::any_of(accesses.begin(), accesses.end(), turns) && std::any_of(accesses.begin(), accesses.end(), across))
-      attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
-              [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });
+    if (std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
+      continue;
+    attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
+            [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });
     return;
   }
 }
@@ -275,11 +276,12 @@ std::optional<LoopRef> loop_of_masks(const RuleContext& context, const Nest& nes
   return found ? std::optional(nest.loops[nest.best - 1]) : std::nullopt;
 }
 
-/// Has the machine no masks for elements as narrow as some of these, so that each lane of one is a branch?
-bool masks_by_branches(const Device& device, const std::vector<Access>& accesses) {
+/// Has the machine no masks for elements as narrow as some that the vectors walk, so that each lane is a branch?
+bool masks_by_branches(const Device& device, const Nest& nest) {
   constexpr int least_masked_bits = 32;
-  return device.mask_registers == 0 && std::any_of(accesses.begin(), accesses.end(), [](const Access& access) {
-           return access.buffer->dtype.bits < least_masked_bits;
+  return device.mask_registers == 0 &&
+         std::any_of(nest.accesses.begin(), nest.accesses.end(), [&](const Access& access) {
+           return access.buffer->dtype.bits < least_masked_bits && access.strides[nest.iter()] != 0;
          });
 }
 
@@ -331,7 +333,7 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     lanes = lane;
   }
   vectorize(schedule, lanes);
-  if (!constant_extent && nest.cost <= costly_body && masks_by_branches(context.device, nest.accesses))
+  if (!constant_extent && nest.cost <= costly_body && masks_by_branches(context.device, nest))
     annotate(schedule, lanes, unmasked_key, 1);
 }
 
