@@ -59,10 +59,7 @@ std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t 
     operand = access.buffer;
   }
   // Of one that the block reads elsewhere, too, as x @ x does, a copy would take all.
-  const auto read = std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return operand && !access.store && access.buffer == *operand;
-  });
-  return read == 1 ? operand : std::nullopt;
+  return operand && load_count(accesses, *operand) == 1 ? operand : std::nullopt;
 }
 
 std::optional<size_t> operand_dimension(const Block& block, const Buffer& operand, size_t iter) {

@@ -187,6 +187,11 @@ std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func
   return Bounds(func).interval(extent).max;
 }
 
+std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffer) {
+  return std::count_if(accesses.begin(), accesses.end(),
+                       [&](const Access& access) { return !access.store && access.buffer == buffer; });
+}
+
 bool goes_on(const Block& block, size_t outer, size_t inner) {
   const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
   const std::vector<Access> accesses = block_accesses(block);

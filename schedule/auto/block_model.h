@@ -34,6 +34,9 @@ struct Access {
 /// Every distinct access of the block's body.
 std::vector<Access> block_accesses(const Block& block);
 
+/// At how many places they load from the buffer.
+std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffer);
+
 /// Does each step of the iter `outer`, in every access, go as far as all of `inner` do?
 bool goes_on(const Block& block, size_t outer, size_t inner);
 

@@ -64,6 +64,12 @@ bool can_turn(const Operand& operand) {
   return true;
 }
 
+/// The dimension of which the iter alone is the index; the rank where there is none.
+size_t dimension_walked(const Block& block, const Load& load, size_t iter) {
+  const Expr variable = block.f.iters[iter].variable;
+  return static_cast<size_t>(std::find(load.indices.begin(), load.indices.end(), variable) - load.indices.begin());
+}
+
 /// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
 /// belong to `along` and `across`, among others.
 std::optional<Operand> operand_along(const Block& block, size_t along, size_t across,
@@ -76,12 +82,8 @@ std::optional<Operand> operand_along(const Block& block, size_t along, size_t ac
     found = load_along(block, access.buffer, {along, across});
   }
   if (!found) return std::nullopt;
-  const auto dimension = [&](size_t iter) {
-    const Expr variable = block.f.iters[iter].variable;
-    return static_cast<size_t>(std::find(found->indices.begin(), found->indices.end(), variable) -
-                               found->indices.begin());
-  };
-  Operand operand{found->buffer, dimension(along), dimension(across), place_of(block, *found)};
+  Operand operand{found->buffer, dimension_walked(block, *found, along), dimension_walked(block, *found, across),
+                  place_of(block, *found)};
   if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
   return can_turn(operand) ? std::optional(operand) : std::nullopt;
 }
@@ -245,19 +247,14 @@ bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
     }
     const std::int64_t lanes = vector_lanes(block, context.device);
     // Which of several reads of a buffer lies so would be another question.
-    const auto reads = std::count_if(accesses.begin(), accesses.end(), [&](const Access& other) {
-      return !other.store && other.buffer == access.buffer;
-    });
-    if (!steps_apart || reads > 1 || taken * most_taken > static_cast<double>(distance) ||
+    if (!steps_apart || load_count(accesses, access.buffer) > 1 || taken * most_taken > static_cast<double>(distance) ||
         instance_count(block) < spread_reuse * static_cast<double>(lanes) * estimated_elements(access.buffer))
       continue;
     const Load* load = load_along(block, access.buffer, {*shape.rows});
-    const Expr row = block.f.iters[*shape.rows].variable;
-    const auto across = load ? std::find(load->indices.begin(), load->indices.end(), row) : load->indices.end();
-    if (!load || across == load->indices.end() || across + 1 == load->indices.end()) continue;
-    const Operand operand{access.buffer, load->indices.size() - 1, static_cast<size_t>(across - load->indices.begin()),
-                          place_of(block, *load)};
-    if (!can_turn(operand)) continue;
+    if (!load) continue;
+    const size_t last = load->indices.size() - 1;
+    const Operand operand{access.buffer, last, dimension_walked(block, *load, *shape.rows), place_of(block, *load)};
+    if (operand.across >= last || !can_turn(operand)) continue;
     return attempt(context, fmt::format("turn rows of {} around for {}", operand.buffer->name, ref.name),
                    [&] { turn(context, ref, operand, std::min(lanes, turned_lanes), true); });
   }

@@ -205,5 +205,21 @@ TEST(VectorLoop, AnElementKeptForAPixelLeavesThePixelsTheirVectors) {
   expect_scheduled_well(func);
 }
 
+TEST(VectorLoop, LeavesNarrowLanesNoMaskForWhereTheMachineHasNone) {
+  const auto leaves = [](const char* dtype, const char* extent, const Device& device) {
+    const Func func = parse_func(fmt::format(R"(func f(x: {0}[7, {1}], out: {0}[7, {1}], n: i64) {{
+  for i in [0, 7) {{ for j in [0, {1}) {{
+    block add(space vi in [0, 7) = i, space vj in [0, {1}) = j) reads x[vi, vj] writes out[vi, vj] {{
+      out[vi, vj] = x[vi, vj] + x[vi, vj] }} }} }} }})",
+                                             dtype, extent));
+    return print(auto_schedule(func, device)).find("unmasked: 1") != std::string::npos;
+  };
+  EXPECT_TRUE(leaves("u8", "n", narrow()));
+  EXPECT_TRUE(leaves("f16", "n", narrow()));
+  EXPECT_FALSE(leaves("f32", "n", narrow()));
+  EXPECT_FALSE(leaves("u8", "n", wide()));
+  EXPECT_FALSE(leaves("u8", "100", narrow())) << "which lanes are left is known";
+}
+
 }  // namespace
 }  // namespace lathe::testing

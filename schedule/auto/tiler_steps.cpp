@@ -1,0 +1,158 @@
+#include <algorithm>
+
+#include "ir/conjuncts.h"
+#include "schedule/auto/ask_for_results.h"
+#include "schedule/auto/ask_next_tile.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/auto/tiler.h"
+#include "schedule/primitives/annotate.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Steps ahead for which a tile asks for the lines of a packed panel that comes from the second cache, where each
+/// multiplication wants a line (measured on Cascade Lake, 6 x 4 over panels of 64 KB and more: 0.98 of the peak,
+/// without 0.89; 2 to 16 steps are alike).
+constexpr std::int64_t steps_ahead = 4;
+/// The same where a tile takes several steps at once, of one line each (6 x 2 of 256 bits over panels of 32 KB and
+/// more: 0.96 of the time; panels that stay in the first cache lose nothing).
+constexpr std::int64_t short_steps_ahead = 8;
+
+}  // namespace
+
+void Tiler::prefetch_panel(std::int64_t columns) {
+  const auto loop = steps_loop_ ? steps_loop_ : own_loop(shape_.reduce.back());
+  if (loop) annotate(schedule_, *loop, "prefetch_offset", columns);
+}
+
+void Tiler::prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::int64_t step_elements) {
+  if (multiplies_lines(context_.device) && panel_bytes > context_.device.caches.front().bytes)
+    annotate(schedule_, steps, "prefetch_offset", steps_ahead * step_elements);
+}
+
+bool Tiler::is_bounded(const LoopRef& steps) const {
+  const Block& block = schedule_.node(block_);
+  const std::vector<LoopRef> loops = schedule_.loops(block_);
+  const std::vector<Expr> conditions = conjuncts_of(block.f.predicate);
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
+    return uses_var(condition, steps.variable.get()) &&
+           std::any_of(loops.begin(), loops.end(), [&](const LoopRef& loop) {
+             return uses_var(condition, loop.variable.get()) && drives(block, IterKind::space, schedule_.node(loop));
+           });
+  });
+}
+
+void Tiler::walk_short_steps_outside() {
+  const auto bounded = [&](size_t iter) {
+    const auto loop = own_loop(iter);
+    return loop && is_bounded(*loop);
+  };
+  const Block& block = schedule_.node(block_);
+  std::int64_t most = 0;
+  for (const size_t i : shape_.reduce) {
+    if (!bounded(i)) most = std::max(most, extent_estimate(block.f.iters[i].domain.extent));
+  }
+  std::stable_partition(shape_.reduce.begin(), shape_.reduce.end(),
+                        [&](size_t i) { return bounded(i) && extent_estimate(block.f.iters[i].domain.extent) < most; });
+}
+
+std::optional<LoopRef> Tiler::take_steps_together(const RegisterTile& tile, std::vector<LoopRef>& order) {
+  const std::int64_t* steps = order.empty() ? nullptr : as_int(schedule_.node(order.back()).extent);
+  if (!steps || is_bounded(order.back())) return std::nullopt;
+  double cycles = tile.cycles;
+  for (const size_t i : shape_.space) {
+    const std::int64_t extent = extent_estimate(schedule_.node(block_).f.iters[i].domain.extent);
+    if (i != shape_.rows && i != shape_.vector_space) cycles *= static_cast<double>(extent);
+  }
+  const std::int64_t count = steps_together(context_.device, tile, cycles, *steps);
+  if (count == 1 || (count == *steps && order.size() == 1)) return std::nullopt;
+  if (count < *steps) {
+    const auto [outer, inner] = split(schedule_, order.back(), count);
+    order.back() = outer;
+    order.push_back(inner);
+  }
+  steps_loop_ = order[order.size() - 2];
+  return order.back();
+}
+
+std::optional<LoopRef> Tiler::lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order) {
+  const std::optional<LoopRef> together = take_steps_together(tile, order);
+  if (!together && !across_ && !copy_) ask_for_results(context_, block_, reader_, tile.rows, order);
+  return together;
+}
+
+std::optional<LoopRef> Tiler::divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const {
+  for (size_t i = loops.size(); i-- > 0;) {
+    const std::int64_t* extent = as_int(schedule_.node(loops[i]).extent);
+    if (extent && (*extent % chains == 0 || *extent >= 4 * chains)) return loops[i];
+  }
+  return std::nullopt;
+}
+
+Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
+  StepLoops loops;
+  std::vector<LoopRef>& order = loops.order;
+  walk_short_steps_outside();
+  for (const size_t i : shape_.reduce) {
+    const auto loop = own_loop(i);
+    if (loop && dot_ && i == dot_->step) {
+      const auto [outer, inner] = split(schedule_, *loop, dot_->group);
+      loops.groups = outer;
+      loops.group = inner;
+      order.push_back(outer);
+    } else if (loop) {
+      order.push_back(*loop);
+    }
+  }
+  if (const auto divided = plan.tile.chains > 1 && !dot_ ? divisible(order, plan.tile.chains) : std::nullopt) {
+    const auto [steps, inner] = split(schedule_, *divided, plan.tile.chains);
+    std::replace(order.begin(), order.end(), *divided, steps);
+    order.push_back(inner);
+    loops.chain = inner;
+  }
+  if (plan.shared && !others_ && !dot_ && !loops.chain) loops.together = lay_steps(plan.tile, order);
+  if (others_ && !loops.chain && !multiplies_lines(context_.device))
+    ask_for_results(context_, block_, reader_, paired_.rows * paired_.others, order);
+  const size_t inner_steps = (loops.chain ? 1 : 0) + (loops.together ? 1 : 0);
+  if (!across_ && !dot_ && order.size() > inner_steps) {
+    const LoopRef& steps = order[order.size() - 1 - inner_steps];
+    if (far_parts_) {
+      ask_next_part(context_, *far_parts_, steps);
+    } else {
+      ask_next_tile(context_, block_, steps, outside_);
+    }
+  }
+  loops.row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;
+  loops.column = own_loop(plan.vectors);
+  loops.other = others_ ? own_loop(*others_) : std::nullopt;
+  std::vector<LoopRef> all = order;
+  for (const std::optional<LoopRef>& loop : {loops.other, loops.row, loops.column, loops.group}) {
+    if (loop) all.push_back(*loop);
+  }
+  reorder(schedule_, all);
+  return loops;
+}
+
+void Tiler::ask_in_steps(const SpacePlan& plan, const StepLoops& loops) {
+  const std::optional<Access>& operand = plan.operand;
+  if (loops.groups && dot_ && operand) {
+    const std::int64_t step = plan.width * dot_->group;
+    prefetch_steps(*loops.groups, plan.depth.value_or(0) * step * operand->buffer->dtype.bytes(), step);
+  }
+  if (loops.group && dot_) mark_groups(context_, *loops.group, *dot_);
+  if (operand && !across_ && !plan.by_panels && !plan.packed && !dot_ && !loops.chain && !made_by_panels(*operand)) {
+    const bool once = plan.rows && *plan.rows <= plan.tile.rows;
+    const auto next = plan.far ? plan.width : once ? next_panel(plan.vectors) : std::nullopt;
+    if (next) prefetch_panel(*next);
+  }
+  if (plan.packed && loops.together) {
+    prefetch_panel(short_steps_ahead * plan.width);
+  } else if (plan.packed && !loops.chain) {
+    if (const auto steps = own_loop(shape_.reduce.back())) prefetch_steps(*steps, plan.panel_bytes(), plan.width);
+  }
+}
+
+}  // namespace lathe
