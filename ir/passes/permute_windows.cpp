@@ -138,7 +138,9 @@ class Permuter : public Mutator {
     const auto gain = greatest_gain(index, bounds_);
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
-    const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
+    // A vector of one element is none: where all lanes read one place, its neighbour is read beside it.
+    const auto window =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(*gain, 1)) + 1));
     if (window > longest_table(device_, bits) || window > elements->length()) return nullptr;
 
     const LaneSum parts = lane_sum(index);
