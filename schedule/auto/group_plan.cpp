@@ -277,6 +277,7 @@ void lay_matrices(const RuleContext& context, const Product& product, const Choi
     plan.apart = by_stride(product.batch, product.result);
     if (choice.rows != 0) keep_run(rows, plan.apart, choice.rows == 1 ? product.result : across, product);
     if (choice.columns != 0) keep_run(columns, plan.apart, choice.columns == 1 ? product.result : along, product);
+    if (!dots && product.count(columns) == 1) continue;  // vectors would walk nothing
     plan.joined = {rows, columns};
     plan.summed = summed_groups(summed, choice.nested);
     Layout vectors, steps;
