@@ -133,14 +133,16 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
   return {best, std::min(cost_of(best), scalar), cost_of(best) < scalar};
 }
 
+bool loads_lines(const Device& device) {
+  return device.loads_per_cycle == 1 && !device.caches.empty() && device.vector_bits == 8 * device.caches[0].line_bytes;
+}
+
 std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                              size_t iter) {
   const Block& block = context.schedule.node(ref);
   const Device& device = context.device;
   const std::int64_t lanes = vector_lanes(block, device, accesses, iter);
-  if (device.loads_per_cycle > 1 || device.caches.empty() || device.vector_bits != 8 * device.caches[0].line_bytes ||
-      body_cost(block.f.body) > costly_body)
-    return lanes;
+  if (!loads_lines(device) || body_cost(block.f.body) > costly_body) return lanes;
   double bytes = 0;
   int read = 0, written = 0;
   std::vector<Buffer> seen;

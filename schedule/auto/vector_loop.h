@@ -37,6 +37,9 @@ struct VectorLoop {
 VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                               const std::vector<LoopRef>& loops, const std::vector<size_t>& iters);
 
+/// Is a register a cache line that loads once a cycle? Halves load as many bits, two a cycle.
+bool loads_lines(const Device& device);
+
 /// Lanes of the block's vectors along the iter. Half a register's where several arrays that a core's own caches do not
 /// hold are read for one that is written, and a register is a cache line that loads once a cycle: halves load as many
 /// bits, and what follows the streams ahead sees each line twice (measured on Zen 4, x + y from the third cache: 0.92

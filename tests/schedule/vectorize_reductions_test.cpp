@@ -68,6 +68,17 @@ TEST(VectorizeReductions, ReadsSeveralLongRowsSideBySideWhereOneIsReadSlower) {
   EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors"), std::string::npos);
 }
 
+TEST(VectorizeReductions, StreamsFromBeyondTheOwnCachesInHalvesOfLines) {
+  Device device = wide();
+  device.caches = {{4096, 8, 64, false}, {32768, 16, 64, false}};
+  device.loads_per_cycle = 1;
+  const Func sums = sums_of_rows("lhs + rhs", "0.0f32");
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 8 lanes\n"), std::string::npos)
+      << decisions_on(sums, device, "total");
+  device.caches[1].bytes = 1 << 20;
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 16 lanes\n"), std::string::npos);
+}
+
 TEST(VectorizeReductions, ComputeOnTheWayWhatAStepReducesAlone) {
   // The greatest of what is costly and read again, over rows of 28, which are joined.
   const Func func = parse_func(R"(func norm(x: f32[4, 6, 28, 28], out: f32[4, 6, 28, 28], s: f32[6]) {
