@@ -3,6 +3,9 @@
 
 namespace lathe {
 
+/// Is the reduction a sum of products of which the device may take the factors in words?
+bool reads_words(const RuleContext& context, const BlockRef& reduction);
+
 /// Reads the factors of a sum of products of bytes through copies whose 32-bit elements hold four neighbours along the
 /// reduction, where the device multiplies and adds four bytes at a time and each element is read often:
 ///

@@ -144,6 +144,23 @@ TEST(AutoGroupBytes, MakesWordsOfHalvesThatLieSideBySideAlongTheSum) {
   EXPECT_EQ(print(auto_schedule(product_of_halves(false), halving())).find("dot_halves"), std::string::npos);
 }
 
+TEST(AutoGroupBytes, TilesWithoutWordsWhatWordsLeaveUntiled) {
+  // Three filters over an image with channels last: too few for vectors, which lie along the turned image.
+  const Func func = parse_func(R"(func few(x: bf16[13, 13, 32], w: bf16[3, 32, 3, 3], out: f32[3, 11, 11]) stage begin {
+  for f in [0, 3) { for i in [0, 11) { for j in [0, 11) { for r in [0, 3) { for c in [0, 32) { for s in [0, 3) {
+    block few(space vf in [0, 3) = f, space vi in [0, 11) = i, space vj in [0, 11) = j, reduce vr in [0, 3) = r,
+              reduce vc in [0, 32) = c, reduce vs in [0, 3) = s)
+        reads x[vi + vr, vj + vs, vc], w[vf, vc, vr, vs], out[vf, vi, vj] writes out[vf, vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vf, vi, vj] = 0.0f32 }
+      let sum: f32 = out[vf, vi, vj]
+      let term: f32 = cast<f32>(x[vi + vr, vj + vs, vc]) * cast<f32>(w[vf, vc, vr, vs])
+      out[vf, vi, vj] = sum + term } } } } } } } })");
+  EXPECT_NE(decisions_on(func, halving(), "few").find("tile few: 3 rows x "), std::string::npos)
+      << decisions_on(func, halving(), "few");
+  expect_same_results(func, auto_schedule(func, halving()));
+}
+
 TEST(AutoGroupBytes, LeavesWhatHasNoChannelsToGroupOrIsReadFewTimes) {
   for (const Shape& shape : {Shape{8, 9, 8, 3, 1, 8}, {6, 9, 4, 3, 1, 2}, {8, 3, 2, 1}}) {
     const Func before = convolution("u8", "i8", shape), after = auto_schedule(before, dotting());
