@@ -248,11 +248,10 @@ class Planner : public Visitor {
         guard.sharing.clear();
         guard.shared = 1;
       }
-      if (cut && lanes) {
-        guards.push_back(std::move(guard));
-      } else if (guard.tiles) {
-        cut_anyway_.insert(guard.tiles);
-      }
+      if (guard.tiles && (!cut || !lanes)) cut_anyway_.insert(guard.tiles);
+      // What is stored one by one under a condition leaves the ends of its rows out.
+      guard.stays = !lanes;
+      if (cut) guards.push_back(std::move(guard));
     }
     Visitor::visit_If(node);
   }

@@ -132,15 +132,20 @@ class Permuter : public Mutator {
     return pick(load, stretch_of(load.buffer, elements->first, elements->length(), elements->end), index);
   }
 
+  /// One element for all lanes, which is there where no lane is masked.
+  static Expr one_place(const Load& load) {
+    const Expr first = load.mask ? nullptr : first_lane(load.indices[0]);
+    return first ? Broadcast::make(Load::make(load.buffer, {first}), load.dtype.lanes) : nullptr;
+  }
+
   Expr by_window(const Load& load) {
     const int bits = load.dtype.bits, lanes = load.dtype.lanes;
     const Expr& index = load.indices[0];
     const auto gain = greatest_gain(index, bounds_);
     const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
-    // A vector of one element is none: where all lanes read one place, its neighbour is read beside it.
-    const auto window =
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(*gain, 1)) + 1));
+    if (*gain == 0) return one_place(load);
+    const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));
     if (window > longest_table(device_, bits) || window > elements->length()) return nullptr;
 
     const LaneSum parts = lane_sum(index);
