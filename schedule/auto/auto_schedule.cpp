@@ -30,6 +30,7 @@
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
+#include "schedule/auto/turn_repeated.h"
 #include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/auto/vectorize_reductions.h"
@@ -69,6 +70,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"vectorize_scans", vectorize_scans},
                           {"cut_choices", cut_choices},
                           {"split_digits", split_digits},
+                          {"turn_repeated", turn_repeated},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"join_parts", join_parts},
                           {"parallel_outer", parallel_outer},

@@ -1,0 +1,84 @@
+#include "schedule/auto/turn_repeated.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// How often an element is read for which its copy pays: turning it around costs about as much as copying it, and the
+/// copy is read besides.
+constexpr std::int64_t least_repeats = 4;
+/// Neighbours that vectors walk at the least.
+constexpr std::int64_t fewest_neighbours = 4;
+
+/// The iter along which all that the block writes is contiguous; the last of several.
+std::optional<size_t> written_iter(const Block& block, const std::vector<Access>& accesses) {
+  for (size_t i = block.f.iters.size(); i-- > 0;) {
+    if (is_int(block.f.iters[i].domain.extent, 1)) continue;
+    const bool along = std::all_of(accesses.begin(), accesses.end(),
+                                   [&](const Access& access) { return !access.store || access.strides[i] == 1; });
+    if (along) return i;
+  }
+  return std::nullopt;
+}
+
+/// Is the array read across what is written, and each element of it often enough?
+bool is_repeated_across(const Block& block, const Access& access, size_t written) {
+  if (access.store || access.masked || access.strides[written] == 0 || access.strides[written] == 1) return false;
+  std::int64_t repeats = 1;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+    if (!extent || !access.strides[i]) return false;
+    if (access.strides[i] == 0) repeats *= *extent;
+  }
+  return repeats >= least_repeats;
+}
+
+/// The arrays to copy for the block.
+std::vector<Buffer> repeated_arrays(const Block& block) {
+  if (!only_space(block) || has_blocks(block) || is_sealed(block)) return {};
+  const std::vector<Access> accesses = block_accesses(block);
+  const std::optional<size_t> written = written_iter(block, accesses);
+  const std::int64_t* neighbours = written ? as_int(block.f.iters[*written].domain.extent) : nullptr;
+  if (!neighbours || *neighbours < fewest_neighbours) return {};
+  std::vector<Buffer> found;
+  for (const Access& access : accesses) {
+    if (load_count(accesses, access.buffer) == 1 && is_repeated_across(block, access, *written))
+      found.push_back(access.buffer);
+  }
+  return found;
+}
+
+void copy_turned(Schedule& schedule, const BlockRef& ref, const Buffer& array) {
+  const BlockRef copy = reindex(schedule, ref, array->name);
+  const Buffer copied = schedule.node(copy).f.writes[0].buffer;
+  const Block& reader = schedule.node(ref);
+  const std::optional<size_t> written = written_iter(reader, block_accesses(reader));
+  const std::vector<Expr>& indices = load_of(reader, copied)->indices;
+  const auto place = std::find(indices.begin(), indices.end(), Expr(reader.f.iters[*written].variable));
+  if (place == indices.end() || place + 1 == indices.end()) return;
+  transform_layout(schedule, ref, copied->name,
+                   moved_last(copied->rank(), static_cast<size_t>(place - indices.begin())));
+}
+
+}  // namespace
+
+void turn_repeated(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    if (context.scheduled.contains(ref.name)) continue;
+    for (const Buffer& array : repeated_arrays(context.schedule.node(ref)))
+      attempt(context, fmt::format("turn {} around once for {}", array->name, ref.name),
+              [&] { copy_turned(context.schedule, ref, array); });
+  }
+}
+
+}  // namespace lathe
