@@ -75,6 +75,9 @@ TEST(VectorizeReductions, StreamsFromBeyondTheOwnCachesInHalvesOfLines) {
   const Func sums = sums_of_rows("lhs + rhs", "0.0f32");
   EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 8 lanes\n"), std::string::npos)
       << decisions_on(sums, device, "total");
+  const Func least = sums_of_rows("min(lhs, rhs)", "inf(f32)");
+  EXPECT_NE(decisions_on(least, device, "total").find("vectors of 16 lanes\n"), std::string::npos)
+      << "three instructions for each vector take longer than loading it";
   device.caches[1].bytes = 1 << 20;
   EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 16 lanes\n"), std::string::npos);
 }
