@@ -101,6 +101,9 @@ class Tiler {
   void tile_reader(const TileShape& tile, const std::vector<size_t>& inside = {});
   /// The reader's loops around tiles, by what then lies near: outermost first, and none split yet.
   std::vector<LoopRef> order_loops(const TileShape& tile, const ReaderLoops& loops, const std::vector<size_t>& inside);
+  /// Do fewer lines of dot products come from further away where each tile of rows walks all panels, as where results
+  /// leave the caches and panels do not?
+  bool walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order);
   /// Has each core take panels of its own through all parts of deep sums, the outermost loop of `order`; where there
   /// are too few, its panels part by part.
   void share_panels(std::vector<LoopRef>& order);
@@ -195,6 +198,7 @@ class Tiler {
   ReductionShape shape_;
   std::optional<TurnedCopy> turned_;
   std::optional<DotPlan> dot_;
+  bool rows_outside_ = false;  ///< of all panels of dot products, which lie one behind another
   std::optional<AcrossPlan> across_;
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them

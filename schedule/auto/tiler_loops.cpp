@@ -58,6 +58,13 @@ bool Tiler::has_makers() const {
                      [&](const BlockRef& maker) { return !context_.scheduled.contains(maker.name); });
 }
 
+bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) {
+  const auto nearer = order_of_tiles(context_, block_, reader_, loops_, order,
+                                     {{*loops.column, tile.columns}, {*loops.row, tile.rows}});
+  rows_outside_ = nearer && nearer->back() == *loops.column;
+  return rows_outside_;
+}
+
 std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops& loops,
                                         const std::vector<size_t>& inside) {
   std::vector<LoopRef> order, below_columns;
@@ -85,6 +92,11 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
   if (loops.row && loops.other && others_follow_inside()) {
     std::swap(order[order.size() - 1], order[order.size() - 2]);
     context_.note(fmt::format("keep rows of {} near while the others follow each other", block_.name));
+  }
+  if (dot_ && loops.row && loops.column && walks_panels_inside(tile, loops, order)) {
+    std::erase(order, *loops.column);
+    order.push_back(*loops.column);
+    context_.note(fmt::format("keep all panels of {} near while rows follow each other", block_.name));
   }
   if (packed_ || adds_up_parts() || across_ || dot_ || has_makers()) return order;
   std::vector<TiledLoop> tiles;
@@ -184,7 +196,11 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   if (far_parts_) share_parts(context_, order);
   if (deep_cut_) share_panels(order);
   LATHE_CHECK(!order.empty(), "a tile has a loop around it");
-  if (loops.row && order.size() > 1) panel_loop_ = order[order.size() - 2];
+  if (rows_outside_) {
+    if (order.size() > 2) panel_loop_ = order[order.size() - 3];
+  } else if (loops.row && order.size() > 1) {
+    panel_loop_ = order[order.size() - 2];
+  }
   if (within.row_part) order.insert(order.end() - 1, *within.row_part);
   if (within.core) order.insert(order.begin(), *within.core);
   shares_panels_ = within.row_part.has_value();

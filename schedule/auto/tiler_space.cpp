@@ -241,7 +241,7 @@ void Tiler::lay_panels(SpacePlan& plan) {
   if (across_ && column_loop_) pack_across(context_, block_, *across_, *column_loop_);
   if (dot_) {
     if (panel_loop_) compute_at(schedule_, dot_->copy, *panel_loop_);
-    pack_groups(context_, block_, *dot_, lanes_, shares_panels_ ? plan.width : 0);
+    pack_groups(context_, block_, *dot_, lanes_, shares_panels_ || rows_outside_ ? plan.width : 0);
   }
 }
 

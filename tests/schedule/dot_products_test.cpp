@@ -160,6 +160,22 @@ TEST(AutoDot, AsksAheadInPanelsThatTheFirstCacheDoesNotHold) {
   EXPECT_FALSE(asks(64, 1)) << "loads have time to spare";
 }
 
+TEST(AutoDot, WalksAllPanelsForEachTileOfRowsWhereOnlyResultsLeaveTheCaches) {
+  const auto keeps = [](int rows, int depth) {
+    Device device = dotting();
+    device.vector_bits = 512;
+    device.caches = {{8 << 10, 8, 64, false}, {64 << 10, 16, 64, false}};
+    const Func before = product("u8", "i8", rows, 320, depth);
+    ScheduleLog log;
+    const Func after = auto_schedule(before, device, &log);
+    if (rows * depth < 1000) expect_same_results(before, after);
+    return fmt::format("{}", fmt::join(log.decisions, "\n")).find("keep all panels of dot near") != std::string::npos;
+  };
+  EXPECT_TRUE(keeps(200, 4));
+  EXPECT_FALSE(keeps(200, 400)) << "panels leave the caches as well";
+  EXPECT_FALSE(keeps(12, 8)) << "results stay near";
+}
+
 TEST(AutoDot, KeepsNarrowWhatIsMadeForIt) {
   const Func before = parse_func(
       R"(func quantized(x: f32[12, 64], b: i8[64, 32], out: i32[12, 32]) stage begin {
