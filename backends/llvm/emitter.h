@@ -165,7 +165,7 @@ class FunctionEmitter {
   llvm::Value* emit_gather(const BufferNode* buffer, llvm::Value* places, llvm::Align align, llvm::Value* mask);
   static constexpr std::uint64_t zero_bytes = 64;
   llvm::Value* zeros();
-  llvm::Value* lanes_without_instruction(const BufferNode* buffer, llvm::Type* run, llvm::Value* mask);
+  llvm::Value* shared_condition(llvm::Type* run, llvm::Value* mask);
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
 

@@ -121,16 +121,18 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
     return a.strides[*vector] == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
   };
   // Of as many rows those are taken whose elements lie nearer in what all lanes share.
-  const auto distance = [&](size_t iter) {
+  const auto distance = [&](size_t iter, bool shared) {
     std::int64_t most = 0;
     for (const Access& load : loads) {
-      if (load.strides[*vector] == 0) most = std::max(most, std::abs(load.strides[iter].value_or(unknown_distance)));
+      if ((load.strides[*vector] == 0) == shared)
+        most = std::max(most, std::abs(load.strides[iter].value_or(unknown_distance)));
     }
     return most;
   };
   const auto preferred = [&](size_t iter, size_t to) {
     if (extent(iter) != extent(to) || !shape.vector_space) return extent(iter) > extent(to);
-    return distance(iter) < distance(to);
+    const auto distances = [&](size_t i) { return std::pair(distance(i, true), distance(i, false)); };
+    return distances(iter) < distances(to);
   };
   for (const size_t i : shape.space) {
     if (i == *vector || extent(i) < 2) continue;
