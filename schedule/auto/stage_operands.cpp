@@ -90,6 +90,19 @@ bool is_strided(const Block& block, const Buffer& buffer) {
   return false;
 }
 
+/// Does the buffer lie along results, so that vectors walk it once these lie so too (lay_results)?
+bool lies_along_results(const Block& block, const Buffer& buffer, const Device& device) {
+  const std::vector<Access> accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const Iter& iter = block.f.iters[i];
+    if (iter.kind == IterKind::space && extent_estimate(iter.domain.extent) >= vector_lanes(block, device) &&
+        std::any_of(accesses.begin(), accesses.end(),
+                    [&](const Access& access) { return access.buffer == buffer && access.strides[i] == 1; }))
+      return true;
+  }
+  return false;
+}
+
 /// Is an index more than a sum: the nearest of a border, or an element of the other end? Of a single iter it is none,
 /// as what quotient and remainder of joined axes read.
 bool repeats_elements(const Load* load) {
@@ -163,10 +176,13 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
     }
     if (!select) return;
     const bool nearby = multiplies_lines(context.device) && copied_nearby(context, block, load->buffer);
-    const double reuse = padded_reuse / (nearby ? 1 : end_vectors(block, select->condition, context.device));
+    const bool across = is_strided(block, load->buffer),
+               turned = across && lies_along_results(block, load->buffer, context.device);
+    const double ends = nearby || turned ? 1 : end_vectors(block, select->condition, context.device);
     // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
+    const bool strided = !turned && is_strided(block, load->buffer);
     const double least =
-        is_strided(block, load->buffer) ? std::min(reuse, worthy_reuse(block, load->buffer, apart_reuse)) : reuse;
+        strided ? std::min(padded_reuse / ends, worthy_reuse(block, load->buffer, apart_reuse)) : padded_reuse / ends;
     if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer);
   });
   for (const Buffer& buffer : padded) {

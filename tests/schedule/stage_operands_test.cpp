@@ -81,6 +81,28 @@ TEST(StageOperands, PadsWhatVectorsCannotWalkAndSetsItsStepsApart) {
   EXPECT_NE(apart.find("pad x once for product, every 2 elements apart\n"), std::string::npos) << apart;
 }
 
+TEST(StageOperands, PadsInPlaceWhatVectorsWalkOnceResultsLieAsItDoes) {
+  // By twos each element is read 2.25 times, along channels that results have in another place.
+  const Func func = parse_func(R"(func padded(x: f32[12, 12, 32], w: f32[32, 3, 3], out: f32[32, 6, 6]) stage begin {
+  for c in [0, 32) { for i in [0, 6) { for j in [0, 6) { for r in [0, 3) { for s in [0, 3) {
+    block product(space vc in [0, 32) = c, space vi in [0, 6) = i, space vj in [0, 6) = j,
+                  reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+        reads out[vc, vi, vj], w[vc, vr, vs], x[vi * 2 + vr - 1, vj * 2 + vs - 1, vc] writes out[vc, vi, vj]
+    {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vc, vi, vj] = 0.0f32 }
+      let sum: f32 = out[vc, vi, vj]
+      let term: f32 = w[vc, vr, vs] * select(0 < vi * 2 + vr && 0 < vj * 2 + vs,
+          x[vi * 2 + vr - 1, vj * 2 + vs - 1, vc if 0 < vi * 2 + vr && 0 < vj * 2 + vs], 0.0f32)
+      out[vc, vi, vj] = sum + term
+    } } } } } }
+})");
+  const std::string decisions = decisions_on(func, wide(), "product");
+  EXPECT_EQ(decisions.find("pad x once"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("lay the results of product as its operand lies\n"), std::string::npos) << decisions;
+  expect_scheduled_well(func);
+}
+
 /// out[i, j, f] = sum of x[i + r - 1, j + s - 1, f // 8 * 3 + c] * w[r, s, c, f], with zeros around x.
 TEST(StageOperands, PadsWhatVectorsTakeOneElementOfAtATime) {
   const std::string text =
