@@ -227,7 +227,10 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
     plan.copy = shift_operand(schedule, reduction, roles.vectors->buffer->name);
     if (padding) compute_inline(schedule, *padding);
   } else {
-    plan.copy = padding ? *padding : cache_read(schedule, reduction, roles.vectors->buffer->name, space::global);
+    // Of an array that is both factors the one place is copied.
+    plan.copy = padding ? *padding
+                        : cache_read(schedule, reduction, roles.vectors->buffer->name, space::global,
+                                     place_of(schedule.node(reduction), *roles.vectors));
   }
   context.scheduled.insert(plan.copy.name);
 

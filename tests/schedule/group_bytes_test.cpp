@@ -144,6 +144,21 @@ TEST(AutoGroupBytes, MakesWordsOfHalvesThatLieSideBySideAlongTheSum) {
   EXPECT_EQ(print(auto_schedule(product_of_halves(false), halving())).find("dot_halves"), std::string::npos);
 }
 
+TEST(AutoDot, TakesAnArrayThatIsBothFactors) {
+  const Func func = parse_func(R"(func own(x: bf16[24, 48], out: f32[48, 48]) stage begin {
+  for i in [0, 48) { for j in [0, 48) { for k in [0, 24) {
+    block own(space vi in [0, 48) = i, space vj in [0, 48) = j, reduce vk in [0, 24) = k)
+        reads x[vk, vi], x[vk, vj], out[vi, vj] writes out[vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vj] = 0.0f32 }
+      let sum: f32 = out[vi, vj]
+      let term: f32 = cast<f32>(x[vk, vi]) * cast<f32>(x[vk, vj])
+      out[vi, vj] = sum + term } } } } })");
+  const Func after = auto_schedule(func, halving());
+  EXPECT_NE(print(after).find("tensorize: \"dot2\""), std::string::npos) << print(after);
+  expect_same_results(func, after);
+}
+
 TEST(AutoGroupBytes, TilesWithoutWordsWhatWordsLeaveUntiled) {
   // Three filters over an image with channels last: too few for vectors, which lie along the turned image.
   const Func func = parse_func(R"(func few(x: bf16[13, 13, 32], w: bf16[3, 32, 3, 3], out: f32[3, 11, 11]) stage begin {
