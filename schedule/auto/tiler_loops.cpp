@@ -61,7 +61,8 @@ bool Tiler::has_makers() const {
 bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) {
   const auto nearer = order_of_tiles(context_, block_, reader_, loops_, order,
                                      {{*loops.column, tile.columns}, {*loops.row, tile.rows}});
-  rows_outside_ = nearer && nearer->back() == *loops.column;
+  const auto place = [&](const LoopRef& loop) { return std::find(nearer->begin(), nearer->end(), loop); };
+  rows_outside_ = nearer && place(*loops.row) < place(*loops.column);
   return rows_outside_;
 }
 
