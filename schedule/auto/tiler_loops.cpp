@@ -99,7 +99,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     order.push_back(*loops.column);
     context_.note(fmt::format("keep all panels of {} near while rows follow each other", block_.name));
   }
-  if (packed_ || adds_up_parts() || across_ || dot_ || has_makers()) return order;
+  if (packed_ || adds_up_parts() || across_ || dot_) return order;
   std::vector<TiledLoop> tiles;
   if (loops.column) tiles.push_back({*loops.column, tile.columns});
   if (loops.other) tiles.push_back({*loops.other, paired_.others});

@@ -261,7 +261,7 @@ void Tiler::store_tile(const StepLoops& loops) {
   }
   if (across_ && reader_row_ && reader_column_) {
     store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
-  } else if (reader_column_ && body_cost(schedule_.node(reader_).f.body) < function_body && !getenv("OLD")) {
+  } else if (reader_column_ && body_cost(schedule_.node(reader_).f.body) < function_body) {
     vectorize_columns(schedule_, *reader_column_, lanes_);
   } else if (reader_column_) {
     vectorize(schedule_, narrow(*reader_column_));

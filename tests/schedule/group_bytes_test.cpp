@@ -109,18 +109,18 @@ TEST(AutoGroupBytes, RunsConvolutionsOnDotProducts) {
 }
 
 /// x[i, k] * w[j, k] where the weights lie along the sum, else x[i, k] * w[k, j].
-Func product_of_halves(bool along) {
+Func product_of_halves(bool along, int m = 32, int n = 48, int k = 64) {
   return parse_func(fmt::format(
-      R"(func product(x: bf16[32, 64], w: bf16[{0}], out: f32[32, 48]) stage begin {{
-  for i in [0, 32) {{ for j in [0, 48) {{ for k in [0, 64) {{
-    block sum(space vi in [0, 32) = i, space vj in [0, 48) = j, reduce vk in [0, 64) = k)
+      R"(func product(x: bf16[{2}, {4}], w: bf16[{0}], out: f32[{2}, {3}]) stage begin {{
+  for i in [0, {2}) {{ for j in [0, {3}) {{ for k in [0, {4}) {{
+    block sum(space vi in [0, {2}) = i, space vj in [0, {3}) = j, reduce vk in [0, {4}) = k)
         reads x[vi, vk], w[{1}], out[vi, vj] writes out[vi, vj] {{
       reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
       init {{ out[vi, vj] = 0.0f32 }}
       let l: f32 = out[vi, vj]
       let r: f32 = cast<f32>(x[vi, vk]) * cast<f32>(w[{1}])
       out[vi, vj] = l + r }} }} }} }} }})",
-      along ? "48, 64" : "64, 48", along ? "vj, vk" : "vk, vj"));
+      along ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), along ? "vj, vk" : "vk, vj", m, n, k));
 }
 
 /// Multiplies and adds two bf16 at a time.
@@ -174,6 +174,15 @@ TEST(AutoGroupBytes, TilesWithoutWordsWhatWordsLeaveUntiled) {
   EXPECT_NE(decisions_on(func, halving(), "few").find("tile few: 3 rows x "), std::string::npos)
       << decisions_on(func, halving(), "few");
   expect_same_results(func, auto_schedule(func, halving()));
+}
+
+TEST(AutoGroupBytes, WalksAllPanelsOfWordsForEachTileOfRowsWhereOnlyResultsLeaveTheCaches) {
+  Device device = halving();
+  device.caches = {{4 << 10, 8, 64, false}, {16 << 10, 16, 64, false}};
+  ScheduleLog log;
+  auto_schedule(product_of_halves(true, 400, 480, 16), device, &log);
+  EXPECT_NE(fmt::format("{}", fmt::join(log.decisions, "\n")).find("order the loops around the tiles of sum"),
+            std::string::npos);
 }
 
 TEST(AutoGroupBytes, LeavesWhatHasNoChannelsToGroupOrIsReadFewTimes) {
