@@ -82,6 +82,31 @@ TEST(WidenOperands, PadsWhatItCasts) {
   EXPECT_NE(decisions.find("widen in the copy x_f32_pad"), std::string::npos) << decisions;
 }
 
+TEST(WidenOperands, CastsOnceWhatIsPaddedAndSetApartBySteps) {
+  const auto casts = [](int step, int taps) {
+    const Func func =
+        parse_func(fmt::format(R"(func windows(x: bf16[24, {0}], w: f32[24, {2}], out: f32[24, 30]) stage begin {{
+  for c in [0, 24) {{ for i in [0, 30) {{ for k in [0, {2}) {{
+    block product(space vc in [0, 24) = c, space vi in [0, 30) = i, reduce vk in [0, {2}) = k)
+        reads out[vc, vi], x[vc, vi * {1} + vk - 1], w[vc, vk] writes out[vc, vi]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vc, vi] = 0.0f32 }}
+      let sum: f32 = out[vc, vi]
+      let term: f32 = select(0 < vi * {1} + vk, cast<f32>(x[vc, vi * {1} + vk - 1 if 0 < vi * {1} + vk]), 0.0f32) * w[vc, vk]
+      out[vc, vi] = sum + term
+    }} }} }} }}
+}}
+)",
+                               30 * step + taps, step, taps));
+    expect_scheduled_well(func);
+    return widens(func, "x");
+  };
+  EXPECT_TRUE(casts(2, 5));
+  EXPECT_FALSE(casts(1, 5)) << "vectors walk it as it lies";
+  EXPECT_FALSE(casts(4, 3)) << "most elements are not read at all";
+}
+
 TEST(CacheCast, CastsAPanelUnderALoop) {
   const Func before = narrow_product(5, 20, 12, "f16");
   Schedule s(before);
