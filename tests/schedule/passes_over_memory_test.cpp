@@ -124,5 +124,21 @@ TEST(InlineElementwise, ComputesAgainWhatWouldPassOverMemory) {
   EXPECT_TRUE(says(decisions_on(last, with_caches(128, 255), "power"), "inline power")) << "not even a row does";
 }
 
+TEST(PassesOverMemory, ShareLinesBetweenRowsWhereNoVectorsAreWorthIt) {
+  // Rows of three elements, each in a plane of its own.
+  const Func func = parse_func(R"(func turned(x: f32[3, 40, 36], y: f32[36, 40, 3], out: f32[36, 40, 3]) stage begin {
+  for i in [0, 36) { for j in [0, 40) { for k in [0, 3) {
+    block turned(space vi in [0, 36) = i, space vj in [0, 40) = j, space vk in [0, 3) = k)
+        reads x[vk, vj, vi], y[vi, vj, vk] writes out[vi, vj, vk] {
+      out[vi, vj, vk] = x[vk, vj, vi] + y[vi, vj, vk] } } } } })");
+  Device device = wide();
+  device.caches = {{1 << 10, 8, 64, false}, {4 << 10, 8, 64, false}};
+  const std::string decisions = decisions_on(func, device, "turned");
+  EXPECT_NE(decisions.find("share lines of x between 16 rows of turned\n"), std::string::npos) << decisions;
+  expect_same_results(func, auto_schedule(func, device));
+  device.caches[1].bytes = 1 << 20;
+  EXPECT_EQ(decisions_on(func, device, "turned").find("share lines"), std::string::npos) << "all of it stays near";
+}
+
 }  // namespace
 }  // namespace lathe::testing
