@@ -42,7 +42,9 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
   const auto load = [&]() -> llvm::Value* {
     if (!mask) return marked(b.CreateAlignedLoad(type, address, align), buffer);
     if (llvm::Value* all = shared_condition(type, mask))
-      return marked(b.CreateAlignedLoad(type, b.CreateSelect(all, address, zeros()), align), buffer);
+      return marked(
+          b.CreateAlignedLoad(type, b.CreateSelect(all, address, zeros()), std::min(align, llvm::Align(zero_bytes))),
+          buffer);
     return marked(b.CreateMaskedLoad(type, address, align, mask, llvm::Constant::getNullValue(type)), buffer);
   };
   // Memory that is written is read anew behind each write, and in each block: whatever jumps there may have written.

@@ -86,7 +86,11 @@ void find_rows(const Block& block, Bounds& bounds, Rows& rows) {
   for (const Buffer& buffer : block.f.allocs) {
     const BufferUses& touched = found.at(buffer.get());
     const bool plain = std::all_of(touched.uses.begin(), touched.uses.end(), [&](const BufferUse& use) {
-      return !use.conditional && use.first.empty() && use.indices.size() == buffer->rank();
+      // What an If with two arms leaves out is no end of a row that a guard settles.
+      const bool chosen = use.writes && std::any_of(use.arms.begin(), use.arms.end(), [](const BufferUse::Arm& arm) {
+                            return arm.node->else_case != nullptr;
+                          });
+      return !use.conditional && !chosen && use.first.empty() && use.indices.size() == buffer->rank();
     });
     if (touched.whole || !plain || buffer->view_of || buffer->offset || !buffer->strides.empty()) continue;
     if (buffer->space != space::global && buffer->space != space::worker && buffer->space != space::registers) continue;

@@ -120,7 +120,7 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
   const auto reused = [&](const Access& a, size_t iter) {
     return a.strides[*vector] == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
   };
-  // Of as many rows those are taken whose elements lie nearer in what all lanes share.
+  // Of as many rows those are taken whose elements lie nearer in what all lanes share, then in what they walk.
   const auto distance = [&](size_t iter, bool shared) {
     std::int64_t most = 0;
     for (const Access& load : loads) {

@@ -175,18 +175,15 @@ void stage(RuleContext& context, const BlockRef& ref, const std::vector<BlockRef
 
 }  // namespace
 
-bool reads_words(const RuleContext& context, const BlockRef& ref) {
+bool stage_words(RuleContext& context, const BlockRef& ref) {
   if (context.device.intrinsics.empty()) return false;
   const Block& block = context.schedule.node(ref);
   if (block.f.writes.size() != 1 || (block.f.writes[0].buffer->dtype != i32 && block.f.writes[0].buffer->dtype != f32))
     return false;
-  return factors_of(block) || !widening_makers(context, ref).empty();
-}
-
-void stage_words(RuleContext& context, const BlockRef& ref) {
-  if (!reads_words(context, ref)) return;
   const std::vector<BlockRef> makers = widening_makers(context, ref);
-  attempt(context, fmt::format("group the bytes of {} in words", ref.name), [&] { stage(context, ref, makers); });
+  if (makers.empty() && !factors_of(block)) return false;
+  return attempt(context, fmt::format("group the bytes of {} in words", ref.name),
+                 [&] { stage(context, ref, makers); });
 }
 
 }  // namespace lathe

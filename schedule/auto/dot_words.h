@@ -3,9 +3,6 @@
 
 namespace lathe {
 
-/// Is the reduction a sum of products of which the device may take the factors in words?
-bool reads_words(const RuleContext& context, const BlockRef& reduction);
-
 /// Reads the factors of a sum of products of bytes through copies whose 32-bit elements hold four neighbours along the
 /// reduction, where the device multiplies and adds four bytes at a time and each element is read often:
 ///
@@ -15,7 +12,7 @@ bool reads_words(const RuleContext& context, const BlockRef& reduction);
 ///
 /// So too those of bf16, in words of two. What is left is a contraction of words by the same index maps, as one of
 /// floats. Padding goes into a copy before, bytes of the wrong signedness are shifted, and the result corrected.
-/// Products whose operands plan_dot lays out stay.
-void stage_words(RuleContext& context, const BlockRef& reduction);
+/// Products whose operands plan_dot lays out stay. Says whether it did.
+bool stage_words(RuleContext& context, const BlockRef& reduction);
 
 }  // namespace lathe

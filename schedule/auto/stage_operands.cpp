@@ -90,17 +90,19 @@ bool is_strided(const Block& block, const Buffer& buffer) {
   return false;
 }
 
-/// Does the buffer lie along results, so that vectors walk it once these lie so too (lay_results)?
+/// Does the buffer lie along results, each of which has elements of its own, so that vectors walk it once these lie so
+/// too (lay_results)?
 bool lies_along_results(const Block& block, const Buffer& buffer, const Device& device) {
-  const std::vector<Access> accesses = block_accesses(block);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const Iter& iter = block.f.iters[i];
-    if (iter.kind == IterKind::space && extent_estimate(iter.domain.extent) >= vector_lanes(block, device) &&
-        std::any_of(accesses.begin(), accesses.end(),
-                    [&](const Access& access) { return access.buffer == buffer && access.strides[i] == 1; }))
-      return true;
+  bool along = false;
+  for (const Access& access : block_accesses(block)) {
+    for (size_t i = 0; access.buffer == buffer && i < block.f.iters.size(); ++i) {
+      const Iter& iter = block.f.iters[i];
+      if (iter.kind != IterKind::space || is_int(iter.domain.extent, 1)) continue;
+      if (access.strides[i].value_or(0) == 0) return false;
+      along |= access.strides[i] == 1 && extent_estimate(iter.domain.extent) >= vector_lanes(block, device);
+    }
   }
-  return false;
+  return along;
 }
 
 /// Is an index more than a sum: the nearest of a border, or an element of the other end? Of a single iter it is none,

@@ -101,10 +101,14 @@ void stage_widened(RuleContext& context, const BlockRef& ref) {
   }
 }
 
-/// Lays the operands of a reduction out as tiles want them, in words where they are `grouped`, and tiles it where that
-/// can be done.
-bool tile(RuleContext& context, const BlockRef& ref, bool grouped) {
-  if (grouped) stage_words(context, ref);
+/// May operands be laid out in words, and have they been?
+struct Words {
+  bool allowed, made = false;
+};
+
+/// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
+bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
+  if (words.allowed) words.made |= stage_words(context, ref);
   stage_joined(context, ref);
   // What is laid out for groups is copied once, scattered or not.
   if (!group_axes(context, ref)) {
@@ -144,20 +148,21 @@ void tile_contractions(RuleContext& context) {
       context.scheduled.shrink(scheduled);
     };
     bool staged = false;
-    const auto is_tiled = [&](bool grouped) {
-      if (tile(context, ref, grouped)) return true;
+    const auto is_tiled = [&](Words& words) {
+      if (tile(context, ref, words)) return true;
       staged |= is_changed();
       if (is_changed()) take_back();
       const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
       if (!shape || shape->loads < 2) return false;
       stage_operands(context, ref);
       stage_widened(context, ref);
-      if (lay_operand(context, ref) && tile(context, ref, grouped)) return true;
+      if (lay_operand(context, ref) && tile(context, ref, words)) return true;
       if (is_changed()) take_back();
       return false;
     };
-    // What may be read in words may be tiled only where it is not.
-    if (is_tiled(true) || (reads_words(context, ref) && is_tiled(false))) continue;
+    Words words{true}, none{false};
+    // What is read in words may be tiled only where it is not.
+    if (is_tiled(words) || (words.made && is_tiled(none))) continue;
     if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
     // What serves vectors of any rule stays.

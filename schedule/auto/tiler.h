@@ -103,7 +103,7 @@ class Tiler {
   std::vector<LoopRef> order_loops(const TileShape& tile, const ReaderLoops& loops, const std::vector<size_t>& inside);
   /// Do fewer lines of dot products come from further away where each tile of rows walks all panels, as where results
   /// leave the caches and panels do not?
-  bool walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order);
+  bool walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) const;
   /// Has each core take panels of its own through all parts of deep sums, the outermost loop of `order`; where there
   /// are too few, its panels part by part.
   void share_panels(std::vector<LoopRef>& order);
@@ -151,6 +151,8 @@ class Tiler {
   std::int64_t row_bytes(const Block& reduction, size_t vectors) const;
   /// A loop of one vector of the reader's lanes, split off where the loop is longer.
   LoopRef narrow(const LoopRef& loop);
+  /// Lanes of the reader's vectors, which may be wider elements than the reduction's.
+  std::int64_t reader_lanes() const;
   /// Has the tiles over one panel of the operand ask for the next panel: hardware prefetchers follow neighbouring
   /// lines, not a walk down a column. A few iterations ahead would be worse: all lines would be wanted by the first
   /// tile alone.
@@ -203,7 +205,8 @@ class Tiler {
   std::int64_t lanes_ = 1;
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
   LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
-  std::optional<LoopRef> panel_loop_;   ///< the loop around it: the tiles below it share the operand that vectors walk
+  /// The loop around it: the tiles below it share the operand that vectors walk. Of rows outside, that around the rows.
+  std::optional<LoopRef> panel_loop_;
   std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
   std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors

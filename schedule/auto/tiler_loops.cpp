@@ -58,12 +58,12 @@ bool Tiler::has_makers() const {
                      [&](const BlockRef& maker) { return !context_.scheduled.contains(maker.name); });
 }
 
-bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) {
+bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops,
+                                const std::vector<LoopRef>& order) const {
   const auto nearer = order_of_tiles(context_, block_, reader_, loops_, order,
                                      {{*loops.column, tile.columns}, {*loops.row, tile.rows}});
   const auto place = [&](const LoopRef& loop) { return std::find(nearer->begin(), nearer->end(), loop); };
-  rows_outside_ = nearer && place(*loops.row) < place(*loops.column);
-  return rows_outside_;
+  return nearer && place(*loops.row) < place(*loops.column);
 }
 
 std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops& loops,
@@ -94,7 +94,8 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     std::swap(order[order.size() - 1], order[order.size() - 2]);
     context_.note(fmt::format("keep rows of {} near while the others follow each other", block_.name));
   }
-  if (dot_ && loops.row && loops.column && walks_panels_inside(tile, loops, order)) {
+  rows_outside_ = dot_ && loops.row && loops.column && walks_panels_inside(tile, loops, order);
+  if (rows_outside_) {
     std::erase(order, *loops.column);
     order.push_back(*loops.column);
     context_.note(fmt::format("keep all panels of {} near while rows follow each other", block_.name));

@@ -46,9 +46,13 @@ std::int64_t Tiler::row_bytes(const Block& reduction, size_t vectors) const {
   return 0;
 }
 
+std::int64_t Tiler::reader_lanes() const {
+  return std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
+}
+
 LoopRef Tiler::narrow(const LoopRef& loop) {
   const std::int64_t* extent = as_int(schedule_.node(loop).extent);
-  const std::int64_t lanes = std::min<std::int64_t>(lanes_, vector_lanes(schedule_.node(reader_), context_.device));
+  const std::int64_t lanes = reader_lanes();
   return extent && *extent <= lanes ? loop : split(schedule_, loop, lanes).second;
 }
 
@@ -261,8 +265,9 @@ void Tiler::store_tile(const StepLoops& loops) {
   }
   if (across_ && reader_row_ && reader_column_) {
     store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
+    // A function's body is long to compile for each vector.
   } else if (reader_column_ && body_cost(schedule_.node(reader_).f.body) < function_body) {
-    vectorize_columns(schedule_, *reader_column_, lanes_);
+    vectorize_columns(schedule_, *reader_column_, reader_lanes());
   } else if (reader_column_) {
     vectorize(schedule_, narrow(*reader_column_));
   }

@@ -6,6 +6,7 @@
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/transform_layout.h"
@@ -24,16 +25,15 @@ constexpr std::int64_t fewest_neighbours = 4;
 std::optional<size_t> written_iter(const Block& block, const std::vector<Access>& accesses) {
   for (size_t i = block.f.iters.size(); i-- > 0;) {
     if (is_int(block.f.iters[i].domain.extent, 1)) continue;
-    const bool along = std::all_of(accesses.begin(), accesses.end(),
-                                   [&](const Access& access) { return !access.store || access.strides[i] == 1; });
-    if (along) return i;
+    if (stores_in_a_row(accesses, i)) return i;
   }
   return std::nullopt;
 }
 
 /// Is the array read across what is written, and each element of it often enough?
 bool is_repeated_across(const Block& block, const Access& access, size_t written) {
-  if (access.store || access.masked || access.strides[written] == 0 || access.strides[written] == 1) return false;
+  const std::optional<std::int64_t>& stride = access.strides[written];
+  if (access.store || access.masked || !stride || std::abs(*stride) < 2) return false;
   std::int64_t repeats = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);

@@ -6,9 +6,9 @@ namespace lathe {
 /// Copies what element-wise blocks read again and again across what they write, in the order of what they write: turned
 /// around once, it is then read as it lies.
 ///
-///   for i: for j: for k: out[i, j, k] = x[k, i] * y[i, j]   ->   for i: for k: copy[i, k] = x[k, i]
-///                                                              for i: for j: for k: out[i, j, k] = copy[i, k] * y[i,
-///                                                              j]
+///   for i: for j: for k: out[i, j, k] = x[k, i] * y[i, j]
+///     ->  for i: for k: copy[i, k] = x[k, i]
+///         for i: for j: for k: out[i, j, k] = copy[i, k] * y[i, j]
 void turn_repeated(RuleContext& context);
 
 }  // namespace lathe

@@ -144,7 +144,7 @@ TEST(AutoGroupBytes, MakesWordsOfHalvesThatLieSideBySideAlongTheSum) {
   EXPECT_EQ(print(auto_schedule(product_of_halves(false), halving())).find("dot_halves"), std::string::npos);
 }
 
-TEST(AutoDot, TakesAnArrayThatIsBothFactors) {
+TEST(AutoGroupBytes, LeavesAnArrayThatIsBothFactorsToDotProducts) {
   const Func func = parse_func(R"(func own(x: bf16[24, 48], out: f32[48, 48]) stage begin {
   for i in [0, 48) { for j in [0, 48) { for k in [0, 24) {
     block own(space vi in [0, 48) = i, space vj in [0, 48) = j, reduce vk in [0, 24) = k)

@@ -25,13 +25,26 @@ TEST(TurnRepeated, CopiesWhatIsReadAgainAndAgainAcrossTheResult) {
   const Func func = scaled("33, 12", "vk, vi", 12, 6, 33);
   EXPECT_TRUE(turns(func)) << decisions_on(func, wide(), "scaled");
   expect_scheduled_well(func);
-  // Neither dimension of it is the last of the loops.
-  expect_scheduled_well(scaled("33, 6, 12", "vk, vj, vi", 12, 6, 33));
+  // The loop along which results lie is not the innermost.
+  const Func outer = parse_func(R"(func scaled(x: f32[12, 33], y: f32[6, 12], out: f32[6, 12, 33]) stage begin {
+  for k in [0, 33) { for j in [0, 6) { for i in [0, 12) {
+    block scaled(space vk in [0, 33) = k, space vj in [0, 6) = j, space vi in [0, 12) = i)
+        reads x[vi, vk], y[vj, vi] writes out[vj, vi, vk] {
+      out[vj, vi, vk] = x[vi, vk] * y[vj, vi] } } } } })");
+  EXPECT_FALSE(turns(outer)) << "it lies along the result";
+  const Func across = parse_func(R"(func scaled(x: f32[33, 12], y: f32[6, 12], out: f32[6, 12, 33]) stage begin {
+  for k in [0, 33) { for j in [0, 6) { for i in [0, 12) {
+    block scaled(space vk in [0, 33) = k, space vj in [0, 6) = j, space vi in [0, 12) = i)
+        reads x[vk, vi], y[vj, vi] writes out[vj, vi, vk] {
+      out[vj, vi, vk] = x[vk, vi] * y[vj, vi] } } } } })");
+  EXPECT_TRUE(turns(across)) << decisions_on(across, wide(), "scaled");
+  expect_scheduled_well(across);
 }
 
 TEST(TurnRepeated, LeavesWhatLiesAlongTheResultOrIsReadAFewTimes) {
   EXPECT_FALSE(turns(scaled("12, 33", "vi, vk", 12, 6, 33)));
   EXPECT_FALSE(turns(scaled("12, 6", "vi, vj", 12, 6, 33)));
+  EXPECT_FALSE(turns(scaled("12, 33", "vi, 32 - vk", 12, 6, 33))) << "backwards along it";
   EXPECT_FALSE(turns(scaled("33, 12", "vk, vi", 12, 3, 33)));
   EXPECT_FALSE(turns(scaled("33, 6, 12", "vk, vj, vi", 12, 6, 33)));
   EXPECT_FALSE(turns(scaled("3, 12", "vk, vi", 12, 6, 3))) << "rows too short for vectors";

@@ -73,7 +73,7 @@ TEST(VectorizeReductions, StreamsFromBeyondTheOwnCachesInHalvesOfLines) {
   device.caches = {{4096, 8, 64, false}, {32768, 16, 64, false}};
   device.loads_per_cycle = 1;
   const Func sums = sums_of_rows("lhs + rhs", "0.0f32");
-  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 4 vectors of 8 lanes\n"), std::string::npos)
+  EXPECT_NE(decisions_on(sums, device, "total").find("reduce total in 8 vectors of 8 lanes\n"), std::string::npos)
       << decisions_on(sums, device, "total");
   const Func least = sums_of_rows("min(lhs, rhs)", "inf(f32)");
   EXPECT_NE(decisions_on(least, device, "total").find("vectors of 16 lanes\n"), std::string::npos)
