@@ -24,8 +24,9 @@ constexpr double least_steps = 4;
 /// of it costs little.
 constexpr double small_part = 8;
 
-/// Reads of an element for which a copy of an operand is made.
-constexpr double worthy_reuse = 8;
+/// Reads of an element for which a copy of an operand is made where nothing tiles its products otherwise (measured on
+/// Zen 4: 3x3 by 2 of channels last to three filters, which read each 6.75 times, in 0.16 of the time).
+constexpr double worthy_reuse = 2;
 
 /// Does a rule find an axis for whole vectors as arrays lie?
 bool has_vectors(const Block& block, const ReductionShape& shape, std::int64_t lanes) {

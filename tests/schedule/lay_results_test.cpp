@@ -88,6 +88,11 @@ TEST(LayOperand, FollowsTheResultWhereVectorsCannotLieAcrossMemory) {
   EXPECT_FALSE(says({20, 16, 20, "vf, vr, vs, vc"}, narrow(), laid_operand)) << "vectors walk the reduction";
 }
 
+TEST(LayOperand, FollowsTheResultOfFewFiltersThatReadElementsAFewTimes) {
+  EXPECT_TRUE(says({20, 2, 20, "vf, vc, vr, vs", 2}, narrow(), "lay x as the results of product lie\n"));
+  EXPECT_TRUE(says({20, 2, 20, "vf, vc, vr, vs", 2}, narrow(), tiled));
+}
+
 TEST(LayOperand, WidensItFirst) {
   std::string text = print(channels_last({20, 16, 20, "vf, vc, vr, vs"}));
   for (const auto& [from, to] : {std::pair("x: f32[", "x: bf16["),
