@@ -168,9 +168,11 @@ func rows(x: {0}[{1}], out: {0}[{2}], n: i64) stage end facts {{n in [0, 3]}} {{
       Bytes x(size);
       for (size_t i = 0; i < size; ++i) x[i] = std::byte(std::string(element) == "bool" ? i % 3 == 0 : i % 120 + 1);
       for (int n : {0, 3}) expect_same(func, {x, Bytes(4 * size)}, {n});
-      if (lanes == 8 && std::string(element) == "bf16") {
-        const std::string text = llvm_ir_text(func, host_device("avx2"));
-        EXPECT_EQ(count(text, "@llvm.masked.load"), 0u) << text;
+      // A masked load of a page that is not there takes long, even with all lanes off.
+      if (lanes != 8 || std::string(element) == "bool") continue;
+      for (const char* features : {"avx2", "native"}) {
+        const std::string text = llvm_ir_text(func, host_device(features));
+        EXPECT_EQ(count(text, "@llvm.masked.load"), 0u) << features << text;
       }
     }
   }
