@@ -35,9 +35,6 @@ constexpr double padded_reuse = 6;
 constexpr std::int64_t most_masked_vectors = 7;
 /// The same where vectors could not walk the operand otherwise, and where they could along windows of so many elements.
 constexpr double strided_reuse = 4, window_reuse = 32;
-/// The same where a copy sets rows apart by steps: each vector of it is two loads and a shuffle, once (measured on Zen
-/// 3: depthwise 3x3 by 2, which reads an element 2.25 times, in 0.26 to 0.65 of the time of dot products of its rows).
-constexpr double apart_reuse = 1.5;
 /// The same where a border repeats elements, so that no read is a vector's.
 constexpr double repeated_reuse = 2;
 constexpr std::int64_t filled_window = 8;
@@ -181,10 +178,9 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
     const bool across = is_strided(block, load->buffer),
                turned = across && lies_along_results(block, load->buffer, context.device);
     const double ends = nearby || turned ? 1 : end_vectors(block, select->condition, context.device);
+    double least = padded_reuse / ends;
     // What vectors cannot walk is copied for their sake too, once it is padded (stage_strided).
-    const bool strided = !turned && is_strided(block, load->buffer);
-    const double least =
-        strided ? std::min(padded_reuse / ends, worthy_reuse(block, load->buffer, apart_reuse)) : padded_reuse / ends;
+    if (across && !turned) least = std::min(least, worthy_reuse(block, load->buffer, apart_reuse));
     if (worth_copying(context, block, load->buffer, least)) padded.push_back(load->buffer);
   });
   for (const Buffer& buffer : padded) {

@@ -198,11 +198,8 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   if (far_parts_) share_parts(context_, order);
   if (deep_cut_) share_panels(order);
   LATHE_CHECK(!order.empty(), "a tile has a loop around it");
-  if (rows_outside_) {
-    if (order.size() > 2) panel_loop_ = order[order.size() - 3];
-  } else if (loops.row && order.size() > 1) {
-    panel_loop_ = order[order.size() - 2];
-  }
+  const size_t sharing = rows_outside_ ? 2 : 1;  // loops within which tiles share panels
+  if (loops.row && order.size() > sharing) panel_loop_ = order[order.size() - 1 - sharing];
   if (within.row_part) order.insert(order.end() - 1, *within.row_part);
   if (within.core) order.insert(order.begin(), *within.core);
   shares_panels_ = within.row_part.has_value();

@@ -265,8 +265,8 @@ void Tiler::store_tile(const StepLoops& loops) {
   }
   if (across_ && reader_row_ && reader_column_) {
     store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
-    // A function's body is long to compile for each vector.
   } else if (reader_column_ && body_cost(schedule_.node(reader_).f.body) < function_body) {
+    // A function's body would be long to compile for each vector.
     vectorize_columns(schedule_, *reader_column_, reader_lanes());
   } else if (reader_column_) {
     vectorize(schedule_, narrow(*reader_column_));

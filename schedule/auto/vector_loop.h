@@ -41,8 +41,8 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
 bool loads_lines(const Device& device);
 
 /// Lanes of the block's vectors along the iter. Half a register's where several arrays that a core's own caches do not
-/// hold are read for one that is written, and a register is a cache line that loads once a cycle: halves load as many
-/// bits, and what follows the streams ahead sees each line twice (measured on Zen 4, x + y from the third cache: 0.92
+/// hold are read for one that is written, and loads_lines holds: what follows the streams ahead sees each line twice
+/// (measured on Zen 4, x + y from the third cache: 0.92
 /// of the time; a single stream, or none that is written, takes the same).
 std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                              size_t iter);

@@ -16,6 +16,7 @@
 #include "schedule/auto/one_walk.h"
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/repeat_rows.h"
+#include "schedule/auto/share_lines.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turn_tiles.h"
 #include "schedule/auto/turned_loop.h"
@@ -349,33 +350,6 @@ void unroll_picks(RuleContext& context, const Nest& nest) {
           [&] { unroll(schedule, split(schedule, nest.loop(), picks_in_flight).second); });
 }
 
-/// Of what no vectors walk, as many rows at once as a line of what lies across them holds, where more than a core's own
-/// caches hold is read: each line is read once for all of its elements.
-void share_lines(RuleContext& context, const Nest& nest) {
-  Schedule& schedule = context.schedule;
-  if (context.device.caches.empty() || nest.loops.size() < 2) return;
-  for (const Access& access : nest.accesses) {
-    const std::int64_t bytes = access.buffer->dtype.bytes(), line = context.device.caches.front().line_bytes / bytes;
-    const auto& inner = access.strides[nest.iters.back()];
-    if (access.store || !inner || std::abs(*inner) < line ||
-        bytes * estimated_elements(access.buffer) <= static_cast<double>(own_cache_bytes(context.device)))
-      continue;
-    for (size_t i = 0; i + 1 < nest.loops.size(); ++i) {
-      const std::int64_t* extent = as_int(schedule.node(nest.loops[i]).extent);
-      if (access.strides[nest.iters[i]] != 1 || !extent || *extent < line) continue;
-      attempt(context, fmt::format("share lines of {} between {} rows of {}", access.buffer->name, line, nest.ref.name),
-              [&] {
-                std::vector<LoopRef> order = nest.loops;
-                const auto [rows, row] = split(schedule, order[i], line);
-                order[i] = rows;
-                order.push_back(row);
-                reorder(schedule, order);
-              });
-      return;
-    }
-  }
-}
-
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   join_short_turned(context, ref);
@@ -409,7 +383,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   }
   if ((picks || scatters(accesses, nest.iter())) && choice.cost >= nest.cost) {
     context.note(fmt::format("keep {} scalar: it computes less than it takes to gather", ref.name));
-    return share_lines(context, nest);
+    return share_lines(context, ref, accesses, loops, *iters);
   }
   if (choice.loop + 1 == loops.size() && repeat_rows(context, ref, accesses, loops, *iters)) return;
   attempt(context, fmt::format("vectorize {} over {}", ref.name, nest.loop().variable->name),

@@ -436,8 +436,7 @@ void vectorize_reductions(RuleContext& context) {
     const std::int64_t whole = lanes_beside(body_cost(block.f.body) - accumulation_cost),
                        lanes = streamed && !is_ordered(block) ? streamed_lanes(context, *streamed, whole) : whole;
     // As many partial sums as in whole vectors: each adds up no more.
-    std::int64_t vectors =
-        chains_along(block, whole, found->loop, context) * (whole / std::max<std::int64_t>(lanes, 1));
+    std::int64_t vectors = chains_along(block, whole, found->loop, context) * (whole / lanes);
     if (lanes < 2) continue;
     const auto reduce = [&](std::int64_t vectors, std::int64_t lanes, const std::optional<BlockRef>& on_the_way) {
       make_innermost(schedule, *found);

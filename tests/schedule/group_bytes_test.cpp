@@ -179,10 +179,9 @@ TEST(AutoGroupBytes, TilesWithoutWordsWhatWordsLeaveUntiled) {
 TEST(AutoGroupBytes, WalksAllPanelsOfWordsForEachTileOfRowsWhereOnlyResultsLeaveTheCaches) {
   Device device = halving();
   device.caches = {{4 << 10, 8, 64, false}, {16 << 10, 16, 64, false}};
-  ScheduleLog log;
-  auto_schedule(product_of_halves(true, 400, 480, 16), device, &log);
-  EXPECT_NE(fmt::format("{}", fmt::join(log.decisions, "\n")).find("order the loops around the tiles of sum"),
-            std::string::npos);
+  const Func func = product_of_halves(true, 400, 480, 16);
+  EXPECT_NE(decisions_on(func, device, "sum").find("order the loops around the tiles of sum"), std::string::npos)
+      << decisions_on(func, device, "sum");
 }
 
 TEST(AutoGroupBytes, LeavesWhatHasNoChannelsToGroupOrIsReadFewTimes) {
