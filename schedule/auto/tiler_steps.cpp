@@ -8,6 +8,7 @@
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -21,7 +22,27 @@ constexpr std::int64_t steps_ahead = 4;
 /// more: 0.96 of the time; panels that stay in the first cache lose nothing).
 constexpr std::int64_t short_steps_ahead = 8;
 
+/// Updates of registers up to which the steps of a tile are unrolled: nine steps of a row of eight vectors. Maxima of
+/// what stands side by side then take two instructions an element in the place of three, and begin with the first
+/// (measured on Zen 4: windows of 3x3 over 56x56 0.73 of the time, 3x3 by 2 over 28x28 0.8, 5x5 by 2 over 112x112 0.7).
+constexpr std::int64_t most_unrolled_updates = 72;
+
 }  // namespace
+
+void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, std::int64_t updates) {
+  size_t first = order.size();
+  while (first > 0) {
+    const std::int64_t* steps = as_int(schedule_.node(order[first - 1]).extent);
+    if (!steps || updates * *steps > most_unrolled_updates) break;
+    updates *= *steps;
+    unroll(schedule_, order[--first]);
+  }
+  if (first > 0) return;
+  // Vector by vector, registers and masks are free again soon (0.75 to 0.9 of the time of step by step).
+  std::vector<LoopRef> inside = own_loops(schedule_, block_);
+  std::rotate(inside.begin(), inside.begin() + static_cast<std::ptrdiff_t>(order.size()), inside.end() - 1);
+  reorder(schedule_, inside);
+}
 
 void Tiler::prefetch_panel(std::int64_t columns) {
   const auto loop = steps_loop_ ? steps_loop_ : own_loop(shape_.reduce.back());

@@ -63,6 +63,22 @@ func count(x: f32[8], y: f32[8], out: f32[8], half: bf16[8]) stage end {
   expect_same(func, given);
 }
 
+TEST(EqualInstructions, AskTwoOperandsOfAMaximumAtOnceForNan) {
+  const Device device = host_device("native");
+  if (!device.has_feature("avx512dq") || !device.has_feature("avx512vl")) GTEST_SKIP() << "no vrangeps";
+  const std::string five = assembly_text(parse_func(R"(
+func greatest(x: f32[40], out: f32[8]) stage end {
+  let a: f32x8 = max(x[ramp(0, 1, 8)], x[ramp(8, 1, 8)])
+  let b: f32x8 = max(a, x[ramp(16, 1, 8)])
+  let c: f32x8 = max(b, x[ramp(24, 1, 8)])
+  out[ramp(0, 1, 8)] = max(c, x[ramp(32, 1, 8)])
+}
+)"),
+                                         device);
+  EXPECT_EQ(count(five, "\tvrangeps\t"), 4u) << five;
+  EXPECT_EQ(count(five, "\tvcmpordps\t"), 3u) << five;
+}
+
 TEST(EqualInstructions, LeaveOutAValueThatNothingUses) {
   EXPECT_EQ(count(llvm_ir_text(greater("l < r"), host_device("native")), " fdiv "), 0u);
 }

@@ -290,6 +290,45 @@ TEST(Operators, LaneReductionsKeepTheSignOfZeroAndEveryNan) {
   }
 }
 
+/// Few of the values are NaN, so that each of several stands alone somewhere, and zeros of either sign meet.
+TEST(Operators, ExtremesOfSeveralKeepTheSignOfZeroAndEveryNan) {
+  for (DType dtype : {f32, f64, f16, bf16}) {
+    std::mt19937_64 random(40);
+    const int mantissa = dtype == f32 ? 23 : dtype == f64 ? 52 : dtype == f16 ? 10 : 7;
+    const std::uint64_t sign = std::uint64_t{1} << (dtype.bits - 1), infinity = sign - (std::uint64_t{1} << mantissa);
+    const std::vector<std::uint64_t> values = {0, sign, 0, sign, infinity, infinity | sign, 1, infinity / 2};
+    std::vector<std::vector<std::uint64_t>> operands(5);
+    for (int i = 0; i < count; ++i) {
+      const size_t nan = random() % 8;
+      for (size_t k = 0; k < operands.size(); ++k)
+        operands[k].push_back(k == nan ? infinity + 1 + (random() % 2 ? sign : 0) : values[random() % values.size()]);
+    }
+    std::vector<Bytes> bytes;
+    for (const auto& operand : operands) bytes.push_back(pack(dtype, operand));
+    std::vector<Case> cases;
+    for (BinaryOp op : {BinaryOp::min, BinaryOp::max}) {
+      const BinaryOp other = op == BinaryOp::min ? BinaryOp::max : BinaryOp::min;
+      const auto both = [op](const Expr& x, const Expr& y) { return binary(op, x, y); };
+      const auto add = [&](const std::string& name, const std::function<Expr(const std::vector<Expr>&)>& f) {
+        cases.push_back({fmt::format("{} {} of {}", to_string(op), name, to_string(dtype)), dtype, f});
+      };
+      add("of three", [=](const std::vector<Expr>& x) { return both(both(x[0], x[1]), x[2]); });
+      add("of three, from behind", [=](const std::vector<Expr>& x) { return both(x[0], both(x[1], x[2])); });
+      add("of five", [=](const std::vector<Expr>& x) { return both(both(both(both(x[0], x[1]), x[2]), x[3]), x[4]); });
+      add("of pairs", [=](const std::vector<Expr>& x) { return both(both(x[0], x[1]), both(x[2], x[3])); });
+      add("of an other", [=](const std::vector<Expr>& x) {
+        return both(both(binary(other, binary(other, x[0], x[1]), x[4]), x[2]), x[3]);
+      });
+      add("beside infinity", [=](const std::vector<Expr>& x) {
+        const double end = std::numeric_limits<double>::infinity();
+        const Expr least = Broadcast::make(constant(dtype, op == BinaryOp::max ? -end : end), x[0]->dtype.lanes);
+        return both(both(both(least, x[0]), x[1]), x[2]);
+      });
+    }
+    expect_same_values(std::vector<DType>(5, dtype), bytes, {1, 4, 8, 16}, cases);
+  }
+}
+
 std::string dtype_name(const ::testing::TestParamInfo<DType>& info) {
   return to_string(info.param);
 }

@@ -14,10 +14,10 @@
 namespace lathe::testing {
 namespace {
 
-/// out[i, j] over windows of `high` x `wide` of 40 x 60 elements, as many as `results` a row, of `term`.
+/// out[i, j] over windows of `high` x `wide` of 40 x `width` elements, as many as `results` a row, of `term`.
 Func windows(int high, int wide, int results, const std::string& term, const std::string& combined = "l + t",
-             const std::string& identity = "0.0f32") {
-  return parse_func(fmt::format(R"(func windows(x: f32[40, 60], w: f32[16], out: f32[30, {2}]) {{
+             const std::string& identity = "0.0f32", int width = 60) {
+  return parse_func(fmt::format(R"(func windows(x: f32[40, {6}], w: f32[16], out: f32[30, {2}]) {{
   for i in [0, 30) {{
     for j in [0, {2}) {{
       for r in [0, {0}) {{
@@ -36,7 +36,7 @@ Func windows(int high, int wide, int results, const std::string& term, const std
   }}
 }}
 )",
-                                high, wide, results, term, combined, identity));
+                                high, wide, results, term, combined, identity, width));
 }
 
 const std::string plain = "x[vi + vr, vj + vs]";
@@ -106,10 +106,17 @@ TEST(SeparateWindows, WhereThatSavesLoads) {
   EXPECT_TRUE(separates(windows(9, 9, 50, plain + " * " + plain)));
   EXPECT_TRUE(separates(windows(5, 5, 20, "x[vi + vr, vj * 2 + vs]", "max(l, t)", "-inf(f32)")));
   EXPECT_FALSE(separates(windows(3, 3, 20, "x[vi + vr, vj * 2 + vs]")));
+  EXPECT_TRUE(separates(windows(3, 3, 50, "x[vi + vr, vj * 2 + vs]", "l + t", "0.0f32", 101))) << "vectors enough";
   EXPECT_FALSE(separates(windows(3, 3, 9, plain)));
   EXPECT_FALSE(separates(windows(2, 2, 50, plain)));
   EXPECT_FALSE(separates(windows(2, 2, 30, "x[vi + vr, vj * 2 + vs]")));
   EXPECT_FALSE(separates(windows(5, 5, 50, plain + " * w[vr + vs]")));
+}
+
+TEST(SeparateWindows, TakeTheFewStepsOfATileInOneBody) {
+  const std::string text = print(auto_schedule(windows(3, 3, 50, plain, "max(l, t)", "-inf(f32)"), wide()));
+  EXPECT_EQ(text.find(" for r in [0, 3)"), text.find("unrolled for r in [0, 3)") + 8) << text;
+  EXPECT_EQ(text.find(" for s in [0, 3)"), text.find("unrolled for s in [0, 3)") + 8) << text;
 }
 
 TEST(JoinWindows, KeepsRowsBesideTheirWindows) {
