@@ -31,6 +31,7 @@ void FunctionEmitter::name(llvm::Value* value, const std::string& text) {
 /// Ends the function with success, and joins the prologue to it.
 void FunctionEmitter::finish() {
   if (!b.GetInsertBlock()->getTerminator()) b.CreateRet(b.getInt32(LATHE_OK));
+  floats.expand_extremes();
   if (streamed_) fence_streamed_stores();
   prologue.CreateBr(entry->getNextNode());
 }

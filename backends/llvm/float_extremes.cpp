@@ -1,4 +1,6 @@
+#include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -9,6 +11,9 @@
 
 /// Minima and maxima, of which a NaN is one wherever an operand is, and -0 is below +0.
 namespace lathe::codegen {
+
+using llvm::Intrinsic::ID;
+
 namespace {
 
 /// A float constant, or a splat of one, that is no NaN.
@@ -28,28 +33,14 @@ constexpr int lesser = 4, greater = 5;
 
 }  // namespace
 
-// A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first. In
-// general the or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one.
-// Minima with the operands either way round differ only there, so that where a choice by a mask costs as much as a
-// minimum their or is it everywhere.
 llvm::Value* FloatEmitter::minimum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
+  // A hardware minimum returns its second operand for NaN and for zeros of either sign, so a constant goes first.
   if (auto* c = known_number(y); c && !(c->isZero() && c->isNegative()))
     return is_infinite(*c, false) ? x : b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
-  return extreme(false, x, y, [&]() -> llvm::Value* {
-    llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
-    if (!traits.ternary_logic) {
-      llvm::Value* turned = b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
-      return from_bits(b.CreateOr(to_bits(ordered), to_bits(turned)), x->getType());
-    }
-    llvm::Value* merged = from_bits(b.CreateOr(to_bits(x), to_bits(y)), x->getType());
-    return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
-  });
+  return extreme(llvm::Intrinsic::minimum, x, y);
 }
 
-// As minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest: of what is compared as
-// unordered, all bits. Where the operands are equal or unordered the hardware's maximum is y, so it stands in for y:
-// the bits are then merged into it in place.
 llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   if (known_number(x)) std::swap(x, y);
   if (auto* c = known_number(y)) {
@@ -58,19 +49,100 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
     // Adding +0 turns a -0 that met +0 into +0, and changes nothing else.
     return c->isZero() && !c->isNegative() ? b.CreateFAdd(larger, y) : larger;
   }
-  return extreme(true, x, y, [&]() -> llvm::Value* {
-    llvm::Value* ordered = to_bits(b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
-    llvm::Value* bits = to_bits(x);
-    if (!traits.ternary_logic && x->getType()->isVectorTy()) {
-      llvm::Value* turned = to_bits(b.CreateSelect(b.CreateFCmpOGT(y, x), y, x));
-      llvm::Value* unordered = b.CreateSExt(b.CreateFCmpUNO(x, y), bits->getType());
-      return from_bits(b.CreateOr(b.CreateAnd(ordered, turned), unordered), x->getType());
+  return extreme(llvm::Intrinsic::maximum, x, y);
+}
+
+llvm::Value* FloatEmitter::extreme(ID id, llvm::Value* x, llvm::Value* y) {
+  if (!has_ranges(x->getType())) return of_pair(id == llvm::Intrinsic::maximum, x, y);
+  llvm::Value* value = b.CreateBinaryIntrinsic(id, x, y);
+  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value)) extremes_.push_back(call);
+  return value;
+}
+
+void FloatEmitter::expand_extremes() {
+  const llvm::SmallPtrSet<llvm::Value*, 16> known(extremes_.begin(), extremes_.end());
+  // One that only another of its kind wants, beside which it stands, is part of that.
+  const auto is_part = [&](llvm::Value* value) {
+    auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value);
+    if (!call || !known.contains(call) || !call->hasOneUse()) return false;
+    auto* user = llvm::dyn_cast<llvm::IntrinsicInst>(call->user_back());
+    return user && known.contains(user) && user->getIntrinsicID() == call->getIntrinsicID() &&
+           user->getParent() == call->getParent();
+  };
+  llvm::IRBuilderBase::InsertPointGuard guard(b);
+  llvm::SmallVector<llvm::IntrinsicInst*> parts;
+  for (llvm::IntrinsicInst* call : extremes_) {
+    if (is_part(call)) {
+      parts.push_back(call);
+      continue;
     }
-    const unsigned width = bits->getType()->getScalarSizeInBits();
-    llvm::Value* not_sign = llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width));
-    llvm::Value* merged = majority(ordered, bits, not_sign);
-    return from_bits(b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered), x->getType());
-  });
+    llvm::SmallVector<llvm::Value*> operands{call->getArgOperand(0), call->getArgOperand(1)};
+    for (size_t i = 0; i < operands.size();) {
+      if (!is_part(operands[i])) {
+        ++i;
+        continue;
+      }
+      auto* part = llvm::cast<llvm::IntrinsicInst>(operands[i]);
+      operands[i] = part->getArgOperand(0);
+      operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, part->getArgOperand(1));
+    }
+    b.SetInsertPoint(call);
+    const bool largest = call->getIntrinsicID() == llvm::Intrinsic::maximum;
+    call->replaceAllUsesWith(operands.size() == 2 ? of_pair(largest, operands[0], operands[1])
+                                                  : of_several(largest, operands));
+    call->eraseFromParent();
+  }
+  for (llvm::IntrinsicInst* part : llvm::reverse(parts)) part->eraseFromParent();
+  extremes_.clear();
+}
+
+llvm::Value* FloatEmitter::of_pair(bool largest, llvm::Value* x, llvm::Value* y) {
+  return largest ? maximum_of_pair(x, y) : minimum_of_pair(x, y);
+}
+
+// The or of both operands is the answer wherever they are equal or unordered: -0 wins, and a NaN stays one. Minima with
+// the operands either way round differ only there, so that where a choice by a mask costs as much as a minimum their or
+// is it everywhere.
+llvm::Value* FloatEmitter::minimum_of_pair(llvm::Value* x, llvm::Value* y) {
+  llvm::Value* ordered = b.CreateSelect(b.CreateFCmpOLT(x, y), x, y);
+  if (!traits.ternary_logic) {
+    llvm::Value* turned = b.CreateSelect(b.CreateFCmpOLT(y, x), y, x);
+    return from_bits(b.CreateOr(to_bits(ordered), to_bits(turned)), x->getType());
+  }
+  llvm::Value* merged = from_bits(b.CreateOr(to_bits(x), to_bits(y)), x->getType());
+  return b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered);
+}
+
+// As a minimum, but equal zeros want the and of the signs, while a NaN needs the or of the rest: of what is compared as
+// unordered, all bits. Where the operands are equal or unordered the hardware's maximum is y, so it stands in for y:
+// the bits are then merged into it in place.
+llvm::Value* FloatEmitter::maximum_of_pair(llvm::Value* x, llvm::Value* y) {
+  llvm::Value* ordered = to_bits(b.CreateSelect(b.CreateFCmpOGT(x, y), x, y));
+  llvm::Value* bits = to_bits(x);
+  if (!traits.ternary_logic && x->getType()->isVectorTy()) {
+    llvm::Value* turned = to_bits(b.CreateSelect(b.CreateFCmpOGT(y, x), y, x));
+    llvm::Value* unordered = b.CreateSExt(b.CreateFCmpUNO(x, y), bits->getType());
+    return from_bits(b.CreateOr(b.CreateAnd(ordered, turned), unordered), x->getType());
+  }
+  const unsigned width = bits->getType()->getScalarSizeInBits();
+  llvm::Value* not_sign = llvm::ConstantInt::get(bits->getType(), llvm::APInt::getSignedMaxValue(width));
+  llvm::Value* merged = majority(ordered, bits, not_sign);
+  return from_bits(b.CreateSelect(b.CreateFCmpUEQ(x, y), merged, ordered), x->getType());
+}
+
+// vrangeps orders zeros by their signs and passes over a NaN. Whether there was one is asked of two operands by each
+// comparison: n operands take n - 1 ranges and half as many comparisons, the last range under their mask, where pairs
+// by themselves take three instructions each. What a loop carries comes first, and is compared last.
+llvm::Value* FloatEmitter::of_several(bool largest, llvm::ArrayRef<llvm::Value*> operands) {
+  llvm::Value* numbers = nullptr;
+  for (size_t i = 0; i < operands.size(); i += 2) {
+    llvm::Value* two = b.CreateFCmpORD(operands[operands.size() - 1 - i],
+                                       operands[i + 1 < operands.size() ? operands.size() - 2 - i : 0]);
+    numbers = numbers ? b.CreateAnd(numbers, two) : two;
+  }
+  llvm::Value* picked = operands.back();
+  for (llvm::Value* operand : llvm::reverse(operands.drop_back())) picked = range(largest, picked, operand);
+  return b.CreateSelect(numbers, picked, llvm::ConstantFP::getNaN(picked->getType()));
 }
 
 bool FloatEmitter::has_ranges(llvm::Type* type) const {
@@ -95,32 +167,6 @@ llvm::Value* FloatEmitter::range(bool largest, llvm::Value* x, llvm::Value* y) {
                                      every_lane};
   if (bits == 512) operands.push_back(b.getInt32(4));  // round as the control register says
   return b.CreateIntrinsic(id, {}, operands);
-}
-
-// vrangeps orders zeros by their signs and passes over a NaN. Whether there was one is asked of two operands by each
-// comparison: n operands take n - 1 ranges and half as many comparisons, the last range under their mask, where pairs
-// by themselves take three instructions each. Of a pair alone the next one would wait longer for these.
-llvm::Value* FloatEmitter::extreme(bool largest, llvm::Value* x, llvm::Value* y,
-                                   llvm::function_ref<llvm::Value*()> of_pair) {
-  if (!has_ranges(x->getType())) return of_pair();
-  const auto terms_of = [&](llvm::Value* v) {
-    const auto found = extremes_.find(v);
-    const bool known = found != extremes_.end() && found->second.largest == largest;
-    return known ? found->second : Extreme{largest, v, nullptr, v};
-  };
-  const auto both = [&](llvm::Value* p, llvm::Value* q) { return p && q ? b.CreateAnd(p, q) : p ? p : q; };
-  const Extreme left = terms_of(x), right = terms_of(y);
-  Extreme all{largest, range(largest, left.picked, right.picked), both(left.numbers, right.numbers)};
-  llvm::Value* numbers = all.numbers;
-  if (left.unasked && right.unasked) {
-    numbers = all.numbers = both(all.numbers, b.CreateFCmpORD(left.unasked, right.unasked));
-  } else if ((all.unasked = left.unasked ? left.unasked : right.unasked)) {
-    numbers = both(all.numbers, b.CreateFCmpORD(all.unasked, all.unasked));
-  }
-  const bool alone = left.picked == x && right.picked == y;
-  llvm::Value* result = alone ? of_pair() : b.CreateSelect(numbers, all.picked, llvm::ConstantFP::getNaN(x->getType()));
-  if (!llvm::isa<llvm::Constant>(result)) extremes_[result] = all;
-  return result;
 }
 
 // One comparison of the whole vector finds a NaN again.

@@ -3,9 +3,10 @@
 ///
 /// A bool is an i1 as a value and an i8 in memory. f16 and bf16 are i16 bits in both: they are widened to float around
 /// every operation, so that no target feature and no run-time library is needed for them.
-#include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/IntrinsicInst.h>
 
 #include "ir/dtype.h"
 
@@ -71,6 +72,8 @@ class FloatEmitter {
   /// NaN if either is NaN, and -0 below +0.
   llvm::Value* minimum(llvm::Value* x, llvm::Value* y);
   llvm::Value* maximum(llvm::Value* x, llvm::Value* y);
+  /// Makes instructions of minima and maxima, once it is known which are parts of others alone.
+  void expand_extremes();
   /// The least or the largest lane of a vector, as a vector with it in front; null where folding halves with minimum or
   /// maximum is as good.
   llvm::Value* extreme_lane(bool largest, llvm::Value* vector);
@@ -93,18 +96,15 @@ class FloatEmitter {
   llvm::Value* permute(llvm::Value* v, llvm::Value* n);
 
  private:
-  /// What a minimum or maximum was made of: the one that vrangeps picks, a mask of the lanes where those that were
-  /// asked are no NaN (null: none were), and one that was not asked yet.
-  struct Extreme {
-    bool largest = false;
-    llvm::Value *picked = nullptr, *numbers = nullptr, *unasked = nullptr;
-  };
-
   bool has_ranges(llvm::Type* type) const;
   /// vrangeps of two vectors of 128, 256 or 512 bits.
   llvm::Value* range(bool largest, llvm::Value* x, llvm::Value* y);
-  /// minimum or maximum: `of_pair` where the target has no ranges for the type, or x and y are none themselves.
-  llvm::Value* extreme(bool largest, llvm::Value* x, llvm::Value* y, llvm::function_ref<llvm::Value*()> of_pair);
+  /// minimum or maximum of what is no constant; where there are ranges, an intrinsic until expand_extremes.
+  llvm::Value* extreme(llvm::Intrinsic::ID id, llvm::Value* x, llvm::Value* y);
+  llvm::Value* of_pair(bool largest, llvm::Value* x, llvm::Value* y);
+  llvm::Value* minimum_of_pair(llvm::Value* x, llvm::Value* y);
+  llvm::Value* maximum_of_pair(llvm::Value* x, llvm::Value* y);
+  llvm::Value* of_several(bool largest, llvm::ArrayRef<llvm::Value*> operands);
   llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
@@ -122,7 +122,7 @@ class FloatEmitter {
 
   Builder& b;
   const TargetTraits& traits;
-  llvm::DenseMap<llvm::Value*, Extreme> extremes_;  ///< results of `extreme`
+  llvm::SmallVector<llvm::IntrinsicInst*> extremes_;  ///< that are to be expanded
 };
 
 }  // namespace lathe::codegen

@@ -6,6 +6,7 @@
 #include "ir/analysis/exact_floats.h"
 #include "ir/intrinsics.h"
 #include "ir/passes/math/functions.h"
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -205,6 +206,11 @@ bool only_space(const Block& block) {
   if (block.f.reducer) return false;
   return std::all_of(block.f.iters.begin(), block.f.iters.end(),
                      [](const Iter& i) { return i.kind == IterKind::space; });
+}
+
+bool is_float_extreme(const Block& block) {
+  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
+  return (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
 }
 
 double instance_count(const Block& block, const std::vector<Fact>& facts) {

@@ -69,6 +69,8 @@ std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts 
 std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func);
 /// Is the block element-wise: no reduction, of space iters alone?
 bool only_space(const Block& block);
+/// Is it a minimum or maximum of floats, which takes several instructions?
+bool is_float_extreme(const Block& block);
 /// The number of instances, estimated.
 double instance_count(const Block& block, const std::vector<Fact>& facts = {});
 /// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.

@@ -179,7 +179,9 @@ class Tiler {
   std::optional<LoopRef> lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order);
   /// Unrolls the innermost of the loops over steps, as long as few copies of the tile's updates come of it; where that
   /// is all of them, each vector takes its steps behind another's.
-  void unroll_few_steps(const std::vector<LoopRef>& order, std::int64_t updates);
+  void unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors);
+  /// How many copies those may be, where vectors walk the iter.
+  std::int64_t most_updates(size_t vectors) const;
   /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
   std::optional<LoopRef> divisible(const std::vector<LoopRef>& loops, std::int64_t chains) const;
   void unroll_tile(const std::optional<LoopRef>& chain, const std::optional<LoopRef>& row,

@@ -300,7 +300,7 @@ void Tiler::along_space(size_t vectors) {
   }
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
-  if (!plan.shared && !loops.chain && !dot_ && !across_) unroll_few_steps(loops.order, tile.rows * tile.vectors);
+  if (!plan.shared && !loops.chain && !dot_ && !across_) unroll_few_steps(loops.order, tile, vectors);
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);
   store_tile(loops);

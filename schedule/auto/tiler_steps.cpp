@@ -22,22 +22,37 @@ constexpr std::int64_t steps_ahead = 4;
 /// more: 0.96 of the time; panels that stay in the first cache lose nothing).
 constexpr std::int64_t short_steps_ahead = 8;
 
-/// Updates of registers up to which the steps of a tile are unrolled: nine steps of a row of eight vectors. Maxima of
-/// what stands side by side then take two instructions an element in the place of three, and begin with the first
-/// (measured on Zen 4: windows of 3x3 over 56x56 0.73 of the time, 3x3 by 2 over 28x28 0.8, 5x5 by 2 over 112x112 0.7).
-constexpr std::int64_t most_unrolled_updates = 72;
+/// Updates of registers up to which the steps of a tile are unrolled: of maxima, of which those side by side take two
+/// instructions an element in the place of three, nine steps of a row of eight vectors (measured on Zen 4: windows of
+/// 3x3 over 56x56 0.73 of the time, 3x3 by 2 over 28x28 0.8, 5x5 by 2 over 112x112 0.7); as many of sums of neighbours
+/// over windows of several axes, and of others fewer (depthwise 3x3 over 28x28 0.75, over 56x56 0.92; sums of seven
+/// products 0.92 to 1, and two thirds longer to compile).
+constexpr std::int64_t most_unrolled_updates = 72, most_unrolled_along_axis = 48;
 
 }  // namespace
 
-void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, std::int64_t updates) {
+std::int64_t Tiler::most_updates(size_t vectors) const {
+  const Block& block = schedule_.node(block_);
+  if (is_float_extreme(block)) return most_unrolled_updates;
+  const std::vector<Access> accesses = block_accesses(block);
+  const bool neighbours = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.store || access.strides[vectors] == 0 || access.strides[vectors] == 1;
+  });
+  if (!neighbours) return 0;
+  return shape_.reduce.size() > 1 ? most_unrolled_updates : most_unrolled_along_axis;
+}
+
+void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors) {
+  const std::int64_t most = most_updates(vectors);
+  std::int64_t updates = tile.rows * tile.vectors;
   size_t first = order.size();
   while (first > 0) {
     const std::int64_t* steps = as_int(schedule_.node(order[first - 1]).extent);
-    if (!steps || updates * *steps > most_unrolled_updates) break;
+    if (!steps || updates * *steps > most) break;
     updates *= *steps;
     unroll(schedule_, order[--first]);
   }
-  if (first > 0) return;
+  if (first > 0 || !is_float_extreme(schedule_.node(block_))) return;
   // Vector by vector, registers and masks are free again soon (0.75 to 0.9 of the time of step by step).
   std::vector<LoopRef> inside = own_loops(schedule_, block_);
   std::rotate(inside.begin(), inside.begin() + static_cast<std::ptrdiff_t>(order.size()), inside.end() - 1);

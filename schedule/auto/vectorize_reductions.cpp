@@ -85,14 +85,8 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
   return lanes;
 }
 
-/// Is it a minimum or maximum of floats, which takes several instructions?
-bool is_ordered(const Block& block) {
-  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
-  return (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();
-}
-
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
-  const bool ordered = is_ordered(block);
+  const bool ordered = is_float_extreme(block);
   if (body_cost(block.f.body) >= costly_update) return 1;
   const Func& func = context.schedule.func();
   const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent, func->facts) / lanes;
@@ -434,7 +428,7 @@ void vectorize_reductions(RuleContext& context) {
     };
     const std::optional<Buffer> streamed = shape->vector_reduce ? streamed_array(context, block) : std::nullopt;
     const std::int64_t whole = lanes_beside(body_cost(block.f.body) - accumulation_cost),
-                       lanes = streamed && !is_ordered(block) ? streamed_lanes(context, *streamed, whole) : whole;
+                       lanes = streamed && !is_float_extreme(block) ? streamed_lanes(context, *streamed, whole) : whole;
     // As many partial sums as in whole vectors: each adds up no more.
     std::int64_t vectors = chains_along(block, whole, found->loop, context) * (whole / lanes);
     if (lanes < 2) continue;
@@ -472,7 +466,7 @@ void vectorize_reductions(RuleContext& context) {
                                       ref.name, each, lanes),
                           [&] { reduce_streams(context, ref, *found, *rows, each, lanes); }))
         continue;
-      if (!is_ordered(block)) vectors = each;
+      if (!is_float_extreme(block)) vectors = each;
     }
     attempt(context, fmt::format("reduce {} in {} vectors of {} lanes", ref.name, vectors, lanes),
             [&] { reduce(vectors, lanes, std::nullopt); });

@@ -119,6 +119,12 @@ TEST(SeparateWindows, TakeTheFewStepsOfATileInOneBody) {
   EXPECT_EQ(text.find(" for s in [0, 3)"), text.find("unrolled for s in [0, 3)") + 8) << text;
 }
 
+TEST(SeparateWindows, LoopOverTheStepsOfSumsThatLieApart) {
+  const std::string text = print(auto_schedule(windows(1, 2, 30, "x[vi + vr, vj * 2 + vs]"), wide()));
+  EXPECT_EQ(text.find("unrolled for s in"), std::string::npos) << text;
+  EXPECT_NE(text.find(" for s in [0, 2)"), std::string::npos) << text;
+}
+
 TEST(JoinWindows, KeepsRowsBesideTheirWindows) {
   const std::string decisions = decisions_on(windows(7, 7, 50, plain), wide(), "");
   EXPECT_NE(decisions.find("sum windows of each"), std::string::npos) << decisions;
