@@ -13,9 +13,11 @@ namespace lathe {
 ///     for j: e[j] = exp(x[i, j] - m)      ->     for j: e[j] = exp(x[i, j] - m);  prefetch x[i + 1, j]
 ///
 ///   1. of arrays that do not fit a core's own caches, which two rows do
-///   2. of rows longer than a page: hardware follows shorter ones into the next by itself (measured on Zen 4, softmax
-///      of rows of 16 KiB: 0.6 of the time, of rows of 4 KiB: as before)
-///   3. where the pass computes so much that it does not wait for its loads
+///   2. of rows longer than a page into the second cache, where the pass computes so much that it does not wait for its
+///      loads (measured on Zen 4, softmax of rows of 16 KiB: 0.6 of the time)
+///   3. of shorter ones, which hardware follows into the second cache by itself, into the first, where the array stays
+///   in
+///      the last cache and the pass reduces or computes much (layer norms of rows of 3 KB: 0.89, softmax 0.93)
 ///
 /// A pass that comes from memory itself, and once, asks for what the next iteration of an outer loop reads:
 ///

@@ -93,6 +93,19 @@ TEST(PrefetchRows, OnlyForLongRowsOfWhatDoesNotStayNear) {
   EXPECT_TRUE(asks(softmax(12, 1025, true), with_caches(16 << 10, large)));
 }
 
+TEST(PrefetchRows, IntoTheFirstCacheWhereHardwareBringsRowsNoNearerThanTheSecond) {
+  const auto caches_asked = [](const Func& func, std::int64_t first, std::int64_t last) {
+    Device device = wide();
+    device.caches = {{first, 8, 64, false}, {32 << 10, 8, 64, false}, {last, 16, 64, true}};
+    return annotated(func, device, "prefetch_cache");
+  };
+  EXPECT_EQ(caches_asked(softmax(60, 900, true), 16 << 10, large), std::vector<std::int64_t>{1});
+  EXPECT_TRUE(caches_asked(softmax(60, 900, true), 12 << 10, large).empty()) << "four rows do not fit the first cache";
+  EXPECT_TRUE(caches_asked(softmax(60, 900, true), 16 << 10, 512 << 10).empty()) << "the array leaves the last one";
+  EXPECT_TRUE(caches_asked(softmax(60, 1024, true), 16 << 10, large).empty()) << "rows meet in the same sets";
+  EXPECT_TRUE(caches_asked(softmax(400, 300, true), 16 << 10, large).empty()) << "of few lines";
+}
+
 TEST(PrefetchRows, ReductionsOfRowsThatStreamByAskForTheNextOnes) {
   // A reduction takes up eight rows at a time; the pass behind both reads row after row, with their results anew.
   const std::vector<std::int64_t> rows = {8 * 1100, 8 * 1100, 1100};
