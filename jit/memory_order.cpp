@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/visitor.h"
 
@@ -76,6 +77,61 @@ bool same_exprs(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   });
 }
 
+/// What a reduction's windows walk.
+class WindowReader : public Visitor {
+ public:
+  WindowReader(const Block& block, const Store& store) : store_(store) { visit(block.f.body); }
+
+  /// The operand that windows walk: a tensor of the result's rank, each index of which moves along the result's
+  /// dimension of its own place or along none, the last one along its own. Either all dimensions move so, as pooling
+  /// does, or two and more that nothing else moves along, as an image's beside filters. Null where there is none.
+  const Load* operand() const {
+    const auto found = std::find_if(loads_.begin(), loads_.end(), [&](const Load* load) { return is_walked(*load); });
+    return found == loads_.end() ? nullptr : *found;
+  }
+
+ protected:
+  void visit_Load(const Load* load) override {
+    if (load->buffer != store_.buffer) loads_.push_back(load);
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  /// Products of fewer dimensions give row-major results, as PyTorch's do.
+  static constexpr size_t least_rank = 4;
+
+  bool moves_along(const Load& load, size_t index, size_t dimension) const {
+    const Var* variable = store_.indices[dimension].as<Var>();
+    return variable && uses_var(load.indices[index], variable);
+  }
+  bool uses(const Load& load, size_t dimension) const {
+    for (size_t i = 0; i < load.indices.size(); ++i) {
+      if (moves_along(load, i, dimension)) return true;
+    }
+    return false;
+  }
+  bool is_walked(const Load& load) const {
+    const size_t rank = store_.indices.size();
+    if (rank < least_rank || load.indices.size() != rank || !moves_along(load, rank - 1, rank - 1)) return false;
+    size_t moving = 0, wide = 0, alone = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      for (size_t other = 0; other < rank; ++other) {
+        if (other != d && moves_along(load, d, other)) return false;
+      }
+      if (is_int(store_.buffer->shape[d], 1)) continue;
+      ++wide;
+      if (!moves_along(load, d, d)) continue;
+      ++moving;
+      alone += std::all_of(loads_.begin(), loads_.end(),
+                           [&](const Load* any) { return any->buffer == load.buffer || !uses(*any, d); });
+    }
+    return moving == wide || alone >= 2;
+  }
+
+  const Store& store_;
+  std::vector<const Load*> loads_;
+};
+
 /// Blocks come producers first, so that one walk knows every buffer before it is read.
 class OrderFinder : public Visitor {
  public:
@@ -94,6 +150,19 @@ class OrderFinder : public Visitor {
       return;
     }
     for (const Region& region : block->f.writes) voices[region.buffer.get()] = {Voice::row_major};
+    const Store* store = only_store(*block);
+    if (!store) return;
+    if (const Load* operand = WindowReader(*block, *store).operand()) {
+      const Voice& voice = voices[operand->buffer.get()];
+      if (voice.kind == Voice::permuted) voices[store->buffer.get()] = voice;
+    }
+  }
+
+  /// The store of a reduction of one value.
+  static const Store* only_store(const Block& block) {
+    Stmt s = block.f.body;
+    while (const Let* let = s.as<Let>()) s = let->body;
+    return block.f.reducer ? s.as<Store>() : nullptr;
   }
 
   void visit_Store(const Store* store) override {
@@ -180,6 +249,59 @@ class ReductionOrders : public Visitor {
   std::vector<const Store*> stores_;
   std::vector<const Load*> loads_;
   std::unordered_set<const ExprNode*> seen_;
+};
+
+/// Which temporaries element-wise operators read at the index at which they store, and how often each is read at all.
+class SameIndexReads : public Visitor {
+ public:
+  explicit SameIndexReads(const Func& func) {
+    for (const Buffer& buffer : allocations(func)) temporaries_.insert(buffer.get());
+    visit(func->body);
+  }
+  /// The buffer that is stored, and the temporary, in the order of the program.
+  std::vector<std::pair<const BufferNode*, const BufferNode*>> reads;
+  bool read_once(const BufferNode* buffer) const { return readers_.at(buffer) == 1; }
+
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+ protected:
+  void visit_Block(const Block* block) override {
+    const bool before = std::exchange(reduces_, block->f.reducer.has_value());
+    std::unordered_set<const BufferNode*> own;
+    for (const Region& region : block->f.reads) own.insert(region.buffer.get());
+    for (const Region& region : block->f.writes) own.erase(region.buffer.get());
+    for (const BufferNode* buffer : own) readers_[buffer] += is_leaf(*block);
+    Visitor::visit_Block(block);
+    reduces_ = before;
+  }
+  void visit_Store(const Store* store) override {
+    seen_.clear();
+    store_ = store;
+    Visitor::visit_Store(store);
+    store_ = nullptr;
+  }
+  void visit_Load(const Load* load) override {
+    if (store_ && !reduces_ && temporaries_.count(load->buffer.get()) && same_exprs(load->indices, store_->indices) &&
+        same_exprs(load->buffer->shape, store_->buffer->shape))
+      reads.emplace_back(store_->buffer.get(), load->buffer.get());
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  static bool is_leaf(const Block& block) {
+    bool leaf = true;
+    for_each_stmt(block.f.body, [&](const Stmt& s) { leaf &= s->kind != StmtKind::Block; });
+    return leaf;
+  }
+
+  std::unordered_set<const BufferNode*> temporaries_;
+  std::unordered_map<const BufferNode*, int> readers_;
+  std::unordered_set<const ExprNode*> seen_;
+  const Store* store_ = nullptr;
+  bool reduces_ = false;
 };
 
 template <class T>
@@ -338,6 +460,19 @@ MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> in
   }
   ReductionOrders(traced, &orders).visit(traced->body);
   return orders;
+}
+
+void follow_outputs(const Func& traced, MemoryOrders* orders) {
+  const SameIndexReads found(traced);
+  for (size_t i = found.reads.size(); i-- > 0;) {
+    const auto& [stored, temporary] = found.reads[i];
+    if (!found.read_once(temporary)) continue;
+    if (const auto order = orders->find(stored); order != orders->end()) {
+      (*orders)[temporary] = order->second;
+    } else {
+      orders->erase(temporary);
+    }
+  }
 }
 
 Func in_memory_order(const Func& traced, const MemoryOrders& orders) {

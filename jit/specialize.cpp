@@ -46,6 +46,7 @@ MemoryOrders orders_of(const Func& traced, std::span<const ArgumentLayout> layou
       orders.erase(buffers[i].get());
     }
   }
+  follow_outputs(traced, &orders);
   return orders;
 }
 

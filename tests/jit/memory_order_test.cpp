@@ -9,6 +9,7 @@
 #include "jit/cache/epoch.h"
 #include "jit/function.h"
 #include "jit/trace/ops/arithmetic.h"
+#include "jit/trace/ops/linear_algebra.h"
 #include "jit/trace/ops/normalization.h"
 
 namespace lathe {
@@ -52,6 +53,21 @@ TEST(MemoryOrder, ProgramsSeeRowMajorArrays) {
   EXPECT_NE(text.find("x0: f32[8, 6], out: f32[8, 6]"), std::string::npos) << text;
   EXPECT_NE(text.find("alloc softmax_exp: f32[8, 6]"), std::string::npos) << "what lies between, too\n" << text;
   EXPECT_LT(text.find("for i1 in [0, 8)"), text.find("for i0_1 in [0, 6)")) << "loops follow what they write\n" << text;
+}
+
+TEST(MemoryOrder, WhatIsRoundedToAGivenOutputLiesAsThat) {
+  const Function f = jit([](Tensor x) { return ops::astype(ops::matmul(x, x), f64) * 2; });
+  std::vector<double> data(36);
+  std::vector<float> elements(36);
+  const std::vector<std::int64_t> shape{6, 6}, columns{1, 6}, rows{6, 1};
+  for (const auto& in_order : {rows, columns}) {
+    const TensorView in{elements.data(), f32, 2, shape.data(), in_order.data()};
+    for (const auto& out_order : {rows, columns}) {
+      const TensorView out{data.data(), f64, 2, shape.data(), out_order.data()};
+      const std::string text = print(f.trace({&out, 1}, {&in, 1}));
+      EXPECT_EQ(text.find("writes matmul[vi1, vi0]") != std::string::npos, out_order == columns) << text;
+    }
+  }
 }
 
 }  // namespace

@@ -184,3 +184,70 @@ def test_torch_tensors_lie_as_torch_lays_them_out():
         bias = torch.randn(x.shape[1], *[1] * (x.ndim - 2))
         assert affine(x, bias).stride() == (x * bias + 1).stride()
     assert affine(one_image, one_image).is_contiguous(memory_format=torch.channels_last)
+
+
+def convolution(x, w, groups=1):
+    """Filters over windows without padding, and what follows them."""
+    n, _, height, width = x.shape
+    k, per_group, r, s = w.shape
+    kernels = k // groups
+    found = lathe.compute(
+        (n, k, height - r + 1, width - s + 1),
+        lambda b, f, i, j: lathe.reduce(
+            "sum",
+            (per_group, r, s),
+            lambda c, p, q: (
+                x[b, c if groups == 1 else f // kernels * per_group + c, i + p, j + q] * w[f, c, p, q]
+            ),
+        ),
+    )
+    return lathe.relu(found)
+
+
+def filtered(x, w, groups=1):
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), w.shape[2:], (2, 3))
+    parts = zip(np.split(windows, groups, 1), np.split(w.astype(np.float64), groups, 0), strict=True)
+    return np.maximum(np.concatenate([np.einsum("bcijpq,fcpq->bfij", x, w) for x, w in parts], 1), 0)
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (2, 3, 0, 1), (0, 1, 3, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize(("groups", "channels", "filters"), [(1, 6, 5), (6, 6, 6), (2, 6, 8)])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_windows_of_an_image_lie_as_the_image(order, groups, channels, filters, size, batch):
+    x, w = permuted((batch, channels, 9, 11), order), f32(filters, channels // groups, size, size, seed=1)
+    f = lathe.jit(lambda x, w: convolution(x, w, groups))
+    result, expected = f(x, w), filtered(x, w, groups)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    assert elements(result) == elements(permuted(result.shape, order))
+    rows, turned = np.empty(result.shape, np.float32), permuted(result.shape, (3, 2, 1, 0))
+    for out in (rows, turned):
+        np.testing.assert_allclose(f(x, w, out=out), expected, rtol=1e-4, atol=1e-4)
+    assert f(np.ascontiguousarray(x), w).flags.c_contiguous
+
+
+def test_pooled_images_lie_as_the_image_and_products_by_rows():
+    x = permuted((2, 6, 9, 11), (0, 2, 3, 1))
+
+    def pool(x):
+        return lathe.compute(
+            (2, 6, 8, 10), lambda b, c, i, j: lathe.reduce("max", (2, 2), lambda p, q: x[b, c, i + p, j + q])
+        )
+
+    result = lathe.jit(pool)(x)
+    np.testing.assert_array_equal(result, np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3)).max((-1, -2)))
+    assert elements(result) == elements(permuted(result.shape, (0, 2, 3, 1)))
+    heads = permuted((2, 3, 7, 5), (0, 2, 1, 3))
+    keys = permuted((2, 3, 5, 7), (0, 3, 1, 2), seed=1)
+    scores = lathe.jit(lambda q, k: q @ k)(heads, keys)
+    np.testing.assert_allclose(scores, heads @ keys, rtol=1e-4, atol=1e-4)
+    assert scores.flags.c_contiguous
+
+
+def test_given_outputs_decide_how_what_is_rounded_to_them_lies():
+    x, w = f32(1, 16, 12, 12).astype(np.float16), f32(24, 16, 1, 1, seed=1).astype(np.float16)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    f = lathe.jit(lambda x, w: lathe.astype(convolution(x, w), lathe.float16))
+    for image in (x, last):
+        for out in (np.empty((1, 24, 12, 12), np.float16), np.empty((1, 12, 12, 24), np.float16).transpose(0, 3, 1, 2)):
+            np.testing.assert_allclose(f(image, w, out=out), filtered(x, w), rtol=1e-2, atol=1e-2)
