@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
@@ -45,6 +47,24 @@ Func sums_of_rows(const char* update, const char* identity) {
       out[vi] = {0}
     }} }} }} }})",
                                 update, identity));
+}
+
+TEST(VectorizeReductions, TakesTwoVectorsOfAMaximumAtOnceWhereThereAreMasks) {
+  const auto steps = [](const char* update, const char* identity, const std::string& columns, const Device& device) {
+    const Func func = parse_func(replaced_all(print(sums_of_rows(update, identity)), "20000", columns));
+    const std::string text = print(auto_schedule(func, device));
+    const size_t at = text.find("total_rf(");
+    int unrolled = 0;
+    for (size_t i = text.find("unrolled for"); i < at; i = text.find("unrolled for", i + 1)) ++unrolled;
+    return unrolled;
+  };
+  Device unmasked = wide();
+  unmasked.mask_registers = 0;
+  EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "1024", wide()), 2);
+  EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "864", wide()), 2) << "27 steps, three at once";
+  EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "800", wide()), 1) << "25 steps";
+  EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "1024", unmasked), 1);
+  EXPECT_EQ(steps("lhs + rhs", "0.0f32", "1024", wide()), 1);
 }
 
 TEST(VectorizeReductions, ReadsSeveralLongRowsSideBySideWhereOneIsReadSlower) {
