@@ -13,6 +13,7 @@
 #include "schedule/auto/joined_rows.h"
 #include "schedule/auto/lay_results.h"
 #include "schedule/auto/part_operands.h"
+#include "schedule/auto/split_groups.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reduction.h"
@@ -106,9 +107,19 @@ struct Words {
   bool allowed, made = false;
 };
 
+/// Could vectors walk the steps alone, which leave most lanes idle?
+bool has_few_steps(const RuleContext& context, const Block& block) {
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  return shape && !shape->vector_space && shape->vector_reduce &&
+         extent_estimate(block.f.iters[*shape->vector_reduce].domain.extent) < vector_lanes(block, context.device);
+}
+
 /// Lays the operands of a reduction out as tiles want them, and tiles it where that can be done.
 bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
-  if (words.allowed) words.made |= stage_words(context, ref);
+  if (words.allowed && stage_words(context, ref)) {
+    words.made = true;
+    if (has_few_steps(context, context.schedule.node(ref))) split_groups(context, ref);
+  }
   stage_joined(context, ref);
   // What is laid out for groups is copied once, scattered or not.
   if (!group_axes(context, ref)) {
@@ -161,8 +172,11 @@ void tile_contractions(RuleContext& context) {
       return false;
     };
     Words words{true}, none{false};
-    // What is read in words may be tiled only where it is not.
     if (is_tiled(words) || (words.made && is_tiled(none))) continue;
+    if (split_groups(context, ref)) {
+      if (tile(context, ref, words)) continue;
+      take_back();
+    }
     if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
     // What serves vectors of any rule stays.

@@ -113,12 +113,23 @@ TEST(AutoSchedule, KeepsATileInARunOfColumnsThatShareAnOperand) {
       EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
     }
   }
-  // Three columns of a group would leave most lanes idle; seven fill no vectors.
-  for (const int run : {3, 7}) {
-    const std::string text = decisions_on(grouped_columns(13, 4, run, 9), wide(), "product");
-    EXPECT_EQ(text.find("tile product: "), std::string::npos) << text;
-  }
   expect_golden(print(auto_schedule(grouped_columns(13, 3, 32, 9), wide())), "auto_grouped_columns.tir");
+}
+
+TEST(AutoSchedule, SplitsGroupsWhoseColumnsFillNoVectors) {
+  for (const int run : {2, 3, 7, 10}) {
+    SCOPED_TRACE(run);
+    for (const bool is_wide : {true, false}) {
+      const Device device = is_wide ? wide() : narrow();
+      const Func func = grouped_columns(13, 4, run, 9);
+      const std::string text = decisions_on(func, device, "product");
+      EXPECT_NE(text.find("tile product: "), std::string::npos) << text;
+      if (run == 10 && !is_wide) continue;  // whose vectors of two lanes divide it
+      EXPECT_NE(text.find(fmt::format("split f of product by groups of {}\n", run)), std::string::npos) << text;
+      EXPECT_EQ(print(auto_schedule(func, device)).find(fmt::format("x[vi, vf // {}", run)), std::string::npos);
+    }
+  }
+  EXPECT_EQ(decisions_on(grouped_columns(13, 4, 16, 9), wide(), "product").find("by groups"), std::string::npos);
 }
 
 /// out[i, f] = sum over c of x[i, f // 16 * 8 + c] * w[f, c]: what vectors along f need lies along the reduction.
