@@ -1,6 +1,9 @@
 #include "backends/llvm/values.h"
 
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -72,8 +75,29 @@ llvm::Value* FloatEmitter::widen(DType dtype, llvm::Value* bits) {
   return b.CreateFPExt(b.CreateBitCast(bits, with_lanes_of(b.getHalfTy(), bits->getType())), floats);
 }
 
+namespace {
+
+/// Is no lane a denormal for sure, as the value comes from vdpbf16ps, which makes zeros of these?
+bool has_no_denormals(llvm::Value* value, llvm::SmallPtrSetImpl<llvm::Value*>& seen) {
+  if (!seen.insert(value).second) return true;
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(value)) return constant->isNullValue();
+  if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value)) {
+    using namespace llvm::Intrinsic;
+    const ID id = call->getIntrinsicID();
+    return id == x86_avx512bf16_dpbf16ps_512 || id == x86_avx512bf16_dpbf16ps_256 || id == x86_avx512bf16_dpbf16ps_128;
+  }
+  auto* phi = llvm::dyn_cast<llvm::PHINode>(value);
+  return phi && phi->getNumIncomingValues() > 0 &&
+         llvm::all_of(phi->incoming_values(), [&](const llvm::Use& use) { return has_no_denormals(use.get(), seen); });
+}
+
+}  // namespace
+
 llvm::Value* FloatEmitter::narrow(DType dtype, llvm::Value* value) {
-  if (dtype.code == TypeCode::brain) return narrow_bf16(value);
+  if (dtype.code == TypeCode::brain) {
+    llvm::SmallPtrSet<llvm::Value*, 8> seen;
+    return traits.bfloat_dot && has_no_denormals(value, seen) ? narrow_normal(value, true) : narrow_bf16(value);
+  }
   if (!traits.half_conversion) return narrow_f16(value);
   llvm::Value* half = b.CreateFPTrunc(value, with_lanes_of(b.getHalfTy(), value->getType()));
   return b.CreateBitCast(half, with_lanes_of(b.getInt16Ty(), value->getType()));
@@ -168,10 +192,13 @@ llvm::Value* FloatEmitter::narrow_int(DType dtype, llvm::Value* value, bool is_s
 }
 
 llvm::Value* FloatEmitter::narrow_whole(DType dtype, llvm::Value* value) {
-  if (!(dtype.element() == bf16)) return narrow(dtype, value);
-  // x86's instruction counts denormals as zero, of which whole numbers have none.
+  return dtype.element() == bf16 ? narrow_normal(value, false) : narrow(dtype, value);
+}
+
+// x86's instruction counts denormals as zero.
+llvm::Value* FloatEmitter::narrow_normal(llvm::Value* value, bool may_be_nan) {
   const int lanes = lanes_of(value);
-  if (!traits.bfloat_dot || (lanes != 8 && lanes != 16)) return narrow_bf16(value, false);
+  if (!traits.bfloat_dot || (lanes != 8 && lanes != 16)) return narrow_bf16(value, may_be_nan);
   const llvm::Intrinsic::ID id =
       lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_256 : llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512;
   return b.CreateBitCast(b.CreateIntrinsic(id, {}, {value}), with_lanes_of(b.getInt16Ty(), value->getType()));

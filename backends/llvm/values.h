@@ -109,6 +109,8 @@ class FloatEmitter {
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);
   llvm::Value* narrow_bf16(llvm::Value* value, bool may_be_nan = true);
+  /// The same of what is no denormal, such as whole numbers.
+  llvm::Value* narrow_normal(llvm::Value* value, bool may_be_nan);
   llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
   llvm::Value* permute_narrow(llvm::Value* v, llvm::Value* n);
   /// What `of` makes of x, which it gets in vectors of 128, 256 or 512 bits.

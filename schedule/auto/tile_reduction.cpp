@@ -62,12 +62,19 @@ void Tiler::find_reader() {
   }
   reader_ = *reader;
   if (!shape_.vector_space) return;
-  if (body_cost(schedule_.node(reader_).f.body) > costly_epilogue) {
+  if (body_cost(schedule_.node(reader_).f.body) > costly_epilogue && !rounds_dots()) {
     loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
     copy_ = cache_write(schedule_, block_, space::registers);
   } else {
     set_space(schedule_, block_, space::registers);
   }
+}
+
+bool Tiler::rounds_dots() const {
+  const Store* store = schedule_.node(reader_).f.body.as<Store>();
+  const Cast* cast = store ? store->value.as<Cast>() : nullptr;
+  const bool rounds = cast && cast->dtype == bf16 && cast->value.as<Load>() && cast->value->dtype == f32;
+  return rounds && (dot_ || !takes_shared_elements(schedule_.node(block_)));
 }
 
 void Tiler::lay_across(AcrossPlan& plan) {

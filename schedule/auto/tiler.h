@@ -78,6 +78,9 @@ class Tiler {
 
   /// The block that stores what the tile holds: the one element-wise reader, or a new copy.
   void find_reader();
+  /// Does the reader nothing but round to bf16 what comes from products of bf16, which is one instruction (emission
+  /// knows that these leave no denormals)?
+  bool rounds_dots() const;
   /// Turns the operand and the result around, so that the plan's vectors walk both; the reader turns it back.
   void lay_across(AcrossPlan& plan);
   /// Has tiles make parts of sums, which the block that was adds up where results are kept.

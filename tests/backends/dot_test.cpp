@@ -80,6 +80,34 @@ TEST(Dot, OfHalvesInWordsIsTheSumThatItSays) {
   }
 }
 
+/// Sums of products, `rounded` to bf16 as they are or after something else.
+Func rounded_dots(const std::string& rounded) {
+  return parse_func(fmt::format(R"(func f(x: u32[64], y: u32[64], out: bf16[16]) stage end {{
+  block scope() {{
+    alloc sum: f32[16] @register
+    sum[ramp(0, 1, 16)] = 0.0f32x16
+    for k in [0, 4) {{
+      sum[ramp(0, 1, 16)] = dot_halves(sum[ramp(0, 1, 16)], x[ramp(k * 16, 1, 16)], y[ramp(k * 16, 1, 16)])
+    }}
+    out[ramp(0, 1, 16)] = cast<bf16>({})
+  }}
+}}
+)",
+                                rounded));
+}
+
+TEST(Dot, SumsOfHalvesAreRoundedByTheInstructionThatTakesNoDenormals) {
+  const Device device = host_device("native");
+  const std::string sum = "sum[ramp(0, 1, 16)]";
+  for (const std::string& rounded : {sum, sum + " * 0.5f32x16", sum + " + 1.0f32x16"}) {
+    const Func func = rounded_dots(rounded);
+    expect_same(func, {small_bf16(128, 1), small_bf16(128, 2), Bytes(32)});
+    if (!device.has_feature("avx512bf16")) continue;
+    EXPECT_EQ(count(assembly_text(func, device), "vcvtneps2bf16"), rounded == sum ? 1U : 0U)
+        << rounded << ", which may be a denormal but for the first";
+  }
+}
+
 TEST(Dot, HalvesAreJoinedWhereverTheyLie) {
   for (const int lanes : {1, 3, 4, 8, 16}) {
     for (const int step : {1, 2}) {
