@@ -17,7 +17,8 @@ std::optional<Reciprocal> reciprocal_of(std::int64_t divisor, std::int64_t most,
   for (int shift = 0; shift < 32; ++shift) {
     const std::int64_t power = std::int64_t{1} << shift, factor = (power + divisor - 1) / divisor;
     if (factor * most > limit) return std::nullopt;
-    if (most * (factor * divisor - power) < power) return Reciprocal{factor, shift};
+    // most * error may not fit.
+    if (most == 0 || factor * divisor - power <= (power - 1) / most) return Reciprocal{factor, shift};
   }
   return std::nullopt;
 }
