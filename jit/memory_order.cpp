@@ -1,11 +1,13 @@
 #include "jit/memory_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 
+#include "ir/structural.h"
 #include "ir/visitor.h"
 
 namespace lathe {
@@ -77,17 +79,28 @@ bool same_exprs(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   });
 }
 
+bool reads_same_index(const Load& load, const Store& store) {
+  return same_exprs(load.indices, store.indices) && same_exprs(load.buffer->shape, store.buffer->shape);
+}
+
 /// What a reduction's windows walk.
 class WindowReader : public Visitor {
  public:
-  WindowReader(const Block& block, const Store& store) : store_(store) { visit(block.f.body); }
+  WindowReader(const Block& block, const Store& store) : store_(store) {
+    for (const Iter& iter : block.f.iters) {
+      if (iter.kind == IterKind::reduce) steps_.push_back(iter.variable.get());
+    }
+    visit(block.f.body);
+  }
 
-  /// The operand that windows walk: a tensor of the result's rank, each index of which moves along the result's
-  /// dimension of its own place or along none, the last one along its own. Either all dimensions move so, as pooling
-  /// does, or two and more that nothing else moves along, as an image's beside filters. Null where there is none.
-  const Load* operand() const {
-    const auto found = std::find_if(loads_.begin(), loads_.end(), [&](const Load* load) { return is_walked(*load); });
-    return found == loads_.end() ? nullptr : *found;
+  /// The operands that windows walk: tensors of the result's rank, each index of which moves along the result's
+  /// dimension of its own place or along none, the last one along its own. Either windows slide along them alone, as in
+  /// pooling, or there are two dimensions and more that nothing else moves along, as an image's beside filters.
+  std::vector<const Load*> operands() const {
+    std::vector<const Load*> walked;
+    std::copy_if(loads_.begin(), loads_.end(), std::back_inserter(walked),
+                 [&](const Load* load) { return is_walked(*load); });
+    return walked;
   }
 
  protected:
@@ -110,25 +123,42 @@ class WindowReader : public Visitor {
     }
     return false;
   }
+  bool is_wide(size_t dimension) const { return !is_int(store_.buffer->shape[dimension], 1); }
+  bool slides(const Load& load, size_t dimension) const {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [&](const Var* step) { return uses_var(load.indices[dimension], step); });
+  }
   bool is_walked(const Load& load) const {
     const size_t rank = store_.indices.size();
     if (rank < least_rank || load.indices.size() != rank || !moves_along(load, rank - 1, rank - 1)) return false;
-    size_t moving = 0, wide = 0, alone = 0;
+    size_t alone = 0;
+    bool all = true, sliding = false, shares = false;
     for (size_t d = 0; d < rank; ++d) {
       for (size_t other = 0; other < rank; ++other) {
         if (other != d && moves_along(load, d, other)) return false;
       }
-      if (is_int(store_.buffer->shape[d], 1)) continue;
-      ++wide;
-      if (!moves_along(load, d, d)) continue;
-      ++moving;
-      alone += std::all_of(loads_.begin(), loads_.end(),
-                           [&](const Load* any) { return any->buffer == load.buffer || !uses(*any, d); });
+      if (!is_wide(d)) continue;
+      const bool shared = std::any_of(loads_.begin(), loads_.end(), [&](const Load* any) {
+        return any->buffer != load.buffer && !is_alike(*any, load) && uses(*any, d);
+      });
+      shares |= shared;
+      all &= moves_along(load, d, d);
+      sliding |= moves_along(load, d, d) && slides(load, d);
+      alone += moves_along(load, d, d) && !shared;
     }
-    return moving == wide || alone >= 2;
+    return (all && sliding && !shares) || (alone >= 2 && (sliding || !all));
+  }
+  /// Do two loads move alike, as of factors whose windows are the same?
+  bool is_alike(const Load& a, const Load& b) const {
+    if (a.indices.size() != b.indices.size()) return false;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      if (!equal(a.indices[d], b.indices[d])) return false;
+    }
+    return true;
   }
 
   const Store& store_;
+  std::vector<const Var*> steps_;
   std::vector<const Load*> loads_;
 };
 
@@ -152,10 +182,10 @@ class OrderFinder : public Visitor {
     for (const Region& region : block->f.writes) voices[region.buffer.get()] = {Voice::row_major};
     const Store* store = only_store(*block);
     if (!store) return;
-    if (const Load* operand = WindowReader(*block, *store).operand()) {
-      const Voice& voice = voices[operand->buffer.get()];
-      if (voice.kind == Voice::permuted) voices[store->buffer.get()] = voice;
-    }
+    Voice voice;
+    for (const Load* operand : WindowReader(*block, *store).operands())
+      voice = agree(voice, voices[operand->buffer.get()], operand->buffer->shape);
+    if (voice.kind == Voice::permuted) voices[store->buffer.get()] = voice;
   }
 
   /// The store of a reduction of one value.
@@ -167,21 +197,39 @@ class OrderFinder : public Visitor {
 
   void visit_Store(const Store* store) override {
     seen_.clear();
-    store_ = store;
     voice_ = {};
+    store_ = store;
+    for (const Load* load : bound_) listen(*load);
     visit(store->value);
     voices[store->buffer.get()] = voice_;
+    store_ = nullptr;
+  }
+
+  /// What a Let binds is part of the stores below it.
+  void visit_Let(const Let* let) override {
+    const size_t before = bound_.size();
+    if (before == 0) seen_.clear();
+    Visitor::visit_Let(let);
+    bound_.resize(before);
   }
 
   void visit_Load(const Load* load) override {
-    if (same_exprs(load->indices, store_->indices) && same_exprs(load->buffer->shape, store_->buffer->shape))
-      voice_ = agree(voice_, voices[load->buffer.get()], load->buffer->shape);
+    if (store_) {
+      listen(*load);
+    } else {
+      bound_.push_back(load);
+    }
     Visitor::visit_Load(load);
   }
   void visit_Assert(const Assert*) override {}
 
  private:
+  void listen(const Load& load) {
+    if (reads_same_index(load, *store_)) voice_ = agree(voice_, voices[load.buffer.get()], load.buffer->shape);
+  }
+
   const Store* store_ = nullptr;
+  std::vector<const Load*> bound_;
   Voice voice_;
   std::unordered_set<const ExprNode*> seen_;
 };
@@ -260,7 +308,10 @@ class SameIndexReads : public Visitor {
   }
   /// The buffer that is stored, and the temporary, in the order of the program.
   std::vector<std::pair<const BufferNode*, const BufferNode*>> reads;
-  bool read_once(const BufferNode* buffer) const { return readers_.at(buffer) == 1; }
+  bool read_once(const BufferNode* buffer) const {
+    const auto found = readers_.find(buffer);
+    return found != readers_.end() && found->second == 1;
+  }
 
   using Visitor::visit;
   void visit(const Expr& e) override {
@@ -291,6 +342,11 @@ class SameIndexReads : public Visitor {
   }
 
  private:
+  void note(const Load& load) {
+    if (!reduces_ && temporaries_.count(load.buffer.get()) && reads_same_index(load, *store_))
+      reads.emplace_back(store_->buffer.get(), load.buffer.get());
+  }
+
   static bool is_leaf(const Block& block) {
     bool leaf = true;
     for_each_stmt(block.f.body, [&](const Stmt& s) { leaf &= s->kind != StmtKind::Block; });
@@ -299,6 +355,7 @@ class SameIndexReads : public Visitor {
 
   std::unordered_set<const BufferNode*> temporaries_;
   std::unordered_map<const BufferNode*, int> readers_;
+  std::vector<const Load*> bound_;  ///< by Lets around
   std::unordered_set<const ExprNode*> seen_;
   const Store* store_ = nullptr;
   bool reduces_ = false;

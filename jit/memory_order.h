@@ -18,16 +18,17 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 /// such arrays, whose dimension of neighbours is known. What is broadcast has no say, and neither has what is read at
 /// another index.
 ///
-/// So lie the results of windows over tensors of four dimensions and more, as of pooling and convolutions: each of
-/// their dimensions moves along the tensor's at its place, or along none, as filters do. A temporary that holds the
-/// results of another reduction has the dimensions that are left in the order of its operand's. All others are
-/// row-major: where arguments disagree or have no neighbours, and results of reductions. PyTorch and NumPy lay out the
-/// results of element-wise operators so, but that theirs keep the order of all strided arguments, and that PyTorch's
-/// follow the first of several orders.
+/// So lie the results of windows over tensors of four dimensions and more, as of pooling and convolutions, where these
+/// agree: each of their dimensions moves along the tensor's at its place, or along none, as filters do, and the last
+/// one along its own. Either windows slide along them alone, or they have two dimensions that nothing else moves along.
+/// A temporary that holds the results of another reduction has the dimensions that are left in the order of its
+/// operand's. All others are row-major: where arguments disagree or have no neighbours, and results of reductions.
+/// PyTorch and NumPy lay out the results of element-wise operators so, but that theirs keep the order of all strided
+/// arguments, and that PyTorch's follow the first of several orders.
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
 
-/// Has temporaries that one element-wise operator alone reads, at the index at which it stores, lie as what it stores:
-/// once it is known how the outputs that a caller gives do.
+/// Has temporaries that one block alone reads, which is no reduction and stores at the same index, lie as what it
+/// stores: once it is known how the outputs that a caller gives do.
 void follow_outputs(const Func& traced, MemoryOrders* orders);
 
 /// The Func over arrays that are row-major: dimensions of the buffers named, and the loops over them, change places,

@@ -7,7 +7,7 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "ir/error.h"
 
@@ -86,8 +86,9 @@ bool has_no_denormals(llvm::Value* value, llvm::SmallPtrSetImpl<llvm::Value*>& s
     const ID id = call->getIntrinsicID();
     return id == x86_avx512bf16_dpbf16ps_512 || id == x86_avx512bf16_dpbf16ps_256 || id == x86_avx512bf16_dpbf16ps_128;
   }
+  // Within its loop a value knows only where it began.
   auto* phi = llvm::dyn_cast<llvm::PHINode>(value);
-  return phi && phi->getNumIncomingValues() > 0 &&
+  return phi && phi->getNumIncomingValues() > 1 &&
          llvm::all_of(phi->incoming_values(), [&](const llvm::Use& use) { return has_no_denormals(use.get(), seen); });
 }
 

@@ -116,7 +116,8 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     windows |= iter.kind == IterKind::reduce && i != step;
     if (iter.kind != IterKind::space || !result || result->strides[i] != 1) continue;
     // Groups that tiles of words take in runs, and dot products do not.
-    if (std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return !access.strides[i]; }))
+    if (std::any_of(accesses.begin(), accesses.end(),
+                    [&](const Access& access) { return !access.strides[i] && access.runs[i] > 1; }))
       return false;
     for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
   }

@@ -176,6 +176,7 @@ void tile_contractions(RuleContext& context) {
     if (split_groups(context, ref)) {
       if (tile(context, ref, words)) continue;
       take_back();
+      staged = true;
     }
     if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));

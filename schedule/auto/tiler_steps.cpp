@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ir/conjuncts.h"
+#include "ir/error.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -55,6 +56,7 @@ void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTi
   if (first > 0 || !is_float_extreme(schedule_.node(block_))) return;
   // Vector by vector, registers and masks are free again soon (0.75 to 0.9 of the time of step by step).
   std::vector<LoopRef> inside = own_loops(schedule_, block_);
+  LATHE_CHECK(inside.size() > order.size(), "vectors walk a loop within those over steps");
   std::rotate(inside.begin(), inside.begin() + static_cast<std::ptrdiff_t>(order.size()), inside.end() - 1);
   reorder(schedule_, inside);
 }

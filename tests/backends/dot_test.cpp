@@ -108,6 +108,22 @@ TEST(Dot, SumsOfHalvesAreRoundedByTheInstructionThatTakesNoDenormals) {
   }
 }
 
+TEST(Dot, WhatIsAddedUpBesideThemKeepsItsDenormals) {
+  const Func func = parse_func(R"(
+func f(x: f32[64], out: bf16[64]) stage end {
+  block scope() {
+    alloc sum: f32[16] @register
+    sum[ramp(0, 1, 16)] = 0.0f32x16
+    for k in [0, 4) {
+      out[ramp(k * 16, 1, 16)] = cast<bf16>(sum[ramp(0, 1, 16)])
+      sum[ramp(0, 1, 16)] = sum[ramp(0, 1, 16)] + x[ramp(k * 16, 1, 16)]
+    }
+  }
+}
+)");
+  expect_same(func, {bytes_of(std::vector<float>(64, 1e-39F)), Bytes(128)});
+}
+
 TEST(Dot, HalvesAreJoinedWhereverTheyLie) {
   for (const int lanes : {1, 3, 4, 8, 16}) {
     for (const int step : {1, 2}) {

@@ -315,6 +315,10 @@ TEST(Operators, ExtremesOfSeveralKeepTheSignOfZeroAndEveryNan) {
       add("of three", [=](const std::vector<Expr>& x) { return both(both(x[0], x[1]), x[2]); });
       add("of three, from behind", [=](const std::vector<Expr>& x) { return both(x[0], both(x[1], x[2])); });
       add("of five", [=](const std::vector<Expr>& x) { return both(both(both(both(x[0], x[1]), x[2]), x[3]), x[4]); });
+      add("of a part that is used twice", [=](const std::vector<Expr>& x) {
+        const Expr part = both(x[0], x[1]);
+        return both(both(part, x[2]), both(part, part));
+      });
       add("of pairs", [=](const std::vector<Expr>& x) { return both(both(x[0], x[1]), both(x[2], x[3])); });
       add("of an other", [=](const std::vector<Expr>& x) {
         return both(both(binary(other, binary(other, x[0], x[1]), x[4]), x[2]), x[3]);
@@ -325,7 +329,7 @@ TEST(Operators, ExtremesOfSeveralKeepTheSignOfZeroAndEveryNan) {
         return both(both(both(least, x[0]), x[1]), x[2]);
       });
     }
-    expect_same_values(std::vector<DType>(5, dtype), bytes, {1, 4, 8, 16}, cases);
+    expect_same_values(std::vector<DType>(5, dtype), bytes, {1, 2, 4, 8, 16}, cases);
   }
 }
 

@@ -237,11 +237,51 @@ def test_pooled_images_lie_as_the_image_and_products_by_rows():
     result = lathe.jit(pool)(x)
     np.testing.assert_array_equal(result, np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3)).max((-1, -2)))
     assert elements(result) == elements(permuted(result.shape, (0, 2, 3, 1)))
-    heads = permuted((2, 3, 7, 5), (0, 2, 1, 3))
     keys = permuted((2, 3, 5, 7), (0, 3, 1, 2), seed=1)
-    scores = lathe.jit(lambda q, k: q @ k)(heads, keys)
-    np.testing.assert_allclose(scores, heads @ keys, rtol=1e-4, atol=1e-4)
-    assert scores.flags.c_contiguous
+    for rows in (1, 7):
+        heads = permuted((2, 3, rows, 5), (0, 2, 1, 3))
+        scores = lathe.jit(lambda q, k: q @ k)(heads, keys)
+        np.testing.assert_allclose(scores, heads @ keys, rtol=1e-4, atol=1e-4)
+        assert scores.flags.c_contiguous
+    for axis in range(4):
+        assert lathe.jit(lambda x, a=axis: lathe.sum(x, axis=a, keepdims=True))(x).flags.c_contiguous
+
+
+def test_windows_of_images_that_disagree_give_row_major():
+    x, y = permuted((2, 6, 9, 11), (0, 2, 3, 1)), f32(2, 6, 9, 11, seed=1)
+
+    def similarity(a, b):
+        return lathe.compute(
+            (2, 6, 8, 10),
+            lambda n, c, i, j: lathe.reduce("sum", (2, 2), lambda p, q: a[n, c, i + p, j + q] * b[n, c, i + p, j + q]),
+        )
+
+    f = lathe.jit(similarity)
+    expected = np.lib.stride_tricks.sliding_window_view(x * y, (2, 2), (2, 3)).sum((-1, -2))
+    for a, b in ((x, y), (y, x)):
+        result = f(a, b)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+        assert result.flags.c_contiguous
+    assert elements(f(x, x)) == elements(permuted((2, 6, 8, 10), (0, 2, 3, 1)))
+
+
+def test_what_is_computed_in_many_steps_lies_as_its_argument():
+    x = (0.5 * f32(9, 6).clip(-1, 1)).T
+
+    def long(value):
+        for _ in range(8):
+            value = value * value + value * 0.5 - 0.25
+        return value
+
+    for both in (False, True):
+        f = lathe.jit(
+            lambda x, both=both: (x + 1, lathe.compute((6, 9), lambda i, j: long(x[i, j])))
+            if both
+            else lathe.compute((6, 9), lambda i, j: long(x[i, j]))
+        )
+        result = f(x)[1] if both else f(x)
+        np.testing.assert_allclose(result, long(x), rtol=1e-3, atol=1e-3)
+        assert elements(result) == elements(x)
 
 
 def test_given_outputs_decide_how_what_is_rounded_to_them_lies():
