@@ -150,6 +150,12 @@ StrideClasses classify_strides(const TensorView& view) {
   return order ? order : classes;
 }
 
+std::vector<size_t> permuted_dimensions(StrideClasses classes, size_t rank) {
+  std::vector<size_t> dimensions;
+  for (size_t k = rank; k-- > 0;) dimensions.push_back(permuted_dimension(classes, static_cast<int>(k)));
+  return dimensions;
+}
+
 std::vector<std::int64_t> permuted_strides(StrideClasses classes, std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t dense = 1;

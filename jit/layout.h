@@ -42,6 +42,8 @@ inline bool is_permuted(StrideClasses classes) {
 inline int permuted_dimension(StrideClasses classes, int inner) {
   return static_cast<int>((classes >> (4 * inner)) & 15);
 }
+/// The dimensions of a permuted array, the outermost first.
+std::vector<size_t> permuted_dimensions(StrideClasses classes, size_t rank);
 /// Does another dimension than the last have the neighbours in memory? Results may then lie so too
 /// (jit/memory_order.h).
 inline bool is_turned(StrideClasses classes) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -19,16 +18,9 @@ struct Voice {
   StrideClasses classes = 0;  ///< of permuted
 };
 
-/// The dimensions of a permuted array, the outermost first.
-std::vector<size_t> dimensions_of(StrideClasses classes, size_t rank) {
-  std::vector<size_t> dimensions;
-  for (size_t k = rank; k-- > 0;) dimensions.push_back(permuted_dimension(classes, static_cast<int>(k)));
-  return dimensions;
-}
-
 bool same_order(StrideClasses a, StrideClasses b, const std::vector<Expr>& shape) {
   const auto wide_dimensions = [&](StrideClasses classes) {
-    std::vector<size_t> dimensions = dimensions_of(classes, shape.size());
+    std::vector<size_t> dimensions = permuted_dimensions(classes, shape.size());
     std::erase_if(dimensions, [&](size_t d) { return is_int(shape[d], 1); });
     return dimensions;
   };
@@ -162,15 +154,53 @@ class WindowReader : public Visitor {
   std::vector<const Load*> loads_;
 };
 
-/// Blocks come producers first, so that one walk knows every buffer before it is read.
-class OrderFinder : public Visitor {
+/// Hears what each store is computed from: the loads of its value, and of what Lets around it bind.
+class StoreListener : public Visitor {
  public:
-  std::unordered_map<const BufferNode*, Voice> voices;
-
   using Visitor::visit;
   void visit(const Expr& e) override {
     if (seen_.insert(e.get()).second) Visitor::visit(e);
   }
+
+ protected:
+  virtual void hear(const Load& load, const Store& store) = 0;
+
+  void visit_Store(const Store* store) override {
+    seen_.clear();
+    store_ = store;
+    for (const Load* load : bound_) hear(*load, *store);
+    visit(store->value);
+    store_ = nullptr;
+  }
+  void visit_Let(const Let* let) override {
+    const size_t before = bound_.size();
+    if (before == 0) seen_.clear();
+    binds_ = true;
+    visit(let->value);
+    binds_ = false;
+    visit(let->body);
+    bound_.resize(before);
+  }
+  void visit_Load(const Load* load) override {
+    if (store_) {
+      hear(*load, *store_);
+    } else if (binds_) {
+      bound_.push_back(load);
+    }
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  const Store* store_ = nullptr;
+  bool binds_ = false;              ///< is the value of a Let visited?
+  std::vector<const Load*> bound_;  ///< by Lets around
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+/// Blocks come producers first, so that one walk knows every buffer before it is read.
+class OrderFinder : public StoreListener {
+ public:
+  std::unordered_map<const BufferNode*, Voice> voices;
 
  protected:
   void visit_Block(const Block* block) override {
@@ -196,42 +226,16 @@ class OrderFinder : public Visitor {
   }
 
   void visit_Store(const Store* store) override {
-    seen_.clear();
     voice_ = {};
-    store_ = store;
-    for (const Load* load : bound_) listen(*load);
-    visit(store->value);
+    StoreListener::visit_Store(store);
     voices[store->buffer.get()] = voice_;
-    store_ = nullptr;
   }
-
-  /// What a Let binds is part of the stores below it.
-  void visit_Let(const Let* let) override {
-    const size_t before = bound_.size();
-    if (before == 0) seen_.clear();
-    Visitor::visit_Let(let);
-    bound_.resize(before);
+  void hear(const Load& load, const Store& store) override {
+    if (reads_same_index(load, store)) voice_ = agree(voice_, voices[load.buffer.get()], load.buffer->shape);
   }
-
-  void visit_Load(const Load* load) override {
-    if (store_) {
-      listen(*load);
-    } else {
-      bound_.push_back(load);
-    }
-    Visitor::visit_Load(load);
-  }
-  void visit_Assert(const Assert*) override {}
 
  private:
-  void listen(const Load& load) {
-    if (reads_same_index(load, *store_)) voice_ = agree(voice_, voices[load.buffer.get()], load.buffer->shape);
-  }
-
-  const Store* store_ = nullptr;
-  std::vector<const Load*> bound_;
   Voice voice_;
-  std::unordered_set<const ExprNode*> seen_;
 };
 
 /// Orders of what reductions leave in memory for later blocks: that of the operand's dimensions that are left.
@@ -278,7 +282,7 @@ class ReductionOrders : public Visitor {
   /// row-major.
   static StrideClasses order_left(const Load& load, StrideClasses order, const Store& store) {
     std::vector<size_t> left, dimensions;
-    for (const size_t d : dimensions_of(order, load.indices.size())) {
+    for (const size_t d : permuted_dimensions(order, load.indices.size())) {
       const auto found = std::find(store.indices.begin(), store.indices.end(), load.indices[d]);
       if (load.indices[d].as<Var>() && found != store.indices.end()) left.push_back(found - store.indices.begin());
     }
@@ -300,7 +304,7 @@ class ReductionOrders : public Visitor {
 };
 
 /// Which temporaries element-wise operators read at the index at which they store, and how often each is read at all.
-class SameIndexReads : public Visitor {
+class SameIndexReads : public StoreListener {
  public:
   explicit SameIndexReads(const Func& func) {
     for (const Buffer& buffer : allocations(func)) temporaries_.insert(buffer.get());
@@ -313,11 +317,6 @@ class SameIndexReads : public Visitor {
     return found != readers_.end() && found->second == 1;
   }
 
-  using Visitor::visit;
-  void visit(const Expr& e) override {
-    if (seen_.insert(e.get()).second) Visitor::visit(e);
-  }
-
  protected:
   void visit_Block(const Block* block) override {
     const bool before = std::exchange(reduces_, block->f.reducer.has_value());
@@ -328,25 +327,12 @@ class SameIndexReads : public Visitor {
     Visitor::visit_Block(block);
     reduces_ = before;
   }
-  void visit_Store(const Store* store) override {
-    seen_.clear();
-    store_ = store;
-    Visitor::visit_Store(store);
-    store_ = nullptr;
-  }
-  void visit_Load(const Load* load) override {
-    if (store_ && !reduces_ && temporaries_.count(load->buffer.get()) && same_exprs(load->indices, store_->indices) &&
-        same_exprs(load->buffer->shape, store_->buffer->shape))
-      reads.emplace_back(store_->buffer.get(), load->buffer.get());
-    Visitor::visit_Load(load);
+  void hear(const Load& load, const Store& store) override {
+    if (!reduces_ && temporaries_.count(load.buffer.get()) && reads_same_index(load, store))
+      reads.emplace_back(store.buffer.get(), load.buffer.get());
   }
 
  private:
-  void note(const Load& load) {
-    if (!reduces_ && temporaries_.count(load.buffer.get()) && reads_same_index(load, *store_))
-      reads.emplace_back(store_->buffer.get(), load.buffer.get());
-  }
-
   static bool is_leaf(const Block& block) {
     bool leaf = true;
     for_each_stmt(block.f.body, [&](const Stmt& s) { leaf &= s->kind != StmtKind::Block; });
@@ -355,144 +341,7 @@ class SameIndexReads : public Visitor {
 
   std::unordered_set<const BufferNode*> temporaries_;
   std::unordered_map<const BufferNode*, int> readers_;
-  std::vector<const Load*> bound_;  ///< by Lets around
-  std::unordered_set<const ExprNode*> seen_;
-  const Store* store_ = nullptr;
   bool reduces_ = false;
-};
-
-template <class T>
-std::vector<T> in_order(const std::vector<T>& values, const std::vector<size_t>& order) {
-  std::vector<T> result;
-  result.reserve(values.size());
-  for (const size_t i : order) result.push_back(values[i]);
-  return result;
-}
-
-/// Where each iter stands among the indices of the first access that has it.
-class IterPlaces : public Visitor {
- public:
-  std::unordered_map<const Var*, size_t> places;
-
- protected:
-  void visit_Store(const Store* store) override {
-    note(store->indices);
-    Visitor::visit_Store(store);
-  }
-  void visit_Load(const Load* load) override {
-    note(load->indices);
-    Visitor::visit_Load(load);
-  }
-
- private:
-  void note(const std::vector<Expr>& indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (const Var* variable = indices[d].as<Var>()) places.emplace(variable, d);
-    }
-  }
-};
-
-class Permuter : public Mutator {
- public:
-  Permuter(const Func& func, const MemoryOrders& orders) {
-    for (const auto& [buffer, classes] : orders) orders_[buffer] = dimensions_of(classes, buffer->rank());
-    const auto add = [&](const Buffer& buffer) {
-      const auto order = orders_.find(buffer.get());
-      if (order == orders_.end()) return;
-      made_[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, in_order(buffer->shape, order->second),
-                                             buffer->space, {}, buffer->offset, buffer->alignment, buffer->view_of);
-    };
-    for (const Buffer& buffer : buffer_params(func)) add(buffer);
-    for (const Buffer& buffer : allocations(func)) add(buffer);
-  }
-
-  Buffer mutate_buffer(const Buffer& buffer) override {
-    const auto made = made_.find(buffer.get());
-    return made == made_.end() ? buffer : made->second;
-  }
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    Expr inner = Mutator::mutate_Load(e, node);
-    const auto order = orders_.find(node->buffer.get());
-    if (order == orders_.end()) return inner;
-    const Load& load = *inner.as<Load>();
-    return Load::make(load.buffer, in_order(load.indices, order->second), load.mask);
-  }
-
-  Stmt mutate_Store(const Stmt& s, const Store* node) override {
-    Stmt inner = Mutator::mutate_Store(s, node);
-    const auto order = orders_.find(node->buffer.get());
-    if (order == orders_.end()) return inner;
-    const Store& store = *inner.as<Store>();
-    return Store::make(store.buffer, in_order(store.indices, order->second), store.value, store.mask);
-  }
-
-  Stmt mutate_Block(const Stmt& s, const Block* node) override {
-    const Stmt inner = Mutator::mutate_Block(s, node);
-    Block::Fields fields = inner.as<Block>()->f;
-    const auto permute = [&](std::vector<Region>* regions, const std::vector<Region>& old) {
-      for (size_t i = 0; i < old.size(); ++i) {
-        const auto order = orders_.find(old[i].buffer.get());
-        if (order != orders_.end()) (*regions)[i].ranges = in_order((*regions)[i].ranges, order->second);
-      }
-    };
-    permute(&fields.reads, node->f.reads);
-    permute(&fields.writes, node->f.writes);
-    return Block::make(std::move(fields));
-  }
-
-  /// The loops of a block, in the order in which what it writes lies, and those of a reduction in that of what it
-  /// reads.
-  Stmt mutate_For(const Stmt& s, const For*) override {
-    std::vector<const For*> loops;
-    Stmt innermost = s;
-    for (const For* loop = s.as<For>(); loop; loop = innermost.as<For>()) {
-      loops.push_back(loop);
-      innermost = loop->body;
-    }
-    Stmt body = mutate(innermost);
-    const Block* block = body.as<Block>();
-    std::vector<size_t> order(loops.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    if (block && moves_its_iters(*block, loops)) {
-      IterPlaces finder;
-      finder.visit(block->f.body);
-      const auto place_of = [&](size_t i) {
-        const auto found = finder.places.find(block->f.iters[i].variable.get());
-        return found == finder.places.end() ? loops.size() : found->second;
-      };
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        const IterKind kind = block->f.iters[a].kind, other = block->f.iters[b].kind;
-        return kind == other ? place_of(a) < place_of(b) : kind < other;
-      });
-      Block::Fields fields = block->f;
-      fields.iters = in_order(fields.iters, order);
-      fields.bindings = in_order(fields.bindings, order);
-      body = Block::make(std::move(fields));
-    }
-    for (size_t k = order.size(); k-- > 0;) {
-      const For& loop = *loops[order[k]];
-      body = For::make(loop.variable, loop.min, loop.extent, loop.for_kind, std::move(body), loop.annotations,
-                       loop.thread_axis);
-    }
-    return body;
-  }
-
- private:
-  /// Space and reduce iters, each bound to the loop at its place: what a trace makes of everything but scans.
-  static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {
-    if (block.f.iters.size() != loops.size()) return false;
-    for (size_t i = 0; i < loops.size(); ++i) {
-      const IterKind kind = block.f.iters[i].kind;
-      if (kind != IterKind::space && kind != IterKind::reduce) return false;
-      if (block.f.bindings[i].as<Var>() != loops[i]->variable.get()) return false;
-    }
-    return true;
-  }
-
-  std::unordered_map<const BufferNode*, std::vector<size_t>> orders_;
-  BufferMap made_;
 };
 
 }  // namespace
@@ -530,17 +379,6 @@ void follow_outputs(const Func& traced, MemoryOrders* orders) {
       orders->erase(temporary);
     }
   }
-}
-
-Func in_memory_order(const Func& traced, const MemoryOrders& orders) {
-  if (orders.empty()) return traced;
-  Permuter permuter(traced, orders);
-  std::vector<Param> params = traced->params;
-  for (Param& param : params) {
-    if (Buffer* buffer = std::get_if<Buffer>(&param)) *buffer = permuter.mutate_buffer(*buffer);
-  }
-  return FuncNode::make(traced->name, std::move(params), permuter.mutate(traced->body), traced->facts, traced->attrs,
-                        traced->stage);
 }
 
 }  // namespace lathe

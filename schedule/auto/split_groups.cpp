@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/layout_map.h"
@@ -39,15 +40,6 @@ std::optional<Groups> groups_of(const Block& block) {
     }
   }
   return std::nullopt;
-}
-
-/// The dimension as two: its quotient, and its remainder by `size`.
-LayoutMap split_dimension(size_t rank, size_t dimension, std::int64_t size) {
-  LayoutMap map = same_layout(rank);
-  const Expr whole = map.from[dimension];
-  map.to[dimension] = floor_div(whole, size);
-  map.to.insert(map.to.begin() + static_cast<std::ptrdiff_t>(dimension) + 1, floor_mod(whole, size));
-  return map;
 }
 
 /// Copies each operand that moves along the iter to where the reduction's iters want it, with that one last.
@@ -88,7 +80,7 @@ bool split_groups(RuleContext& context, const BlockRef& ref) {
                    split_reader(context, schedule.consumers(ref).front(), results, *groups);
                    split_iter(schedule, ref, *loop, groups->size);
                    transform_layout(schedule, ref, results->name,
-                                    split_dimension(results->rank(), groups->dimension, groups->size));
+                                    panel_layout(results->rank(), groups->size, groups->dimension, groups->dimension));
                    lay_operands(schedule, ref, groups->iter + 1);
                  });
 }

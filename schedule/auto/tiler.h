@@ -181,7 +181,7 @@ class Tiler {
   /// The same where it pays; elsewhere has steps ask for the lines of results that are stored right behind them.
   std::optional<LoopRef> lay_steps(const RegisterTile& tile, std::vector<LoopRef>& order);
   /// Unrolls the innermost of the loops over steps, as long as few copies of the tile's updates come of it; where that
-  /// is all of them, each vector takes its steps behind another's.
+  /// is all of them, each vector of maxima takes its steps behind another's.
   void unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors);
   /// How many copies those may be, where vectors walk the iter.
   std::int64_t most_updates(size_t vectors) const;

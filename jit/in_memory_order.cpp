@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <numeric>
+
+#include "ir/visitor.h"
+#include "jit/memory_order.h"
+
+/// Funcs over arrays that are row-major, of arrays in another order.
+namespace lathe {
+namespace {
+
+template <class T>
+std::vector<T> in_order(const std::vector<T>& values, const std::vector<size_t>& order) {
+  std::vector<T> result;
+  result.reserve(values.size());
+  for (const size_t i : order) result.push_back(values[i]);
+  return result;
+}
+
+/// Where each iter stands among the indices of the first access that has it.
+class IterPlaces : public Visitor {
+ public:
+  std::unordered_map<const Var*, size_t> places;
+
+ protected:
+  void visit_Store(const Store* store) override {
+    note(store->indices);
+    Visitor::visit_Store(store);
+  }
+  void visit_Load(const Load* load) override {
+    note(load->indices);
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  void note(const std::vector<Expr>& indices) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (const Var* variable = indices[d].as<Var>()) places.emplace(variable, d);
+    }
+  }
+};
+
+class Permuter : public Mutator {
+ public:
+  Permuter(const Func& func, const MemoryOrders& orders) {
+    for (const auto& [buffer, classes] : orders) orders_[buffer] = permuted_dimensions(classes, buffer->rank());
+    const auto add = [&](const Buffer& buffer) {
+      const auto order = orders_.find(buffer.get());
+      if (order == orders_.end()) return;
+      made_[buffer.get()] = BufferNode::make(buffer->name, buffer->dtype, in_order(buffer->shape, order->second),
+                                             buffer->space, {}, buffer->offset, buffer->alignment, buffer->view_of);
+    };
+    for (const Buffer& buffer : buffer_params(func)) add(buffer);
+    for (const Buffer& buffer : allocations(func)) add(buffer);
+  }
+
+  Buffer mutate_buffer(const Buffer& buffer) override {
+    const auto made = made_.find(buffer.get());
+    return made == made_.end() ? buffer : made->second;
+  }
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    Expr inner = Mutator::mutate_Load(e, node);
+    const auto order = orders_.find(node->buffer.get());
+    if (order == orders_.end()) return inner;
+    const Load& load = *inner.as<Load>();
+    return Load::make(load.buffer, in_order(load.indices, order->second), load.mask);
+  }
+
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    Stmt inner = Mutator::mutate_Store(s, node);
+    const auto order = orders_.find(node->buffer.get());
+    if (order == orders_.end()) return inner;
+    const Store& store = *inner.as<Store>();
+    return Store::make(store.buffer, in_order(store.indices, order->second), store.value, store.mask);
+  }
+
+  Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    const Stmt inner = Mutator::mutate_Block(s, node);
+    Block::Fields fields = inner.as<Block>()->f;
+    const auto permute = [&](std::vector<Region>* regions, const std::vector<Region>& old) {
+      for (size_t i = 0; i < old.size(); ++i) {
+        const auto order = orders_.find(old[i].buffer.get());
+        if (order != orders_.end()) (*regions)[i].ranges = in_order((*regions)[i].ranges, order->second);
+      }
+    };
+    permute(&fields.reads, node->f.reads);
+    permute(&fields.writes, node->f.writes);
+    return Block::make(std::move(fields));
+  }
+
+  /// The loops of a block, in the order in which what it writes lies, and those of a reduction in that of what it
+  /// reads.
+  Stmt mutate_For(const Stmt& s, const For*) override {
+    std::vector<const For*> loops;
+    Stmt innermost = s;
+    for (const For* loop = s.as<For>(); loop; loop = innermost.as<For>()) {
+      loops.push_back(loop);
+      innermost = loop->body;
+    }
+    Stmt body = mutate(innermost);
+    const Block* block = body.as<Block>();
+    std::vector<size_t> order(loops.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (block && moves_its_iters(*block, loops)) {
+      IterPlaces finder;
+      finder.visit(block->f.body);
+      const auto place_of = [&](size_t i) {
+        const auto found = finder.places.find(block->f.iters[i].variable.get());
+        return found == finder.places.end() ? loops.size() : found->second;
+      };
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        const IterKind kind = block->f.iters[a].kind, other = block->f.iters[b].kind;
+        return kind == other ? place_of(a) < place_of(b) : kind < other;
+      });
+      Block::Fields fields = block->f;
+      fields.iters = in_order(fields.iters, order);
+      fields.bindings = in_order(fields.bindings, order);
+      body = Block::make(std::move(fields));
+    }
+    for (size_t k = order.size(); k-- > 0;) {
+      const For& loop = *loops[order[k]];
+      body = For::make(loop.variable, loop.min, loop.extent, loop.for_kind, std::move(body), loop.annotations,
+                       loop.thread_axis);
+    }
+    return body;
+  }
+
+ private:
+  /// Space and reduce iters, each bound to the loop at its place: what a trace makes of everything but scans.
+  static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {
+    if (block.f.iters.size() != loops.size()) return false;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      const IterKind kind = block.f.iters[i].kind;
+      if (kind != IterKind::space && kind != IterKind::reduce) return false;
+      if (block.f.bindings[i].as<Var>() != loops[i]->variable.get()) return false;
+    }
+    return true;
+  }
+
+  std::unordered_map<const BufferNode*, std::vector<size_t>> orders_;
+  BufferMap made_;
+};
+
+}  // namespace
+
+Func in_memory_order(const Func& traced, const MemoryOrders& orders) {
+  if (orders.empty()) return traced;
+  Permuter permuter(traced, orders);
+  std::vector<Param> params = traced->params;
+  for (Param& param : params) {
+    if (Buffer* buffer = std::get_if<Buffer>(&param)) *buffer = permuter.mutate_buffer(*buffer);
+  }
+  return FuncNode::make(traced->name, std::move(params), permuter.mutate(traced->body), traced->facts, traced->attrs,
+                        traced->stage);
+}
+
+}  // namespace lathe
