@@ -1,12 +1,15 @@
 // What bench/native.py loads: bound kernels, timed loops, and the rates of this machine that the roofline is made of.
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/cpu/features.h"
@@ -91,10 +94,10 @@ BENCH_API double bench_fma_gflops(double milliseconds) {
   return bench::fma_peak_gflops(milliseconds);
 }
 
-/// Bytes a second that this core loads from a buffer of half its own caches, which a busy neighbour on the same core
-/// slows down while it leaves arithmetic on registers alone. The second of two walks: the first brings the lines near.
-/// Called while this process may use one CPU alone, so that it must not be the first to ask for compile_device.
-BENCH_API double bench_cache_rate() {
+/// Bytes a second that a core loads from a buffer of half its own caches, the least of these CPUs while all of them do:
+/// a busy neighbour on the same core slows that down while it leaves arithmetic on registers alone, and so does a host
+/// that runs two CPUs on one core. The first walk over the buffer brings its lines near, and is not timed.
+BENCH_API double bench_cache_rate(const std::int32_t* cpus, std::int32_t count) {
   using Lane = std::uint64_t __attribute__((vector_size(64)));
   static const std::vector<Lane> memory = [] {
     std::int64_t own = 1 << 18;
@@ -102,16 +105,41 @@ BENCH_API double bench_cache_rate() {
       if (!cache.shared) own = cache.bytes;
     return std::vector<Lane>(static_cast<size_t>(own) / 2 / sizeof(Lane) / 4 * 4);
   }();
-  const auto walk = [] {
-    Lane sums[4] = {};
-    for (size_t i = 0; i < memory.size(); i += 4)
-      for (size_t k = 0; k < 4; ++k) sums[k] += memory[i + k];
-    __asm__ volatile("" ::"m"(sums) : "memory");
+  const int walks = count > 1 ? 16 : 1;  // of threads that begin within some hundred nanoseconds of each other
+  std::atomic<std::int32_t> waiting{count};
+  std::vector<double> rates(static_cast<size_t>(count));
+  const auto measure = [&](std::int32_t k) {
+    const auto walk = [] {
+      Lane sums[4] = {};
+      for (size_t i = 0; i < memory.size(); i += 4)
+        for (size_t k = 0; k < 4; ++k) sums[k] += memory[i + k];
+      __asm__ volatile("" ::"m"(sums) : "memory");
+    };
+    waiting.fetch_sub(1);
+    while (waiting.load() > 0) {
+    }
+    walk();
+    const double start = bench::thread_seconds();
+    for (int i = 0; i < walks; ++i) walk();
+    rates[static_cast<size_t>(k)] =
+        walks * static_cast<double>(memory.size() * sizeof(Lane)) / (bench::thread_seconds() - start);
   };
-  walk();
-  const double start = bench::thread_seconds();
-  walk();
-  return static_cast<double>(memory.size() * sizeof(Lane)) / (bench::thread_seconds() - start);
+  if (count == 1) {
+    measure(0);
+    return rates[0];
+  }
+  std::vector<std::thread> threads;
+  for (std::int32_t k = 0; k < count; ++k) {
+    threads.emplace_back([&, k] {
+      cpu_set_t own;
+      CPU_ZERO(&own);
+      CPU_SET(cpus[k], &own);
+      sched_setaffinity(0, sizeof own, &own);
+      measure(k);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::min_element(rates.begin(), rates.end());
 }
 
 /// Bytes read and written a second by the quickest copy of one core whose source and target together are `bytes`: the
