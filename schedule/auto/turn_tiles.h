@@ -17,6 +17,7 @@ struct TurnedTile {
     size_t across, along;
   };
   std::int64_t rows, columns;  ///< iterations of the loops along and across
+  std::int64_t parts;          ///< of the loop along, outside of all tiles
   std::vector<Operand> operands;
 };
 

@@ -59,8 +59,8 @@ std::optional<Digit> as_digit(const Expr& e, const Var* loop) {
 }
 
 /// The buffers written below a loop of which each iteration touches a slice of its own, found in the declared regions
-/// alone: in some dimensions every region lies in [width * digit, width * (digit + 1)) from the same place on, and
-/// their digits make up the loop's variable.
+/// alone: in some dimensions every region lies in [width * digit, width * (digit + 1)) from the same place on, or in
+/// such a slice of a slice, and their digits make up the loop's variable.
 class Slices {
  public:
   explicit Slices(const For& loop) : loop_(loop) {
@@ -87,25 +87,28 @@ class Slices {
   /// Of one dimension. No access is known yet at width 0; at -1 they lie in no common slice.
   struct Slice {
     std::int64_t width = 0;
-    Digit digit;
-    Terms from;  ///< what loops outside add to the place
+    std::vector<std::pair<std::int64_t, Digit>> digits;  ///< and the widths that they count, from `width` up
+    Terms from;                                          ///< what loops outside add to the place
     friend bool operator==(const Slice& a, const Slice& b) {
-      return a.width == b.width && a.digit == b.digit &&
+      return a.width == b.width && a.digits == b.digits &&
              std::is_permutation(a.from.begin(), a.from.end(), b.from.begin(), b.from.end());
     }
   };
   static Slice none() { return {-1, {}, {}}; }
 
   /// Do the digits of the dimensions fit on to each other, up to the loop's extent?
-  bool tell_apart(std::vector<Slice> slices) const {
+  bool tell_apart(const std::vector<Slice>& slices) const {
     const std::int64_t* extent = is_int(loop_.min, 0) ? as_int(loop_.extent) : nullptr;
-    std::sort(slices.begin(), slices.end(),
-              [](const Slice& a, const Slice& b) { return a.digit.divisor < b.digit.divisor; });
-    std::int64_t reach = 1;
+    std::vector<Digit> digits;
     for (const Slice& slice : slices) {
-      if (slice.width <= 0 || slice.digit.divisor != reach) continue;
-      if (slice.digit.modulus == 0) return true;
-      reach *= slice.digit.modulus;
+      for (const auto& [width, digit] : slice.digits) digits.push_back(digit);
+    }
+    std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.divisor < b.divisor; });
+    std::int64_t reach = 1;
+    for (const Digit& digit : digits) {
+      if (digit.divisor != reach) continue;
+      if (digit.modulus == 0) return true;
+      reach *= digit.modulus;
       if (extent && reach >= *extent) return true;
     }
     return false;
@@ -188,13 +191,20 @@ class Slices {
     });
     if (divides) form = linear_form(simplify(place, bounds_));
     Slice slice;
-    for (auto term = form.terms.begin(); term != form.terms.end() && slice.width == 0;) {
+    for (auto term = form.terms.begin(); term != form.terms.end();) {
       if (const auto digit = as_digit(term->first, loop_.variable.get())) {
-        slice = {term->second, *digit, {}};
+        slice.digits.emplace_back(term->second, *digit);
         term = form.terms.erase(term);
       } else {
         ++term;
       }
+    }
+    if (slice.digits.empty()) return none();
+    std::sort(slice.digits.begin(), slice.digits.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    slice.width = slice.digits.front().first;
+    for (size_t i = 0; i + 1 < slice.digits.size(); ++i) {
+      const auto& [width, digit] = slice.digits[i];
+      if (digit.modulus == 0 || width * digit.modulus > slice.digits[i + 1].first) return none();
     }
     std::int64_t low = 0, high = 0;
     for (const auto& [atom, coefficient] : form.terms) {

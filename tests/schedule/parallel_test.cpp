@@ -110,6 +110,39 @@ TEST(Parallel, DoesNotTakeDigitsForSlicesThatOverlap) {
   EXPECT_NE(print(s.func()).find("private_t"), std::string::npos) << "each needs a copy";
 }
 
+TEST(Parallel, TellsSlicesOfSlicesApartByTwoDigitsOfOneDimension) {
+  const auto tiles = [](int wide) {
+    return parse_func(fmt::format(R"(func tiles(x: f32[8, 64], out: f32[8, 64]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    alloc t: f32[8, 64]
+    for f in [0, 32) {{
+      for j in [0, 16) {{
+        block fill(space vi in [0, 8) = f // 2 % 8, space vj in [0, 64) = f // 16 * {0} + f % 2 * 16 + j)
+            reads x[vi, vj] writes t[vi, vj] {{
+          t[vi, vj] = x[vi, vj] + 1.0f32
+        }}
+      }}
+      for k in [0, 16) {{
+        block use(space wi in [0, 8) = f // 2 % 8, space wk in [0, 64) = f // 16 * {0} + f % 2 * 16 + k)
+            reads t[wi, wk] writes out[wi, wk] {{
+          out[wi, wk] = t[wi, wk]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                  wide));
+  };
+  const Func before = tiles(32);
+  Schedule apart(before);
+  parallel(apart, apart.loop("use", 0));
+  EXPECT_EQ(print(apart.func()).find("private"), std::string::npos);
+  expect_same(before, apart.func());
+  Schedule meet(tiles(16));
+  EXPECT_THROW(parallel(meet, meet.loop("use", 0)), Refusal) << "f = 1 and f = 16 write the same columns";
+}
+
 TEST(Parallel, TellsTilesApartByWhereTheirBlocksRun) {
   const auto tiles = [](const std::string& block, const std::string& body) {
     return parse_func(fmt::format(R"(func tiles(x: f32[96], out: f32[96]) stage begin {{
