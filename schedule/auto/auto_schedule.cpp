@@ -19,6 +19,7 @@
 #include "schedule/auto/join_windows.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/near_copies.h"
+#include "schedule/auto/pair_rows.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/reduce_rows.h"
@@ -73,6 +74,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"turn_repeated", turn_repeated},
                           {"vectorize_elementwise", vectorize_elementwise},
                           {"join_parts", join_parts},
+                          {"pair_rows", pair_rows},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},
                           {"prefetch_rows", prefetch_rows},

@@ -55,6 +55,20 @@ std::optional<std::int64_t> advance(const Block& block, const Access& access, co
   return linear ? std::optional(linear->first) : std::nullopt;
 }
 
+/// Rows that a pass walks side by side, in an unrolled loop within its steps.
+std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const Block& block, const Access& access,
+                          const Pass& pass) {
+  const auto row = advance(block, access, pass.rows);
+  const std::vector<LoopRef> loops = schedule.loops(ref);
+  for (auto loop = std::find(loops.begin(), loops.end(), pass.steps); loop != loops.end(); ++loop) {
+    const std::int64_t* extent = as_int(schedule.node(*loop).extent);
+    const auto moves = advance(block, access, *loop);
+    if (schedule.node(*loop).for_kind == ForKind::unrolled && extent && row && moves && *extent * *moves == *row)
+      return *extent;
+  }
+  return 1;
+}
+
 /// The bytes of an access that one iteration of each loop covers, outermost first; nothing where a loop comes back to
 /// what it has read, or goes on in steps that are not known.
 std::optional<std::vector<std::int64_t>> bytes_within(const Schedule& schedule, const Block& block,
@@ -150,7 +164,8 @@ void prefetch_rows(RuleContext& context) {
       std::optional<std::int64_t> ahead;
       std::int64_t cache = second_cache;
       if (read_before(schedule, ref, pass->rows, access.buffer)) {
-        const std::optional<std::int64_t> waits = cache_of_next_row(context, block, access, *row);
+        const std::optional<std::int64_t> waits =
+            cache_of_next_row(context, block, access, *row / rows_at_once(schedule, ref, block, access, *pass));
         if (!waits || !asked.emplace(pass->rows.variable.get(), access.buffer.get()).second) continue;
         ahead = row;
         cache = *waits;

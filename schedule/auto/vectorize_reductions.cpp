@@ -10,6 +10,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/pair_rows.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -448,6 +449,7 @@ void vectorize_reductions(RuleContext& context) {
     // As many partial sums as in whole vectors: each adds up no more.
     std::int64_t vectors = chains_along(block, whole, found->loop, context) * (whole / lanes);
     if (lanes < 2) continue;
+    if (goes_in_pairs(context, ref)) vectors = std::max<std::int64_t>(1, vectors / 2);
     const auto reduce = [&](std::int64_t vectors, std::int64_t lanes, const std::optional<BlockRef>& on_the_way) {
       make_innermost(schedule, *found);
       const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
