@@ -89,11 +89,13 @@ double bytes_of_arrays(const Block& block, const std::vector<Fact>& facts) {
 /// Bytes that a block writes for one row, each of its instances an element of its own.
 std::int64_t bytes_of_row(const Schedule& schedule, const Rows& rows, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
-  std::int64_t bytes = block.f.writes[0].buffer->dtype.bytes();
-  const std::vector<LoopRef> loops = schedule.loops(ref);
-  for (auto loop = std::find(loops.begin(), loops.end(), rows.loop) + 1; loop != loops.end(); ++loop)
-    bytes *= extent_estimate(schedule.node(*loop).extent, schedule.func()->facts);
-  return bytes;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  double elements = instance_count(block, facts);
+  for (const LoopRef& loop : schedule.loops(ref)) {
+    elements /= static_cast<double>(extent_estimate(schedule.node(loop).extent, facts));
+    if (loop == rows.loop) break;
+  }
+  return static_cast<std::int64_t>(elements) * block.f.writes[0].buffer->dtype.bytes();
 }
 
 /// Are rows reduced, and then written by a last pass, and two at once faster?
@@ -106,7 +108,8 @@ bool pays(const RuleContext& context, const Rows& rows) {
   if (last.f.reducer || rows.passes.back().once || device.caches.empty()) return false;
   const std::int64_t row = bytes_of_row(schedule, rows, rows.passes.back().block);
   const double bytes = bytes_of_arrays(last, schedule.func()->facts);
-  if (row > longest_row || row % conflicting_bytes == 0 ||
+  // What is left behind whole vectors has bodies of its own, and two of each take too long to compile.
+  if (row > longest_row || row % conflicting_bytes == 0 || row % (device.vector_bits / 8) != 0 ||
       share_of_arrays * bytes > static_cast<double>(device.caches.back().bytes))
     return false;
   // One row is asked for half a page ahead there.

@@ -16,7 +16,7 @@ namespace lathe {
 ///   - a step costs so much that waiting for the end of a sum does not count,
 ///   - the sums of two rows have no room in registers,
 ///   - rows are long, or come from memory, or so few that cores would go without,
-///   - or there is no whole number of pairs.
+///   - or there is no whole number of pairs, or of vectors in a row.
 void pair_rows(RuleContext& context);
 
 /// Will it do so with the rows that a block reduces? Each then needs half of the chains that would hide an addition's

@@ -45,7 +45,7 @@ bool pairs(const Func& func, const Device& device) {
 constexpr std::int64_t large = 1 << 20;
 
 TEST(PairRows, TakesTwoRowsAtEachStepOfEachPass) {
-  const Func func = rows_less_sums(32, 100);
+  const Func func = rows_less_sums(32, 112);
   const std::string text = print(auto_schedule(func, with_cache(large)));
   SCOPED_TRACE(text);
   expect_same(func, auto_schedule(func, with_cache(large)));
@@ -54,16 +54,17 @@ TEST(PairRows, TakesTwoRowsAtEachStepOfEachPass) {
 }
 
 TEST(PairRows, NotWhereOneAtATimeIsAsFast) {
-  EXPECT_FALSE(pairs(rows_less_sums(33, 100), with_cache(large))) << "a row would be left";
-  EXPECT_FALSE(pairs(rows_less_sums(6, 100), with_cache(large))) << "too few for the cores";
+  EXPECT_FALSE(pairs(rows_less_sums(33, 112), with_cache(large))) << "a row would be left";
+  EXPECT_FALSE(pairs(rows_less_sums(6, 112), with_cache(large))) << "too few for the cores";
+  EXPECT_FALSE(pairs(rows_less_sums(32, 100), with_cache(large))) << "rows with a rest";
   EXPECT_FALSE(pairs(rows_less_sums(32, 1024), with_cache(large))) << "rows meet in their low bits";
   EXPECT_FALSE(pairs(rows_less_sums(32, 3000), with_cache(4 * large))) << "long rows";
-  EXPECT_FALSE(pairs(rows_less_sums(32, 100), with_cache(2 * 32 * 100 * 4))) << "from beyond the last cache";
-  EXPECT_FALSE(pairs(rows_less_sums(32, 100, "exp"), with_cache(large))) << "the sums' ends count for little";
-  EXPECT_FALSE(pairs(rows_less_sums(32, 100), wide())) << "nothing is known of its caches";
+  EXPECT_FALSE(pairs(rows_less_sums(32, 112), with_cache(2 * 32 * 112 * 4))) << "from beyond the last cache";
+  EXPECT_FALSE(pairs(rows_less_sums(32, 112, "exp"), with_cache(large))) << "the sums' ends count for little";
+  EXPECT_FALSE(pairs(rows_less_sums(32, 112), wide())) << "nothing is known of its caches";
   Device asks = with_cache(large);
   asks.stream_ahead_bytes = 256;
-  EXPECT_FALSE(pairs(rows_less_sums(100, 100), asks)) << "which asks for one row as it streams";
+  EXPECT_FALSE(pairs(rows_less_sums(100, 112), asks)) << "which asks for one row as it streams";
 }
 
 }  // namespace
