@@ -289,6 +289,27 @@ bool congruent_quotient(const Affine& sum, std::int64_t c, std::int64_t coeffici
   return false;
 }
 
+/// The same of a term `coefficient` * (z // (c * d)), where x is z // d, found by a part of it, and a multiple of c.
+/// Puts z // d into `x`.
+bool quotient_of_quotient(const Affine& sum, std::int64_t c, std::int64_t coefficient, Affine* x, Affine* quotient) {
+  for (const AffineTerm& t : sum.terms) {
+    const std::int64_t* divisor = nullptr;
+    auto* d = t.coefficient == coefficient ? division_atom(t.atom, BinaryOp::floor_div, &divisor) : nullptr;
+    if (!d || *divisor <= c || *divisor % c != 0) continue;
+    Affine apart = to_affine(d->a);
+    const std::optional<Affine> z = undivided(*x, *divisor / c, apart);
+    if (!z || !congruent(apart, *z, *divisor) || !add_scaled(apart, *z, -1)) continue;
+    apart.constant /= *divisor / c;
+    for (AffineTerm& term : apart.terms) term.coefficient /= *divisor / c;
+    Affine whole = *x;
+    if (!add_scaled(whole, apart, 1)) continue;
+    *x = std::move(whole);
+    *quotient = Affine::atom(t.atom);
+    return true;
+  }
+  return false;
+}
+
 /// The same of a term `coefficient` * (z // c % n), where with x % c it makes z % (c * n). Puts that into `x`.
 bool congruent_digit(const Bounds& bounds, const Affine& sum, std::int64_t c, std::int64_t coefficient, int effort,
                      Affine* x, Affine* digit) {
@@ -321,7 +342,7 @@ void recombine(const Bounds& bounds, Affine& a, int effort) {
     if (__builtin_mul_overflow(k, *c, &wanted)) continue;
     const bool whole = quotient.terms.size() == 1 && quotient.terms[0].coefficient == 1 && quotient.constant == 0;
     if (!whole || a.coefficient(quotient.terms[0].atom) != wanted) {
-      if (!congruent_quotient(a, *c, wanted, &x, &quotient) &&
+      if (!congruent_quotient(a, *c, wanted, &x, &quotient) && !quotient_of_quotient(a, *c, wanted, &x, &quotient) &&
           !congruent_digit(bounds, a, *c, wanted, effort, &x, &quotient))
         continue;
     }

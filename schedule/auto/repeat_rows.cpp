@@ -21,27 +21,37 @@ namespace {
 /// The share of lanes that rows of their own may fill at the most, the vectors that begin a row again, what these may
 /// hold of repeated inputs in registers, and what their bodies may cost to compile.
 constexpr double well_filled = 0.8;
-constexpr std::int64_t most_copies = 8, most_held = 12, fewest_iterations = 4;
+constexpr std::int64_t most_copies = 8, most_held = 12, fewest_iterations = 4, fewest_vectors = 2;
 constexpr double longest_bodies = 64;
 
-/// What walks on from row to row in one piece, and what begins anew in each.
+/// What begins anew in each row, and what is one element for each; the rest walks on from row to row in one piece.
 struct RowAccesses {
   bool fine = true;
-  std::int64_t repeated = 0;
+  std::int64_t repeated = 0, spread = 0;
+  bool own = false;  ///< one of these is memory of the kernel's own
 };
 
+constexpr size_t none = static_cast<size_t>(-1);
+
+/// `inner` walks along the row, `rows` from row to row, `count` of them within `outer`; `outer` itself does where that
+/// is none.
 RowAccesses row_accesses(const Func& func, const std::vector<Access>& accesses, size_t outer, size_t inner,
-                         std::int64_t run) {
+                         std::int64_t row, std::int64_t count, size_t rows) {
   RowAccesses found;
   for (const Access& access : accesses) {
     const auto across = access.strides[outer], along = access.strides[inner];
     if (access.masked || !across || !along) return {.fine = false};
+    // Lanes are picked from memory where no instruction picks them.
+    const bool picks = !access.store && access.buffer->dtype.bits >= 32;
+    found.own |= (*across == 0) != (*along == 0) && is_allocated(func, access.buffer);
     if (*across == 0 && *along != 0) {
-      // Lanes are picked from memory where no instruction picks them, and not ahead of loops that write there.
-      found.fine &= !access.store && access.buffer->dtype.bits >= 32 && !is_allocated(func, access.buffer);
+      found.fine &= picks;
       ++found.repeated;
+    } else if (*along == 0 && *across != 0) {
+      found.fine &= picks && *across == (rows != none ? access.strides[rows].value_or(0) * count : 1);
+      ++found.spread;
     } else {
-      found.fine &= *across == *along * run;
+      found.fine &= *along == 0 ? rows == none || access.strides[rows] == 0 : *across == *along * row * count;
     }
   }
   return found;
@@ -71,18 +81,26 @@ std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref
   std::vector<size_t> walked{iters[last]};
   std::vector<std::int64_t> extents;
   std::int64_t run = row, extent = row;
+  bool own = false;
   while (plan.outermost > 0) {
     const size_t outer = iters[plan.outermost - 1];
-    const RowAccesses found = row_accesses(schedule.func(), accesses, outer, iters[last], run);
-    if (!found.fine || found.repeated == 0 || found.repeated * copies > most_held) break;
+    const RowAccesses found = row_accesses(schedule.func(), accesses, outer, iters[last], row, run / row,
+                                           plan.outermost < last ? iters[last - 1] : none);
+    own |= found.own;
+    // A row that fills a vector has its one element in all lanes.
+    if (!found.fine || found.repeated + found.spread == 0 || (found.spread > 0 && row > lanes) ||
+        found.repeated * copies > most_held)
+      break;
     walked.insert(walked.begin(), outer);
     extents.insert(extents.begin(), extent);
     if (!may_be_one_walk(block, walked, extents)) break;
     extent = extent_of(--plan.outermost);
     run *= extent;
   }
-  if (run < fewest_iterations * copies * lanes) return std::nullopt;
-  return plan;
+  // Lanes are picked at places that change from vector to vector where those of an input are looked up in registers
+  // (permute_windows), which are not filled from what may not have been written yet.
+  if (!own && run < fewest_iterations * copies * lanes) plan.copies = 1;
+  return run < fewest_vectors * plan.copies * lanes ? std::nullopt : std::optional(plan);
 }
 
 }  // namespace

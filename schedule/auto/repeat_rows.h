@@ -12,6 +12,8 @@ namespace lathe {
 ///   for i in 0..100: for j in 0..3:         for f in 0..6: unrolled for k in 0..3: vectorized for l in 0..16:
 ///     out[i, j] = x[i, j] * scale[j]   ->     out[(f*48 + k*16 + l) // 3, (k*16 + l) % 3] = .. * scale[(k*16 + l) % 3]
 ///
+/// So may inputs be that have one element for each row of less than a vector, in a row themselves.
+///
 /// `loops` are the block's own and `iters` what they drive, the innermost along the rows. False where rows fill vectors
 /// well, or something else moves from row to row than what lies in one piece.
 bool repeat_rows(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,

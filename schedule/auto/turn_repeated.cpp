@@ -18,8 +18,10 @@ namespace {
 /// How often an element is read for which its copy pays: turning it around costs about as much as copying it, and the
 /// copy is read besides.
 constexpr std::int64_t least_repeats = 4;
-/// Neighbours that vectors walk at the least.
-constexpr std::int64_t fewest_neighbours = 4;
+/// The same of short runs, which cost more to copy and less to read.
+constexpr std::int64_t least_repeats_of_runs = 5;
+/// Bytes of neighbours behind which a jump counts: of longer runs the core loads whole vectors.
+constexpr std::int64_t short_run = 64;
 
 /// The iter along which all that the block writes is contiguous; the last of several.
 std::optional<size_t> written_iter(const Block& block, const std::vector<Access>& accesses) {
@@ -30,17 +32,34 @@ std::optional<size_t> written_iter(const Block& block, const std::vector<Access>
   return std::nullopt;
 }
 
-/// Is the array read across what is written, and each element of it often enough?
+/// Does the array, whose neighbours follow each other, jump behind a few of them, where the result goes on? Then each
+/// vector would be a few lanes, and rows that lie far apart share the sets of the first cache.
+bool jumps_behind(const Block& block, const Access& access, size_t written) {
+  const std::int64_t neighbours = *as_int(block.f.iters[written].domain.extent);
+  const std::int64_t follows = access.strides[written] == 0 ? 1 : neighbours;
+  if ((access.strides[written] != 0 && access.strides[written] != 1) ||
+      neighbours * access.buffer->dtype.bytes() >= short_run)
+    return false;
+  for (size_t i = written; i-- > 0;) {
+    if (is_int(block.f.iters[i].domain.extent, 1) || access.strides[i] == 0) continue;
+    return access.strides[i] && *access.strides[i] != follows;
+  }
+  return false;
+}
+
+/// Is the array read in another order than what is written, and each element of it often enough?
 bool is_repeated_across(const Block& block, const Access& access, size_t written) {
   const std::optional<std::int64_t>& stride = access.strides[written];
-  if (access.store || access.masked || !stride || std::abs(*stride) < 2) return false;
+  if (access.store || access.masked || !stride) return false;
+  const bool across = std::abs(*stride) > 1;
+  if (!across && !jumps_behind(block, access, written)) return false;
   std::int64_t repeats = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
     if (!extent || !access.strides[i]) return false;
     if (access.strides[i] == 0) repeats *= *extent;
   }
-  return repeats >= least_repeats;
+  return repeats >= (across ? least_repeats : least_repeats_of_runs);
 }
 
 /// The arrays to copy for the block.
@@ -48,8 +67,7 @@ std::vector<Buffer> repeated_arrays(const Block& block) {
   if (!only_space(block) || has_blocks(block) || is_sealed(block)) return {};
   const std::vector<Access> accesses = block_accesses(block);
   const std::optional<size_t> written = written_iter(block, accesses);
-  const std::int64_t* neighbours = written ? as_int(block.f.iters[*written].domain.extent) : nullptr;
-  if (!neighbours || *neighbours < fewest_neighbours) return {};
+  if (!written || !as_int(block.f.iters[*written].domain.extent)) return {};
   std::vector<Buffer> found;
   for (const Access& access : accesses) {
     if (load_count(accesses, access.buffer) == 1 && is_repeated_across(block, access, *written))

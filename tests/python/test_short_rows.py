@@ -37,6 +37,30 @@ def test_rows_are_vectors_in_a_row():
         assert "% 3" in low.text("scheduled") and "permute" in low.text("end")
 
 
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 7, 8, 12, 33])
+@pytest.mark.parametrize("shape", [(31,), (5, 99), (64, 40), (3, 7, 11)])
+def test_one_element_for_each_row(shape, columns):
+    rng = np.random.default_rng(columns)
+    x, each = rng.standard_normal((*shape, columns), np.float32), rng.standard_normal((*shape, 1), np.float32)
+    np.testing.assert_array_equal(lathe.jit(lambda x, e: x * e)(x, each), x * each)
+    np.testing.assert_array_equal(lathe.jit(lambda x, e: x * e)(x, each[:1]), x * each[:1])
+    far = np.repeat(each, 3, axis=-1)[..., ::3]
+    np.testing.assert_array_equal(lathe.jit(lambda x, e: x - e)(x, far), x - far)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("last", [1, 2, 3, 5, 8, 16])
+@pytest.mark.parametrize("form", ["cab,bd->dacb", "edb,ecab->dceab", "dca,ceb->caedb", "cab,bed->dacbe"])
+def test_outer_products_of_short_rows(form, last, dtype):
+    extents = {"a": 13, "b": last, "c": 9, "d": 6, "e": 11}
+    rng = np.random.default_rng(last)
+    operands = [
+        rng.integers(-9, 9, [extents[axis] for axis in axes]).astype(dtype) for axes in form.split("->")[0].split(",")
+    ]
+    got = lathe.jit(lambda x, y: lathe.einsum(form, x, y))(*operands)
+    np.testing.assert_array_equal(got, np.einsum(form, *operands))
+
+
 @pytest.mark.parametrize("count", [1, 7, 64, 1001])
 def test_places_of_few_bits_need_no_check(count):
     rng = np.random.default_rng(count)

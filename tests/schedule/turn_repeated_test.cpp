@@ -47,7 +47,33 @@ TEST(TurnRepeated, LeavesWhatLiesAlongTheResultOrIsReadAFewTimes) {
   EXPECT_FALSE(turns(scaled("12, 33", "vi, 32 - vk", 12, 6, 33))) << "backwards along it";
   EXPECT_FALSE(turns(scaled("33, 12", "vk, vi", 12, 3, 33)));
   EXPECT_FALSE(turns(scaled("33, 6, 12", "vk, vj, vi", 12, 6, 33)));
-  EXPECT_FALSE(turns(scaled("3, 12", "vk, vi", 12, 6, 3))) << "rows too short for vectors";
+}
+
+/// out[i, j, k, l] = x[k, j, l] * y[k, i], of `times` i, and rows of `l`.
+Func outer(int times, int l) {
+  return parse_func(
+      fmt::format(R"(func outer(x: f32[9, 7, {1}], y: f32[9, {0}], out: f32[{0}, 7, 9, {1}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, 7) {{ for k in [0, 9) {{ for l in [0, {1}) {{
+    block scaled(space vi in [0, {0}) = i, space vj in [0, 7) = j, space vk in [0, 9) = k, space vl in [0, {1}) = l)
+        reads x[vk, vj, vl], y[vk, vi] writes out[vi, vj, vk, vl] {{
+      out[vi, vj, vk, vl] = x[vk, vj, vl] * y[vk, vi] }} }} }} }} }} }})",
+                  times, l));
+}
+
+TEST(TurnRepeated, CopiesRunsThatDoNotGoOnWhereTheResultDoes) {
+  const auto decisions = [](const Func& func) { return decisions_on(func, wide(), "scaled"); };
+  for (const int l : {2, 3, 8}) {
+    const Func func = outer(6, l);
+    EXPECT_TRUE(turns(func)) << decisions(func);
+    EXPECT_NE(decisions(func).find("turn y around once for scaled\n"), std::string::npos)
+        << "its lanes are one element";
+    expect_scheduled_well(func);
+  }
+  EXPECT_FALSE(turns(outer(4, 8))) << "read a few times";
+  EXPECT_FALSE(turns(outer(6, 16))) << "runs of a line";
+  // Pairs in the order of the result, and across it.
+  EXPECT_TRUE(turns(scaled("3, 12", "vk, vi", 12, 6, 3)));
+  expect_scheduled_well(scaled("3, 12", "vk, vi", 12, 6, 3));
 }
 
 }  // namespace

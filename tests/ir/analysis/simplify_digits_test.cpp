@@ -48,6 +48,22 @@ TEST_F(Digits, OfAConstantShapeComeTogetherAgain) {
   }
 }
 
+TEST_F(Digits, OfRowsThatLanesShareComeTogetherAgain) {
+  // The rows' numbers alone: of 99 x 2 elements each, over pairs.
+  for (const auto& [pair, rows] : {std::pair<std::int64_t, std::int64_t>{2, 99}, {2, 7}, {3, 16}, {8, 33}}) {
+    for (const Expr& x : {Expr(outer_) * 48, Ramp::make(Expr(outer_) * 48, index(1), 16)}) {
+      const Expr row = Binary::make(BinaryOp::floor_div, x, number(pair, x));
+      const Expr upper = simplify(Binary::make(BinaryOp::floor_div, x, number(pair * rows, x)), bounds_),
+                 lower = simplify(Binary::make(BinaryOp::floor_mod, row, number(rows, x)), bounds_);
+      const auto sum = [&](std::int64_t times) {
+        return print(simplify(Binary::make(BinaryOp::mul, upper, number(times, x)) + lower, bounds_));
+      };
+      EXPECT_EQ(sum(rows), print(simplify(row, bounds_))) << rows << " of " << pair;
+      EXPECT_NE(sum(rows + 1), print(simplify(row, bounds_)));
+    }
+  }
+}
+
 TEST_F(Digits, OfASymbolicShapeComeTogetherAgain) {
   const VarRef n = Var::make("n");
   bounds_.bind(n, Interval::between(1, 100));
