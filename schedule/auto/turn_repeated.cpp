@@ -20,8 +20,10 @@ namespace {
 constexpr std::int64_t least_repeats = 4;
 /// The same of short runs, which cost more to copy and less to read.
 constexpr std::int64_t least_repeats_of_runs = 5;
-/// Bytes of neighbours behind which a jump counts: of longer runs the core loads whole vectors.
-constexpr std::int64_t short_run = 64;
+/// Bytes of neighbours behind which a jump counts: longer runs are loaded in whole vectors; and behind which it does
+/// where what lies so far apart shares too few sets of the nearest cache (measured on Zen 4: runs of 64 bytes 4 KB
+/// apart 0.27 of the time, of 128 bytes 8 KB apart 0.57, of 256 bytes 1.0).
+constexpr std::int64_t short_run = 64, conflicting_run = 256;
 
 /// The iter along which all that the block writes is contiguous; the last of several.
 std::optional<size_t> written_iter(const Block& block, const std::vector<Access>& accesses) {
@@ -33,26 +35,30 @@ std::optional<size_t> written_iter(const Block& block, const std::vector<Access>
 }
 
 /// Does the array, whose neighbours follow each other, jump behind a few of them, where the result goes on? Then each
-/// vector would be a few lanes, and rows that lie far apart share the sets of the first cache.
-bool jumps_behind(const Block& block, const Access& access, size_t written) {
-  const std::int64_t neighbours = *as_int(block.f.iters[written].domain.extent);
+/// vector would be a few lanes, or rows that lie far apart push each other out of the nearest cache.
+bool jumps_behind(const Device& device, const Block& block, const Access& access, size_t written) {
+  const std::int64_t neighbours = *as_int(block.f.iters[written].domain.extent), element = access.buffer->dtype.bytes(),
+                     run = neighbours * element;
+  if (access.strides[written] != 0 && access.strides[written] != 1) return false;
   const std::int64_t follows = access.strides[written] == 0 ? 1 : neighbours;
-  if ((access.strides[written] != 0 && access.strides[written] != 1) ||
-      neighbours * access.buffer->dtype.bytes() >= short_run)
-    return false;
   for (size_t i = written; i-- > 0;) {
-    if (is_int(block.f.iters[i].domain.extent, 1) || access.strides[i] == 0) continue;
-    return access.strides[i] && *access.strides[i] != follows;
+    const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+    if (!extent || !access.strides[i]) return false;
+    if (*extent == 1 || access.strides[i] == 0) continue;
+    if (*access.strides[i] == follows) return false;
+    const bool conflicts = run < conflicting_run && access.strides[written] == 1 && !device.caches.empty() &&
+                           lines_held(device.caches.front(), std::abs(*access.strides[i]) * element) < *extent;
+    return run < short_run || conflicts;
   }
   return false;
 }
 
 /// Is the array read in another order than what is written, and each element of it often enough?
-bool is_repeated_across(const Block& block, const Access& access, size_t written) {
+bool is_repeated_across(const Device& device, const Block& block, const Access& access, size_t written) {
   const std::optional<std::int64_t>& stride = access.strides[written];
   if (access.store || access.masked || !stride) return false;
   const bool across = std::abs(*stride) > 1;
-  if (!across && !jumps_behind(block, access, written)) return false;
+  if (!across && !jumps_behind(device, block, access, written)) return false;
   std::int64_t repeats = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
@@ -63,14 +69,14 @@ bool is_repeated_across(const Block& block, const Access& access, size_t written
 }
 
 /// The arrays to copy for the block.
-std::vector<Buffer> repeated_arrays(const Block& block) {
+std::vector<Buffer> repeated_arrays(const Device& device, const Block& block) {
   if (!only_space(block) || has_blocks(block) || is_sealed(block)) return {};
   const std::vector<Access> accesses = block_accesses(block);
   const std::optional<size_t> written = written_iter(block, accesses);
   if (!written || !as_int(block.f.iters[*written].domain.extent)) return {};
   std::vector<Buffer> found;
   for (const Access& access : accesses) {
-    if (load_count(accesses, access.buffer) == 1 && is_repeated_across(block, access, *written))
+    if (load_count(accesses, access.buffer) == 1 && is_repeated_across(device, block, access, *written))
       found.push_back(access.buffer);
   }
   return found;
@@ -93,7 +99,7 @@ void copy_turned(Schedule& schedule, const BlockRef& ref, const Buffer& array) {
 void turn_repeated(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
     if (context.scheduled.contains(ref.name)) continue;
-    for (const Buffer& array : repeated_arrays(context.schedule.node(ref)))
+    for (const Buffer& array : repeated_arrays(context.device, context.schedule.node(ref)))
       attempt(context, fmt::format("turn {} around once for {}", array->name, ref.name),
               [&] { copy_turned(context.schedule, ref, array); });
   }

@@ -71,6 +71,11 @@ TEST(TurnRepeated, CopiesRunsThatDoNotGoOnWhereTheResultDoes) {
   }
   EXPECT_FALSE(turns(outer(4, 8))) << "read a few times";
   EXPECT_FALSE(turns(outer(6, 16))) << "runs of a line";
+  Device few_sets = wide();
+  few_sets.caches = {{512, 1, 64, false}};
+  EXPECT_NE(decisions_on(outer(6, 16), few_sets, "scaled").find("turn x around once"), std::string::npos)
+      << "nine of which push each other out";
+  EXPECT_EQ(decisions_on(outer(6, 64), few_sets, "scaled").find("turn x around once"), std::string::npos);
   // Pairs in the order of the result, and across it.
   EXPECT_TRUE(turns(scaled("3, 12", "vk, vi", 12, 6, 3)));
   expect_scheduled_well(scaled("3, 12", "vk, vi", 12, 6, 3));
