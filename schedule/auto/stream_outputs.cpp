@@ -25,36 +25,40 @@ std::optional<std::int64_t> constant_bytes(const Buffer& buffer) {
   return bytes;
 }
 
-/// The one block that writes the buffer, each element once; nothing where it is read, or written in another way.
-std::optional<BlockRef> only_writer(const Schedule& schedule, const Buffer& buffer) {
-  std::optional<BlockRef> writer;
+/// The blocks that write the buffer, each element once; none where it is read, or written in another way.
+std::vector<BlockRef> writers_of(const Schedule& schedule, const Buffer& buffer) {
+  std::vector<BlockRef> writers;
+  double written = 0;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (has_blocks(block)) continue;
-    if (reads(block, buffer)) return std::nullopt;
+    if (reads(block, buffer)) return {};
     if (!writes(block, buffer)) continue;
     const bool once = std::all_of(block.f.iters.begin(), block.f.iters.end(),
                                   [](const Iter& iter) { return iter.kind == IterKind::space; });
-    if (writer || !once || is_sealed(block)) return std::nullopt;
-    writer = ref;
+    if (!once || is_sealed(block)) return {};
+    writers.push_back(ref);
+    written += instance_count(block, schedule.func()->facts);
   }
-  return writer;
+  // Parts of a whole, as of what was joined, not one result over another.
+  if (writers.size() > 1 && written != estimated_elements(buffer)) return {};
+  return writers;
 }
 
 void stream(RuleContext& context, const Buffer& buffer, std::int64_t bytes) {
   Schedule& schedule = context.schedule;
-  const std::optional<BlockRef> writer = only_writer(schedule, buffer);
-  if (!writer) return;
   const int line = context.device.caches.back().line_bytes;
-  const std::vector<Access> accesses = block_accesses(schedule.node(*writer));
-  const bool lines = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.buffer != buffer || bytes_side_by_side(schedule, *writer, access) >= line;
-  });
-  const std::vector<LoopRef> loops = schedule.loops(*writer);
-  if (!lines || loops.empty()) return;
-  attempt(context,
-          fmt::format("stream {} past the caches, {} MB written by {}", buffer->name, bytes >> 20, writer->name),
-          [&] { annotate(schedule, loops.front(), streams, 1); });
+  for (const BlockRef& writer : writers_of(schedule, buffer)) {
+    const std::vector<Access> accesses = block_accesses(schedule.node(writer));
+    const bool lines = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.buffer != buffer || bytes_side_by_side(schedule, writer, access) >= line;
+    });
+    const std::vector<LoopRef> loops = schedule.loops(writer);
+    if (!lines || loops.empty()) continue;
+    attempt(context,
+            fmt::format("stream {} past the caches, {} MB written by {}", buffer->name, bytes >> 20, writer.name),
+            [&] { annotate(schedule, loops.front(), streams, 1); });
+  }
 }
 
 }  // namespace

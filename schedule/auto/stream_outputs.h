@@ -14,8 +14,8 @@ bool may_stream(const Buffer& buffer, const Device& device);
 /// first reads the line that it writes to, a third of the traffic of an element-wise operator, and drives out of the
 /// caches what is still wanted. An output that fits stays where its reader finds it.
 ///
-/// Only compact outputs that begin with a cache line, that one block writes, each element once, and none reads, and
-/// whose innermost loops fill whole lines: a line of which a part is written costs more than an ordinary store.
+/// Only compact outputs that begin with a cache line, that blocks write, each element once, and none reads, and whose
+/// innermost loops fill whole lines: a line of which a part is written costs more than an ordinary store.
 void stream_outputs(RuleContext& context);
 
 }  // namespace lathe

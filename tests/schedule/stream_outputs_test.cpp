@@ -58,6 +58,28 @@ TEST(StreamOutputs, NarrowVectorsThatFollowOnFillALine) {
   EXPECT_EQ(streaming_loops(increment(256, " align 64"), with_last_cache(narrow(), written)), 1);
 }
 
+/// Two arrays joined along the rows, of which `first` are of the first one, or along the columns.
+Func joined(bool rows, int extent, int first) {
+  const std::string at = rows ? "vi" : "vj", m = rows ? fmt::format("{}", extent) : "64",
+                    n = rows ? "256" : fmt::format("{}", extent);
+  return parse_func(
+      fmt::format(R"(func joined(x: f32[{0}, {1}], y: f32[{0}, {1}], out: f32[{0}, {1}] align 64) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, {0}) {{ for j in [0, {1}) {{
+      block join(space vi in [0, {0}) = i, space vj in [0, {1}) = j) reads x[vi, vj], y[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = select({2} < {3}, x[vi, vj if {2} < {3}], y[vi, vj if {2} >= {3}]) }} }} }} }} }})",
+                  m, n, at, first));
+}
+
+TEST(StreamOutputs, PartsThatBeginWithALineOrAreLong) {
+  const Device device = with_last_cache(wide(), written);
+  EXPECT_EQ(streaming_loops(joined(true, 64, 24), device), 2);
+  expect_scheduled_well(joined(true, 64, 24));
+  EXPECT_EQ(streaming_loops(joined(false, 256, 128), device), 2);
+  EXPECT_EQ(streaming_loops(joined(false, 256, 120), device), 1) << "halves of rows meet in a line";
+  EXPECT_EQ(streaming_loops(joined(false, 2560, 1244), with_last_cache(wide(), 10 * written)), 2) << "of 78 lines";
+}
+
 TEST(StreamOutputs, NotWhatIsReadAgainOrWrittenTwice) {
   const auto twice = [](const std::string& second) {
     return parse_func(R"(func twice(x: f32[64, 256], out: f32[64, 256] align 64, y: f32[64, 256]) stage begin {
