@@ -16,7 +16,7 @@ namespace lathe {
 /// Rows that repeat others, as x[i, j % 100] does, are cut where they begin again. So are the ends of a row where what
 /// it reads jumps, as x[i, (j + 1) % 100] does, turns back or stands still, as x[i, min(max(j - 3, 0), 99)] does.
 ///
-///   1. blocks that write outputs; of those that go past the caches no parts of lines
+///   1. blocks that write outputs; of those that go past the caches no short parts that begin within lines
 ///   2. where every block that comes of it has vectors enough, but for such ends, and there are few
 ///   3. where the choice weighs something beside what is computed, or each choice computes something else
 void cut_choices(RuleContext& context);

@@ -63,7 +63,7 @@ std::optional<Rows> rows_of(const Stmt& nest) {
   while (at.as<For>() && at.as<For>()->body.as<For>()) at = at.as<For>()->body;
   const For* loop = at.as<For>();
   const Seq* body = loop && loop->for_kind == ForKind::serial ? loop->body.as<Seq>() : nullptr;
-  if (!body) return std::nullopt;
+  if (!body || body->stmts.empty()) return std::nullopt;
   Rows rows{{loop->variable}, {}};
   for (const Stmt& part : body->stmts) {
     const std::optional<Pass> pass = pass_of(part);
@@ -128,6 +128,19 @@ bool pays(const RuleContext& context, const Rows& rows) {
   return reduces;
 }
 
+/// Is what the block writes the kernel's own, and read below the loop alone, where registers can hold it?
+bool stays_under(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
+  const Buffer& written = schedule.node(ref).f.writes[0].buffer;
+  if (!is_allocated(schedule.func(), written)) return false;
+  for (const BlockRef& other : schedule.blocks()) {
+    const Block& block = schedule.node(other);
+    if (has_blocks(block) || (!reads(block, written) && !writes(block, written))) continue;
+    const std::vector<LoopRef> loops = schedule.loops(other);
+    if (std::find(loops.begin(), loops.end(), loop) == loops.end()) return false;
+  }
+  return true;
+}
+
 std::vector<Stmt> nests_of(const Schedule& schedule) {
   const Block* root = root_block(schedule.func());
   const Stmt& body = root ? root->f.body : schedule.func()->body;
@@ -152,12 +165,12 @@ void pair_rows(RuleContext& context) {
     const std::optional<Rows> rows = rows_of(nest);
     if (!rows || !pays(context, *rows)) continue;
     attempt(context, fmt::format("walk {} rows of {} side by side", rows_at_once, rows->loop.variable->name), [&] {
-      LoopRef side_by_side = split(schedule, rows->loop, rows_at_once).second;
+      auto [some, side_by_side] = split(schedule, rows->loop, rows_at_once);
       for (size_t i = 0; i < rows->passes.size(); ++i) {
         const Pass& pass = rows->passes[i];
         LoopRef rest = side_by_side;
         if (i + 1 < rows->passes.size()) rest = distribute(schedule, side_by_side, rows->passes[i + 1].block);
-        if (pass.once) set_space(schedule, pass.block, space::registers);
+        if (pass.once && stays_under(schedule, pass.block, some)) set_space(schedule, pass.block, space::registers);
         if (pass.steps) reorder(schedule, {*pass.steps, side_by_side});
         unroll(schedule, side_by_side);
         side_by_side = rest;

@@ -118,12 +118,12 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
   return advance(block, access, loops[depth]);
 }
 
-/// Where the next row is to wait, so far away, for a pass that reads this one again; nothing where hardware has it
-/// there in time.
+/// Where the next rows are to wait, so far away, for a pass that reads as many again side by side; nothing where
+/// hardware has it there in time.
 std::optional<std::int64_t> cache_of_next_row(const RuleContext& context, const Block& block, const Access& access,
-                                              std::int64_t row) {
+                                              std::int64_t ahead, std::int64_t rows) {
   const std::vector<CacheLevel>& caches = context.device.caches;
-  const std::int64_t bytes = row * access.buffer->dtype.bytes();
+  const std::int64_t together = ahead * access.buffer->dtype.bytes(), bytes = together / rows;
   const bool costly = body_cost(block.f.body) >= costly_body;
   if (bytes > page_bytes)
     return costly && 2 * bytes <= own_cache_bytes(context.device) ? std::optional(second_cache) : std::nullopt;
@@ -131,7 +131,7 @@ std::optional<std::int64_t> cache_of_next_row(const RuleContext& context, const 
                        estimated_elements(access.buffer, context.schedule.func()->facts);
   const bool waits = (costly || block.f.reducer) && caches.size() > 2 &&
                      bytes >= least_lines * caches.front().line_bytes && bytes % conflicting_bytes != 0 &&
-                     share_of_row * bytes <= caches.front().bytes &&
+                     share_of_row * together <= caches.front().bytes &&
                      share_of_array * array <= static_cast<double>(caches.back().bytes);
   return waits ? std::optional(first_cache) : std::nullopt;
 }
@@ -165,7 +165,7 @@ void prefetch_rows(RuleContext& context) {
       std::int64_t cache = second_cache;
       if (read_before(schedule, ref, pass->rows, access.buffer)) {
         const std::optional<std::int64_t> waits =
-            cache_of_next_row(context, block, access, *row / rows_at_once(schedule, ref, block, access, *pass));
+            cache_of_next_row(context, block, access, *row, rows_at_once(schedule, ref, block, access, *pass));
         if (!waits || !asked.emplace(pass->rows.variable.get(), access.buffer.get()).second) continue;
         ahead = row;
         cache = *waits;

@@ -86,11 +86,11 @@ std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref
     const size_t outer = iters[plan.outermost - 1];
     const RowAccesses found = row_accesses(schedule.func(), accesses, outer, iters[last], row, run / row,
                                            plan.outermost < last ? iters[last - 1] : none);
-    own |= found.own;
     // A row that fills a vector has its one element in all lanes.
     if (!found.fine || found.repeated + found.spread == 0 || (found.spread > 0 && row > lanes) ||
         found.repeated * copies > most_held)
       break;
+    own |= found.own;
     walked.insert(walked.begin(), outer);
     extents.insert(extents.begin(), extent);
     if (!may_be_one_walk(block, walked, extents)) break;

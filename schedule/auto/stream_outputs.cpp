@@ -28,7 +28,7 @@ std::optional<std::int64_t> constant_bytes(const Buffer& buffer) {
 /// The blocks that write the buffer, each element once; none where it is read, or written in another way.
 std::vector<BlockRef> writers_of(const Schedule& schedule, const Buffer& buffer) {
   std::vector<BlockRef> writers;
-  double written = 0;
+  std::int64_t written = 0;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (has_blocks(block)) continue;
@@ -37,24 +37,38 @@ std::vector<BlockRef> writers_of(const Schedule& schedule, const Buffer& buffer)
     const bool once = std::all_of(block.f.iters.begin(), block.f.iters.end(),
                                   [](const Iter& iter) { return iter.kind == IterKind::space; });
     if (!once || is_sealed(block)) return {};
+    std::int64_t instances = 1;
+    for (const Iter& iter : block.f.iters) {
+      const std::int64_t* extent = as_int(iter.domain.extent);
+      instances *= extent ? *extent : 0;
+    }
     writers.push_back(ref);
-    written += instance_count(block, schedule.func()->facts);
+    written += instances;
   }
   // Parts of a whole, as of what was joined, not one result over another.
-  if (writers.size() > 1 && written != estimated_elements(buffer)) return {};
+  if (writers.size() > 1 && written != constant_elements(buffer)) return {};
   return writers;
 }
 
 void stream(RuleContext& context, const Buffer& buffer, std::int64_t bytes) {
   Schedule& schedule = context.schedule;
   const int line = context.device.caches.back().line_bytes;
-  for (const BlockRef& writer : writers_of(schedule, buffer)) {
+  const std::vector<BlockRef> writers = writers_of(schedule, buffer);
+  const auto fills_lines = [&](const BlockRef& writer) {
     const std::vector<Access> accesses = block_accesses(schedule.node(writer));
-    const bool lines = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer != buffer || bytes_side_by_side(schedule, writer, access) >= line;
     });
+  };
+  for (const BlockRef& writer : writers) {
     const std::vector<LoopRef> loops = schedule.loops(writer);
-    if (!lines || loops.empty()) continue;
+    if (loops.empty() || schedule.node(loops.front()).annotations.contains(streams)) continue;
+    // All that is stored below the loop goes the same way.
+    const bool lines = std::all_of(writers.begin(), writers.end(), [&](const BlockRef& other) {
+      const std::vector<LoopRef> around = schedule.loops(other);
+      return around.empty() || !(around.front() == loops.front()) || fills_lines(other);
+    });
+    if (!lines) continue;
     attempt(context,
             fmt::format("stream {} past the caches, {} MB written by {}", buffer->name, bytes >> 20, writer.name),
             [&] { annotate(schedule, loops.front(), streams, 1); });

@@ -4,7 +4,7 @@
 namespace lathe {
 
 /// Copies what element-wise blocks read again and again across what they write, in the order of what they write: turned
-/// around once, it is then read as it lies. So too what lies in runs of less than a line along what is written, or is
+/// around once, it is then read as it lies. So too what lies in short runs along what is written, or is
 /// one element for each of these, and goes on elsewhere than the result does.
 ///
 ///   for i: for j: for k: out[i, j, k] = x[k, i] * y[i, j]

@@ -73,7 +73,7 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
   const CacheLevel& near = context.device.caches.front();
   const Block& block = context.schedule.node(ref);
   const auto rows = constant_extent(block, along), columns = constant_extent(block, across);
-  if (!rows || !columns) return std::nullopt;
+  if (!rows || !columns || *rows < 1 || *columns < 1) return std::nullopt;
   TurnedTile tile{};
   bool conflicts = false, whole_lines = true;
   std::int64_t bytes = 0, widest = 1;
@@ -104,6 +104,10 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
   const double others = instance_count(block, context.schedule.func()->facts) / static_cast<double>(*rows * *columns);
   tile.parts = parts_of_rows(context, *rows, static_cast<std::int64_t>(others), edge);
   tile.rows = even_tile(*rows / tile.parts, edge, side);
+  if (*rows / tile.parts % tile.rows != 0) {  // its last tile would copy rows of the next part
+    tile.parts = 1;
+    tile.rows = even_tile(*rows, edge, side);
+  }
   tile.columns = even_tile(*columns, edge, side);
   return tile;
 }

@@ -446,7 +446,7 @@ void vectorize_reductions(RuleContext& context) {
     const std::optional<Buffer> streamed = shape->vector_reduce ? streamed_array(context, block) : std::nullopt;
     const std::int64_t whole = lanes_beside(body_cost(block.f.body) - accumulation_cost),
                        lanes = streamed && !is_float_extreme(block) ? streamed_lanes(context, *streamed, whole) : whole;
-    // As many partial sums as in whole vectors: each adds up no more.
+    // As many partial sums as in whole vectors, each of which adds up no more, and half of them for two rows at once.
     std::int64_t vectors = chains_along(block, whole, found->loop, context) * (whole / lanes);
     if (lanes < 2) continue;
     if (goes_in_pairs(context, ref)) vectors = std::max<std::int64_t>(1, vectors / 2);

@@ -204,7 +204,9 @@ class Slices {
     slice.width = slice.digits.front().first;
     for (size_t i = 0; i + 1 < slice.digits.size(); ++i) {
       const auto& [width, digit] = slice.digits[i];
-      if (digit.modulus == 0 || width * digit.modulus > slice.digits[i + 1].first) return none();
+      std::int64_t next;
+      if (digit.modulus == 0 || __builtin_mul_overflow(width, digit.modulus, &next) || next > slice.digits[i + 1].first)
+        return none();
     }
     std::int64_t low = 0, high = 0;
     for (const auto& [atom, coefficient] : form.terms) {

@@ -52,6 +52,25 @@ TEST(TurnSquares, WalkShortAxesThatGoOnAsOne) {
   EXPECT_FALSE(joins(30, 8, 40)) << "squares of their own";
 }
 
+TEST(TurnTiles, CoresShareOutTheRowsOfWhatIsWritten) {
+  const auto parts = [](int m, int cores) {
+    const Func func = transpose(m, 512, 512, "f32");
+    Device device = small_caches();
+    device.cores = cores;
+    const Func scheduled = auto_schedule(func, device);
+    const std::string text = print(scheduled);
+    SCOPED_TRACE(text);
+    expect_same(func, scheduled);
+    EXPECT_NE(text.find("parallel for"), std::string::npos) << text;
+    EXPECT_EQ(text.find("private"), std::string::npos) << text;
+    return text.find(fmt::format("* {} + ", m / cores)) != std::string::npos;
+  };
+  EXPECT_TRUE(parts(512, 4));
+  EXPECT_TRUE(parts(448, 2));
+  EXPECT_FALSE(parts(400, 2)) << "tiles do not divide a part";
+  EXPECT_FALSE(parts(511, 4)) << "a row would be left";
+}
+
 TEST(TurnTiles, RowsThatMeetInFewSetsGoThroughABufferOfTheirOwn) {
   ScheduleLog log;
   const Func func = transpose(64, 96, 512, "f32");
