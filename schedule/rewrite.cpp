@@ -262,6 +262,12 @@ const Block* root_block(const Func& func) {
   return block && block->f.iters.empty() ? block : nullptr;
 }
 
+std::vector<Stmt> outermost_statements(const Func& func) {
+  const Block* root = root_block(func);
+  const Stmt& body = root ? root->f.body : func->body;
+  return body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+}
+
 bool is_allocated(const Func& func, const Buffer& buffer) {
   if (const Block* root = root_block(func)) {
     if (std::find(root->f.allocs.begin(), root->f.allocs.end(), buffer) != root->f.allocs.end()) return true;

@@ -46,6 +46,8 @@ std::optional<size_t> iter_moved_by(const Block& block, const VarRef& loop);
 
 /// The outermost block of a Func, whose allocs are the intermediates.
 const Block* root_block(const Func& func);
+/// What that holds, one after another, or a Func without it.
+std::vector<Stmt> outermost_statements(const Func& func);
 /// Does the root, or another block, allocate `buffer`?
 bool is_allocated(const Func& func, const Buffer& buffer);
 /// The Func's body with `buffer` added to, or taken from, the root's allocations. Without a root block one is made.

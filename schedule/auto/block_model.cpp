@@ -235,6 +235,20 @@ std::optional<std::int64_t> constant_elements(const Buffer& buffer) {
   return elements;
 }
 
+double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vector<Fact>& facts) {
+  std::unordered_set<const BufferNode*> counted;
+  double bytes = 0;
+  for (const Block* block : blocks) {
+    for (const auto* regions : {&block->f.reads, &block->f.writes}) {
+      for (const Region& region : *regions) {
+        if (counted.insert(region.buffer.get()).second)
+          bytes += static_cast<double>(region.buffer->dtype.bytes()) * estimated_elements(region.buffer, facts);
+      }
+    }
+  }
+  return bytes;
+}
+
 double expression_cost(const Expr& e) {
   CostSum sum;
   sum.visit(e);

@@ -76,6 +76,8 @@ double instance_count(const Block& block, const std::vector<Fact>& facts = {});
 /// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.
 double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts = {});
 std::optional<std::int64_t> constant_elements(const Buffer& buffer);
+/// The bytes of all buffers that the blocks read and write, each once: estimated.
+double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vector<Fact>& facts);
 
 /// Cycles that an expression or a body takes for one element in scalar code, loads from the first cache included.
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.

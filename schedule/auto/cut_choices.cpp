@@ -331,8 +331,13 @@ bool breaks_lines(const Device& device, const Block& block, const std::vector<st
     if (points[i].empty()) continue;
     const std::int64_t step = std::abs(store->strides[i].value_or(0)) * written->dtype.bytes();
     const std::vector<std::int64_t> parts = parts_of(points[i], extent_estimate(block.f.iters[i].domain.extent));
-    const bool within =
+    bool within =
         std::any_of(points[i].begin(), points[i].end(), [&](std::int64_t point) { return point * step % line != 0; });
+    // Rows that begin within lines take their parts along.
+    for (const std::optional<std::int64_t>& stride : store->strides) {
+      const std::int64_t pitch = std::abs(stride.value_or(1)) * written->dtype.bytes();
+      within |= pitch > step && pitch % line != 0;
+    }
     if (within && *std::min_element(parts.begin(), parts.end()) * step < least_lines * line) return true;
   }
   return false;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/vector_loop.h"
@@ -61,22 +60,9 @@ bool stays_near(const RuleContext& context, const BlockRef& ref, const std::vect
   const Schedule& schedule = context.schedule;
   const std::vector<CacheLevel>& caches = context.device.caches;
   if (caches.empty()) return false;
-  double bytes = 0;
-  std::unordered_set<const BufferNode*> counted;
-  const auto count = [&](const std::vector<Region>& regions) {
-    for (const Region& region : regions) {
-      if (!counted.insert(region.buffer.get()).second) continue;
-      bytes +=
-          estimated_elements(region.buffer, schedule.func()->facts) * static_cast<double>(region.buffer->dtype.bytes());
-    }
-  };
-  count(schedule.node(ref).f.reads);
-  count(schedule.node(ref).f.writes);
-  for (const BlockRef& reader : readers) {
-    count(schedule.node(reader).f.reads);
-    count(schedule.node(reader).f.writes);
-  }
-  return 2 * bytes <= static_cast<double>(caches[0].bytes);
+  std::vector<const Block*> blocks{&schedule.node(ref)};
+  for (const BlockRef& reader : readers) blocks.push_back(&schedule.node(reader));
+  return 2 * bytes_of_buffers(blocks, schedule.func()->facts) <= static_cast<double>(caches[0].bytes);
 }
 
 /// Would the block stand in the innermost loop of a reader, which its check of an index would cost the vectors? A sum

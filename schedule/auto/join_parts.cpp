@@ -90,11 +90,8 @@ void join_parts(RuleContext& context) {
   if (context.device.caches.empty()) return;
   const auto first_cache = static_cast<double>(context.device.caches[0].bytes);
   const std::vector<Fact>& facts = schedule.func()->facts;
-  const Block* root = root_block(schedule.func());
-  const Stmt body = root ? root->f.body : schedule.func()->body;
-  if (!body.as<Seq>()) return;
   std::vector<Part> group;  // joined so far; the first has the loops that they share
-  for (const Stmt& nest : body.as<Seq>()->stmts) {
+  for (const Stmt& nest : outermost_statements(schedule.func())) {
     const std::optional<Part> part = part_of(nest);
     if (!part) {
       group.clear();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -27,8 +26,8 @@ constexpr double share_of_arrays = 3;
 /// And of what they are no multiple of, as loads of one row would then meet stores of the other in their low 12 bits
 /// (RMS norm of rows of 4 KB 1.07 of the time, of 8 KB 1.23; of 2 KB 0.97 and 0.92).
 constexpr std::int64_t conflicting_bytes = 4096;
-/// The share of the vector registers that the sums of two rows take at the most.
-constexpr double share_of_registers = 0.75;
+/// Of the vector registers, what the sums of two rows fill at the most.
+constexpr double filled_registers = 0.75;
 /// Pairs for each core, so that they divide among these.
 constexpr std::int64_t pairs_a_core = 4;
 
@@ -73,19 +72,6 @@ std::optional<Rows> rows_of(const Stmt& nest) {
   return rows;
 }
 
-/// Bytes of all that a block reads and writes.
-double bytes_of_arrays(const Block& block, const std::vector<Fact>& facts) {
-  std::set<const BufferNode*> counted;
-  double bytes = 0;
-  for (const auto* regions : {&block.f.reads, &block.f.writes}) {
-    for (const Region& region : *regions) {
-      if (counted.insert(region.buffer.get()).second)
-        bytes += static_cast<double>(region.buffer->dtype.bytes()) * estimated_elements(region.buffer, facts);
-    }
-  }
-  return bytes;
-}
-
 /// Bytes that a block writes for one row, each of its instances an element of its own.
 std::int64_t bytes_of_row(const Schedule& schedule, const Rows& rows, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
@@ -107,7 +93,7 @@ bool pays(const RuleContext& context, const Rows& rows) {
   const Block& last = schedule.node(rows.passes.back().block);
   if (last.f.reducer || rows.passes.back().once || device.caches.empty()) return false;
   const std::int64_t row = bytes_of_row(schedule, rows, rows.passes.back().block);
-  const double bytes = bytes_of_arrays(last, schedule.func()->facts);
+  const double bytes = bytes_of_buffers({&last}, schedule.func()->facts);
   // What is left behind whole vectors has bodies of its own, and two of each take too long to compile.
   if (row > longest_row || row % conflicting_bytes == 0 || row % (device.vector_bits / 8) != 0 ||
       share_of_arrays * bytes > static_cast<double>(device.caches.back().bytes))
@@ -122,7 +108,7 @@ bool pays(const RuleContext& context, const Rows& rows) {
     reduces |= block.f.reducer.has_value();
     if (block.f.writes[0].buffer->space == space::registers &&
         rows_at_once * live_bytes(schedule, block, rows.loop) >
-            share_of_registers * device.vector_registers * device.vector_bits / 8)
+            filled_registers * device.vector_registers * device.vector_bits / 8)
       return false;
   }
   return reduces;
@@ -130,38 +116,28 @@ bool pays(const RuleContext& context, const Rows& rows) {
 
 /// Is what the block writes the kernel's own, and read below the loop alone, where registers can hold it?
 bool stays_under(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
-  const Buffer& written = schedule.node(ref).f.writes[0].buffer;
-  if (!is_allocated(schedule.func(), written)) return false;
-  for (const BlockRef& other : schedule.blocks()) {
-    const Block& block = schedule.node(other);
-    if (has_blocks(block) || (!reads(block, written) && !writes(block, written))) continue;
-    const std::vector<LoopRef> loops = schedule.loops(other);
-    if (std::find(loops.begin(), loops.end(), loop) == loops.end()) return false;
-  }
-  return true;
-}
-
-std::vector<Stmt> nests_of(const Schedule& schedule) {
-  const Block* root = root_block(schedule.func());
-  const Stmt& body = root ? root->f.body : schedule.func()->body;
-  return body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
+  const std::vector<BlockRef> readers = schedule.consumers(ref);
+  return is_allocated(schedule.func(), schedule.node(ref).f.writes[0].buffer) &&
+         std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
+           const std::vector<LoopRef> loops = schedule.loops(reader);
+           return std::find(loops.begin(), loops.end(), loop) != loops.end();
+         });
 }
 
 }  // namespace
 
 bool goes_in_pairs(const RuleContext& context, const BlockRef& ref) {
-  for (const Stmt& nest : nests_of(context.schedule)) {
-    const std::optional<Rows> rows = rows_of(nest);
-    if (rows &&
-        std::any_of(rows->passes.begin(), rows->passes.end(), [&](const Pass& pass) { return pass.block == ref; }))
-      return pays(context, *rows);
-  }
-  return false;
+  const std::vector<LoopRef> loops = context.schedule.loops(ref);
+  if (loops.empty()) return false;
+  const std::optional<Rows> rows = rows_of(path_to(context.schedule, loops.front()).back());
+  return rows &&
+         std::any_of(rows->passes.begin(), rows->passes.end(), [&](const Pass& pass) { return pass.block == ref; }) &&
+         pays(context, *rows);
 }
 
 void pair_rows(RuleContext& context) {
   Schedule& schedule = context.schedule;
-  for (const Stmt& nest : nests_of(schedule)) {
+  for (const Stmt& nest : outermost_statements(schedule.func())) {
     const std::optional<Rows> rows = rows_of(nest);
     if (!rows || !pays(context, *rows)) continue;
     attempt(context, fmt::format("walk {} rows of {} side by side", rows_at_once, rows->loop.variable->name), [&] {

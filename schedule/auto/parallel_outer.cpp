@@ -120,12 +120,9 @@ class Sharer {
       : context_(context), schedule_(context.schedule), facts_(schedule_.func()->facts), cores_(context.device.cores) {}
 
   void run() {
-    const Block* root = root_block(schedule_.func());
-    const Stmt& body = root ? root->f.body : schedule_.func()->body;
-    const std::vector<Stmt> nests = body.as<Seq>() ? body.as<Seq>()->stmts : std::vector<Stmt>{body};
     std::vector<Shared> shared;
     double longest = 0;
-    for (const Stmt& nest : nests) {
+    for (const Stmt& nest : outermost_statements(schedule_.func())) {
       if (const auto found = find_shared(nest)) {
         longest = std::max(longest, found->nanoseconds);
         shared.push_back(*found);

@@ -8,6 +8,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/memory_walk.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/rewrite.h"
 
@@ -17,12 +18,8 @@ namespace {
 constexpr const char* streams = "streaming_stores";
 
 std::optional<std::int64_t> constant_bytes(const Buffer& buffer) {
-  std::int64_t bytes = buffer->dtype.bytes();
-  for (const Expr& extent : buffer->shape) {
-    if (!as_int(extent)) return std::nullopt;
-    bytes *= *as_int(extent);
-  }
-  return bytes;
+  const std::optional<std::int64_t> elements = constant_elements(buffer);
+  return elements ? std::optional(*elements * buffer->dtype.bytes()) : std::nullopt;
 }
 
 /// The blocks that write the buffer, each element once; none where it is read, or written in another way.
@@ -38,10 +35,7 @@ std::vector<BlockRef> writers_of(const Schedule& schedule, const Buffer& buffer)
                                   [](const Iter& iter) { return iter.kind == IterKind::space; });
     if (!once || is_sealed(block)) return {};
     std::int64_t instances = 1;
-    for (const Iter& iter : block.f.iters) {
-      const std::int64_t* extent = as_int(iter.domain.extent);
-      instances *= extent ? *extent : 0;
-    }
+    for (size_t i = 0; i < block.f.iters.size(); ++i) instances *= constant_extent(block, i).value_or(0);
     writers.push_back(ref);
     written += instances;
   }

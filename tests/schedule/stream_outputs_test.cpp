@@ -77,6 +77,7 @@ TEST(StreamOutputs, PartsThatBeginWithALineOrAreLong) {
   expect_scheduled_well(joined(true, 64, 24));
   EXPECT_EQ(streaming_loops(joined(false, 256, 128), device), 2);
   EXPECT_EQ(streaming_loops(joined(false, 256, 120), device), 1) << "halves of rows meet in a line";
+  EXPECT_EQ(streaming_loops(joined(false, 264, 128), device), 1) << "every other row begins within a line";
   EXPECT_EQ(streaming_loops(joined(false, 2560, 1244), with_last_cache(wide(), 10 * written)), 2) << "of 78 lines";
 }
 
