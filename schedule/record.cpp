@@ -39,6 +39,7 @@
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
@@ -61,6 +62,7 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/primitives/walk_squares.h"
 
 namespace lathe {
 namespace {
@@ -112,10 +114,9 @@ class Line {
     for (size_t i = from; i < end; ++i) found.push_back(block(i));
     return found;
   }
-  std::vector<LoopRef> loops() const {
+  std::vector<LoopRef> loops(size_t from = 0) const {
     std::vector<LoopRef> found;
-    found.reserve(size());
-    for (size_t i = 0; i < size(); ++i) found.push_back(loop(i));
+    for (size_t i = from; i < size(); ++i) found.push_back(loop(i));
     return found;
   }
   [[noreturn]] void fail(const std::string& expected) const {
@@ -211,6 +212,7 @@ const std::map<std::string, Apply>& primitives() {
       {"merge_equal", [](Schedule& s, const Line& l) { merge_equal(s, l.block(0), l.block(1)); }},
       {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
+      {"part_squares", [](Schedule& s, const Line& l) { part_squares(s, l.block(0), l.block(1), l.loops(2)); }},
       {"partition",
        [](Schedule& s, const Line& l) {
          partition(s, l.loop(0), l.size() > 1 ? std::optional(l.integer(1)) : std::nullopt);
@@ -244,6 +246,7 @@ const std::map<std::string, Apply>& primitives() {
       {"unfold_reduction", [](Schedule& s, const Line& l) { unfold_reduction(s, l.block(0), l.loop(1)); }},
       {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
       {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
+      {"walk_squares", [](Schedule& s, const Line& l) { walk_squares(s, l.block(0), l.block(1), l.loop(2)); }},
   };
   return table;
 }

@@ -33,6 +33,7 @@
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
@@ -47,6 +48,7 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/primitives/walk_squares.h"
 #include "schedule/recording.h"
 
 namespace nb = nanobind;
@@ -113,6 +115,13 @@ std::vector<Loop> split_loop(PythonSchedule& s, const Loop& loop, nb::handle fac
   loops.reserve(outer_loops.size());
   for (const LoopRef& made : outer_loops) loops.push_back(s.give(made));
   return loops;
+}
+
+std::vector<BlockHandle> give_all(const PythonSchedule& s, const std::vector<BlockRef>& blocks) {
+  std::vector<BlockHandle> handles;
+  handles.reserve(blocks.size());
+  for (const BlockRef& block : blocks) handles.push_back(s.give(block));
+  return handles;
 }
 
 void save(const Recording& recording, const std::string& path) {
@@ -273,6 +282,25 @@ void bind_blocks(nb::class_<S>& type) {
           "the "
           "block that scales.")
       .def(
+          "part_squares",
+          [](S& s, nb::handle sum, nb::handle squares, const nb::args& loops) {
+            std::vector<LoopRef> parts;
+            for (const nb::handle loop : loops) parts.push_back(s.take(nb::cast<const Loop&>(loop)));
+            return give_all(s, part_squares(s.schedule, s.take_block(sum), s.take_block(squares), parts));
+          },
+          "sum"_a, "squares"_a, "loops"_a,
+          "Takes a sum and the squares about its mean apart into those of parts, which `loops` go over, each about a "
+          "mean of its own; gives what makes the two for parts.")
+      .def(
+          "walk_squares",
+          [](S& s, nb::handle sum, nb::handle squares, const Loop& loop) {
+            return give_all(s, walk_squares(s.schedule, s.take_block(sum), s.take_block(squares), s.take(loop)));
+          },
+          "sum"_a, "squares"_a, "loop"_a,
+          "Makes a sum and the squares about its mean in one walk, a block of terms, which `loop` goes over, at a "
+          "time; "
+          "gives what makes the two for a block, and what adds them up.")
+      .def(
           "merge_equal",
           [](S& s, nb::handle block, nb::handle original) {
             merge_equal(s.schedule, s.take_block(block), s.take_block(original));
@@ -366,12 +394,7 @@ void bind_schedule(nb::module_& module) {
       .def(
           "block", [](const S& s, const std::string& name) { return s.give(s.schedule.block(name)); }, "name"_a)
       .def_prop_ro(
-          "blocks",
-          [](const S& s) {
-            std::vector<BlockHandle> blocks;
-            for (const BlockRef& block : s.schedule.blocks()) blocks.push_back(s.give(block));
-            return blocks;
-          },
+          "blocks", [](const S& s) { return give_all(s, s.schedule.blocks()); },
           "Every block but the root, in program order.")
       .def(
           "loops",

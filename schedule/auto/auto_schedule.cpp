@@ -27,6 +27,7 @@
 #include "schedule/auto/rule.h"
 #include "schedule/auto/separate_windows.h"
 #include "schedule/auto/share_reductions.h"
+#include "schedule/auto/single_pass.h"
 #include "schedule/auto/split_digits.h"
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/stream_outputs.h"
@@ -60,6 +61,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"join_short_sums", join_short_sums},
                           {"join_columns", join_columns},
                           {"reduce_rows", reduce_rows},
+                          {"single_pass", single_pass},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"near_copies", near_copies},

@@ -112,7 +112,7 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
   if (depth == innermost || (*bytes)[depth] <= page_bytes) return std::nullopt;
   const std::int64_t step = advance(block, access, steps).value_or(0) * access.buffer->dtype.bytes();
   const bool followed = piece > 0 && (*bytes)[innermost] >= piece;
-  const bool jumps = block.f.reducer && step >= least_jump && !followed;
+  const bool jumps = block.f.reducer && step >= least_jump && step > (*bytes)[innermost] && !followed;
   const bool costly = body_cost(block.f.body) >= costly_body;
   if (!jumps && !(costly && reads_for_each_row(block, accesses, loops[depth], steps))) return std::nullopt;
   return advance(block, access, loops[depth]);
@@ -163,6 +163,8 @@ void prefetch_rows(RuleContext& context) {
       if (!row || !step || *step <= 0) continue;
       std::optional<std::int64_t> ahead;
       std::int64_t cache = second_cache;
+      // What the same step reads is no earlier pass.
+      if (read_before(schedule, ref, pass->steps, access.buffer)) continue;
       if (read_before(schedule, ref, pass->rows, access.buffer)) {
         const std::optional<std::int64_t> waits =
             cache_of_next_row(context, block, access, *row, rows_at_once(schedule, ref, block, access, *pass));

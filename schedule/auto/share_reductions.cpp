@@ -9,6 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/stream_rows.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -22,6 +23,10 @@ namespace {
 /// for any number of cores.
 constexpr double part_nanoseconds = 10'000;
 constexpr std::int64_t most_parts = 64, least_parts = 4;
+/// Rounding errors of terms that are alike add up over a chain of additions: 4,096 to 6e-5 of the sum in f32. So many
+/// are to be in one, along rows in as many chains and down columns by as many rows at once; from so many on there are
+/// parts.
+constexpr double sum_chains = 4, rows_together = 8, most_additions = 512, least_additions = 2048;
 /// Tasks that results make by themselves are enough from here on.
 constexpr std::int64_t enough_tasks = 8;
 /// Rows and vectors of a task over a product's results.
@@ -39,11 +44,35 @@ double tasks_of(const Block& block, const std::optional<ReductionShape>& shape, 
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
     std::int64_t together = 1;
     if (shape && (shape->vector_space == i || shape->columns == i))
-      together = tile_vectors * vector_lanes(block, device);
+      together =
+          std::max(tile_vectors * vector_lanes(block, device), shape ? streamed_columns(block, *shape, device) : 0);
     if (shape && shape->loads > 1 && shape->rows == i) together = tile_rows;
     tasks *= std::ceil(static_cast<double>(extent) / static_cast<double>(together));
   }
   return tasks;
+}
+
+/// Parts that threads have something to do by; 0 where results are tasks enough.
+std::int64_t parts_for_threads(const RuleContext& context, const Block& block,
+                               const std::optional<ReductionShape>& shape) {
+  if (context.device.cores < 2 || tasks_of(block, shape, context.device) >= enough_tasks) return 0;
+  const double time = instance_count(block) * instance_nanoseconds(block, true);
+  return static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
+}
+
+/// Parts of a long sum of floats, in which none of its chains has more than so many additions; 0 of a shorter one.
+std::int64_t parts_for_accuracy(const RuleContext& context, const Block& block,
+                                const std::optional<ReductionShape>& shape) {
+  if (!shape || shape->loads != 1 || simple_op(*block.f.reducer) != BinaryOp::add ||
+      !block.f.writes[0].buffer->dtype.is_float())
+    return 0;
+  double terms = 1;
+  for (const size_t i : shape->reduce) terms *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+  const double chains = shape->vector_reduce ? sum_chains * vector_lanes(block, context.device) : rows_together;
+  const double additions = terms / chains;
+  if (additions < least_additions) return 0;
+  // As many parts as additions in each, where there are so many that those of parts weigh as well.
+  return std::max(least_parts, static_cast<std::int64_t>(std::min(additions / most_additions, std::sqrt(additions))));
 }
 
 /// The loop to cut, and how long its parts are.
@@ -124,19 +153,18 @@ void cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
 }  // namespace
 
 void share_reductions(RuleContext& context) {
-  if (context.device.cores < 2) return;
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate) continue;
-    const double terms = instance_count(block), time = terms * instance_nanoseconds(block, true);
-    const auto parts = static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
-    double results = 0;
-    for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
-    if (parts < least_parts || results * static_cast<double>(most_parts) > most_results * terms) continue;
     if (!simple_op(*block.f.reducer) && !commutes(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
-    if (tasks_of(block, shape, context.device) >= enough_tasks) continue;
+    const std::int64_t parts =
+        std::max(parts_for_threads(context, block, shape), parts_for_accuracy(context, block, shape));
+    if (parts < least_parts) continue;
+    double results = 0;
+    for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
+    if (results * static_cast<double>(parts) > most_results * instance_count(block)) continue;
     const auto plan = plan_cut(context, ref, shape, parts);
     if (!plan) continue;
     attempt(context, fmt::format("cut {} into parts of {}", ref.name, plan->length), [&] { cut(context, ref, *plan); });

@@ -408,6 +408,10 @@ class Streamer {
 
 }  // namespace
 
+std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {
+  return !shape.rows && streaming_operand(block, shape, device) ? least_block_columns : 0;
+}
+
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {
   const auto streams = streaming_operand(context.schedule.node(reduction), shape, context.device);
   if (!streams) return false;

@@ -19,4 +19,8 @@ namespace lathe {
 /// Returns whether it applies: see the log for why not.
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape);
 
+/// The fewest columns of a sum of rows that stream that a task may have, as shorter pieces of them break streams off; 0
+/// of any other reduction.
+std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device);
+
 }  // namespace lathe

@@ -38,6 +38,7 @@ class PipelineBuilder {
     for (std::int64_t k = 0; k < count; ++k) at = step(at);
     // By the seed, so that the programs of others stay what they were.
     if (seed_ % 8 == 0) at = stacked(at);
+    if (seed_ % 8 == 4 && !symbolic_) at = centred(at);
     last_ = true;
     elementwise(at);
     return finish();
@@ -362,6 +363,24 @@ class PipelineBuilder {
     }
     const Matrix to = target("ce", from.rows, from.columns);
     block(to.name, to, element + ", " + mine, fmt::format("{}[vi, vj] = {} - {}", to.name, element, mine));
+    return to;
+  }
+
+  /// Each row less its mean, times how far its elements are spread.
+  Matrix centred(const Matrix& from) {
+    const Extent one{"1", {1, 1}};
+    const Matrix sum = target("to", one, from.rows), squares = target("sq", one, from.rows);
+    reduce(sum, from, "lhs + rhs", "0.0f32", "{}", "");
+    const Matrix mean = target("me", one, from.rows);
+    block(mean.name, mean, fmt::format("{}[vi, vj]", sum.name),
+          fmt::format("{}[vi, vj] = {}[vi, vj] / {}.0f32", mean.name, sum.name, from.columns.text));
+    const std::string mine = fmt::format("{}[0, vi]", mean.name), spread = fmt::format("{}[0, vi]", squares.name);
+    reduce(squares, from, "lhs + rhs", "0.0f32", fmt::format("({{}} - {0}) * ({1}[vi, vk] - {0})", mine, from.name),
+           ", " + mine);
+    const Matrix to = target("ce", from.rows, from.columns);
+    const std::string element = fmt::format("{}[vi, vj]", from.name);
+    block(to.name, to, fmt::format("{}, {}, {}", element, mine, spread),
+          fmt::format("{}[vi, vj] = ({} - {}) * {} * 0.0625f32", to.name, element, mine, spread));
     return to;
   }
 

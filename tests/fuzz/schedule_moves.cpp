@@ -37,6 +37,7 @@
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
+#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
@@ -59,6 +60,7 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
+#include "schedule/primitives/walk_squares.h"
 #include "schedule/rewrite.h"
 #include "schedule/scan.h"
 
@@ -117,6 +119,49 @@ bool is_stencil(const Block& block) {
 
 bool is_reduction(const Block& block) {
   return block.f.reducer.has_value() && block.f.init;
+}
+
+/// Does a product of the same factors stand in the block?
+bool squares(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Binary* product = e.as<Binary>();
+    found |= product && product->op == BinaryOp::mul && equal(product->a, product->b);
+  });
+  return found;
+}
+
+/// A sum, and a reduction that reads its result or what an element-wise block makes of it.
+std::optional<std::pair<BlockRef, BlockRef>> any_squares(const Schedule& s, Random& random) {
+  std::vector<std::pair<BlockRef, BlockRef>> pairs;
+  for (const BlockRef& sum : s.blocks()) {
+    if (!is_reduction(s.node(sum))) continue;
+    std::vector<BlockRef> readers = s.consumers(sum);
+    for (const BlockRef& reader : s.consumers(sum)) {
+      for (const BlockRef& further : s.consumers(reader)) readers.push_back(further);
+    }
+    for (const BlockRef& reader : readers) {
+      if (is_reduction(s.node(reader)) && (random.chance(10) || squares(s.node(reader))))
+        pairs.emplace_back(sum, reader);
+    }
+  }
+  return pairs.empty() ? std::nullopt : std::optional(random.pick(pairs));
+}
+
+/// The loops along a reduction, the innermost of constant extent cut in two where that leaves no rest.
+std::vector<LoopRef> reduce_loops(Schedule& s, Random& random, const BlockRef& reduction) {
+  std::vector<LoopRef> loops;
+  for (const LoopRef& loop : s.loops(reduction)) {
+    if (drives(s.node(reduction), IterKind::reduce, s.node(loop))) loops.push_back(loop);
+  }
+  const std::int64_t* extent = loops.empty() ? nullptr : as_int(s.node(loops.back()).extent);
+  if (!extent || *extent < 2 || random.chance(30)) return loops;
+  std::int64_t length = random.between(1, *extent);
+  while (*extent % length != 0) --length;
+  const auto [outer, inner] = split(s, loops.back(), length);
+  loops.back() = outer;
+  loops.push_back(inner);
+  return loops;
 }
 
 bool masks(const Block& block) {
@@ -656,6 +701,25 @@ std::vector<Move> reduction_moves() {
          if (region) hoist_factor(s, *block, region->buffer->name);
          return region.has_value();
        }},
+      {"part_squares",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_squares(s, random);
+         if (!pair) return false;
+         const std::vector<LoopRef> loops = reduce_loops(s, random, pair->first);
+         if (loops.empty()) return false;
+         std::vector<LoopRef> parts{random.pick(loops)};
+         if (random.chance(10)) parts.push_back(random.pick(loops));
+         part_squares(s, pair->first, pair->second, parts);
+         return true;
+       }},
+      {"walk_squares",
+       [](Schedule& s, Random& random) {
+         const auto pair = any_squares(s, random);
+         if (!pair) return false;
+         const std::vector<LoopRef> loops = reduce_loops(s, random, pair->first);
+         if (!loops.empty()) walk_squares(s, pair->first, pair->second, random.pick(loops));
+         return !loops.empty();
+       }},
       {"fold_choices",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) {
@@ -804,6 +868,8 @@ const std::vector<Move>& moves() {
                                                          {"reverse_compute_at", 2},
                                                          {"fuse_reductions", 29},
                                                          {"hoist_factor", 7},
+                                                         {"part_squares", 32},
+                                                         {"walk_squares", 20},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
                                                          {"join_rows", 3},

@@ -1,0 +1,333 @@
+#include "schedule/primitives/mean_squares.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/structural.h"
+#include "schedule/access.h"
+#include "schedule/primitives/merged_reductions.h"
+
+namespace lathe {
+
+const char* const mean_squares_conditions[4] = {
+    "sum is a sum of floats from 0 that stores at its space iters, each driven by a serial loop of its own, and its "
+    "reduce iters by others of constant extents",
+    "squares is such a sum of the same type over the same domains, each iter driven by a loop of its own, of squares "
+    "of "
+    "how far the terms of sum lie from a mean",
+    "that mean is the result of sum over the number of its terms",
+    "both stand side by side and alone write their results, and what stands between leaves alone what squares needs "
+    "and "
+    "writes"};
+
+namespace {
+
+/// The greatest share of itself by which a factor may differ from one over the number of terms.
+constexpr double rounding = 1e-6;
+
+/// The value of a floating-point constant.
+std::optional<double> constant_value(const Expr& e) {
+  const FloatImm* found = e.as<FloatImm>();
+  return found ? std::optional(found->value) : std::nullopt;
+}
+
+class Matcher {
+ public:
+  Matcher(const Schedule& schedule, MeanSquares& found) : schedule_(schedule), found_(found) {}
+
+  std::optional<NoMeanSquares> run(const BlockRef& sum, const BlockRef& squares) {
+    found_.sum = path_to(schedule_, sum);
+    found_.squares = path_to(schedule_, squares);
+    match_sum() && match_squares() && match_mean() && match_place();
+    return mismatch_;
+  }
+
+ private:
+  bool fail(int condition, const Stmt& culprit, const std::string& note) {
+    mismatch_ = {condition, culprit, note};
+    return false;
+  }
+
+  static std::optional<ReductionParts> sum_parts(const Block& block) {
+    std::optional<ReductionParts> parts = match_update(block);
+    const bool sums = parts && block.f.reducer && simple_op(*block.f.reducer) == BinaryOp::add &&
+                      parts->outputs.size() == 1 && starts_at_identity(block) && !block.f.predicate &&
+                      why_not_pointwise(block).empty();
+    const DType dtype = sums ? parts->outputs[0].buffer->dtype : i64;
+    return dtype == f32 || dtype == f64 ? std::move(parts) : std::nullopt;
+  }
+
+  bool match_sum() {
+    const Stmt& culprit = found_.sum.back();
+    const Block& block = found_.sum_block();
+    const auto parts = sum_parts(block);
+    if (!parts) return fail(1, culprit, "is no such sum");
+    found_.total = parts->outputs[0];
+    found_.term = term_without_lets(*parts);
+    found_.own = own_level(found_.sum);
+    found_.count = 1;
+    for (const For* loop : found_.loops()) {
+      if (loop->for_kind != ForKind::serial || !is_int(loop->min, 0))
+        return fail(1, culprit, fmt_loop(*loop, "is another one"));
+      size_t driven = 0;
+      for (const Expr& binding : block.f.bindings) driven += uses_var(binding, loop->variable.get());
+      const bool reduces = drives_reduction(found_, *loop);
+      if (driven != 1) return fail(1, culprit, fmt_loop(*loop, "drives several iters or none"));
+      if (!reduces) continue;
+      const std::int64_t* extent = as_int(loop->extent);
+      if (!extent || *extent < 1) return fail(1, culprit, fmt_loop(*loop, "has no constant extent"));
+      found_.count *= *extent;
+    }
+    std::int64_t terms = 1;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      const Iter& iter = block.f.iters[i];
+      if (iter.kind == IterKind::reduce) {
+        const std::int64_t* extent = as_int(iter.domain.extent);
+        if (!extent || !is_int(iter.domain.min, 0)) return fail(1, culprit, "reduces over no constant domain");
+        terms *= *extent;
+        if (!own_loops_only(block.f.bindings[i])) return fail(1, culprit, "reduces along a loop with other blocks");
+        continue;
+      }
+      if (iter.kind != IterKind::space) return fail(1, culprit, "has iters of other kinds");
+      const For* loop = own_loop_of(block.f.bindings[i]);
+      const bool whole = loop ? constant_difference(loop->extent, iter.domain.extent) == 0 && is_int(iter.domain.min, 0)
+                              : is_int(iter.domain.extent, 1);
+      if (!whole) return fail(1, culprit, "runs over a part of its results");
+    }
+    return terms == found_.count || fail(1, culprit, "runs over a part of its terms");
+  }
+
+  static std::string fmt_loop(const For& loop, const char* what) { return "loop " + loop.variable->name + " " + what; }
+
+  const For* own_loop_of(const Expr& binding) const {
+    for (const For* loop : found_.loops()) {
+      if (binding == Expr(loop->variable)) return loop;
+    }
+    return nullptr;
+  }
+
+  bool own_loops_only(const Expr& binding) const {
+    const std::vector<const For*> loops = found_.loops();
+    const std::vector<VarRef> used = used_vars(binding);
+    return std::all_of(used.begin(), used.end(), [&](const VarRef& variable) {
+      return std::any_of(loops.begin(), loops.end(), [&](const For* loop) { return loop->variable == variable; });
+    });
+  }
+
+  static std::vector<const Iter*> iters_of(const Block& block, IterKind kind) {
+    std::vector<const Iter*> found;
+    for (const Iter& iter : block.f.iters) {
+      if (iter.kind == kind) found.push_back(&iter);
+    }
+    return found;
+  }
+
+  /// The squares' iters, in those of the sum: in their order, those of a kind.
+  bool match_iters(Substitution& to_sum) {
+    const Block &sum = found_.sum_block(), &squares = found_.squares_block();
+    size_t matched = 0;
+    for (const IterKind kind : {IterKind::space, IterKind::reduce}) {
+      const std::vector<const Iter*> from = iters_of(squares, kind), to = iters_of(sum, kind);
+      if (from.size() != to.size()) return false;
+      matched += from.size();
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (constant_difference(from[i]->domain.min, to[i]->domain.min) != 0 ||
+            constant_difference(from[i]->domain.extent, to[i]->domain.extent) != 0)
+          return false;
+        to_sum[from[i]->variable.get()] = to[i]->variable;
+      }
+    }
+    return matched == squares.f.iters.size();
+  }
+
+  bool match_squares() {
+    const Stmt& culprit = found_.squares.back();
+    if (found_.squares.back() == found_.sum.back()) return fail(2, culprit, "is the sum itself");
+    const auto parts = sum_parts(found_.squares_block());
+    if (!parts || parts->outputs[0].buffer->dtype != found_.dtype()) return fail(2, culprit, "is no such sum");
+    if (const std::string reason = why_not_alone(found_.squares, found_.squares_own); !reason.empty())
+      return fail(2, culprit, reason);
+    Substitution to_sum;
+    if (!match_iters(to_sum)) return fail(2, culprit, "has other iters");
+    found_.squared = {parts->outputs[0].buffer, {}};
+    for (const Expr& e : parts->outputs[0].indices) found_.squared.indices.push_back(substitute(e, to_sum));
+    const Expr term = substitute(term_without_lets(*parts), to_sum);
+    const Binary* product = term.as<Binary>();
+    if (!product || product->op != BinaryOp::mul || !equal(product->a, product->b))
+      return fail(2, culprit, "sums no squares");
+    const Binary* difference = product->a.as<Binary>();
+    if (!difference || difference->op != BinaryOp::sub)
+      return fail(2, culprit, "sums squares of other than differences");
+    if (equal(difference->a, found_.term))
+      found_.mean = difference->b;
+    else if (equal(difference->b, found_.term))
+      found_.mean = difference->a;
+    else
+      return fail(2, culprit, "has other terms");
+    return true;
+  }
+
+  /// `e` is the sum's result times this; nothing where it is something else.
+  std::optional<double> factor_of_sum(const Expr& e) const {
+    if (const Load* loaded = e.as<Load>()) {
+      if (loaded->mask) return std::nullopt;
+      if (loaded->buffer == found_.total.buffer) {
+        const bool same =
+            std::equal(loaded->indices.begin(), loaded->indices.end(), found_.total.indices.begin(),
+                       found_.total.indices.end(), [](const Expr& a, const Expr& b) { return equal(a, b); });
+        return same ? std::optional(1.0) : std::nullopt;
+      }
+      const std::optional<Expr> value = value_of(*loaded);
+      return value ? factor_of_sum(*value) : std::nullopt;
+    }
+    const Binary* binary = e.as<Binary>();
+    if (!binary || (binary->op != BinaryOp::mul && binary->op != BinaryOp::div)) return std::nullopt;
+    if (const auto factor = constant_value(binary->b)) {
+      const auto rest = factor_of_sum(binary->a);
+      return rest ? std::optional(binary->op == BinaryOp::mul ? *rest * *factor : *rest / *factor) : std::nullopt;
+    }
+    const auto factor = binary->op == BinaryOp::mul ? constant_value(binary->a) : std::nullopt;
+    const auto rest = factor ? factor_of_sum(binary->b) : std::nullopt;
+    return rest ? std::optional(*rest * *factor) : std::nullopt;
+  }
+
+  /// What an element-wise block stores where it is loaded.
+  std::optional<Expr> value_of(const Load& loaded) const {
+    for (const BlockRef& ref : schedule_.producers({found_.squares_block().f.name})) {
+      const Block& block = schedule_.node(ref);
+      const Store* store = block.f.body.as<Store>();
+      if (!store || store->buffer != loaded.buffer || block.f.reducer || block.f.predicate ||
+          !why_not_pointwise(block).empty())
+        continue;
+      Substitution iters;
+      for (size_t d = 0; d < store->indices.size(); ++d) {
+        if (const Var* iter = store->indices[d].as<Var>()) iters[iter] = loaded.indices[d];
+      }
+      for (const Iter& iter : block.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
+      return substitute(store->value, iters);
+    }
+    return std::nullopt;
+  }
+
+  bool match_mean() {
+    const auto factor = factor_of_sum(found_.mean);
+    const bool one = factor && std::abs(*factor * static_cast<double>(found_.count) - 1) < rounding;
+    return one || fail(3, found_.squares.back(), "takes off something else");
+  }
+
+  bool match_place() {
+    const Stmt& culprit = found_.squares.back();
+    const Seq* seq = found_.own > 0 ? found_.sum[found_.own - 1].as<Seq>() : nullptr;
+    if (!seq || found_.squares_own == 0 || found_.squares[found_.squares_own - 1].as<Seq>() != seq)
+      return fail(4, culprit, "stands elsewhere");
+    for (const BlockRef& ref : schedule_.blocks()) {
+      const Block& block = schedule_.node(ref);
+      const bool alone = has_blocks(block) || &block == &found_.sum_block() || &block == &found_.squares_block() ||
+                         (!writes(block, found_.total.buffer) && !writes(block, found_.squared.buffer));
+      if (!alone) return fail(4, path_to(schedule_, ref).back(), "writes a result too");
+    }
+    return match_between(seq->stmts);
+  }
+
+  bool match_between(const std::vector<Stmt>& all) {
+    const auto place = [&](const Path& path, size_t own) { return std::find(all.begin(), all.end(), path[own]); };
+    const auto first = place(found_.sum, found_.own), last = place(found_.squares, found_.squares_own);
+    if (first > last) return fail(4, found_.squares.back(), "comes before the sum");
+    std::vector<Buffer> needed{found_.squared.buffer};
+    for_each_expr(found_.term, [&](const Expr& e) {
+      if (const Load* loaded = e.as<Load>()) needed.push_back(loaded->buffer);
+    });
+    for (auto s = first; s != last; ++s) {
+      for (const Stmt& block : outer_blocks(*s)) {
+        const Block& node = *block.as<Block>();
+        const bool touches =
+            reads(node, found_.squared.buffer) ||
+            std::any_of(needed.begin(), needed.end(), [&](const Buffer& buffer) { return writes(node, buffer); });
+        if (touches) return fail(4, block, "touches what squares need");
+      }
+    }
+    return true;
+  }
+
+  const Schedule& schedule_;
+  MeanSquares& found_;
+  std::optional<NoMeanSquares> mismatch_;
+};
+
+}  // namespace
+
+bool drives_reduction(const MeanSquares& pair, const For& loop) {
+  return drives(pair.sum_block(), IterKind::reduce, loop);
+}
+
+std::optional<NoMeanSquares> match_mean_squares(const Schedule& schedule, const BlockRef& sum, const BlockRef& squares,
+                                                MeanSquares& found) {
+  return Matcher(schedule, found).run(sum, squares);
+}
+
+MeanSquares require_mean_squares(const Schedule& schedule, const std::string& application, const BlockRef& sum,
+                                 const BlockRef& squares) {
+  MeanSquares found;
+  if (const auto why = match_mean_squares(schedule, sum, squares, found))
+    refuse(schedule, application, why->condition, mean_squares_conditions[why->condition - 1], why->culprit, why->note);
+  return found;
+}
+
+MeanSquaresNest::MeanSquaresNest(const MeanSquares& pair,
+                                 const std::function<std::optional<IterKind>(const For&)>& kind) {
+  const Block& block = pair.sum_block();
+  Substitution loops;
+  for (const For* loop : pair.loops()) {
+    const std::optional<IterKind> wanted = kind(*loop);
+    if (!wanted) continue;
+    const VarRef variable = Var::make("v" + loop->variable->name);
+    by_loop[loop->variable.get()] = variable;
+    loops[loop->variable.get()] = variable;
+    fields.iters.push_back({variable, {index(0), loop->extent}, *wanted});
+    fields.bindings.emplace_back(Var::make(loop->variable->name));
+    ranges.push_back({index(0), loop->extent});
+  }
+  for (size_t i = 0; i < block.f.iters.size(); ++i)
+    iters[block.f.iters[i].variable.get()] = substitute(block.f.bindings[i], loops);
+}
+
+std::vector<Expr> MeanSquaresNest::at(const ReductionOutput& output, const std::vector<Expr>& more) const {
+  std::vector<Expr> indices;
+  for (const Expr& e : output.indices) indices.push_back(substitute(e, iters));
+  indices.insert(indices.end(), more.begin(), more.end());
+  return indices;
+}
+
+Stmt MeanSquaresNest::finish(const std::string& name) {
+  fields.name = name;
+  const Stmt made = Block::make(std::move(fields));
+  const Stmt block = with_inferred_regions(*made.as<Block>());
+  return make_nest(*block.as<Block>(), ranges);
+}
+
+Stmt MeanSquaresNest::finish_sum(const std::string& name, const Buffer& buffer, const std::vector<Expr>& indices,
+                                 const Expr& term, const std::vector<Stmt>& lets) {
+  const Reducer reducer = simple_reducer(BinaryOp::add, buffer->dtype);
+  const std::vector<ReductionOutput> outputs{{buffer, indices}};
+  fields.init = make_init(reducer, outputs);
+  fields.body = make_update(reducer, outputs, {term}, lets);
+  fields.reducer = reducer;
+  return finish(name);
+}
+
+Stmt replace_mean_squares(const MeanSquares& pair, std::vector<Stmt> in_place, const std::vector<Stmt>& behind) {
+  std::vector<Stmt> stmts;
+  for (const Stmt& s : pair.sum[pair.own - 1].as<Seq>()->stmts) {
+    if (s == pair.sum[pair.own]) {
+      stmts.insert(stmts.end(), in_place.begin(), in_place.end());
+    } else if (s == pair.squares[pair.squares_own]) {
+      stmts.insert(stmts.end(), behind.begin(), behind.end());
+    } else {
+      stmts.push_back(s);
+    }
+  }
+  const Path around(pair.sum.begin(), pair.sum.begin() + static_cast<std::ptrdiff_t>(pair.own));
+  return replace_last(around, Seq::make(std::move(stmts)));
+}
+
+}  // namespace lathe
