@@ -39,7 +39,6 @@
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
-#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
@@ -51,6 +50,7 @@
 #include "schedule/primitives/separate_window.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
+#include "schedule/primitives/shift_squares.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_domain.h"
@@ -62,7 +62,6 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "schedule/primitives/walk_squares.h"
 
 namespace lathe {
 namespace {
@@ -114,9 +113,10 @@ class Line {
     for (size_t i = from; i < end; ++i) found.push_back(block(i));
     return found;
   }
-  std::vector<LoopRef> loops(size_t from = 0) const {
+  std::vector<LoopRef> loops() const {
     std::vector<LoopRef> found;
-    for (size_t i = from; i < size(); ++i) found.push_back(loop(i));
+    found.reserve(size());
+    for (size_t i = 0; i < size(); ++i) found.push_back(loop(i));
     return found;
   }
   [[noreturn]] void fail(const std::string& expected) const {
@@ -212,7 +212,6 @@ const std::map<std::string, Apply>& primitives() {
       {"merge_equal", [](Schedule& s, const Line& l) { merge_equal(s, l.block(0), l.block(1)); }},
       {"pad_einsum", [](Schedule& s, const Line& l) { pad_einsum(s, l.block(0), l.integers(1)); }},
       {"parallel", [](Schedule& s, const Line& l) { parallel(s, l.loop(0), l.integer(1)); }},
-      {"part_squares", [](Schedule& s, const Line& l) { part_squares(s, l.block(0), l.block(1), l.loops(2)); }},
       {"partition",
        [](Schedule& s, const Line& l) {
          partition(s, l.loop(0), l.size() > 1 ? std::optional(l.integer(1)) : std::nullopt);
@@ -227,6 +226,7 @@ const std::map<std::string, Apply>& primitives() {
       {"separate_window", [](Schedule& s, const Line& l) { separate_window(s, l.block(0), l.loop(1), l.loop(2)); }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
+      {"shift_squares", [](Schedule& s, const Line& l) { shift_squares(s, l.block(0), l.block(1), l.integer(2)); }},
       {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
       {"split_iter", [](Schedule& s, const Line& l) { split_iter(s, l.block(0), l.loop(1), l.integer(2)); }},
@@ -246,7 +246,6 @@ const std::map<std::string, Apply>& primitives() {
       {"unfold_reduction", [](Schedule& s, const Line& l) { unfold_reduction(s, l.block(0), l.loop(1)); }},
       {"unroll", [](Schedule& s, const Line& l) { unroll(s, l.loop(0)); }},
       {"vectorize", [](Schedule& s, const Line& l) { vectorize(s, l.loop(0)); }},
-      {"walk_squares", [](Schedule& s, const Line& l) { walk_squares(s, l.block(0), l.block(1), l.loop(2)); }},
   };
   return table;
 }

@@ -33,7 +33,6 @@
 #include "schedule/primitives/join_rows.h"
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/parallel.h"
-#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/reverse_compute_at.h"
@@ -41,6 +40,7 @@
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/separate_window.h"
+#include "schedule/primitives/shift_squares.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_residues.h"
@@ -48,7 +48,6 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "schedule/primitives/walk_squares.h"
 #include "schedule/recording.h"
 
 namespace nb = nanobind;
@@ -282,24 +281,13 @@ void bind_blocks(nb::class_<S>& type) {
           "the "
           "block that scales.")
       .def(
-          "part_squares",
-          [](S& s, nb::handle sum, nb::handle squares, const nb::args& loops) {
-            std::vector<LoopRef> parts;
-            for (const nb::handle loop : loops) parts.push_back(s.take(nb::cast<const Loop&>(loop)));
-            return give_all(s, part_squares(s.schedule, s.take_block(sum), s.take_block(squares), parts));
+          "shift_squares",
+          [](S& s, nb::handle sum, nb::handle squares, std::int64_t terms) {
+            return give_all(s, shift_squares(s.schedule, s.take_block(sum), s.take_block(squares), terms));
           },
-          "sum"_a, "squares"_a, "loops"_a,
-          "Takes a sum and the squares about its mean apart into those of parts, which `loops` go over, each about a "
-          "mean of its own; gives what makes the two for parts.")
-      .def(
-          "walk_squares",
-          [](S& s, nb::handle sum, nb::handle squares, const Loop& loop) {
-            return give_all(s, walk_squares(s.schedule, s.take_block(sum), s.take_block(squares), s.take(loop)));
-          },
-          "sum"_a, "squares"_a, "loop"_a,
-          "Makes a sum and the squares about its mean in one walk, a block of terms, which `loop` goes over, at a "
-          "time; "
-          "gives what makes the two for a block, and what adds them up.")
+          "sum"_a, "squares"_a, "terms"_a,
+          "Has a sum and the squares about its mean both take the mean of the first `terms` terms off all, so that "
+          "neither waits for the other; gives the sums that do.")
       .def(
           "merge_equal",
           [](S& s, nb::handle block, nb::handle original) {

@@ -11,8 +11,8 @@ namespace lathe {
 ///                                                                                 vectorized for l in 0..16: high[l]
 ///                                                                                 ..
 ///
-/// Runs behind vectorize_reductions, which asks for loops that hold a block alone. Partial results of all of them stay
-/// in half of the registers.
+/// Runs behind vectorize_reductions and pair_rows, which ask for loops that hold a block alone. Partial results of all
+/// stay in half of the registers.
 void join_reductions(RuleContext& context);
 
 }  // namespace lathe

@@ -63,7 +63,7 @@ std::int64_t parts_for_threads(const RuleContext& context, const Block& block,
 /// Parts of a long sum of floats, in which none of its chains has more than so many additions; 0 of a shorter one.
 std::int64_t parts_for_accuracy(const RuleContext& context, const Block& block,
                                 const std::optional<ReductionShape>& shape) {
-  if (!shape || shape->loads != 1 || simple_op(*block.f.reducer) != BinaryOp::add ||
+  if (!shape || shape->rows || simple_op(*block.f.reducer) != BinaryOp::add ||
       !block.f.writes[0].buffer->dtype.is_float())
     return 0;
   double terms = 1;
@@ -113,9 +113,37 @@ std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, con
   return best;
 }
 
-/// Lays out the loops that add the parts up: a vector of results, all its parts, the next. Later rules leave them
-/// alone, and what makes the parts in a nest of its own.
-void add_up(RuleContext& context, const BlockRef& ref) {
+/// Returns what makes the parts.
+BlockRef cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
+  Schedule& schedule = context.schedule;
+  const LoopRef part = split(schedule, plan.loop, plan.length).first;
+  std::vector<LoopRef> order = own_loops(schedule, ref);
+  std::erase(order, part);
+  order.insert(order.begin(), part);
+  reorder(schedule, order);
+  const BlockRef partial = partial_results(schedule, ref, part);
+  add_up_parts(context, ref);
+  return partial;
+}
+
+std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate)
+    return std::nullopt;
+  if (!simple_op(*block.f.reducer) && !commutes(*block.f.reducer)) return std::nullopt;
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  const std::int64_t parts =
+      std::max(parts_for_threads(context, block, shape), parts_for_accuracy(context, block, shape));
+  if (parts < least_parts) return std::nullopt;
+  double results = 0;
+  for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
+  if (results * static_cast<double>(parts) > most_results * instance_count(block)) return std::nullopt;
+  return plan_cut(context, ref, shape, parts);
+}
+
+}  // namespace
+
+void add_up_parts(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   context.scheduled.insert(ref.name);
@@ -139,33 +167,21 @@ void add_up(RuleContext& context, const BlockRef& ref) {
   vectorize(schedule, order.back());
 }
 
-void cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
+std::vector<BlockRef> share_alike(RuleContext& context, const std::vector<BlockRef>& sums) {
   Schedule& schedule = context.schedule;
-  const LoopRef part = split(schedule, plan.loop, plan.length).first;
-  std::vector<LoopRef> order = own_loops(schedule, ref);
-  std::erase(order, part);
-  order.insert(order.begin(), part);
-  reorder(schedule, order);
-  partial_results(schedule, ref, part);
-  add_up(context, ref);
+  const std::optional<Cut> plan = plan_parts(context, sums.front());
+  std::vector<BlockRef> partial;
+  if (!plan) return partial;
+  const std::vector<LoopRef> own = own_loops(schedule, sums.front());
+  const auto place = std::find(own.begin(), own.end(), plan->loop) - own.begin();
+  for (const BlockRef& sum : sums)
+    partial.push_back(cut(context, sum, {own_loops(schedule, sum)[static_cast<size_t>(place)], plan->length}));
+  return partial;
 }
 
-}  // namespace
-
 void share_reductions(RuleContext& context) {
-  Schedule& schedule = context.schedule;
-  for (const BlockRef& ref : schedule.blocks()) {
-    const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate) continue;
-    if (!simple_op(*block.f.reducer) && !commutes(*block.f.reducer)) continue;
-    const std::optional<ReductionShape> shape = reduction_shape(block);
-    const std::int64_t parts =
-        std::max(parts_for_threads(context, block, shape), parts_for_accuracy(context, block, shape));
-    if (parts < least_parts) continue;
-    double results = 0;
-    for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
-    if (results * static_cast<double>(parts) > most_results * instance_count(block)) continue;
-    const auto plan = plan_cut(context, ref, shape, parts);
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    const auto plan = plan_parts(context, ref);
     if (!plan) continue;
     attempt(context, fmt::format("cut {} into parts of {}", ref.name, plan->length), [&] { cut(context, ref, *plan); });
   }

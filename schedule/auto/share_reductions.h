@@ -10,4 +10,12 @@ namespace lathe {
 /// How many parts there are depends on the extents alone, and not on the number of threads: neither do results.
 void share_reductions(RuleContext& context);
 
+/// Lays out the loops of a sum of parts: a vector of results, all its parts, the next. Later rules leave them alone,
+/// and what makes the parts in a nest of its own.
+void add_up_parts(RuleContext& context, const BlockRef& ref);
+
+/// Cuts sums over the same domains, with the same loops, alike where the first is to be cut; returns what makes the
+/// parts of each, or nothing.
+std::vector<BlockRef> share_alike(RuleContext& context, const std::vector<BlockRef>& sums);
+
 }  // namespace lathe

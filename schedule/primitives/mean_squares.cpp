@@ -9,18 +9,18 @@
 
 namespace lathe {
 
-const char* const mean_squares_conditions[4] = {
-    "sum is a sum of floats from 0 that stores at its space iters, each driven by a serial loop of its own, and its "
-    "reduce iters by others of constant extents",
-    "squares is such a sum of the same type over the same domains, each iter driven by a loop of its own, of squares "
-    "of "
-    "how far the terms of sum lie from a mean",
+namespace {
+
+constexpr const char* conditions[] = {
+    "sum is a sum of floats from 0 over constant domains, runs over all of them, each iter by a serial loop of its "
+    "own, "
+    "and stores at its space iters",
+    "squares is such a sum of the same type over the same domains, of squares of how far the terms of sum lie from a "
+    "mean",
     "that mean is the result of sum over the number of its terms",
     "both stand side by side and alone write their results, and what stands between leaves alone what squares needs "
     "and "
     "writes"};
-
-namespace {
 
 /// The greatest share of itself by which a factor may differ from one over the number of terms.
 constexpr double rounding = 1e-6;
@@ -38,7 +38,7 @@ class Matcher {
   std::optional<NoMeanSquares> run(const BlockRef& sum, const BlockRef& squares) {
     found_.sum = path_to(schedule_, sum);
     found_.squares = path_to(schedule_, squares);
-    match_sum() && match_squares() && match_mean() && match_place();
+    match_sum() && match_squares() && match_mean() && match_place() && find_needless();
     return mismatch_;
   }
 
@@ -62,56 +62,17 @@ class Matcher {
     const Block& block = found_.sum_block();
     const auto parts = sum_parts(block);
     if (!parts) return fail(1, culprit, "is no such sum");
+    if (const std::string reason = why_not_alone(found_.sum, found_.sum_own); !reason.empty())
+      return fail(1, culprit, reason);
     found_.total = parts->outputs[0];
     found_.term = term_without_lets(*parts);
-    found_.own = own_level(found_.sum);
-    found_.count = 1;
-    for (const For* loop : found_.loops()) {
-      if (loop->for_kind != ForKind::serial || !is_int(loop->min, 0))
-        return fail(1, culprit, fmt_loop(*loop, "is another one"));
-      size_t driven = 0;
-      for (const Expr& binding : block.f.bindings) driven += uses_var(binding, loop->variable.get());
-      const bool reduces = drives_reduction(found_, *loop);
-      if (driven != 1) return fail(1, culprit, fmt_loop(*loop, "drives several iters or none"));
-      if (!reduces) continue;
-      const std::int64_t* extent = as_int(loop->extent);
-      if (!extent || *extent < 1) return fail(1, culprit, fmt_loop(*loop, "has no constant extent"));
+    for (const Iter& iter : block.f.iters) {
+      if (iter.kind != IterKind::reduce) continue;
+      const std::int64_t* extent = as_int(iter.domain.extent);
+      if (!extent || *extent < 1 || !is_int(iter.domain.min, 0)) return fail(1, culprit, "reduces over another domain");
       found_.count *= *extent;
     }
-    std::int64_t terms = 1;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      const Iter& iter = block.f.iters[i];
-      if (iter.kind == IterKind::reduce) {
-        const std::int64_t* extent = as_int(iter.domain.extent);
-        if (!extent || !is_int(iter.domain.min, 0)) return fail(1, culprit, "reduces over no constant domain");
-        terms *= *extent;
-        if (!own_loops_only(block.f.bindings[i])) return fail(1, culprit, "reduces along a loop with other blocks");
-        continue;
-      }
-      if (iter.kind != IterKind::space) return fail(1, culprit, "has iters of other kinds");
-      const For* loop = own_loop_of(block.f.bindings[i]);
-      const bool whole = loop ? constant_difference(loop->extent, iter.domain.extent) == 0 && is_int(iter.domain.min, 0)
-                              : is_int(iter.domain.extent, 1);
-      if (!whole) return fail(1, culprit, "runs over a part of its results");
-    }
-    return terms == found_.count || fail(1, culprit, "runs over a part of its terms");
-  }
-
-  static std::string fmt_loop(const For& loop, const char* what) { return "loop " + loop.variable->name + " " + what; }
-
-  const For* own_loop_of(const Expr& binding) const {
-    for (const For* loop : found_.loops()) {
-      if (binding == Expr(loop->variable)) return loop;
-    }
-    return nullptr;
-  }
-
-  bool own_loops_only(const Expr& binding) const {
-    const std::vector<const For*> loops = found_.loops();
-    const std::vector<VarRef> used = used_vars(binding);
-    return std::all_of(used.begin(), used.end(), [&](const VarRef& variable) {
-      return std::any_of(loops.begin(), loops.end(), [&](const For* loop) { return loop->variable == variable; });
-    });
+    return true;
   }
 
   static std::vector<const Iter*> iters_of(const Block& block, IterKind kind) {
@@ -159,9 +120,9 @@ class Matcher {
     if (!difference || difference->op != BinaryOp::sub)
       return fail(2, culprit, "sums squares of other than differences");
     if (equal(difference->a, found_.term))
-      found_.mean = difference->b;
+      mean_ = difference->b;
     else if (equal(difference->b, found_.term))
-      found_.mean = difference->a;
+      mean_ = difference->a;
     else
       return fail(2, culprit, "has other terms");
     return true;
@@ -210,14 +171,14 @@ class Matcher {
   }
 
   bool match_mean() {
-    const auto factor = factor_of_sum(found_.mean);
+    const auto factor = factor_of_sum(mean_);
     const bool one = factor && std::abs(*factor * static_cast<double>(found_.count) - 1) < rounding;
     return one || fail(3, found_.squares.back(), "takes off something else");
   }
 
   bool match_place() {
     const Stmt& culprit = found_.squares.back();
-    const Seq* seq = found_.own > 0 ? found_.sum[found_.own - 1].as<Seq>() : nullptr;
+    const Seq* seq = found_.sum_own > 0 ? found_.sum[found_.sum_own - 1].as<Seq>() : nullptr;
     if (!seq || found_.squares_own == 0 || found_.squares[found_.squares_own - 1].as<Seq>() != seq)
       return fail(4, culprit, "stands elsewhere");
     for (const BlockRef& ref : schedule_.blocks()) {
@@ -231,7 +192,7 @@ class Matcher {
 
   bool match_between(const std::vector<Stmt>& all) {
     const auto place = [&](const Path& path, size_t own) { return std::find(all.begin(), all.end(), path[own]); };
-    const auto first = place(found_.sum, found_.own), last = place(found_.squares, found_.squares_own);
+    const auto first = place(found_.sum, found_.sum_own), last = place(found_.squares, found_.squares_own);
     if (first > last) return fail(4, found_.squares.back(), "comes before the sum");
     std::vector<Buffer> needed{found_.squared.buffer};
     for_each_expr(found_.term, [&](const Expr& e) {
@@ -249,16 +210,38 @@ class Matcher {
     return true;
   }
 
+  /// What nobody needs once squares do without the mean.
+  bool find_needless() {
+    const BlockRef sum{found_.sum_block().f.name}, squares{found_.squares_block().f.name};
+    std::vector<BlockRef> readers = schedule_.consumers(sum);
+    std::erase(readers, squares);
+    if (const Load* mean = mean_.as<Load>(); mean && mean->buffer != found_.total.buffer) {
+      const auto maker = std::find_if(readers.begin(), readers.end(),
+                                      [&](const BlockRef& ref) { return writes(schedule_.node(ref), mean->buffer); });
+      if (maker != readers.end() && is_needless(*maker, mean->buffer, squares)) readers.erase(maker);
+    }
+    found_.total_needed = !readers.empty() || !is_allocated(schedule_.func(), found_.total.buffer);
+    return true;
+  }
+
+  bool is_needless(const BlockRef& maker, const Buffer& mean, const BlockRef& squares) {
+    const Path path = path_to(schedule_, maker);
+    const size_t own = own_level(path);
+    const bool alone = schedule_.consumers(maker) == std::vector<BlockRef>{squares} &&
+                       is_allocated(schedule_.func(), mean) && path.back().as<Block>()->f.writes.size() == 1;
+    if (!alone || own != found_.sum_own || path[own - 1] != found_.sum[own - 1]) return false;
+    found_.mean_nest = path[own];
+    found_.mean = mean;
+    return true;
+  }
+
   const Schedule& schedule_;
   MeanSquares& found_;
+  Expr mean_;  ///< what squares take off, over the sum's iters
   std::optional<NoMeanSquares> mismatch_;
 };
 
 }  // namespace
-
-bool drives_reduction(const MeanSquares& pair, const For& loop) {
-  return drives(pair.sum_block(), IterKind::reduce, loop);
-}
 
 std::optional<NoMeanSquares> match_mean_squares(const Schedule& schedule, const BlockRef& sum, const BlockRef& squares,
                                                 MeanSquares& found) {
@@ -269,64 +252,22 @@ MeanSquares require_mean_squares(const Schedule& schedule, const std::string& ap
                                  const BlockRef& squares) {
   MeanSquares found;
   if (const auto why = match_mean_squares(schedule, sum, squares, found))
-    refuse(schedule, application, why->condition, mean_squares_conditions[why->condition - 1], why->culprit, why->note);
+    refuse(schedule, application, why->condition, conditions[why->condition - 1], why->culprit, why->note);
   return found;
 }
 
-MeanSquaresNest::MeanSquaresNest(const MeanSquares& pair,
-                                 const std::function<std::optional<IterKind>(const For&)>& kind) {
-  const Block& block = pair.sum_block();
-  Substitution loops;
-  for (const For* loop : pair.loops()) {
-    const std::optional<IterKind> wanted = kind(*loop);
-    if (!wanted) continue;
-    const VarRef variable = Var::make("v" + loop->variable->name);
-    by_loop[loop->variable.get()] = variable;
-    loops[loop->variable.get()] = variable;
-    fields.iters.push_back({variable, {index(0), loop->extent}, *wanted});
-    fields.bindings.emplace_back(Var::make(loop->variable->name));
-    ranges.push_back({index(0), loop->extent});
-  }
-  for (size_t i = 0; i < block.f.iters.size(); ++i)
-    iters[block.f.iters[i].variable.get()] = substitute(block.f.bindings[i], loops);
-}
-
-std::vector<Expr> MeanSquaresNest::at(const ReductionOutput& output, const std::vector<Expr>& more) const {
-  std::vector<Expr> indices;
-  for (const Expr& e : output.indices) indices.push_back(substitute(e, iters));
-  indices.insert(indices.end(), more.begin(), more.end());
-  return indices;
-}
-
-Stmt MeanSquaresNest::finish(const std::string& name) {
-  fields.name = name;
-  const Stmt made = Block::make(std::move(fields));
-  const Stmt block = with_inferred_regions(*made.as<Block>());
-  return make_nest(*block.as<Block>(), ranges);
-}
-
-Stmt MeanSquaresNest::finish_sum(const std::string& name, const Buffer& buffer, const std::vector<Expr>& indices,
-                                 const Expr& term, const std::vector<Stmt>& lets) {
-  const Reducer reducer = simple_reducer(BinaryOp::add, buffer->dtype);
-  const std::vector<ReductionOutput> outputs{{buffer, indices}};
-  fields.init = make_init(reducer, outputs);
-  fields.body = make_update(reducer, outputs, {term}, lets);
-  fields.reducer = reducer;
-  return finish(name);
-}
-
-Stmt replace_mean_squares(const MeanSquares& pair, std::vector<Stmt> in_place, const std::vector<Stmt>& behind) {
+Stmt replace_mean_squares(const MeanSquares& pair, const std::vector<Stmt>& in_place, const std::vector<Stmt>& behind) {
   std::vector<Stmt> stmts;
-  for (const Stmt& s : pair.sum[pair.own - 1].as<Seq>()->stmts) {
-    if (s == pair.sum[pair.own]) {
+  for (const Stmt& s : pair.sum[pair.sum_own - 1].as<Seq>()->stmts) {
+    if (s == pair.sum[pair.sum_own]) {
       stmts.insert(stmts.end(), in_place.begin(), in_place.end());
     } else if (s == pair.squares[pair.squares_own]) {
       stmts.insert(stmts.end(), behind.begin(), behind.end());
-    } else {
+    } else if (!pair.mean_nest || s != pair.mean_nest) {
       stmts.push_back(s);
     }
   }
-  const Path around(pair.sum.begin(), pair.sum.begin() + static_cast<std::ptrdiff_t>(pair.own));
+  const Path around(pair.sum.begin(), pair.sum.begin() + static_cast<std::ptrdiff_t>(pair.sum_own));
   return replace_last(around, Seq::make(std::move(stmts)));
 }
 

@@ -37,7 +37,6 @@
 #include "schedule/primitives/merge_equal.h"
 #include "schedule/primitives/pad_einsum.h"
 #include "schedule/primitives/parallel.h"
-#include "schedule/primitives/part_squares.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
@@ -49,6 +48,7 @@
 #include "schedule/primitives/separate_window.h"
 #include "schedule/primitives/set_space.h"
 #include "schedule/primitives/shift_operand.h"
+#include "schedule/primitives/shift_squares.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_domain.h"
@@ -60,7 +60,6 @@
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/primitives/vectorize.h"
-#include "schedule/primitives/walk_squares.h"
 #include "schedule/rewrite.h"
 #include "schedule/scan.h"
 
@@ -146,22 +145,6 @@ std::optional<std::pair<BlockRef, BlockRef>> any_squares(const Schedule& s, Rand
     }
   }
   return pairs.empty() ? std::nullopt : std::optional(random.pick(pairs));
-}
-
-/// The loops along a reduction, the innermost of constant extent cut in two where that leaves no rest.
-std::vector<LoopRef> reduce_loops(Schedule& s, Random& random, const BlockRef& reduction) {
-  std::vector<LoopRef> loops;
-  for (const LoopRef& loop : s.loops(reduction)) {
-    if (drives(s.node(reduction), IterKind::reduce, s.node(loop))) loops.push_back(loop);
-  }
-  const std::int64_t* extent = loops.empty() ? nullptr : as_int(s.node(loops.back()).extent);
-  if (!extent || *extent < 2 || random.chance(30)) return loops;
-  std::int64_t length = random.between(1, *extent);
-  while (*extent % length != 0) --length;
-  const auto [outer, inner] = split(s, loops.back(), length);
-  loops.back() = outer;
-  loops.push_back(inner);
-  return loops;
 }
 
 bool masks(const Block& block) {
@@ -701,24 +684,11 @@ std::vector<Move> reduction_moves() {
          if (region) hoist_factor(s, *block, region->buffer->name);
          return region.has_value();
        }},
-      {"part_squares",
+      {"shift_squares",
        [](Schedule& s, Random& random) {
          const auto pair = any_squares(s, random);
-         if (!pair) return false;
-         const std::vector<LoopRef> loops = reduce_loops(s, random, pair->first);
-         if (loops.empty()) return false;
-         std::vector<LoopRef> parts{random.pick(loops)};
-         if (random.chance(10)) parts.push_back(random.pick(loops));
-         part_squares(s, pair->first, pair->second, parts);
-         return true;
-       }},
-      {"walk_squares",
-       [](Schedule& s, Random& random) {
-         const auto pair = any_squares(s, random);
-         if (!pair) return false;
-         const std::vector<LoopRef> loops = reduce_loops(s, random, pair->first);
-         if (!loops.empty()) walk_squares(s, pair->first, pair->second, random.pick(loops));
-         return !loops.empty();
+         if (pair) shift_squares(s, pair->first, pair->second, random.between(random.chance(5) ? 0 : 1, 8));
+         return pair.has_value();
        }},
       {"fold_choices",
        [](Schedule& s, Random& random) {
@@ -868,8 +838,7 @@ const std::vector<Move>& moves() {
                                                          {"reverse_compute_at", 2},
                                                          {"fuse_reductions", 29},
                                                          {"hoist_factor", 7},
-                                                         {"part_squares", 32},
-                                                         {"walk_squares", 20},
+                                                         {"shift_squares", 20},
                                                          {"skip_masked", 7},
                                                          {"scan_lanes", 8},
                                                          {"join_rows", 3},

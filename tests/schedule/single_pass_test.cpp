@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ir/text/parse.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
@@ -58,45 +60,44 @@ std::string walk(const Func& func, const Device& device) {
   ScheduleLog log;
   auto_schedule(func, device, &log);
   for (const std::string& decision : log.decisions) {
-    const size_t at = decision.find("read: ");
-    if (decision.starts_with("walk once through") && at != std::string::npos) return decision.substr(at + 6);
+    const size_t at = decision.find("by the mean of ");
+    if (decision.starts_with("shift total and squares") && at != std::string::npos) return decision.substr(at + 15);
   }
   return "";
 }
 
-TEST(SinglePass, KeepsAPairForEachLaneOfARow) {
-  EXPECT_EQ(walk(spread(64, 4096, true), with_cores(1)), "8 terms of 16 lanes at a time");
-  EXPECT_EQ(walk(spread(64, 5 * 7 * 16 * 4, true), with_cores(1)), "7 terms of 16 lanes at a time");
-  EXPECT_EQ(walk(spread(64, 4099, true), with_cores(1)), "") << "lanes do not divide it";
-  EXPECT_EQ(walk(spread(512, 1024, true), with_cores(1)), "") << "bringing lanes together costs more";
-  EXPECT_EQ(walk(spread(1, 4096, true), with_cores(1)), "") << "stays in the first cache";
+bool says(const Func& func, const Device& device, const std::string& what) {
+  ScheduleLog log;
+  auto_schedule(func, device, &log);
+  return std::any_of(log.decisions.begin(), log.decisions.end(),
+                     [&](const std::string& decision) { return decision.find(what) != std::string::npos; });
 }
 
-TEST(SinglePass, TakesRowsFromMemoryAloneWhereRegistersHoldFew) {
-  Device device = with_cores(1);
-  device.vector_registers = 16;
-  EXPECT_EQ(walk(spread(64, 4096, true), device), "");
-  EXPECT_EQ(walk(spread(1024, 4096, true), device), "4 terms of 16 lanes at a time");
+TEST(SinglePass, ShiftsRowsByAShareOfTheirTerms) {
+  EXPECT_EQ(walk(spread(64, 4096, true), with_cores(1)), "64 terms");
+  EXPECT_EQ(walk(spread(64, 768, true), with_cores(1)), "32 terms");
+  EXPECT_EQ(walk(spread(64, 1009, true), with_cores(1)), "32 terms") << "whole vectors do not matter";
+  EXPECT_EQ(walk(spread(64, 256, true), with_cores(1)), "") << "the sample costs more";
+  EXPECT_TRUE(says(spread(64, 4096, true), with_cores(1), "total_shifted_rf and squares_shifted_rf in one pass") ||
+              says(spread(64, 4096, true), with_cores(1), "squares_shifted_rf and total_shifted_rf in one pass"));
 }
 
-TEST(SinglePass, LeavesARowThatIsReadAgainToItsPasses) {
-  EXPECT_EQ(walk(spread(64, 4096, true, true), with_cores(1)), "");
-  EXPECT_NE(walk(spread(8, 1 << 20, true, true), with_cores(1)), "") << "a row that leaves the caches";
+TEST(SinglePass, CutsBothSumsOfALongRowAlike) {
+  EXPECT_EQ(walk(spread(1, 1 << 22, true), with_cores(2)), "65536 terms");
+  EXPECT_TRUE(says(spread(1, 1 << 22, true), with_cores(2), "_shifted_rf_rf in one pass"));
 }
 
-TEST(SinglePass, KeepsAPairForEachColumn) {
-  EXPECT_EQ(walk(spread(1000, 256, false), with_cores(1)), "8 terms of 16 lanes at a time");
-  EXPECT_EQ(walk(spread(35 * 11, 256, false), with_cores(1)), "7 terms of 16 lanes at a time");
+TEST(SinglePass, StreamsBothSumsOfColumns) {
+  EXPECT_EQ(walk(spread(1000, 256, false), with_cores(1)), "32 terms, 8 rows at a time");
+  EXPECT_EQ(walk(spread(35 * 11, 256, false), with_cores(1)), "32 terms, 7 rows at a time");
   EXPECT_EQ(walk(spread(1009, 256, false), with_cores(1)), "") << "no number of rows divides it";
   EXPECT_EQ(walk(spread(16, 64, false), with_cores(1)), "") << "stays in the first cache";
+  EXPECT_EQ(walk(spread(64, 20'000, false), with_cores(1)), "32 terms, 8 rows at a time of 2048 columns");
 }
 
-TEST(SinglePass, CutsTheReductionForThreadsAndForAccuracy) {
-  EXPECT_EQ(walk(spread(4096, 256, false), with_cores(2)), "8 terms of 16 lanes at a time, in 8 parts");
-  EXPECT_EQ(walk(spread(1 << 15, 64, false), with_cores(1)), "8 terms of 16 lanes at a time, in 8 parts");
-  EXPECT_EQ(walk(spread(1, 1 << 20, true), with_cores(2)), "8 terms of 16 lanes at a time, in 8 parts");
-  EXPECT_EQ(walk(spread(64, 1 << 20, true), with_cores(2)), "8 terms of 16 lanes at a time, in 8 parts");
-  EXPECT_EQ(walk(spread(64, 1 << 14, true), with_cores(2)), "8 terms of 16 lanes at a time") << "rows are tasks enough";
+TEST(SinglePass, CutsColumnsForThreadsAndForAccuracy) {
+  EXPECT_EQ(walk(spread(4096, 256, false), with_cores(2)), "64 terms, 8 rows at a time, in 8 parts");
+  EXPECT_EQ(walk(spread(1 << 15, 64, false), with_cores(1)), "512 terms, 8 rows at a time, in 8 parts");
 }
 
 }  // namespace
