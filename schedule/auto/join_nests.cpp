@@ -8,6 +8,7 @@
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_loops.h"
@@ -29,14 +30,10 @@ struct Nest {
   const For& node() const { return *loop.as<For>(); }
 };
 
-/// The nests that may be joined, in program order; fewer than two where there is nothing to do.
-std::vector<Nest> nests_of(const RuleContext& context) {
-  const Func& func = context.schedule.func();
-  const Block* root = root_block(func);
-  const Seq* all = (root ? root->f.body : func->body).as<Seq>();
+/// The nests among these statements that may be joined.
+std::vector<Nest> nests_of(const RuleContext& context, const std::vector<Stmt>& stmts) {
   std::vector<Nest> nests;
-  for (size_t i = 0; all && i < all->stmts.size(); ++i) {
-    const Stmt& s = all->stmts[i];
+  for (const Stmt& s : stmts) {
     if (!s.as<For>() || s.as<For>()->for_kind != ForKind::serial || !bare_statements(s).empty()) continue;
     Nest nest{s, outer_blocks(s)};
     const bool joins = std::all_of(nest.blocks.begin(), nest.blocks.end(), [&](const Stmt& at) {
@@ -49,6 +46,11 @@ std::vector<Nest> nests_of(const RuleContext& context) {
     if (joins) nests.push_back(std::move(nest));
   }
   return nests;
+}
+
+/// The same of those outermost, in program order.
+std::vector<Nest> nests_of(const RuleContext& context) {
+  return nests_of(context, outermost_statements(context.schedule.func()));
 }
 
 /// The loops around the only block of a nest, when each drives one of its iters, in order.
@@ -200,6 +202,48 @@ bool join_over_rows(RuleContext& context, const Nest& first, const Nest& second)
                  [&] { join_loops(schedule, {first.node().variable}, {second.node().variable}); });
 }
 
+/// Do two reductions over the same domains, along memory, load an element that both want at every place, of an array
+/// that the first cache does not hold?
+bool share_terms(const RuleContext& context, const Block& a, const Block& b) {
+  if (!a.f.reducer || !b.f.reducer || a.f.iters.size() != b.f.iters.size()) return false;
+  const std::optional<ReductionShape> first = reduction_shape(a), second = reduction_shape(b);
+  if (!first || !second || !first->vector_reduce || first->vector_reduce != second->vector_reduce) return false;
+  for (size_t i = 0; i < a.f.iters.size(); ++i) {
+    const Iter &mine = a.f.iters[i], &other = b.f.iters[i];
+    if (mine.kind != other.kind || constant_difference(mine.domain.extent, other.domain.extent) != 0) return false;
+  }
+  std::vector<Access> mine = block_accesses(a);
+  std::erase_if(mine, [&](const Access& access) {
+    return static_cast<double>(access.buffer->dtype.bytes()) *
+               estimated_elements(access.buffer, context.schedule.func()->facts) <=
+           static_cast<double>(context.device.caches[0].bytes);
+  });
+  return share_elements(mine, block_accesses(b), a);
+}
+
+/// Gives two nests one loop for each dimension of results of reductions that share their terms: join_reductions joins
+/// the walks.
+bool join_over_terms(RuleContext& context, const Nest& first, const Nest& second) {
+  Schedule& schedule = context.schedule;
+  if (context.device.caches.empty()) return false;
+  for (const Stmt& a : first.blocks) {
+    for (const Stmt& b : second.blocks) {
+      const Block &mine = *a.as<Block>(), &other = *b.as<Block>();
+      if (reads(other, mine.f.writes[0].buffer) || drives(mine, IterKind::reduce, first.node()) ||
+          drives(other, IterKind::reduce, second.node()) || !share_terms(context, mine, other))
+        continue;
+      return attempt(context, fmt::format("join {} and {}, which share terms", mine.f.name, other.f.name), [&] {
+        const std::vector<LoopRef> loops = schedule.loops({mine.f.name}), others = schedule.loops({other.f.name});
+        for (size_t i = 0; !drives(schedule.node(BlockRef{mine.f.name}), IterKind::reduce, schedule.node(loops[i]));
+             ++i) {
+          if (!(loops[i] == others.at(i))) join_loops(schedule, loops[i], others.at(i));
+        }
+      });
+    }
+  }
+  return false;
+}
+
 bool share_a_buffer(const Nest& first, const Nest& second) {
   const auto touched = [&](const Region& region) {
     return std::any_of(second.blocks.begin(), second.blocks.end(), [&](const Stmt& s) {
@@ -211,6 +255,20 @@ bool share_a_buffer(const Nest& first, const Nest& second) {
     return std::any_of(f.reads.begin(), f.reads.end(), touched) ||
            std::any_of(f.writes.begin(), f.writes.end(), touched);
   });
+}
+
+/// Joins nests that stand beside each other under loops, and share their terms; says whether it joined some.
+bool join_within(RuleContext& context, const Stmt& s) {
+  if (const For* loop = s.as<For>()) return join_within(context, loop->body);
+  const Seq* seq = s.as<Seq>();
+  if (!seq) return false;
+  const std::vector<Nest> nests = nests_of(context, seq->stmts);
+  for (size_t b = 1; b < nests.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      if (join_over_terms(context, nests[a], nests[b])) return true;
+    }
+  }
+  return std::any_of(seq->stmts.begin(), seq->stmts.end(), [&](const Stmt& at) { return join_within(context, at); });
 }
 
 }  // namespace
@@ -225,7 +283,9 @@ void join_nests(RuleContext& context) {
     for (size_t a = b; a-- > 0 && !joined;) {
       const Var* const before = nests[a].node().variable.get();
       if (!apart.emplace(before, behind).second || !share_a_buffer(nests[a], nests[b])) continue;
-      if (join_elementwise(context, nests[a], nests[b]) || join_over_rows(context, nests[a], nests[b])) joined = before;
+      if (join_elementwise(context, nests[a], nests[b]) || join_over_rows(context, nests[a], nests[b]) ||
+          join_over_terms(context, nests[a], nests[b]))
+        joined = before;
     }
     if (!joined) {
       ++b;
@@ -234,6 +294,13 @@ void join_nests(RuleContext& context) {
     std::erase_if(apart, [&](const auto& pair) { return pair.first == joined || pair.second == joined; });
     nests = nests_of(context);
     b = 1;
+  }
+  const auto joins_one = [&] {
+    const std::vector<Stmt> all = outermost_statements(context.schedule.func());
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Stmt& s) { return s.as<For>() && join_within(context, s.as<For>()->body); });
+  };
+  while (joins_one()) {
   }
 }
 

@@ -15,6 +15,8 @@ namespace lathe {
 ///      and the other loads, become one block
 ///   2. nests that share rows which are longer than a few vectors, of arrays that leave the first cache, get one loop
 ///      over rows, where all rows of an iteration stay in a core's own caches
+///   3. reductions along memory that share their terms, of arrays that leave the first cache, and do not wait for each
+///      other get one loop for each dimension of their results
 void join_nests(RuleContext& context);
 
 }  // namespace lathe

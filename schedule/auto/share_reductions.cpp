@@ -33,6 +33,9 @@ constexpr std::int64_t enough_tasks = 8;
 constexpr std::int64_t tile_rows = 8, tile_vectors = 2;
 /// Parts of a row end where whole vectors do, several chains of them.
 constexpr std::int64_t part_multiple = 256;
+/// Bytes of a piece of memory that a sum of several of them reads as fast as whole arrays (measured on Zen 4: sums of
+/// channels of 64x64x56x56, 12 KB each, 0.5 of the time in the order of memory, of 112x112 as long either way).
+constexpr std::int64_t longest_piece = 32 << 10;
 /// Results of a part, as a share of the elements that it reduces, for which adding the parts up costs little.
 constexpr double most_results = 1.0 / 32;
 
@@ -126,6 +129,38 @@ BlockRef cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
   return partial;
 }
 
+/// A part for each step of the loop that goes farthest through an array from memory, where results lie side by side
+/// within such a step in short pieces, as the channels of an image do: to add up each result by itself jumps from piece
+/// to piece.
+std::optional<Cut> cut_in_order(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const Device& device = context.device;
+  if (device.caches.empty()) return std::nullopt;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.buffer == block.f.writes[0].buffer) continue;
+    const double bytes = static_cast<double>(access.buffer->dtype.bytes()) *
+                         estimated_elements(access.buffer, context.schedule.func()->facts);
+    if (bytes <= static_cast<double>(device.caches.back().bytes)) continue;
+    std::optional<size_t> farthest, piece;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
+      if (!access.strides[i]) return std::nullopt;
+      const std::int64_t stride = std::abs(*access.strides[i]);
+      if (extent == 1 || stride == 0) continue;
+      if (!farthest || stride > std::abs(*access.strides[*farthest])) farthest = i;
+      if (block.f.iters[i].kind == IterKind::space && (!piece || stride > std::abs(*access.strides[*piece]))) piece = i;
+    }
+    if (!farthest || !piece || block.f.iters[*farthest].kind != IterKind::reduce) return std::nullopt;
+    const std::int64_t length = std::abs(*access.strides[*piece]) * access.buffer->dtype.bytes();
+    const auto loop = driving_loop(context.schedule, ref, *farthest);
+    const std::int64_t* steps = loop ? as_int(context.schedule.node(*loop).extent) : nullptr;
+    if (!steps || *steps < least_parts || length <= device.caches.front().line_bytes || length > longest_piece)
+      return std::nullopt;
+    return Cut{*loop, 1};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate)
@@ -134,10 +169,15 @@ std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
   const std::optional<ReductionShape> shape = reduction_shape(block);
   const std::int64_t parts =
       std::max(parts_for_threads(context, block, shape), parts_for_accuracy(context, block, shape));
-  if (parts < least_parts) return std::nullopt;
   double results = 0;
   for (const Region& written : block.f.writes) results = std::max(results, estimated_elements(written.buffer));
-  if (results * static_cast<double>(parts) > most_results * instance_count(block)) return std::nullopt;
+  const auto costs_little = [&](std::int64_t count) {
+    return results * static_cast<double>(count) <= most_results * instance_count(block);
+  };
+  if (const auto in_order = cut_in_order(context, ref);
+      in_order && costs_little(*as_int(context.schedule.node(in_order->loop).extent)))
+    return in_order;
+  if (parts < least_parts || !costs_little(parts)) return std::nullopt;
   return plan_cut(context, ref, shape, parts);
 }
 

@@ -279,15 +279,22 @@ void join_results(RuleContext& context, const std::vector<BlockRef>& sums) {
   });
 }
 
+/// Joins the loops of two sums, laid out alike, down to those along the reduction.
+void join_results_of(Schedule& schedule, const std::vector<BlockRef>& sums) {
+  const std::vector<LoopRef> first = own_loops(schedule, sums[0]), second = own_loops(schedule, sums[1]);
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (drives(schedule.node(sums[0]), IterKind::reduce, schedule.node(first[i]))) break;
+    join_loops(schedule, first[i], second[i]);
+  }
+}
+
 void walk_once(RuleContext& context, const Plan& plan) {
   const std::vector<BlockRef> sums = shift_squares(context.schedule, plan.sum, plan.squares, plan.terms);
   for (const BlockRef& result : {plan.sum, plan.squares}) mend_where_read(context, result);
   if (!plan.columns) {
     join_results(context, sums);
     const std::vector<BlockRef> parts = share_alike(context, sums);
-    if (!parts.empty())
-      join_loops(context.schedule, own_loops(context.schedule, parts[0]).front(),
-                 own_loops(context.schedule, parts[1]).front());
+    if (!parts.empty()) join_results_of(context.schedule, parts);
   }
   std::string how;
   if (plan.columns) {

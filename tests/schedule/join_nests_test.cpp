@@ -25,7 +25,8 @@ bool joins(const Func& func, const Device& device = with_own_cache(1 << 20)) {
   expect_same(func, scheduled);
   bool found = false;
   for (const std::string& decision : log.decisions)
-    found |= decision.starts_with("compute s and t together") || decision.starts_with("join s.0 and t.0");
+    found |= decision.starts_with("compute s and t together") || decision.starts_with("join s.0 and t.0") ||
+             decision.starts_with("join s and t, which share terms");
   return found;
 }
 
@@ -93,6 +94,33 @@ TEST(JoinNests, LeavesRowsApartThatAreShortOrLieAcross) {
   EXPECT_FALSE(joins(two_sums(40, 64, false))) << "vectors run along what would be the outer loop";
   EXPECT_FALSE(joins(two_sums(3, 64, true))) << "all of it fits the first cache";
   EXPECT_FALSE(joins(two_sums(40, 640, true), with_own_cache(1 << 12))) << "a row has left when it is read again";
+}
+
+/// Sums and maxima of groups of x, whose elements lie behind each other by two digits.
+Func sums_and_maxima(bool waits) {
+  return parse_func(fmt::format(
+      R"(func sums(x: f32[4, 640], s: f32[32], t: f32[32]) stage begin {{
+  block root() reads x[..], s[..], t[..] writes s[..], t[..] {{
+    for i in [0, 32) {{ for k in [0, 80) {{
+      block s(space vi in [0, 32) = i, reduce vk in [0, 80) = k) reads x[..], s[vi] writes s[vi] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ s[vi] = 0.0f32 }}
+        let l: f32 = s[vi]
+        let r: f32 = x[vi // 8, vi % 8 * 80 + vk]
+        s[vi] = l + r }} }} }}
+    for i1 in [0, 32) {{ for k1 in [0, 80) {{
+      block t(space vi1 in [0, 32) = i1, reduce vk1 in [0, 80) = k1) reads x[..], {0}t[vi1] writes t[vi1] {{
+        reducer (lhs1: f32) (rhs1: f32) {{max(lhs1, rhs1)}} identity {{-inf(f32)}}
+        init {{ t[vi1] = -inf(f32) }}
+        let l1: f32 = t[vi1]
+        let r1: f32 = x[vi1 // 8, vi1 % 8 * 80 + vk1]{1}
+        t[vi1] = max(l1, r1) }} }} }} }} }})",
+      waits ? "s[vi1], " : "", waits ? " - s[vi1]" : ""));
+}
+
+TEST(JoinNests, GivesReductionsOfTheSameTermsOneLoop) {
+  EXPECT_TRUE(joins(sums_and_maxima(false)));
+  EXPECT_FALSE(joins(sums_and_maxima(true))) << "one waits for the other";
 }
 
 }  // namespace
