@@ -25,6 +25,5 @@ def bound(case, outputs, native, gflops):
     size = traffic(case, outputs)
     copying = size / native.copy_rate(size)
     issuing = case.flops / (gflops * 1e9 * rate_over_f32(case.arithmetic))
-    if not case.flops:
-        issuing = case.lane_operations / (gflops * 1e9 / 2)  # an fma is two operations and one instruction
+    issuing += case.lane_operations / (gflops * 1e9 / 2)  # an fma is two operations and one instruction
     return max(copying, issuing), "copy" if copying >= issuing else "issue"

@@ -35,7 +35,7 @@ class Case:
     library: Library = None
     exact: callable = None  # of the inputs' arrays, by NumPy: decides where every library differs, as some saturate
     flops: float = 0.0  # of a contraction: multiplications and additions
-    lane_operations: float = 0.0  # of the others: vector instructions times lanes, by the counts in `vectors`
+    lane_operations: float = 0.0  # of all else: vector instructions times lanes, by the counts in `vectors`
     arithmetic: str = "f32"  # what a contraction multiplies: f32, f64, f16, bf16, i8
     out: bool = True  # does torch's call take out=?
     bfloat16: bool = False  # the inputs are bf16 bits in uint16 arrays

@@ -7,6 +7,7 @@ import numpy as np
 import lathe
 
 from .case import Case, Library, aligned, bf16, f32, seeded
+from .vectors import ERF, EXP
 
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3, "i8": 4}  # as library.h counts them
 
@@ -108,6 +109,7 @@ def batched(rng):
         lambda j, x: j.nn.gelu(j.numpy.matmul(x[0], x[1].T) + x[2], approximate=False),
         product_library(1, 128, 3072, 768, b_transposed=True, bias_gelu=True),
         flops=2.0 * 128 * 3072 * 768,
+        lane_operations=128 * 3072 * (ERF + 4.0),  # and the bias, a sum and two products
         out=False,
     )
 
@@ -140,6 +142,11 @@ def attentions(rng):
             lambda t, x, out, causal=causal: t.nn.functional.scaled_dot_product_attention(*x, is_causal=causal),
             lambda j, x, causal=causal: jax_attention(j, x, causal),
             flops=4.0 * heads * length * length * width / (2 if causal else 1),
+            lane_operations=heads
+            * length
+            * length
+            * (EXP + 3.0)
+            / (2 if causal else 1),  # and maximum, difference, sum
             out=False,
         )
 

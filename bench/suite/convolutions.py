@@ -140,6 +140,7 @@ def fused(rng):
         lambda j, x: j.nn.relu(jax_convolution(j, x[0], x[1], pad=1) + x[2][:, None, None] + x[3]),
         library(x_shape, w_shape, pad=1, residual=True),
         flops=case.flops,
+        lane_operations=64 * 56 * 56 * 3.0,
         out=False,
     )
 

@@ -286,8 +286,9 @@ void bind_blocks(nb::class_<S>& type) {
             return give_all(s, shift_squares(s.schedule, s.take_block(sum), s.take_block(squares), terms));
           },
           "sum"_a, "squares"_a, "terms"_a,
-          "Has a sum and the squares about its mean both take the mean of the first `terms` terms off all, so that "
-          "neither waits for the other; gives the sums that do.")
+          "Has a sum and the squares about its mean both take the mean of a sample of `terms` terms, or a few more, "
+          "off all, so "
+          "that neither waits for the other; gives the sums that do.")
       .def(
           "merge_equal",
           [](S& s, nb::handle block, nb::handle original) {

@@ -203,22 +203,23 @@ bool join_over_rows(RuleContext& context, const Nest& first, const Nest& second)
 }
 
 /// Do two reductions over the same domains, along memory, load an element that both want at every place, of an array
-/// that the first cache does not hold?
+/// that the first cache does not hold, and does the second not wait for the first?
 bool share_terms(const RuleContext& context, const Block& a, const Block& b) {
-  if (!a.f.reducer || !b.f.reducer || a.f.iters.size() != b.f.iters.size()) return false;
-  const std::optional<ReductionShape> first = reduction_shape(a), second = reduction_shape(b);
-  if (!first || !second || !first->vector_reduce || first->vector_reduce != second->vector_reduce) return false;
+  if (!a.f.reducer || !b.f.reducer || a.f.iters.size() != b.f.iters.size() || reads(b, a.f.writes[0].buffer))
+    return false;
   for (size_t i = 0; i < a.f.iters.size(); ++i) {
     const Iter &mine = a.f.iters[i], &other = b.f.iters[i];
     if (mine.kind != other.kind || constant_difference(mine.domain.extent, other.domain.extent) != 0) return false;
   }
-  std::vector<Access> mine = block_accesses(a);
-  std::erase_if(mine, [&](const Access& access) {
-    return static_cast<double>(access.buffer->dtype.bytes()) *
-               estimated_elements(access.buffer, context.schedule.func()->facts) <=
-           static_cast<double>(context.device.caches[0].bytes);
+  const bool near = std::none_of(a.f.reads.begin(), a.f.reads.end(), [&](const Region& region) {
+    return reads(b, region.buffer) && static_cast<double>(region.buffer->dtype.bytes()) *
+                                              estimated_elements(region.buffer, context.schedule.func()->facts) >
+                                          static_cast<double>(context.device.caches[0].bytes);
   });
-  return share_elements(mine, block_accesses(b), a);
+  if (near) return false;
+  const std::optional<ReductionShape> first = reduction_shape(a), second = reduction_shape(b);
+  return first && second && first->vector_reduce && first->vector_reduce == second->vector_reduce &&
+         share_elements(block_accesses(a), block_accesses(b), a);
 }
 
 /// Gives two nests one loop for each dimension of results of reductions that share their terms: join_reductions joins
@@ -229,15 +230,20 @@ bool join_over_terms(RuleContext& context, const Nest& first, const Nest& second
   for (const Stmt& a : first.blocks) {
     for (const Stmt& b : second.blocks) {
       const Block &mine = *a.as<Block>(), &other = *b.as<Block>();
-      if (reads(other, mine.f.writes[0].buffer) || drives(mine, IterKind::reduce, first.node()) ||
-          drives(other, IterKind::reduce, second.node()) || !share_terms(context, mine, other))
-        continue;
+      if (!share_terms(context, mine, other)) continue;
+      // From the nests' own loops on, as those around both are one already.
+      std::vector<std::pair<LoopRef, LoopRef>> pairs;
+      const std::vector<LoopRef> loops = schedule.loops({mine.f.name}), others = schedule.loops({other.f.name});
+      auto one = std::find(loops.begin(), loops.end(), LoopRef{first.node().variable}),
+           two = std::find(others.begin(), others.end(), LoopRef{second.node().variable});
+      for (; one != loops.end() && two != others.end(); ++one, ++two) {
+        if (drives(mine, IterKind::reduce, schedule.node(*one)) || drives(other, IterKind::reduce, schedule.node(*two)))
+          break;
+        pairs.emplace_back(*one, *two);
+      }
+      if (pairs.empty()) continue;
       return attempt(context, fmt::format("join {} and {}, which share terms", mine.f.name, other.f.name), [&] {
-        const std::vector<LoopRef> loops = schedule.loops({mine.f.name}), others = schedule.loops({other.f.name});
-        for (size_t i = 0; !drives(schedule.node(BlockRef{mine.f.name}), IterKind::reduce, schedule.node(loops[i]));
-             ++i) {
-          if (!(loops[i] == others.at(i))) join_loops(schedule, loops[i], others.at(i));
-        }
+        for (const auto& [before, behind] : pairs) join_loops(schedule, before, behind);
       });
     }
   }
@@ -257,25 +263,31 @@ bool share_a_buffer(const Nest& first, const Nest& second) {
   });
 }
 
-/// Joins nests that stand beside each other under loops, and share their terms; says whether it joined some.
-bool join_within(RuleContext& context, const Stmt& s) {
-  if (const For* loop = s.as<For>()) return join_within(context, loop->body);
+using Pairs = std::set<std::pair<const Var*, const Var*>>;
+
+/// Joins nests that stand beside each other under loops, and share their terms; says whether it joined some. Pairs that
+/// were looked at stay apart.
+bool join_within(RuleContext& context, const Stmt& s, Pairs& apart) {
+  if (const For* loop = s.as<For>()) return join_within(context, loop->body, apart);
   const Seq* seq = s.as<Seq>();
   if (!seq) return false;
   const std::vector<Nest> nests = nests_of(context, seq->stmts);
   for (size_t b = 1; b < nests.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
-      if (join_over_terms(context, nests[a], nests[b])) return true;
+      if (apart.emplace(nests[a].node().variable.get(), nests[b].node().variable.get()).second &&
+          join_over_terms(context, nests[a], nests[b]))
+        return true;
     }
   }
-  return std::any_of(seq->stmts.begin(), seq->stmts.end(), [&](const Stmt& at) { return join_within(context, at); });
+  return std::any_of(seq->stmts.begin(), seq->stmts.end(),
+                     [&](const Stmt& at) { return join_within(context, at, apart); });
 }
 
 }  // namespace
 
 void join_nests(RuleContext& context) {
   // By the variables of their loops; a joined one keeps that of the first.
-  std::set<std::pair<const Var*, const Var*>> apart;
+  Pairs apart;
   std::vector<Nest> nests = nests_of(context);
   for (size_t b = 1; b < nests.size();) {
     const Var* const behind = nests[b].node().variable.get();
@@ -295,10 +307,12 @@ void join_nests(RuleContext& context) {
     nests = nests_of(context);
     b = 1;
   }
+  Pairs looked_at;
   const auto joins_one = [&] {
     const std::vector<Stmt> all = outermost_statements(context.schedule.func());
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Stmt& s) { return s.as<For>() && join_within(context, s.as<For>()->body); });
+    return std::any_of(all.begin(), all.end(), [&](const Stmt& s) {
+      return s.as<For>() && join_within(context, s.as<For>()->body, looked_at);
+    });
   };
   while (joins_one()) {
   }

@@ -47,8 +47,7 @@ double tasks_of(const Block& block, const std::optional<ReductionShape>& shape, 
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
     std::int64_t together = 1;
     if (shape && (shape->vector_space == i || shape->columns == i))
-      together =
-          std::max(tile_vectors * vector_lanes(block, device), shape ? streamed_columns(block, *shape, device) : 0);
+      together = std::max(tile_vectors * vector_lanes(block, device), streamed_columns(block, *shape, device));
     if (shape && shape->loads > 1 && shape->rows == i) together = tile_rows;
     tasks *= std::ceil(static_cast<double>(extent) / static_cast<double>(together));
   }
@@ -132,10 +131,11 @@ BlockRef cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
 /// A part for each step of the loop that goes farthest through an array from memory, where results lie side by side
 /// within such a step in short pieces, as the channels of an image do: to add up each result by itself jumps from piece
 /// to piece.
-std::optional<Cut> cut_in_order(const RuleContext& context, const BlockRef& ref) {
+std::optional<Cut> cut_in_order(const RuleContext& context, const BlockRef& ref,
+                                const std::optional<ReductionShape>& shape) {
   const Block& block = context.schedule.node(ref);
   const Device& device = context.device;
-  if (device.caches.empty()) return std::nullopt;
+  if (device.caches.empty() || !shape || shape->rows) return std::nullopt;
   for (const Access& access : block_accesses(block)) {
     if (access.store || access.buffer == block.f.writes[0].buffer) continue;
     const double bytes = static_cast<double>(access.buffer->dtype.bytes()) *
@@ -174,7 +174,7 @@ std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
   const auto costs_little = [&](std::int64_t count) {
     return results * static_cast<double>(count) <= most_results * instance_count(block);
   };
-  if (const auto in_order = cut_in_order(context, ref);
+  if (const auto in_order = cut_in_order(context, ref, shape);
       in_order && costs_little(*as_int(context.schedule.node(in_order->loop).extent)))
     return in_order;
   if (parts < least_parts || !costs_little(parts)) return std::nullopt;

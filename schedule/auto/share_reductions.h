@@ -3,11 +3,13 @@
 
 namespace lathe {
 
-/// Cuts long reductions with few results into parts, so that there is something to share out:
+/// Cuts long reductions with few results into parts: so that there is something to share out, so that no chain of
+/// additions of floats gets long, and so that short pieces of memory are read in its order.
 ///
 ///   for i: y += x[i]     ->     for p in 0..8: for i: y_rf[p] += x[p * 512 + i];   for p: y += y_rf[p]
 ///
-/// How many parts there are depends on the extents alone, and not on the number of threads: neither do results.
+/// How many parts there are depends on the extents and the device alone, and not on the number of threads: neither do
+/// results.
 void share_reductions(RuleContext& context);
 
 /// Lays out the loops of a sum of parts: a vector of results, all its parts, the next. Later rules leave them alone,

@@ -33,7 +33,7 @@ constexpr std::int64_t least_rows = 2, most_rows = 8;
 /// Results of tasks of their own from which on threads have enough; else the rows are cut into parts of so many terms
 /// at the least, and no more than so many. Rows that one sum takes up at the most, as rounding errors grow with them.
 constexpr double enough_tasks = 8;
-constexpr std::int64_t least_part = std::int64_t{1} << 17, most_parts = 64, most_part_rows = 4096;
+constexpr std::int64_t least_part = std::int64_t{1} << 17, most_parts = 64, most_part_rows = 4096, least_part_rows = 32;
 /// So many times as many parts as are wanted, if then all are alike.
 constexpr std::int64_t most_more_parts = 4;
 
@@ -74,7 +74,8 @@ class Planner {
   }
 
   bool plan_row(const ReductionShape& shape) const {
-    return shape.vector_reduce && count_ >= least_vectors * plan_.lanes;
+    return shape.vector_reduce && extent(*shape.vector_reduce) >= least_sampled * plan_.lanes &&
+           count_ >= least_vectors * plan_.lanes;
   }
 
   bool plan_columns(const ReductionShape& shape) {
@@ -93,8 +94,7 @@ class Planner {
     double tasks = plan_.block > 0 ? static_cast<double>((columns + fitting - 1) / fitting) : 1;
     for (const size_t iter : shape.space)
       if (iter != *plan_.columns) tasks *= static_cast<double>(extent_estimate(block_.f.iters[iter].domain.extent));
-    share(tasks, columns);
-    return true;
+    return share(tasks, columns);
   }
 
   /// The reduction's iters as the array read last walks them.
@@ -113,19 +113,24 @@ class Planner {
     return !plan_.reduce.empty();
   }
 
-  /// Parts of the outermost loop along the reduction: for threads where there are few tasks, and short enough.
-  void share(double tasks, std::int64_t columns) {
+  /// Parts of the reduction: for threads where there are few tasks, and short enough. Of two axes the outer one's steps
+  /// are the parts, where these are enough, and their sums little beside what they are of.
+  bool share(double tasks, std::int64_t columns) {
     std::int64_t wanted = (count_ + most_part_rows - 1) / most_part_rows;
     if (context_.device.cores > 1 && tasks < enough_tasks)
       wanted = std::max(wanted, std::min(most_parts, count_ * columns / least_part));
-    if (plan_.reduce.size() > 1) return;
+    if (plan_.reduce.size() > 1) {
+      plan_.parts = extent(plan_.reduce.front());
+      return plan_.parts >= wanted && plan_.parts * least_part_rows <= count_;
+    }
     const std::int64_t steps = count_ / plan_.rows;
     for (std::int64_t parts = wanted; parts <= std::min(most_more_parts * wanted, steps); ++parts) {
       if (steps % parts != 0) continue;
       plan_.parts = parts;
-      return;
+      return true;
     }
     plan_.parts = greatest_divisor(steps, 1, wanted).value_or(1);
+    return true;
   }
 
   const RuleContext& context_;
@@ -235,13 +240,22 @@ class Columns {
   const Plan& plan_;
 };
 
-/// Those that read what the block writes, or what an element-wise block makes of it.
+/// Is the block to stay what it is?
+bool stays(const Block& block) {
+  return is_sealed(block) || fusion_wish(block) == FusionWish::apart;
+}
+
+/// Those that read what the block writes, or what an element-wise block makes of it, each once.
 std::vector<BlockRef> readers_of(const Schedule& schedule, const BlockRef& ref) {
   std::vector<BlockRef> found;
+  const auto add = [&](const BlockRef& reader) {
+    if (std::find(found.begin(), found.end(), reader) == found.end()) found.push_back(reader);
+  };
   for (const BlockRef& reader : schedule.consumers(ref)) {
-    found.push_back(reader);
-    if (!only_space(schedule.node(reader))) continue;
-    for (const BlockRef& further : schedule.consumers(reader)) found.push_back(further);
+    const Block& block = schedule.node(reader);
+    add(reader);
+    if (!only_space(block) || stays(block)) continue;
+    for (const BlockRef& further : schedule.consumers(reader)) add(further);
   }
   return found;
 }
@@ -273,7 +287,7 @@ void join_results(RuleContext& context, const std::vector<BlockRef>& sums) {
     if (reads && !is_allocated(schedule.func(), schedule.node(ref).f.writes[0].buffer))
       nests.push_back(own_loops(schedule, ref));
   }
-  if (nests.size() != 2 || nests[0].size() != nests[1].size()) return;
+  if (nests.size() != 2 || nests[0].empty() || nests[0].size() != nests[1].size()) return;
   attempt(context, "give results of a walk one nest", [&] {
     for (size_t i = 0; i < nests[0].size(); ++i) join_loops(schedule, nests[0][i], nests[1][i]);
   });
@@ -314,9 +328,10 @@ void single_pass(RuleContext& context) {
   for (const BlockRef& ref : schedule.blocks()) {
     if (schedule.find(ref).empty() || context.scheduled.contains(ref.name)) continue;
     const Block& block = schedule.node(ref);
-    if (!block.f.reducer || simple_op(*block.f.reducer) != BinaryOp::add) continue;
+    if (!block.f.reducer || simple_op(*block.f.reducer) != BinaryOp::add || stays(block)) continue;
     for (const BlockRef& reader : readers_of(schedule, ref)) {
-      if (!schedule.node(reader).f.reducer || context.scheduled.contains(reader.name)) continue;
+      const Block& squares = schedule.node(reader);
+      if (!squares.f.reducer || context.scheduled.contains(reader.name) || stays(squares)) continue;
       const std::optional<Plan> plan = Planner(context, ref, reader).run();
       if (plan && attempt(context, fmt::format("walk once for {} and {}", ref.name, reader.name),
                           [&] { walk_once(context, *plan); }))

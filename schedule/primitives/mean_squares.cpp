@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "ir/analysis/fold.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
 #include "schedule/primitives/merged_reductions.h"
@@ -12,24 +14,19 @@ namespace lathe {
 namespace {
 
 constexpr const char* conditions[] = {
-    "sum is a sum of floats from 0 over constant domains, runs over all of them, each iter by a serial loop of its "
-    "own, "
-    "and stores at its space iters",
+    "sum is a sum of floats from 0, over constant domains along the reduction, runs over all of its domains, each iter "
+    "by "
+    "a serial loop of its own, and stores at its space iters",
     "squares is such a sum of the same type over the same domains, of squares of how far the terms of sum lie from a "
     "mean",
-    "that mean is the result of sum over the number of its terms",
+    "that mean is the result of sum over the number of its terms, by itself or as element-wise blocks between make it, "
+    "which alone write what they do",
     "both stand side by side and alone write their results, and what stands between leaves alone what squares needs "
     "and "
     "writes"};
 
-/// The greatest share of itself by which a factor may differ from one over the number of terms.
-constexpr double rounding = 1e-6;
-
-/// The value of a floating-point constant.
-std::optional<double> constant_value(const Expr& e) {
-  const FloatImm* found = e.as<FloatImm>();
-  return found ? std::optional(found->value) : std::nullopt;
-}
+/// Roundings by which a factor may differ from one over the number of terms.
+constexpr double roundings = 4;
 
 class Matcher {
  public:
@@ -38,7 +35,7 @@ class Matcher {
   std::optional<NoMeanSquares> run(const BlockRef& sum, const BlockRef& squares) {
     found_.sum = path_to(schedule_, sum);
     found_.squares = path_to(schedule_, squares);
-    match_sum() && match_squares() && match_mean() && match_place() && find_needless();
+    match_sum() && match_squares() && match_place() && match_mean() && find_needless();
     return mismatch_;
   }
 
@@ -143,36 +140,57 @@ class Matcher {
     }
     const Binary* binary = e.as<Binary>();
     if (!binary || (binary->op != BinaryOp::mul && binary->op != BinaryOp::div)) return std::nullopt;
-    if (const auto factor = constant_value(binary->b)) {
+    if (const double* factor = as_float(binary->b)) {
       const auto rest = factor_of_sum(binary->a);
       return rest ? std::optional(binary->op == BinaryOp::mul ? *rest * *factor : *rest / *factor) : std::nullopt;
     }
-    const auto factor = binary->op == BinaryOp::mul ? constant_value(binary->a) : std::nullopt;
+    const double* factor = binary->op == BinaryOp::mul ? as_float(binary->a) : nullptr;
     const auto rest = factor ? factor_of_sum(binary->b) : std::nullopt;
     return rest ? std::optional(*rest * *factor) : std::nullopt;
   }
 
-  /// What an element-wise block stores where it is loaded.
+  bool writes_alone(const Block& block, const Buffer& buffer) const {
+    const std::vector<BlockRef> blocks = schedule_.blocks();
+    return std::none_of(blocks.begin(), blocks.end(), [&](const BlockRef& ref) {
+      const Block& other = schedule_.node(ref);
+      return !has_blocks(other) && &other != &block && writes(other, buffer);
+    });
+  }
+
+  /// What an element-wise block between the sum and the squares stores where it is loaded, if it writes all of that and
+  /// nothing else does.
   std::optional<Expr> value_of(const Load& loaded) const {
-    for (const BlockRef& ref : schedule_.producers({found_.squares_block().f.name})) {
-      const Block& block = schedule_.node(ref);
-      const Store* store = block.f.body.as<Store>();
-      if (!store || store->buffer != loaded.buffer || block.f.reducer || block.f.predicate ||
-          !why_not_pointwise(block).empty())
-        continue;
-      Substitution iters;
-      for (size_t d = 0; d < store->indices.size(); ++d) {
-        if (const Var* iter = store->indices[d].as<Var>()) iters[iter] = loaded.indices[d];
+    const std::vector<Stmt>& all = found_.sum[found_.sum_own - 1].as<Seq>()->stmts;
+    const auto first = std::find(all.begin(), all.end(), found_.sum[found_.sum_own]),
+               last = std::find(all.begin(), all.end(), found_.squares[found_.squares_own]);
+    for (auto s = first + 1; s < last; ++s) {
+      for (const Stmt& at : outer_blocks(*s)) {
+        const Block& block = *at.as<Block>();
+        const Store* store = block.f.body.as<Store>();
+        if (!store || store->buffer != loaded.buffer) continue;
+        const bool whole = only_stores(block) && why_incomplete(path_to(schedule_, BlockRef{block.f.name})).empty() &&
+                           !reads(block, store->buffer) && writes_alone(block, store->buffer);
+        if (!whole) return std::nullopt;
+        Substitution iters;
+        for (size_t d = 0; d < store->indices.size(); ++d) {
+          if (const Var* iter = store->indices[d].as<Var>()) iters[iter] = loaded.indices[d];
+        }
+        for (const Iter& iter : block.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
+        return substitute(store->value, iters);
       }
-      for (const Iter& iter : block.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
-      return substitute(store->value, iters);
     }
     return std::nullopt;
   }
 
+  static bool only_stores(const Block& block) {
+    return !block.f.reducer && !block.f.init && why_not_pointwise(block).empty();
+  }
+
   bool match_mean() {
     const auto factor = factor_of_sum(mean_);
-    const bool one = factor && std::abs(*factor * static_cast<double>(found_.count) - 1) < rounding;
+    const double rounding =
+        found_.dtype() == f64 ? std::numeric_limits<double>::epsilon() : double{std::numeric_limits<float>::epsilon()};
+    const bool one = factor && std::abs(*factor * static_cast<double>(found_.count) - 1) <= roundings * rounding;
     return one || fail(3, found_.squares.back(), "takes off something else");
   }
 
@@ -181,12 +199,9 @@ class Matcher {
     const Seq* seq = found_.sum_own > 0 ? found_.sum[found_.sum_own - 1].as<Seq>() : nullptr;
     if (!seq || found_.squares_own == 0 || found_.squares[found_.squares_own - 1].as<Seq>() != seq)
       return fail(4, culprit, "stands elsewhere");
-    for (const BlockRef& ref : schedule_.blocks()) {
-      const Block& block = schedule_.node(ref);
-      const bool alone = has_blocks(block) || &block == &found_.sum_block() || &block == &found_.squares_block() ||
-                         (!writes(block, found_.total.buffer) && !writes(block, found_.squared.buffer));
-      if (!alone) return fail(4, path_to(schedule_, ref).back(), "writes a result too");
-    }
+    if (!writes_alone(found_.sum_block(), found_.total.buffer) ||
+        !writes_alone(found_.squares_block(), found_.squared.buffer))
+      return fail(4, culprit, "is not alone in writing a result");
     return match_between(seq->stmts);
   }
 

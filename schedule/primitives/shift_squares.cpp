@@ -87,12 +87,12 @@ class Shifter {
   const std::vector<std::string>& names() const { return names_; }
 
  private:
-  /// The first of each reduced iter, the outermost ones cut first.
+  /// The first of each reduced iter, the outermost ones cut first: no fewer terms than asked for.
   void choose_sample(std::int64_t terms) {
     std::int64_t share = pair_.count / terms;
     for (const Iter& iter : pair_.sum_block().f.iters) {
       if (iter.kind != IterKind::reduce) continue;
-      const std::int64_t extent = *as_int(iter.domain.extent), taken = std::max<std::int64_t>(1, extent / share);
+      const std::int64_t extent = *as_int(iter.domain.extent), taken = (extent + share - 1) / share;
       whole_.push_back(extent);
       sampled_.push_back(taken);
       share = std::max<std::int64_t>(1, share * taken / extent);
@@ -146,7 +146,7 @@ class Shifter {
     nest.fields.body = Let::make(
         off, load(total_off_, nest.at(pair_.total)),
         Let::make(sum, load(squared_off_, indices),
-                  Let::make(found, Expr(sum) - Expr(off) * off * number(1.0 / static_cast<double>(pair_.count)),
+                  Let::make(found, Expr(sum) - off * (Expr(off) * number(1.0 / static_cast<double>(pair_.count))),
                             Store::make(pair_.squared.buffer, indices, value))));
     return nest.finish(pair_.squares_block().f.name);
   }

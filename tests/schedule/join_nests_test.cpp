@@ -123,5 +123,29 @@ TEST(JoinNests, GivesReductionsOfTheSameTermsOneLoop) {
   EXPECT_FALSE(joins(sums_and_maxima(true))) << "one waits for the other";
 }
 
+TEST(JoinNests, LooksAtNestsUnderALoopAlongAReductionOnce) {
+  std::string text = R"(func both(x: f32[4, 8, 256], s: f32[8], t: f32[8]) stage begin {
+  block root() reads x[..], s[..], t[..] writes s[..], t[..] {
+    for i in [0, 4) {
+      for j in [0, 8) { for k in [0, 256) {
+        block s(reduce vi in [0, 4) = i, space vj in [0, 8) = j, reduce vk in [0, 256) = k)
+            reads x[vi, vj, vk], s[vj] writes s[vj] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init { s[vj] = 0.0f32 }
+          let l: f32 = s[vj]
+          let r: f32 = x[vi, vj, vk]
+          s[vj] = l + r } } }
+      for j1 in [0, 8) { for k1 in [0, 256) {
+        block t(reduce vi1 in [0, 4) = i, space vj1 in [0, 8) = j1, reduce vk1 in [0, 256) = k1)
+            reads x[vi1, vj1, vk1], t[vj1] writes t[vj1] {
+          reducer (lhs1: f32) (rhs1: f32) {lhs1 + rhs1} identity {0.0f32}
+          init { t[vj1] = 0.0f32 }
+          let l1: f32 = t[vj1]
+          let r1: f32 = x[vi1, vj1, vk1] * 2.0f32
+          t[vj1] = l1 + r1 } } }
+    } } })";
+  EXPECT_TRUE(joins(parse_func(text)));
+}
+
 }  // namespace
 }  // namespace lathe::testing

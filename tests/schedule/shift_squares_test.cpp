@@ -78,6 +78,40 @@ TEST(ShiftSquares, KnowsTheMeanByAProductAndWithoutABlockOfItsOwn) {
   expect_same(in_place, t.func());
 }
 
+TEST(ShiftSquares, SamplesNoFewerTermsThanAsked) {
+  const std::string text = R"(func planes(x: f32[5, 7], s: f32[1], q: f32[1]) stage begin {
+  block root() reads x[..], s[..], q[..] writes s[..], q[..] {
+    for k in [0, 5) { for l in [0, 7) {
+      block total(reduce vk in [0, 5) = k, reduce vl in [0, 7) = l) reads x[vk, vl], s[0] writes s[0] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { s[0] = 0.0f32 }
+        let l0: f32 = s[0]
+        let r0: f32 = x[vk, vl]
+        s[0] = l0 + r0
+      }
+    } }
+    for k1 in [0, 5) { for l1 in [0, 7) {
+      block squares(reduce vk1 in [0, 5) = k1, reduce vl1 in [0, 7) = l1) reads x[vk1, vl1], s[0], q[0] writes q[0] {
+        reducer (lhs1: f32) (rhs1: f32) {lhs1 + rhs1} identity {0.0f32}
+        init { q[0] = 0.0f32 }
+        let l1_: f32 = q[0]
+        let r1: f32 = (x[vk1, vl1] - s[0] / 35.0f32) * (x[vk1, vl1] - s[0] / 35.0f32)
+        q[0] = l1_ + r1
+      }
+    } }
+  }
+}
+)";
+  for (const std::int64_t terms : {1, 4, 10, 34, 35}) {
+    Schedule s(parse_func(text));
+    shift_squares(s, {"total"}, {"squares"}, terms);
+    std::int64_t sampled = 1;
+    for (const LoopRef& loop : s.loops({"total_sample"})) sampled *= *as_int(s.node(loop).extent);
+    EXPECT_GE(sampled, terms);
+    EXPECT_LE(sampled, 2 * terms + 7);
+  }
+}
+
 void expect_not_shifted(const Func& func, int condition, const std::string& suffix = "",
                         const BlockRef& squares = {"squares"}, std::int64_t terms = 4) {
   Schedule s(func);
@@ -99,6 +133,24 @@ TEST(ShiftSquares, IsRefused) {
     for i2 in [0, 3) { for k2)";
   expect_not_shifted(
       spread({{"    for i2 in [0, 3) { for k2", other}, {"writes s[..], q[..]", "writes s[..], q[..], x[..]"}}), 4);
+  const auto behind_mean = [](const std::string& block) {
+    return std::pair<std::string, std::string>{"    for i2 in [0, 3) { for k2",
+                                               "    for i4 in [0, 3) {\n      block again(space vi4 in [0, 3) = i4) " +
+                                                   block + " }\n    for i2 in [0, 3) { for k2"};
+  };
+  expect_not_shifted(spread({behind_mean("reads m[vi4] writes m[vi4] { m[vi4] = m[vi4] + 1.0f32 }")}), 3, "_again");
+  // What stands before the sum has made the mean of another one; and it may be made of itself.
+  const std::string mean = R"(    for i1 in [0, 3) {
+      block mean(space vi1 in [0, 3) = i1) reads s[vi1] writes m[vi1] { m[vi1] = s[vi1] / 16.0f32 }
+    }
+)";
+  const std::string first = "    for i in [0, 3) { for k in";
+  expect_not_shifted(spread({{mean, ""}, {first, mean + first}}), 3, "_before");
+  const std::string scale = R"(    for i5 in [0, 3) {
+      block scale(space vi5 in [0, 3) = i5) reads m[vi5] writes m[vi5] { m[vi5] = m[vi5] * 0.5f32 }
+    }
+)";
+  expect_not_shifted(spread({{first, scale + first}}), 3, "_itself");
   expect_not_shifted(spread(), 5, "", {"squares"}, 17);
   expect_not_shifted(spread(), 5, "_none", {"squares"}, 0);
 }
