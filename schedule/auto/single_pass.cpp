@@ -24,10 +24,11 @@
 namespace lathe {
 namespace {
 
-/// Terms for each of the sample, whose share bounds what accuracy the shift can cost; and vectors of the sample, and of
-/// a row that pays for it (measured on Zen 4: mean and variance of 512x4096 0.62 of the time, of 512x768 0.83; layer
-/// norm of 512x768 0.88, of 64x256 1.1).
-constexpr std::int64_t sample_share = 64, least_sampled = 2, least_vectors = 32;
+/// Terms for each of the sample, whose share bounds what accuracy the shift can cost; vectors of the sample, and of a
+/// row that pays for it, also where the row is read again by what the mean is for (measured on Zen 4: mean and variance
+/// of 512x4096 0.62 of the time, of 512x768 0.83; layer norm of 128x4096 0.9, of 512x768 0.94, which takes a
+/// millisecond longer to compile, of 64x256 1.1).
+constexpr std::int64_t sample_share = 64, least_sampled = 2, least_vectors = 32, least_read_again = 64;
 /// Rows that stream side by side down columns.
 constexpr std::int64_t least_rows = 2, most_rows = 8;
 /// Results of tasks of their own from which on threads have enough; else the rows are cut into parts of so many terms
@@ -75,7 +76,20 @@ class Planner {
 
   bool plan_row(const ReductionShape& shape) const {
     return shape.vector_reduce && extent(*shape.vector_reduce) >= least_sampled * plan_.lanes &&
-           count_ >= least_vectors * plan_.lanes;
+           count_ >= (is_read_again() ? least_read_again : least_vectors) * plan_.lanes;
+  }
+
+  /// Does another block read what is summed?
+  bool is_read_again() const {
+    const Schedule& schedule = context_.schedule;
+    const std::vector<BlockRef> blocks = schedule.blocks();
+    return std::any_of(blocks.begin(), blocks.end(), [&](const BlockRef& ref) {
+      const Block& block = schedule.node(ref);
+      if (ref == plan_.sum || ref == plan_.squares || has_blocks(block)) return false;
+      return std::any_of(block_.f.reads.begin(), block_.f.reads.end(), [&](const Region& region) {
+        return region.buffer != block_.f.writes[0].buffer && reads(block, region.buffer);
+      });
+    });
   }
 
   bool plan_columns(const ReductionShape& shape) {

@@ -78,6 +78,8 @@ TEST(SinglePass, ShiftsRowsByAShareOfTheirTerms) {
   EXPECT_EQ(walk(spread(64, 768, true), with_cores(1)), "32 terms");
   EXPECT_EQ(walk(spread(64, 1009, true), with_cores(1)), "32 terms") << "whole vectors do not matter";
   EXPECT_EQ(walk(spread(64, 256, true), with_cores(1)), "") << "the sample costs more";
+  EXPECT_EQ(walk(spread(64, 768, true, true), with_cores(1)), "") << "a row that is read again gains less";
+  EXPECT_EQ(walk(spread(64, 2048, true, true), with_cores(1)), "32 terms");
   EXPECT_TRUE(says(spread(64, 4096, true), with_cores(1), "total_shifted_rf and squares_shifted_rf in one pass") ||
               says(spread(64, 4096, true), with_cores(1), "squares_shifted_rf and total_shifted_rf in one pass"));
 }
