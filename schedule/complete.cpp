@@ -256,6 +256,21 @@ std::optional<ReductionParts> one_value_parts(const Block& block) {
   return found ? std::move(parts) : std::nullopt;
 }
 
+Expr term_without_lets(const ReductionParts& parts) {
+  Substitution lets;
+  for (const Stmt& s : parts.lets) lets[s.as<Let>()->variable.get()] = substitute(s.as<Let>()->value, lets);
+  return substitute(parts.terms[0], lets);
+}
+
+Substitution iters_at(const Block& block, const std::vector<Expr>& stored, const std::vector<Expr>& indices) {
+  Substitution iters;
+  for (size_t d = 0; d < stored.size(); ++d) {
+    if (const Var* iter = stored[d].as<Var>()) iters[iter] = indices[d];
+  }
+  for (const Iter& iter : block.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
+  return iters;
+}
+
 Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& change, const Substitution& places,
                 const Bounds& around) {
   const Stmt made = with_fields(block, [&](Block::Fields& f) {

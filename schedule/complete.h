@@ -63,6 +63,13 @@ bool starts_at_identity(const Block& block);
 /// no Let around it; nothing of another one.
 std::optional<ReductionParts> one_value_parts(const Block& block);
 
+/// The one term of a reduction, with its lets put in.
+Expr term_without_lets(const ReductionParts& parts);
+
+/// The block's iters where it stores at `indices` what it has at `stored`, its iters in some order: one that stands in
+/// no dimension has one value alone.
+Substitution iters_at(const Block& block, const std::vector<Expr>& stored, const std::vector<Expr>& indices);
+
 /// The block with other iters, as `change` lays them (and their bindings) out. What named an old one, the body, the
 /// init and region hints, says what `places` has for it instead, simplified within `around`.
 Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& change, const Substitution& places,

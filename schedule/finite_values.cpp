@@ -138,12 +138,7 @@ class Prover {
     if (!value) return e;
     const Store* store = nullptr;
     for_each_stmt(block->f.body, [&](const Stmt& s) { store = s.as<Store>() ? s.as<Store>() : store; });
-    Substitution iters;
-    for (size_t d = 0; d < load->indices.size(); ++d) {
-      if (const Var* iter = store->indices[d].as<Var>()) iters[iter] = load->indices[d];
-    }
-    for (const Iter& iter : block->f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
-    return substitute(value, iters);
+    return substitute(value, iters_at(*block, store->indices, load->indices));
   }
 
   /// A sum of exp(x - m), m the greatest x along the axis: for that x the term is exp(0), and no term is negative.

@@ -134,6 +134,7 @@ def jax_attention(j, x, causal):
 
 def attentions(rng):
     for heads, length, width, causal in ((12, 128, 64, False), (8, 1024, 64, False), (8, 1024, 64, True)):
+        scores = heads * length * length / (2 if causal else 1)
         yield Case(
             f"attention {'causal ' * causal}{heads}x{length}x{width}",
             "compute",
@@ -141,12 +142,8 @@ def attentions(rng):
             lambda q, k, v, causal=causal: attention(q, k, v, causal),
             lambda t, x, out, causal=causal: t.nn.functional.scaled_dot_product_attention(*x, is_causal=causal),
             lambda j, x, causal=causal: jax_attention(j, x, causal),
-            flops=4.0 * heads * length * length * width / (2 if causal else 1),
-            lane_operations=heads
-            * length
-            * length
-            * (EXP + 3.0)
-            / (2 if causal else 1),  # and maximum, difference, sum
+            flops=4.0 * scores * width,
+            lane_operations=scores * (EXP + 3.0),  # and maximum, difference, sum
             out=False,
         )
 

@@ -287,8 +287,7 @@ void bind_blocks(nb::class_<S>& type) {
           },
           "sum"_a, "squares"_a, "terms"_a,
           "Has a sum and the squares about its mean both take the mean of a sample of `terms` terms, or a few more, "
-          "off all, so "
-          "that neither waits for the other; gives the sums that do.")
+          "off all, so that neither waits for the other; gives the sums that do.")
       .def(
           "merge_equal",
           [](S& s, nb::handle block, nb::handle original) {

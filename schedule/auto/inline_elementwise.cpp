@@ -13,6 +13,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/weave_vectors.h"
+#include "schedule/complete.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/rewrite.h"
 
@@ -141,13 +142,7 @@ std::vector<Place> places_of(const std::vector<Known>& blocks, const Known& know
     const Block& block = blocks[reader].block();
     const std::optional<Place>& outer = blocks[reader].only_place;
     Substitution map;
-    if (outer) {
-      const std::vector<Expr>& stored = block.f.body.as<Store>()->indices;
-      for (size_t d = 0; d < stored.size(); ++d) {
-        if (const Var* iter = stored[d].as<Var>()) map[iter] = outer->indices[d];
-      }
-      for (const Iter& iter : block.f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
-    }
+    if (outer) map = iters_at(block, block.f.body.as<Store>()->indices, outer->indices);
     for_each_expr(block.f.body, [&](const Expr& e) {
       const Load* load = e.as<Load>();
       if (!load || load->buffer != buffer) return;

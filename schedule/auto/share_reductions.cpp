@@ -115,17 +115,35 @@ std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, con
   return best;
 }
 
+/// Lays out the loops that add the parts up: a vector of results, all its parts, the next. Later rules leave them
+/// alone, and what makes the parts in a nest of its own.
+void add_up(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  context.scheduled.insert(ref.name);
+  std::vector<LoopRef> order = own_loops(schedule, ref);
+  if (order.size() < 2 || block.f.writes.size() != 1) return;
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const LoopRef& loop) { return !drives(block, IterKind::reduce, schedule.node(loop)); });
+  const LoopRef parts = order.back(), column = order[order.size() - 2];
+  const std::int64_t* extent = as_int(schedule.node(column).extent);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  order.erase(order.end() - 2, order.end());
+  if (!extent || *extent < 2) return;
+  if (*extent > lanes) {
+    const auto [vectors, within] = split(schedule, column, lanes);
+    order.insert(order.end(), {vectors, parts, within});
+  } else {
+    order.insert(order.end(), {parts, column});
+  }
+  reorder(schedule, order);
+  decompose_reduction(schedule, ref, parts);
+  vectorize(schedule, order.back());
+}
+
 /// Returns what makes the parts.
 BlockRef cut(RuleContext& context, const BlockRef& ref, const Cut& plan) {
-  Schedule& schedule = context.schedule;
-  const LoopRef part = split(schedule, plan.loop, plan.length).first;
-  std::vector<LoopRef> order = own_loops(schedule, ref);
-  std::erase(order, part);
-  order.insert(order.begin(), part);
-  reorder(schedule, order);
-  const BlockRef partial = partial_results(schedule, ref, part);
-  add_up_parts(context, ref);
-  return partial;
+  return make_parts(context, ref, split(context.schedule, plan.loop, plan.length).first);
 }
 
 /// A part for each step of the loop that goes farthest through an array from memory, where results lie side by side
@@ -183,28 +201,15 @@ std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
 
 }  // namespace
 
-void add_up_parts(RuleContext& context, const BlockRef& ref) {
+BlockRef make_parts(RuleContext& context, const BlockRef& ref, const LoopRef& part) {
   Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  context.scheduled.insert(ref.name);
   std::vector<LoopRef> order = own_loops(schedule, ref);
-  if (order.size() < 2 || block.f.writes.size() != 1) return;
-  std::stable_partition(order.begin(), order.end(),
-                        [&](const LoopRef& loop) { return !drives(block, IterKind::reduce, schedule.node(loop)); });
-  const LoopRef parts = order.back(), column = order[order.size() - 2];
-  const std::int64_t* extent = as_int(schedule.node(column).extent);
-  const std::int64_t lanes = vector_lanes(block, context.device);
-  order.erase(order.end() - 2, order.end());
-  if (!extent || *extent < 2) return;
-  if (*extent > lanes) {
-    const auto [vectors, within] = split(schedule, column, lanes);
-    order.insert(order.end(), {vectors, parts, within});
-  } else {
-    order.insert(order.end(), {parts, column});
-  }
+  std::erase(order, part);
+  order.insert(order.begin(), part);
   reorder(schedule, order);
-  decompose_reduction(schedule, ref, parts);
-  vectorize(schedule, order.back());
+  const BlockRef partial = partial_results(schedule, ref, part);
+  add_up(context, ref);
+  return partial;
 }
 
 std::vector<BlockRef> share_alike(RuleContext& context, const std::vector<BlockRef>& sums) {

@@ -12,9 +12,9 @@ namespace lathe {
 /// results.
 void share_reductions(RuleContext& context);
 
-/// Lays out the loops of a sum of parts: a vector of results, all its parts, the next. Later rules leave them alone,
-/// and what makes the parts in a nest of its own.
-void add_up_parts(RuleContext& context, const BlockRef& ref);
+/// Has a reduction's loop `part` be one over parts, outermost, whose partial results are added up behind; returns what
+/// makes these.
+BlockRef make_parts(RuleContext& context, const BlockRef& ref, const LoopRef& part);
 
 /// Cuts sums over the same domains, with the same loops, alike where the first is to be cut; returns what makes the
 /// parts of each, or nothing.

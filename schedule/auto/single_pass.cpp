@@ -153,6 +153,11 @@ class Planner {
   std::int64_t count_ = 0, bytes_of_term_ = 0;
 };
 
+/// Joins loops of two nests, outermost first.
+void join_each(Schedule& schedule, const std::vector<LoopRef>& first, const std::vector<LoopRef>& second) {
+  for (size_t i = 0; i < first.size(); ++i) join_loops(schedule, first[i], second[i]);
+}
+
 /// Lays out both sums of columns in one nest.
 class Columns {
  public:
@@ -160,7 +165,7 @@ class Columns {
 
   void run(const std::vector<BlockRef>& sums) {
     const std::vector<LoopRef> first = lay_out(sums[0]), second = lay_out(sums[1]);
-    for (size_t i = 0; i < first.size(); ++i) join_loops(schedule_, first[i], second[i]);
+    join_each(schedule_, first, second);
   }
 
  private:
@@ -169,7 +174,7 @@ class Columns {
     const size_t column = space_iter(ref, *plan_.columns);
     LoopRef steps = *driving_loop(schedule_, ref, plan_.reduce.back());
     const std::optional<LoopRef> part = take_part(ref, steps);
-    const BlockRef sums = part ? make_parts(ref, *part) : ref;
+    const BlockRef sums = part ? make_parts(context_, ref, *part) : ref;
     const auto [several, rows] = split(schedule_, steps, plan_.rows);
     std::vector<LoopRef> order{several, rows};
     for (const LoopRef& loop : own_loops(schedule_, sums)) {
@@ -213,16 +218,6 @@ class Columns {
     const auto [part, rest] = split(schedule_, rows, *as_int(schedule_.node(rows).extent) / plan_.parts);
     rows = rest;
     return part;
-  }
-
-  BlockRef make_parts(const BlockRef& ref, const LoopRef& part) {
-    std::vector<LoopRef> order = own_loops(schedule_, ref);
-    std::erase(order, part);
-    order.insert(order.begin(), part);
-    reorder(schedule_, order);
-    const BlockRef partial = partial_results(schedule_, ref, part);
-    add_up_parts(context_, ref);
-    return partial;
   }
 
   /// The place of an iter among those of space, which are the first of partial results.
@@ -302,34 +297,34 @@ void join_results(RuleContext& context, const std::vector<BlockRef>& sums) {
       nests.push_back(own_loops(schedule, ref));
   }
   if (nests.size() != 2 || nests[0].empty() || nests[0].size() != nests[1].size()) return;
-  attempt(context, "give results of a walk one nest", [&] {
-    for (size_t i = 0; i < nests[0].size(); ++i) join_loops(schedule, nests[0][i], nests[1][i]);
-  });
+  attempt(context, "give results of a walk one nest", [&] { join_each(schedule, nests[0], nests[1]); });
 }
 
-/// Joins the loops of two sums, laid out alike, down to those along the reduction.
-void join_results_of(Schedule& schedule, const std::vector<BlockRef>& sums) {
-  const std::vector<LoopRef> first = own_loops(schedule, sums[0]), second = own_loops(schedule, sums[1]);
-  for (size_t i = 0; i < first.size(); ++i) {
-    if (drives(schedule.node(sums[0]), IterKind::reduce, schedule.node(first[i]))) break;
-    join_loops(schedule, first[i], second[i]);
-  }
+/// The loops around a sum alone, down to those along the reduction.
+std::vector<LoopRef> loops_over_results(const Schedule& schedule, const BlockRef& sum) {
+  std::vector<LoopRef> loops = own_loops(schedule, sum);
+  const auto along = std::find_if(loops.begin(), loops.end(), [&](const LoopRef& loop) {
+    return drives(schedule.node(sum), IterKind::reduce, schedule.node(loop));
+  });
+  loops.erase(along, loops.end());
+  return loops;
 }
 
 void walk_once(RuleContext& context, const Plan& plan) {
   const std::vector<BlockRef> sums = shift_squares(context.schedule, plan.sum, plan.squares, plan.terms);
   for (const BlockRef& result : {plan.sum, plan.squares}) mend_where_read(context, result);
-  if (!plan.columns) {
-    join_results(context, sums);
-    const std::vector<BlockRef> parts = share_alike(context, sums);
-    if (!parts.empty()) join_results_of(context.schedule, parts);
-  }
   std::string how;
   if (plan.columns) {
     Columns(context, plan).run(sums);
     how = fmt::format(", {} rows at a time", plan.rows);
     if (plan.block > 0) how += fmt::format(" of {} columns", plan.block);
     if (plan.parts > 1) how += fmt::format(", in {} parts", plan.parts);
+  } else {
+    join_results(context, sums);
+    const std::vector<BlockRef> parts = share_alike(context, sums);
+    Schedule& schedule = context.schedule;
+    if (!parts.empty())
+      join_each(schedule, loops_over_results(schedule, parts[0]), loops_over_results(schedule, parts[1]));
   }
   context.note(
       fmt::format("shift {} and {} by the mean of {} terms{}", plan.sum.name, plan.squares.name, plan.terms, how));

@@ -31,11 +31,7 @@ class Fuser {
   const std::string application;
 
   Stmt run() {
-    Substitution iters;
-    for (size_t d = 0; d < result_->indices.size(); ++d) {
-      if (const Var* iter = result_->indices[d].as<Var>()) iters[iter] = output().indices[d];
-    }
-    for (const Iter& iter : epilogue_.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
+    const Substitution iters = iters_at(epilogue_, result_->indices, output().indices);
     std::vector<Expr> indices;
     indices.reserve(store_->indices.size());
     for (const Expr& e : store_->indices) indices.push_back(substitute(e, iters));

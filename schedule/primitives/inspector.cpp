@@ -11,6 +11,7 @@
 #include "ir/reduction.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
+#include "schedule/complete.h"
 #include "schedule/copy_source.h"
 
 namespace lathe {
@@ -50,11 +51,7 @@ class LoadRedirector : public Mutator {
     if (node->buffer != copy_) return Mutator::mutate_Load(e, node);
     bool changed = false;
     const std::vector<Expr> at = mutate_all(node->indices, &changed);
-    Substitution map;
-    for (size_t d = 0; d < at.size(); ++d) {
-      if (const Var* iter = source_.store->indices[d].as<Var>()) map[iter] = at[d];
-    }
-    for (const Iter& iter : source_.block.as<Block>()->f.iters) map.try_emplace(iter.variable.get(), iter.domain.min);
+    const Substitution map = iters_at(*source_.block.as<Block>(), source_.store->indices, at);
     std::vector<Expr> from;
     from.reserve(source_.load->indices.size());
     for (const Expr& index : source_.load->indices) from.push_back(substitute(index, map));

@@ -7,23 +7,19 @@
 #include "ir/analysis/fold.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
-#include "schedule/primitives/merged_reductions.h"
 
 namespace lathe {
-
 namespace {
 
 constexpr const char* conditions[] = {
     "sum is a sum of floats from 0, over constant domains along the reduction, runs over all of its domains, each iter "
-    "by "
-    "a serial loop of its own, and stores at its space iters",
+    "by a serial loop of its own, and stores at its space iters",
     "squares is such a sum of the same type over the same domains, of squares of how far the terms of sum lie from a "
     "mean",
     "that mean is the result of sum over the number of its terms, by itself or as element-wise blocks between make it, "
     "which alone write what they do",
     "both stand side by side and alone write their results, and what stands between leaves alone what squares needs "
-    "and "
-    "writes"};
+    "and writes"};
 
 /// Roundings by which a factor may differ from one over the number of terms.
 constexpr double roundings = 4;
@@ -160,23 +156,15 @@ class Matcher {
   /// What an element-wise block between the sum and the squares stores where it is loaded, if it writes all of that and
   /// nothing else does.
   std::optional<Expr> value_of(const Load& loaded) const {
-    const std::vector<Stmt>& all = found_.sum[found_.sum_own - 1].as<Seq>()->stmts;
-    const auto first = std::find(all.begin(), all.end(), found_.sum[found_.sum_own]),
-               last = std::find(all.begin(), all.end(), found_.squares[found_.squares_own]);
-    for (auto s = first + 1; s < last; ++s) {
-      for (const Stmt& at : outer_blocks(*s)) {
+    for (const Stmt& s : between_) {
+      for (const Stmt& at : outer_blocks(s)) {
         const Block& block = *at.as<Block>();
         const Store* store = block.f.body.as<Store>();
         if (!store || store->buffer != loaded.buffer) continue;
         const bool whole = only_stores(block) && why_incomplete(path_to(schedule_, BlockRef{block.f.name})).empty() &&
                            !reads(block, store->buffer) && writes_alone(block, store->buffer);
         if (!whole) return std::nullopt;
-        Substitution iters;
-        for (size_t d = 0; d < store->indices.size(); ++d) {
-          if (const Var* iter = store->indices[d].as<Var>()) iters[iter] = loaded.indices[d];
-        }
-        for (const Iter& iter : block.f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
-        return substitute(store->value, iters);
+        return substitute(store->value, iters_at(block, store->indices, loaded.indices));
       }
     }
     return std::nullopt;
@@ -209,12 +197,13 @@ class Matcher {
     const auto place = [&](const Path& path, size_t own) { return std::find(all.begin(), all.end(), path[own]); };
     const auto first = place(found_.sum, found_.sum_own), last = place(found_.squares, found_.squares_own);
     if (first > last) return fail(4, found_.squares.back(), "comes before the sum");
+    between_.assign(first, last);
     std::vector<Buffer> needed{found_.squared.buffer};
     for_each_expr(found_.term, [&](const Expr& e) {
       if (const Load* loaded = e.as<Load>()) needed.push_back(loaded->buffer);
     });
-    for (auto s = first; s != last; ++s) {
-      for (const Stmt& block : outer_blocks(*s)) {
+    for (const Stmt& s : between_) {
+      for (const Stmt& block : outer_blocks(s)) {
         const Block& node = *block.as<Block>();
         const bool touches =
             reads(node, found_.squared.buffer) ||
@@ -252,7 +241,8 @@ class Matcher {
 
   const Schedule& schedule_;
   MeanSquares& found_;
-  Expr mean_;  ///< what squares take off, over the sum's iters
+  Expr mean_;                  ///< what squares take off, over the sum's iters
+  std::vector<Stmt> between_;  ///< the sum's nest and those behind it, up to that of squares
   std::optional<NoMeanSquares> mismatch_;
 };
 

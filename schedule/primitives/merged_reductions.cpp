@@ -264,12 +264,7 @@ class Matcher {
     Expr term = term_without_lets(sum.parts);
     for (const MergedBetween& between : plan_.between) {
       term = replace_loads(term, between.store->buffer, [&](const Load& load) {
-        Substitution iters;
-        for (size_t d = 0; d < load.indices.size(); ++d) {
-          if (const Var* iter = between.store->indices[d].as<Var>()) iters[iter] = load.indices[d];
-        }
-        for (const Iter& iter : between.member.block().f.iters) iters.try_emplace(iter.variable.get(), iter.domain.min);
-        return substitute(between.value, iters);
+        return substitute(between.value, iters_at(between.member.block(), between.store->indices, load.indices));
       });
     }
     return term;
@@ -393,12 +388,6 @@ void Matcher::lay_around(const std::vector<Stmt>& all, const std::vector<Stmt>& 
 }
 
 }  // namespace
-
-Expr term_without_lets(const ReductionParts& parts) {
-  Substitution lets;
-  for (const Stmt& s : parts.lets) lets[s.as<Let>()->variable.get()] = substitute(s.as<Let>()->value, lets);
-  return substitute(parts.terms[0], lets);
-}
 
 Expr replace_loads(const Expr& e, const Buffer& buffer, std::function<Expr(const Load&)> value) {
   return LoadReplacer(buffer, std::move(value)).mutate(e);

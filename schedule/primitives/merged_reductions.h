@@ -59,8 +59,6 @@ struct MergedReductions {
 MergedReductions match_merged_reductions(const Schedule& schedule, const BlockRef& first,
                                          const std::vector<BlockRef>& rest, std::int64_t step);
 
-/// The one term of a reduction, with its lets put in.
-Expr term_without_lets(const ReductionParts& parts);
 /// `e` with what `value` gives for each Load of the buffer.
 Expr replace_loads(const Expr& e, const Buffer& buffer, std::function<Expr(const Load&)> value);
 
