@@ -1,5 +1,7 @@
 """What the benchmarks compute with: statistics, verification, the suite's own definitions. Nothing is timed here."""
 
+import itertools
+import json
 import math
 import pathlib
 import sys
@@ -101,6 +103,28 @@ def test_a_peer_that_differs_is_named_and_lathe_alone_is_an_error():
 def test_the_gate_fails_past_its_margin_only():
     assert gate.slower(1.3, 1.0)
     assert not gate.slower(1.2, 1.0)
+
+
+def test_the_gate_measures_again_what_is_over(monkeypatch, tmp_path):
+    """Neighbours that go leave it passed, and a kernel that stays over fails."""
+    info = lathe.device_info()
+    if "fma" not in info["features"]:
+        pytest.skip("the gate compares nothing here")
+    table = tmp_path / "gate.json"
+    table.write_text(json.dumps({f"{info['cpu']} {info['vector_bits']}": {"a": 1.0, "b": 1.0}}))
+    monkeypatch.setattr(gate, "TABLE", table)
+    monkeypatch.setattr(gate.native, "Native", lambda build: None)
+    monkeypatch.setattr(gate.measure, "adopt_policy", lambda threads: None)
+    monkeypatch.setattr(gate.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(gate, "kernels", lambda: [("a", "a", []), ("b", "b", [])])
+    times = {"a": iter([1.1]), "b": iter([1.5, 1.4, 1.0])}
+    monkeypatch.setattr(gate, "cost", lambda machine, name, shapes: next(times[name]))
+    threads = lathe.thread_count()
+    gate.main(None, commit=False)
+    times = {"a": iter([1.1]), "b": itertools.repeat(1.5)}
+    with pytest.raises(SystemExit, match="slower than committed by more than 25%: b$"):
+        gate.main(None, commit=False)
+    lathe.set_thread_count(threads)
 
 
 def test_a_table_is_written_between_its_markers(tmp_path):
