@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ir/device.h"
+#include "schedule/auto/windows.h"
 
 namespace lathe {
 
@@ -32,7 +33,13 @@ struct TiledExtents {
   double term_cycles = 0;
   bool one_panel = false;   ///< a tile takes all columns
   bool loads_rows = false;  ///< what lanes share is loaded before arithmetic takes it
+  /// Of the rows, where they share no columns: only a tile that takes all steps in one body (takes_windows) then has
+  /// several.
+  std::optional<Windows> windows = std::nullopt;
 };
+
+/// Does a tile take all steps of windows in one body, vector by vector, so that its rows share what they load?
+bool takes_windows(const RegisterTile& tile, std::int64_t depth);
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the
 /// registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows; each tile is

@@ -183,6 +183,9 @@ class Tiler {
   /// Unrolls the innermost of the loops over steps, as long as few copies of the tile's updates come of it; where that
   /// is all of them, each vector of maxima takes its steps behind another's.
   void unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors);
+  /// Takes all steps of windows that overlap in one body, vector by vector and their rows innermost, which share what
+  /// they load while it is in registers.
+  void take_windows(std::vector<LoopRef>& order);
   /// How many copies those may be, where vectors walk the iter.
   std::int64_t most_updates(size_t vectors) const;
   /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
@@ -217,7 +220,8 @@ class Tiler {
   std::optional<LoopRef> panel_loop_;
   std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
-  std::optional<size_t> others_;  ///< rows of the other operand, where both lie along the vectors
+  std::optional<Windows> windows_;  ///< of rows that share no operand but what they load
+  std::optional<size_t> others_;    ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;
   std::optional<StepCut> deep_cut_;          ///< of sums that tiles take up again part by part

@@ -136,7 +136,7 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
   return choose_tile(
       context_.device, lanes_, bits,
       {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
-       row_bytes(reduction, vectors), plan.shared ? 0 : term_cycles(reduction, vectors)});
+       row_bytes(reduction, vectors), plan.shared ? 0 : term_cycles(reduction, vectors), false, false, windows_});
 }
 
 Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
@@ -144,7 +144,10 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   SpacePlan plan;
   plan.vectors = vectors;
   plan.shared = shape_.rows || across_ || dot_;
-  if (!plan.shared) shape_.rows = independent_rows(reduction, shape_, vectors);
+  if (!plan.shared) {
+    windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+    shape_.rows = windows_ ? std::optional(windows_->rows) : independent_rows(reduction, shape_, vectors);
+  }
   if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
     if (const auto nearer = nearer_rows(context_, reduction, shape_, vectors)) shape_.rows = nearer;
   }
@@ -292,7 +295,7 @@ void Tiler::along_space(size_t vectors) {
   tile_reader({tile.rows, plan.width, shape_.rows, vectors}, iters_inside_panels(plan));
   lay_panels(plan);
 
-  const StepLoops loops = lay_step_loops(plan);
+  StepLoops loops = lay_step_loops(plan);
   if (loops.chain) {
     add_up_chains(*loops.chain, loops.row, loops.column);
   } else {
@@ -300,7 +303,13 @@ void Tiler::along_space(size_t vectors) {
   }
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
-  if (!plan.shared && !loops.chain && !dot_ && !across_) unroll_few_steps(loops.order, tile, vectors);
+  if (!plan.shared && !loops.chain && !dot_ && !across_) {
+    if (windows_ && tile.rows > 1) {
+      take_windows(loops.order);
+    } else {
+      unroll_few_steps(loops.order, tile, vectors);
+    }
+  }
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);
   store_tile(loops);
