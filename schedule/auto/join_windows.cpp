@@ -35,6 +35,17 @@ bool sums_windows(const Block& block, const Buffer& buffer) {
          std::any_of(load->indices.begin(), load->indices.end(), [&](const Expr& e) { return overlap(block, e); });
 }
 
+}  // namespace
+
+bool feeds_windows(const Schedule& schedule, const BlockRef& block) {
+  const Buffer buffer = schedule.node(block).f.writes[0].buffer;
+  const std::vector<BlockRef> readers = schedule.consumers(block);
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const BlockRef& reader) { return sums_windows(schedule.node(reader), buffer); });
+}
+
+namespace {
+
 /// Does a block below `second` sum windows of what one below `first` writes?
 bool feeds_windows(const Stmt& first, const Stmt& second) {
   for (const Stmt& writer : outer_blocks(first)) {

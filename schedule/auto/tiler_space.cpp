@@ -4,6 +4,7 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
+#include "schedule/auto/join_windows.h"
 #include "schedule/auto/part_copies.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/tile_operands.h"
@@ -145,7 +146,8 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   plan.vectors = vectors;
   plan.shared = shape_.rows || across_ || dot_;
   if (!plan.shared) {
-    windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+    // Those that others are summed from take turns with these, row by row.
+    if (!feeds_windows(schedule_, reader_)) windows_ = overlapping_windows(context_, reduction, shape_, vectors);
     shape_.rows = windows_ ? std::optional(windows_->rows) : independent_rows(reduction, shape_, vectors);
   }
   if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {

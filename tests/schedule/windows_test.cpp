@@ -96,6 +96,23 @@ TEST(Windows, TakeOneRowWhereNextOnesShareNothing) {
   EXPECT_EQ(tile_of(stencil(2, 60, 56, 3, 3), with_caches(std::int64_t{1} << 20)).rows, 1);
 }
 
+TEST(Windows, LeaveThoseThatOthersAreSummedFromRowByRow) {
+  const Func func = parse_func(R"(func box(x: f32[2, 56, 56], out: f32[2, 56, 56]) stage begin {
+  for c in [0, 2) { for i in [0, 56) { for j in [0, 56) { for r in [0, 3) { for s in [0, 3) {
+    block sum(space vc in [0, 2) = c, space vi in [0, 56) = i, space vj in [0, 56) = j, reduce vr in [0, 3) = r,
+              reduce vs in [0, 3) = s)
+        reads out[vc, vi, vj], x[vc, vi + vr - 1, vj + vs - 1] writes out[vc, vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vc, vi, vj] = 0.0f32 }
+      let old: f32 = out[vc, vi, vj]
+      let term: f32 = select(0 < vi + vr && vi + vr < 57 && 0 < vj + vs && vj + vs < 57,
+                             x[vc, vi + vr - 1, vj + vs - 1 if 0 < vi + vr && vi + vr < 57 && 0 < vj + vs && vj + vs < 57], 0.0f32)
+      out[vc, vi, vj] = old + term } } } } } } })");
+  const Device device = with_caches(std::int64_t{1} << 20);
+  const std::string shared = decisions_on(func, device, "sum_window");
+  EXPECT_NE(shared.find("tile sum_window: 1 rows"), std::string::npos) << shared;
+}
+
 TEST(Windows, WalkWholeRowsOfWhatExceedsTheCaches) {
   const Func func = stencil(16, 56, 56);
   const Tile near = tile_of(func, with_caches(std::int64_t{1} << 20)), far = tile_of(func, with_caches(4096));
