@@ -21,7 +21,7 @@ namespace lathe {
 ///                         the 32-bit integer of these bytes, the first lowest
 ///   dot_halves(c, a, b)   dot of the two halves of a and of b, which are bf16 and lie in u32. c is f32
 ///   join_halves(x, y)     the u32 of these bf16, the first lowest
-///   scaleb(a, n)          a * 2^n with one rounding; floats. n is of a's type, a whole number from -252 to 254 or in
+///   scaleb(a, n)          a * 2^n with one rounding, n rounded down; floats. n is of a's type, from -252 to 254 or in
 ///                         f64 from -2044 to 2046, and |a| lies between 2^-20 and 2^20 or is zero, infinite or not a
 ///                         number; otherwise the result is some value
 ///   at_most(a, c)         a, of which is known that it is no more than the constant c, or not a number: what follows

@@ -302,7 +302,7 @@ llvm::Value* FloatEmitter::scaleb(llvm::Value* x, llvm::Value* n) {
   }
   // In two steps, of which the first is exact.
   llvm::Type* ints = with_lanes_of(b.getIntNTy(type->getScalarSizeInBits()), type);
-  llvm::Value* whole = b.CreateFreeze(b.CreateFPToSI(n, ints));
+  llvm::Value* whole = b.CreateFreeze(b.CreateFPToSI(floor(n), ints));
   llvm::Value* half = b.CreateAShr(whole, int_constant(ints, 1));
   llvm::Value* scaled = b.CreateFMul(x, power_of_two(half, type));
   return b.CreateFMul(scaled, power_of_two(b.CreateSub(whole, half), type));

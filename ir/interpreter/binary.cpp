@@ -210,7 +210,7 @@ void scaleb_cells(Cell* out, const Cell* a, const Cell* n, int lanes) {
   for (int l = 0; l < lanes; ++l) {
     const auto power = Format::get(n[l]);
     // Past this every float has become zero or infinity; not a number scales as some value.
-    const int exponent = std::isnan(power) ? 0 : static_cast<int>(std::clamp<double>(power, -5000, 5000));
+    const int exponent = std::isnan(power) ? 0 : static_cast<int>(std::floor(std::clamp<double>(power, -5000, 5000)));
     out[l] = Format::put(std::ldexp(Format::get(a[l]), exponent));
   }
 }

@@ -367,7 +367,9 @@ TEST(Operators, ScalebRoundsOnceWhateverTheDeviceHas) {
     for (float value : {0.0F, -0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
                         1.0F, mantissa(random), std::exp2(mantissa(random)), -std::exp2(mantissa(random))}) {
       a.push_back(std::bit_cast<std::uint32_t>(value));
-      n.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(exponent)));
+      // Rounded down, also of negative numbers.
+      n.push_back(
+          std::bit_cast<std::uint32_t>(static_cast<float>(exponent) + 0.0625F * static_cast<float>(exponent & 15)));
     }
   }
   for (size_t begin = 0; begin < a.size(); begin += count) {

@@ -54,6 +54,17 @@ class Builder {
     }
     return multiply_add(sum, t, first);
   }
+  /// The element of a table of a power of two of numbers, whose index is the low bits of `cell` (`permutes`).
+  template <class T, std::size_t cells>
+  static Expr entry(const T (&row)[cells], DType dtype, const Expr& cell) {
+    std::vector<Expr> numbers;
+    std::vector<int> order;
+    for (const T number : row) {
+      order.push_back(static_cast<int>(numbers.size()));
+      numbers.push_back(constant(dtype.element(), static_cast<double>(number)));
+    }
+    return permute(Shuffle::make(std::move(numbers), std::move(order)), cell);
+  }
   /// Horner's scheme, lowest degree first.
   template <class T, std::size_t n>
   Expr polynomial(const T (&coefficients)[n], const Expr& x) {
@@ -88,16 +99,6 @@ class Builder {
   Stmt wrap(Stmt stmt);
 
  private:
-  template <class T, std::size_t cells>
-  static Expr entry(const T (&row)[cells], DType dtype, const Expr& cell) {
-    std::vector<Expr> numbers;
-    std::vector<int> order;
-    for (const T number : row) {
-      order.push_back(static_cast<int>(numbers.size()));
-      numbers.push_back(constant(dtype.element(), static_cast<double>(number)));
-    }
-    return permute(Shuffle::make(std::move(numbers), std::move(order)), cell);
-  }
   struct Step {
     VarRef variable;
     Expr value;

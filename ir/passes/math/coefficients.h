@@ -19,6 +19,28 @@ inline constexpr float exp2[] = {
     0x1.62e4300000000p-1f, 0x1.ebfbdc0000000p-3f, 0x1.c6af780000000p-5f, 0x1.3b2dde0000000p-7f,
     0x1.5f0b160000000p-10f, 0x1.4170d40000000p-13f};
 
+/// the same for |r| <= 1/32; error 2^-29.2.
+inline constexpr float exp2_sixteenth[] = {
+    0x1.62e4300000000p-1f, 0x1.ebfffc0000000p-3f, 0x1.c6ace20000000p-5f};
+
+/// 2^(k/16); error 2^-24.3.
+inline constexpr float sixteenths[] = {
+    0x1.0000000000000p+0f, 0x1.0b55860000000p+0f, 0x1.172b840000000p+0f, 0x1.2387a60000000p+0f, 0x1.306fe00000000p+0f,
+    0x1.3dea640000000p+0f, 0x1.4bfdae0000000p+0f, 0x1.5ab07e0000000p+0f, 0x1.6a09e60000000p+0f, 0x1.7a11480000000p+0f,
+    0x1.8ace540000000p+0f, 0x1.9c49180000000p+0f, 0x1.ae89fa0000000p+0f, 0x1.c199be0000000p+0f, 0x1.d5818e0000000p+0f,
+    0x1.ea4afa0000000p+0f};
+
+/// what these lack, as a part of them; error 2^-49.3.
+inline constexpr float sixteenths_rest[] = {
+    0x0.0p+0f, 0x1.8d96d40000000p-25f, -0x1.9c0c220000000p-27f, 0x1.9649040000000p-25f, 0x1.1250020000000p-25f,
+    0x1.370be40000000p-25f, -0x1.0a35500000000p-25f, -0x1.00d8ac0000000p-27f, 0x1.26055c0000000p-26f,
+    -0x1.05cb440000000p-25f, 0x1.67a1ca0000000p-28f, 0x1.a3b5e40000000p-28f, -0x1.f9c3040000000p-27f,
+    -0x1.6961b40000000p-28f, -0x1.a5217c0000000p-28f, 0x1.61428e0000000p-28f};
+
+/// (e^r - 1 - r) / r^2 for |r| <= ln(2)/32; relative to e^r; error 2^-29.2.
+inline constexpr float exp_sixteenth[] = {
+    0x1.0002220000000p-1f, 0x1.55559a0000000p-3f};
+
 /// (log(1+f) - f) / f^2 for 1+f in [3/4, 3/2); relative to log(1+f); error 2^-26.3.
 inline constexpr float log[] = {
     -0x1.0000000000000p-1f, 0x1.5555a40000000p-2f, -0x1.00004a0000000p-2f, 0x1.99691a0000000p-3f,

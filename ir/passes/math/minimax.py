@@ -206,6 +206,38 @@ def tables():
         "float",
         *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -half, half, range(6), round_f32),
     )
+    short = mpf(1) / 32 * (1 + mpf(2) ** -8)
+    yield (
+        "exp2_sixteenth",
+        "the same for |r| <= 1/32",
+        "float",
+        *fit(lambda r: mp.expm1(r * mp.log(2)) / r, lambda r: r / mp.power(2, r), -short, short, range(3), round_f32),
+    )
+    sixteenths = [mp.power(2, mpf(k) / 16) for k in range(16)]
+    yield (
+        "sixteenths",
+        "2^(k/16)",
+        "float",
+        [round_f32(power) for power in sixteenths],
+        max(abs(round_f32(power) / power - 1) for power in sixteenths),
+    )
+    rests = [power / round_f32(power) - 1 for power in sixteenths]
+    yield (
+        "sixteenths_rest",
+        "what these lack, as a part of them",
+        "float",
+        [round_f32(rest) for rest in rests],
+        max(abs(round_f32(rest) - rest) for rest in rests),
+    )
+    sixteenth = mp.log(2) / 32 * (1 + mpf(2) ** -8)
+    yield (
+        "exp_sixteenth",
+        "(e^r - 1 - r) / r^2 for |r| <= ln(2)/32; relative to e^r",
+        "float",
+        *fit(
+            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -sixteenth, sixteenth, range(2), round_f32
+        ),
+    )
     yield (
         "log",
         "(log(1+f) - f) / f^2 for 1+f in [3/4, 3/2); relative to log(1+f)",
@@ -308,7 +340,12 @@ def tables():
         ("atan", mp.atan, mpf(1), 20),
         ("asin", mp.asin, mpf(1) / 4, 12),
     ):
-        yield (f"wide_{name}", f"as {name}, in f64", "double", *fit_odd(function, SMALLEST, high, count, round_f64, fit_squares))
+        yield (
+            f"wide_{name}",
+            f"as {name}, in f64",
+            "double",
+            *fit_odd(function, SMALLEST, high, count, round_f64, fit_squares),
+        )
     yield ("wide_cos", "as cos, in f64", "double", *fit_cos(QUARTER_PI**2, 6, round_f64, fit_squares))
     root = mp.sqrt(2) * (1 + mpf(2) ** -10)
     yield (
