@@ -2,6 +2,7 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "backends/llvm/emitter.h"
@@ -229,7 +230,21 @@ llvm::Value* FunctionEmitter::emit_ramp(const Ramp* node) {
   return add(repeated(emit(node->base), lanes), b.CreateMul(iota, stride));
 }
 
+/// Lanes of a masked run of memory that are off are zero already, as the select wants them.
+bool FunctionEmitter::selects_what_is_loaded(const Select* node) {
+  const Load* load = node->when_true.as<Load>();
+  const Ramp* ramp = load && load->mask && load->indices.size() == 1 ? load->indices[0].as<Ramp>() : nullptr;
+  const std::int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+  Expr otherwise = node->when_false;
+  if (const Broadcast* all = otherwise.as<Broadcast>()) otherwise = all->value;
+  const FloatImm* number = otherwise.as<FloatImm>();
+  const std::int64_t* integer = as_int(otherwise);
+  const bool zero = (number && number->value == 0 && !std::signbit(number->value)) || (integer && *integer == 0);
+  return stride && *stride == 1 && zero && equal(load->mask, node->condition);
+}
+
 llvm::Value* FunctionEmitter::emit_select(const Select* node) {
+  if (selects_what_is_loaded(node)) return emit(node->when_true);
   llvm::Value* condition = emit(node->condition);
   llvm::Value* when_true = emit(node->when_true);
   return b.CreateSelect(condition, when_true, emit(node->when_false));

@@ -93,6 +93,7 @@ class FunctionEmitter {
   llvm::Value* loaded_mask(llvm::Value* mask);
   llvm::Value* load_stored(llvm::IRBuilderBase& place, llvm::Constant* key, llvm::Constant* stored);
   llvm::Value* emit_select(const Select* node);
+  static bool selects_what_is_loaded(const Select* node);
   llvm::Value* emit_ramp(const Ramp* node);
   llvm::Value* emit_call(const Call* node);
   // ---- shuffles (emit_shuffle.cpp) ----
