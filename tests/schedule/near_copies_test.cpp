@@ -52,23 +52,23 @@ constexpr std::int64_t padded(std::int64_t size) {
 constexpr std::int64_t channel = padded(20);
 
 TEST(NearCopies, PadsAChannelWhereItIsRead) {
-  const Func func = depthwise(6, 20);
+  const Func func = depthwise(6, 20, 1, 5);
   EXPECT_TRUE(copies_by_channels(func, with_caches(2 * channel)));
   expect_scheduled_well(func);
   expect_golden(print(auto_schedule(func, with_caches(2 * channel))), "auto_near_copies.tir");
 }
 
 TEST(NearCopies, OnlyOfPartsThatStayNear) {
-  EXPECT_FALSE(copies_by_channels(depthwise(6, 20), with_caches(2 * channel - 1))) << "a channel takes more than half";
-  EXPECT_FALSE(copies_by_channels(depthwise(6, 20), with_caches(6 * channel))) << "all of it is near";
-  EXPECT_FALSE(copies_by_channels(depthwise(6, 20), with_caches(2 * channel, 7))) << "cores would go without a channel";
+  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel - 1))) << "a channel takes more than half";
+  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(6 * channel))) << "all of it is near";
+  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel, 7))) << "cores would go without a channel";
 }
 
 TEST(NearCopies, OfPartsThatStayInACoresOwnCachesWhereAllLeavesThem) {
   const auto copies = [](std::int64_t own) {
     Device device = with_caches(channel);
     device.caches[1].bytes = own;
-    return copies_by_channels(depthwise(6, 20), device);
+    return copies_by_channels(depthwise(6, 20, 1, 5), device);
   };
   EXPECT_TRUE(copies(2 * channel));
   EXPECT_FALSE(copies(2 * channel - 1)) << "a channel takes more than half";
