@@ -104,11 +104,13 @@ def main(build, commit):
     costs, pending = {}, kernels()
     for pause in (0, *PAUSES):
         time.sleep(pause)
-        for name, function, shapes in pending:
+        measured, pending = pending, []
+        for name, function, shapes in measured:
             costs[name] = round(min(cost(machine, function, shapes), costs.get(name, float("inf"))), 3)
             over = slower(costs[name], committed.get(name, float("inf")))
             print(f"{name:<24}{costs[name]:9.2f}{committed.get(name, '-'):>11}{'  over' if over else ''}", flush=True)
-        pending = [kernel for kernel in pending if slower(costs[kernel[0]], committed.get(kernel[0], float("inf")))]
+            if over:
+                pending.append((name, function, shapes))
         if not pending:
             break
     if commit:

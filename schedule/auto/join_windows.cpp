@@ -35,17 +35,6 @@ bool sums_windows(const Block& block, const Buffer& buffer) {
          std::any_of(load->indices.begin(), load->indices.end(), [&](const Expr& e) { return overlap(block, e); });
 }
 
-}  // namespace
-
-bool feeds_windows(const Schedule& schedule, const BlockRef& block) {
-  const Buffer buffer = schedule.node(block).f.writes[0].buffer;
-  const std::vector<BlockRef> readers = schedule.consumers(block);
-  return std::any_of(readers.begin(), readers.end(),
-                     [&](const BlockRef& reader) { return sums_windows(schedule.node(reader), buffer); });
-}
-
-namespace {
-
 /// Does a block below `second` sum windows of what one below `first` writes?
 bool feeds_windows(const Stmt& first, const Stmt& second) {
   for (const Stmt& writer : outer_blocks(first)) {
@@ -84,6 +73,13 @@ bool join_from_outside(RuleContext& context, LoopRef first, LoopRef second) {
 }
 
 }  // namespace
+
+bool are_summed_in_windows(const Schedule& schedule, const BlockRef& block) {
+  const Buffer buffer = schedule.node(block).f.writes[0].buffer;
+  const std::vector<BlockRef> readers = schedule.consumers(block);
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const BlockRef& reader) { return sums_windows(schedule.node(reader), buffer); });
+}
 
 void join_windows(RuleContext& context) {
   Schedule& schedule = context.schedule;

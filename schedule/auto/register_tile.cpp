@@ -209,51 +209,6 @@ double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
          sums / rates.stores + tile_overhead;
 }
 
-/// Updates of registers up to which a tile takes all steps of windows in one body (measured on Zen 4: 3x3 over 56x56 in
-/// tiles of 2 x 7 0.8 of the time of row by row, 5x5 over 56x56 in 4 x 1 0.78, 7x7 over 28x28 in 4 x 1 0.7; of twice as
-/// many updates 5x5 takes as long, and twice as long to compile).
-constexpr std::int64_t most_window_updates = 200;
-/// What one of them costs, as a part of all cycles, for it has to be compiled, the longer where columns end in a part
-/// of a vector (Zen 4, 3x3 over 56x56: 5 ms and 70 us for each, 100 us with masks).
-double update_penalty(double cycles, bool masked) {
-  return (masked ? 1.4 : 1.0) * (cycles < 1e6 ? 0.0008 : 0.0002);
-}
-
-/// What multiply-adds of windows take beside their loads, one and two of which start a cycle, the cycles of a tile
-/// besides, and of each row of the image that it begins (measured on Zen 4, tiles of 1 to 7 rows and 1 to 7 vectors of
-/// 512 and of 256 bits: 3x3 over 56x56, and by 2 over 112x112, where a copy of the image leaves the first cache).
-constexpr double window_arithmetic = 1.05, window_pair_arithmetic = 1.2, window_overhead = 4, begun_row_cycles = 1;
-/// Rows of a tile of windows (Zen 4, 3x3: 14 rows of one vector take 1.3 times their arithmetic, 7 rows 1.15 times).
-constexpr std::int64_t most_window_rows = 8, most_far_rows = 2;
-
-/// Cycles of a tile of windows: each vector of results takes its steps behind another's. Loads may cross lines, the
-/// more the wider they are. Weights that do not stay in registers are loaded for each vector.
-double window_cycles(const Rates& rates, std::int64_t registers, std::int64_t rows, std::int64_t vectors,
-                     std::int64_t vector_bytes, std::int64_t depth, const Windows& windows) {
-  if (rows == 0 || vectors == 0) return 0;
-  const auto updates = static_cast<double>(rows * vectors * depth);
-  const auto loads = static_cast<double>(vectors * (depth / windows.count) * windows.loads(rows));
-  const std::int64_t weights = rows + windows.loads(rows) + depth <= registers ? 0 : vectors * depth;
-  const double lines = 1 + static_cast<double>(vector_bytes) / static_cast<double>(line_bytes);
-  const double beside = rates.arithmetic > 1 ? window_pair_arithmetic : window_arithmetic;
-  return std::max(beside * updates / rates.arithmetic, (lines * loads + static_cast<double>(weights)) / rates.loads) +
-         window_overhead + begun_row_cycles * static_cast<double>(windows.loads(rows));
-}
-
-/// Can a tile of several rows take their windows? Each row wants a register for a sum and one for what it loads, beside
-/// a weight. Without registers for masks parts of tiles take more (Zen 4 with AVX2 alone, 3x3 over 56x56: 3 and 5 rows
-/// 1.9 and 1.5 times as long as 4), and lines from memory come by themselves where rows are walked
-/// whole, a few at a time (8 images of 96 channels of 56x56: 2 x 7 as quick as 1 x 7, 4 x 2 and 4 x 1 1.6 times as
-/// long).
-bool holds_windows(const Device& device, const RegisterTile& tile, std::int64_t registers, const TiledExtents& extents,
-                   std::int64_t all_rows, std::int64_t all_columns) {
-  const std::int64_t width = tile.vectors * tile.lanes;
-  const bool whole = all_rows % tile.rows == 0 && (tile.vectors == 1 || all_columns % width == 0);
-  const bool streams = tile.rows <= most_far_rows && width >= all_columns;
-  return tile.rows <= most_window_rows && 2 * tile.rows + 1 <= registers && (device.mask_registers > 0 || whole) &&
-         (!extents.windows->far || streams);
-}
-
 /// The sets of the first cache that lines so many bytes apart lie in; 1 where that is not known.
 std::int64_t sets_of_rows(std::int64_t bytes) {
   return bytes > 0 ? way_bytes / std::gcd(bytes, way_bytes) : 1;
@@ -264,10 +219,6 @@ std::int64_t sets_of_rows(std::int64_t bytes) {
 double step_arithmetic(const Device& device, const RegisterTile& tile, int bits) {
   const auto vector_bits = static_cast<int>(tile.lanes) * bits;
   return static_cast<double>(tile.rows * tile.vectors) / rates_of(device, vector_bits).arithmetic;
-}
-
-bool takes_windows(const RegisterTile& tile, std::int64_t depth) {
-  return tile.chains == 1 && tile.rows * tile.vectors * depth <= most_window_updates;
 }
 
 RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, const TiledExtents& extents) {
@@ -311,14 +262,14 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                2 * chains * (r * v + (r > 1 ? v : 0)) + v <= registers && depth >= 8 * chains)
           chains *= 2;
         const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
-        const bool in_windows = extents.windows && takes_windows({r, v, width, chains}, depth);
-        if (extents.windows && r > 1 &&
-            !(in_windows && holds_windows(device, {r, v, width}, registers, extents, all_rows, all_columns)))
-          continue;
+        const bool in_windows =
+            extents.windows && chains == 1 &&
+            takes_windows(device, *extents.windows, {r, v, width, depth}, registers, all_rows, all_columns);
+        if (extents.windows && r > 1 && !in_windows) continue;
         const auto estimate = [&](const Rates& by) {
           const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
-            if (in_windows)
-              return window_cycles(by, registers, tile_rows, tile_vectors, width * bits / 8, depth, *extents.windows);
+            const WindowTile windows{tile_rows, tile_vectors, width, depth};
+            if (in_windows) return window_cycles({by.arithmetic, by.loads, registers}, *extents.windows, windows, bits);
             return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
           };
           double cycles = static_cast<double>(panels * strips) * cost(r, v) +
@@ -327,8 +278,10 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
           const double whole = cycles;
           cycles *= 1 + body_penalty(whole) * (bodies - 1);
           if (in_windows) {
-            const double all = whole * static_cast<double>(extents.windows->times);
-            cycles *= 1 + update_penalty(all, rest != 0) * static_cast<double>((last ? 2 : 1) * r * v * depth);
+            // One vector of a row or the rest of one are the same body.
+            const std::int64_t updates = (r + last) * (v > 1 && panels > 0 ? v + rest : v) * depth;
+            const double all = whole * static_cast<double>(extents.windows->images);
+            cycles *= 1 + window_penalty(all, updates, all_columns % width != 0);
           } else if (!extents.shared_columns) {
             const double spare = std::max(0.0, static_cast<double>(r * v) - wanted_chains(device, by));
             cycles *= 1 + sum_penalty(whole) * spare;

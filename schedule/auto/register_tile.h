@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ir/device.h"
-#include "schedule/auto/windows.h"
+#include "schedule/auto/window_tile.h"
 
 namespace lathe {
 
@@ -37,9 +37,6 @@ struct TiledExtents {
   /// several.
   std::optional<Windows> windows = std::nullopt;
 };
-
-/// Does a tile take all steps of windows in one body, vector by vector, so that its rows share what they load?
-bool takes_windows(const RegisterTile& tile, std::int64_t depth);
 
 /// The tile of fewest estimated cycles: accumulators, one vector of each column and one row's operand fit in the
 /// registers; chains of fused multiply-adds cover its latency; columns are loaded once for all rows; each tile is

@@ -12,6 +12,7 @@
 #include "schedule/auto/rule.h"
 #include "schedule/auto/turn_operands.h"
 #include "schedule/auto/vectors_across.h"
+#include "schedule/auto/windows.h"
 
 namespace lathe {
 
@@ -184,8 +185,8 @@ class Tiler {
   /// is all of them, each vector of maxima takes its steps behind another's.
   void unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors);
   /// Takes all steps of windows that overlap in one body, vector by vector and their rows innermost, which share what
-  /// they load while it is in registers.
-  void take_windows(std::vector<LoopRef>& order);
+  /// they load while it is in registers. Leaves the loops over steps as they are then nested.
+  void take_windows(StepLoops& loops);
   /// How many copies those may be, where vectors walk the iter.
   std::int64_t most_updates(size_t vectors) const;
   /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.

@@ -147,12 +147,14 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   plan.shared = shape_.rows || across_ || dot_;
   if (!plan.shared) {
     // Those that others are summed from take turns with these, row by row.
-    if (!feeds_windows(schedule_, reader_)) windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+    if (!are_summed_in_windows(schedule_, reader_))
+      windows_ = overlapping_windows(context_, reduction, shape_, vectors);
     shape_.rows = windows_ ? std::optional(windows_->rows) : independent_rows(reduction, shape_, vectors);
   }
   if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
     if (const auto nearer = nearer_rows(context_, reduction, shape_, vectors)) shape_.rows = nearer;
   }
+  if (windows_ && shape_.rows != windows_->rows) windows_.reset();
   plan.rows = shape_.rows ? most_of(reduction, *shape_.rows) : std::optional<std::int64_t>(1);
   plan.columns = most_of(reduction, vectors);
   plan.depth = depth_of(reduction);
@@ -307,7 +309,7 @@ void Tiler::along_space(size_t vectors) {
   if (loops.other) unroll(schedule_, *loops.other);
   if (!plan.shared && !loops.chain && !dot_ && !across_) {
     if (windows_ && tile.rows > 1) {
-      take_windows(loops.order);
+      take_windows(loops);
     } else {
       unroll_few_steps(loops.order, tile, vectors);
     }

@@ -61,19 +61,20 @@ void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTi
   reorder(schedule_, inside);
 }
 
-void Tiler::take_windows(std::vector<LoopRef>& order) {
+void Tiler::take_windows(StepLoops& loops) {
+  std::vector<LoopRef>& order = loops.order;
   const auto last = std::find(order.begin(), order.end(), driving_loop(schedule_, block_, windows_->steps));
   if (last != order.end()) std::rotate(last, last + 1, order.end());
   for (const LoopRef& loop : order) unroll(schedule_, loop);
+  // The loops within a tile: its rows, its vectors where there are several, and their lanes.
   std::vector<LoopRef> inside = own_loops(schedule_, block_), sorted;
-  // Columns of several vectors, steps, then rows and the lanes of a vector.
-  const auto is_step = [&](const LoopRef& loop) { return std::find(order.begin(), order.end(), loop) != order.end(); };
-  std::erase_if(inside, is_step);
-  LATHE_CHECK(inside.size() == 2 || inside.size() == 3, "a tile of windows has rows and columns");
-  const LoopRef row = inside.front();
-  if (inside.size() == 3) sorted.push_back(inside[1]);
+  std::erase_if(inside,
+                [&](const LoopRef& loop) { return std::find(order.begin(), order.end(), loop) != order.end(); });
+  LATHE_CHECK(loops.row && inside.size() >= 2 && inside.size() <= 3 && inside.front() == *loops.row,
+              "a tile of windows has rows, vectors and lanes");
+  sorted.assign(inside.begin() + 1, inside.end() - 1);
   sorted.insert(sorted.end(), order.begin(), order.end());
-  sorted.insert(sorted.end(), {row, inside.back()});
+  sorted.insert(sorted.end(), {*loops.row, inside.back()});
   reorder(schedule_, sorted);
 }
 

@@ -63,6 +63,25 @@ func count(x: f32[8], y: f32[8], out: f32[8], half: bf16[8]) stage end {
   expect_same(func, given);
 }
 
+/// Lanes of x where `condition` holds, read under `mask`, and `otherwise` elsewhere.
+Func chosen(const std::string& condition, const std::string& mask, const std::string& otherwise) {
+  return parse_func("func chosen(x: f32[8], n: i64, out: f32[8]) stage end { out[ramp(0, 1, 8)] = select(" + condition +
+                    ", x[ramp(0, 1, 8) if " + mask + "], " + otherwise + ") }");
+}
+
+TEST(EqualInstructions, LeaveOutSelectsOfWhatAMaskHasLeftZero) {
+  const std::string some = "ramp(0, 1, 8) < broadcast(n, 8)", fewer = "ramp(1, 1, 8) < broadcast(n, 8)";
+  const auto selects = [&](const Func& func) {
+    for (const std::int64_t n : {0, 3, 8})
+      expect_same(func, {bytes_of(floats(8)), bytes_of(floats(8))}, {n});
+    return count(llvm_ir_text(func, host_device("native")), " select ");
+  };
+  EXPECT_EQ(selects(chosen(some, some, "0.0f32x8")), 0u);
+  EXPECT_EQ(selects(chosen(some, some, "-0.0f32x8")), 1u) << "a zero of another sign";
+  EXPECT_EQ(selects(chosen(some, some, "1.0f32x8")), 1u);
+  EXPECT_EQ(selects(chosen(fewer, some, "0.0f32x8")), 1u) << "another mask";
+}
+
 TEST(EqualInstructions, AskTwoOperandsOfAMaximumAtOnceForNan) {
   const Device device = host_device("native");
   if (!device.has_feature("avx512dq") || !device.has_feature("avx512vl")) GTEST_SKIP() << "no vrangeps";

@@ -7,7 +7,10 @@
 #include <string>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
 
 namespace lathe::testing {
 namespace {
@@ -56,21 +59,21 @@ Device with_caches(std::int64_t own) {
 }
 
 TEST(Windows, CountsEachElementThatRowsShareOnce) {
-  Windows windows;
-  windows.count = 3;
-  windows.row_stride = windows.step_stride = 56;
-  EXPECT_EQ(windows.loads(1), 3);
-  EXPECT_EQ(windows.loads(4), 6);
-  windows.row_stride = 112;
-  EXPECT_EQ(windows.loads(4), 9) << "every second row";
-  windows.row_stride = 56;
-  windows.step_stride = 112;
-  EXPECT_EQ(windows.loads(2), 6) << "steps of two rows";
-  EXPECT_EQ(windows.loads(4), 8);
-  windows.step_stride = -56;
-  EXPECT_EQ(windows.loads(4), 6) << "backwards";
-  windows.own = 1;
-  EXPECT_EQ(windows.loads(4), 18) << "and one of each row";
+  const auto loads = [](std::int64_t row_stride, std::int64_t step_stride, std::int64_t own) {
+    Windows windows;
+    windows.count = 3;
+    count_loads(windows, row_stride, step_stride, own);
+    return windows.loads;
+  };
+  const auto neighbours = loads(56, 56, 0);
+  EXPECT_EQ(neighbours[1], 3);
+  EXPECT_EQ(neighbours[4], 6);
+  EXPECT_EQ(neighbours[8], 10);
+  EXPECT_EQ(loads(112, 56, 0)[4], 9) << "every second row";
+  EXPECT_EQ(loads(56, 112, 0)[2], 6) << "steps of two rows";
+  EXPECT_EQ(loads(56, 112, 0)[4], 8);
+  EXPECT_EQ(loads(56, -56, 0)[4], 6) << "backwards";
+  EXPECT_EQ(loads(56, 56, 1)[4], 18) << "and one of each row";
 }
 
 TEST(Windows, TakeSeveralRowsInOneBody) {
@@ -86,14 +89,36 @@ TEST(Windows, TakeSeveralRowsInOneBody) {
 }
 
 TEST(Windows, ComputeWhatOneRowDoes) {
-  // Dilated, by two, backwards, prime, and with an operand of each row's own.
+  // Dilated, by two, prime, with an operand of each row's own, backwards, of extremes, and of other types.
   for (const Func& func : {stencil(2, 21, 33, 3, 1, 2), stencil(3, 23, 40, 3, 2), stencil(1, 17, 31, 5, 1, 3),
                            stencil(2, 19, 64, 3, 1, 1, true), stencil(1, 3, 16, 3), stencil(2, 13, 5, 7)})
     expect_scheduled_well(func);
+  const std::string text = print(stencil(2, 20, 40));
+  Device maskless = with_caches(std::int64_t{1} << 20);
+  maskless.mask_registers = 0;
+  for (const std::string& other :
+       {replaced_all(replaced_all(text, "vi + vr - 1", "vi - vr + 1"), "vi + vr", "vi - vr + 2"),
+        replaced_all(replaced_all(replaced_all(text, "lhs + rhs", "max(lhs, rhs)"), "old + term", "max(old, term)"),
+                     "0.0f32}", "-inf(f32)}"),
+        replaced_all(replaced_all(text, "f32", "f64"), "0.0f64", "0.0f64"),
+        replaced_all(replaced_all(text, "0.0f32", "0i32"), "f32", "i32")}) {
+    SCOPED_TRACE(other);
+    const Func func = parse_func(other);
+    expect_scheduled_well(func);
+    for (const Device& device : {with_caches(std::int64_t{1} << 20), maskless})
+      expect_same(func, auto_schedule(func, device));
+  }
 }
 
 TEST(Windows, TakeOneRowWhereNextOnesShareNothing) {
   EXPECT_EQ(tile_of(stencil(2, 60, 56, 3, 3), with_caches(std::int64_t{1} << 20)).rows, 1);
+}
+
+TEST(Windows, LeaveTermsThatTakeLongToARow) {
+  const std::string text =
+      replaced_all(print(stencil(2, 20, 56)), "* w[vc, vr, vs]\n", "* exp(w[vc, vr, vs] + x[vc, vi, vj])\n");
+  const Func func = parse_func(replaced_all(text, "reads out[", "reads x[vc, vi, vj], out["));
+  EXPECT_EQ(tile_of(func, with_caches(std::int64_t{1} << 20)).rows, 1);
 }
 
 TEST(Windows, LeaveThoseThatOthersAreSummedFromRowByRow) {
@@ -111,6 +136,24 @@ TEST(Windows, LeaveThoseThatOthersAreSummedFromRowByRow) {
   const Device device = with_caches(std::int64_t{1} << 20);
   const std::string shared = decisions_on(func, device, "sum_window");
   EXPECT_NE(shared.find("tile sum_window: 1 rows"), std::string::npos) << shared;
+}
+
+TEST(Windows, AreThoseOfTheRowsThatATileHas) {
+  // Weights of 8 images lie side by side, those of the next row 200 elements on.
+  const Func func = parse_func(
+      R"(func local(x: f32[8, 4, 30, 40], w: f32[4, 26, 5, 5, 8], out: f32[8, 4, 26, 36]) stage begin {
+  for m in [0, 8) { for c in [0, 4) { for i in [0, 26) { for j in [0, 36) { for r in [0, 5) { for s in [0, 5) {
+    block sum(space vm in [0, 8) = m, space vc in [0, 4) = c, space vi in [0, 26) = i, space vj in [0, 36) = j,
+              reduce vr in [0, 5) = r, reduce vs in [0, 5) = s)
+        reads out[vm, vc, vi, vj], w[vc, vi, vr, vs, vm], x[vm, vc, vi + vr, vj + vs] writes out[vm, vc, vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vm, vc, vi, vj] = 0.0f32 }
+      let old: f32 = out[vm, vc, vi, vj]
+      let term: f32 = x[vm, vc, vi + vr, vj + vs] * w[vc, vi, vr, vs, vm]
+      out[vm, vc, vi, vj] = old + term } } } } } } } })");
+  const std::string text = print(auto_schedule(func, with_caches(std::int64_t{1} << 20)));
+  EXPECT_NE(text.find("unrolled for m in"), std::string::npos) << text;
+  EXPECT_EQ(text.find("unrolled for r in"), std::string::npos) << text;
 }
 
 TEST(Windows, WalkWholeRowsOfWhatExceedsTheCaches) {

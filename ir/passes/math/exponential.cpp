@@ -62,9 +62,9 @@ Vanishing vanishing_exp(Builder& b, const Expr& x) {
 }
 
 /// Has the device a table of 16 powers in a register, and an instruction that scales by what an exponent is beyond
-/// them?
+/// them? Products of sixteenths and the first part of ln(2) are exact only within a fused multiply-add.
 bool looks_up_powers(const Builder& b) {
-  return b.permutes(f32, 16) && b.scales_by_exponent();
+  return b.permutes(f32, 16) && b.scales_by_exponent() && b.device().fused_multiply_add;
 }
 
 /// 2^n * (1 + tail) with n a multiple of 1/16, whose low bits are those of `shifted`.
