@@ -72,8 +72,7 @@ Func chosen(const std::string& condition, const std::string& mask, const std::st
 TEST(EqualInstructions, LeaveOutSelectsOfWhatAMaskHasLeftZero) {
   const std::string some = "ramp(0, 1, 8) < broadcast(n, 8)", fewer = "ramp(1, 1, 8) < broadcast(n, 8)";
   const auto selects = [&](const Func& func) {
-    for (const std::int64_t n : {0, 3, 8})
-      expect_same(func, {bytes_of(floats(8)), bytes_of(floats(8))}, {n});
+    for (const std::int64_t n : {0, 3, 8}) expect_same(func, {bytes_of(floats(8)), bytes_of(floats(8))}, {n});
     return count(llvm_ir_text(func, host_device("native")), " select ");
   };
   EXPECT_EQ(selects(chosen(some, some, "0.0f32x8")), 0u);

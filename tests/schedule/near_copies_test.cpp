@@ -59,9 +59,11 @@ TEST(NearCopies, PadsAChannelWhereItIsRead) {
 }
 
 TEST(NearCopies, OnlyOfPartsThatStayNear) {
-  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel - 1))) << "a channel takes more than half";
+  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel - 1)))
+      << "a channel takes more than half";
   EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(6 * channel))) << "all of it is near";
-  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel, 7))) << "cores would go without a channel";
+  EXPECT_FALSE(copies_by_channels(depthwise(6, 20, 1, 5), with_caches(2 * channel, 7)))
+      << "cores would go without a channel";
 }
 
 TEST(NearCopies, OfPartsThatStayInACoresOwnCachesWhereAllLeavesThem) {
