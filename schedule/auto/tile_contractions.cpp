@@ -62,9 +62,12 @@ bool may_turn(const Block& block) {
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (!shape || shape->vector_space || !shape->columns) return !shape || shape->column_run == 0;
   const std::vector<Access> accesses = block_accesses(block);
+  const size_t columns = *shape->columns;
   return std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
-           return access.buffer != block.f.writes[0].buffer && access.strides[*shape->columns] != 0 &&
-                  access.strides[*shape->columns] != 1;
+           // What columns of a group share is in no vector's way.
+           const bool in_runs = !access.strides[columns] && access.runs[columns] >= shortest_run;
+           return access.buffer != block.f.writes[0].buffer && access.strides[columns] != 0 &&
+                  access.strides[columns] != 1 && !in_runs;
          }) <= 1;
 }
 

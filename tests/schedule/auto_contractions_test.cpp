@@ -163,6 +163,25 @@ TEST(AutoSchedule, TurnsWeightsAroundWhoseColumnsShareAnOperandInRuns) {
   }
 }
 
+/// The same where the weights lie along the reduction, as rows do: dot products could walk both.
+TEST(AutoSchedule, TurnsWeightsAroundWhoseColumnsAndRowsLieAlongTheReduction) {
+  const Func func = parse_func(R"(func columns(x: f32[70, 80], w: f32[320, 20], out: f32[70, 320]) stage begin {
+  for i in [0, 70) { for f in [0, 320) { for c in [0, 20) {
+    block product(space vi in [0, 70) = i, space vf in [0, 320) = f, reduce vc in [0, 20) = c)
+        reads out[vi, vf], x[..], w[vf, vc] writes out[vi, vf]
+    {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vf] = 0.0f32 }
+      let sum: f32 = out[vi, vf]
+      let term: f32 = x[vi, vf // 80 * 20 + vc] * w[vf, vc]
+      out[vi, vf] = sum + term
+    } } } } }
+)");
+  const std::string text = decisions_on(func, wide(), "product");
+  EXPECT_NE(text.find("turn w around for product\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("dot products"), std::string::npos) << text;
+}
+
 /// out[c, i, j] = sum of x[c, i + r - 1, j + s - 1] * w[c, r, s], with zeros around x: each channel for itself.
 Func channel_sums(int channels, int rows, int columns) {
   return parse_func(fmt::format(
