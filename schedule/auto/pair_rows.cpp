@@ -84,6 +84,16 @@ std::int64_t bytes_of_row(const Schedule& schedule, const Rows& rows, const Bloc
   return static_cast<std::int64_t>(elements) * block.f.writes[0].buffer->dtype.bytes();
 }
 
+/// Bytes of the vectors that a block writes, each of which fills a register.
+double vector_bytes(const Schedule& schedule, const BlockRef& ref, const Device& device) {
+  const double most = device.vector_bits / 8.0;
+  const std::vector<LoopRef> loops = schedule.loops(ref);
+  const For* last = loops.empty() ? nullptr : &schedule.node(loops.back());
+  const std::int64_t* lanes = last && last->for_kind == ForKind::vectorized ? as_int(last->extent) : nullptr;
+  return lanes ? std::min(most, static_cast<double>(*lanes * schedule.node(ref).f.writes[0].buffer->dtype.bytes()))
+               : most;
+}
+
 /// Are rows reduced, and then written by a last pass, and two at once faster?
 bool pays(const RuleContext& context, const Rows& rows) {
   const Schedule& schedule = context.schedule;
@@ -108,7 +118,7 @@ bool pays(const RuleContext& context, const Rows& rows) {
     reduces |= block.f.reducer.has_value();
     if (block.f.writes[0].buffer->space == space::registers &&
         rows_at_once * live_bytes(schedule, block, rows.loop) >
-            filled_registers * device.vector_registers * device.vector_bits / 8)
+            filled_registers * device.vector_registers * vector_bytes(schedule, pass.block, device))
       return false;
   }
   return reduces;

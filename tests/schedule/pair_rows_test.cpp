@@ -67,5 +67,12 @@ TEST(PairRows, NotWhereOneAtATimeIsAsFast) {
   EXPECT_FALSE(pairs(rows_less_sums(100, 112), asks)) << "which asks for one row as it streams";
 }
 
+TEST(PairRows, NotWhereVectorsOfOneRowFillHalfOfTheRegisters) {
+  // 24 sums of half a register's lanes are in as many registers.
+  const std::string decisions = decisions_on(matmul(1024, 24, 160, false), fused(with_cache(32 * large), 1), "");
+  EXPECT_NE(decisions.find("tile product: 8 rows x 3 vectors of 8 lanes"), std::string::npos) << decisions;
+  EXPECT_EQ(decisions.find("side by side"), std::string::npos) << decisions;
+}
+
 }  // namespace
 }  // namespace lathe::testing
