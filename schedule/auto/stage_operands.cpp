@@ -12,7 +12,6 @@
 #include "schedule/auto/lay_results.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/reduction_chain.h"
-#include "schedule/auto/tile_operands.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/windows.h"
 #include "schedule/primitives/cache_padding.h"
@@ -35,15 +34,15 @@ constexpr double padded_reuse = 6;
 /// The longest rows of which all vectors count as touching the padding (measured on Zen 3: a copy for depthwise 3x3
 /// took 0.42 to 0.71 of the time over rows of 28 to 52, 1.05 to 1.8 times as long over 57 to 113).
 constexpr std::int64_t most_masked_vectors = 7;
-/// Steps of windows up to which they are masked (measured on Zen 4: 3x3 over 28x28 and 14x14 0.76 of the time of a
-/// padded copy, 13 and 8 ms to compile for 6 and 4, over 7x7 0.4; 5x5 over 28x28 0.88, 22 ms for 9; in f16, whose
-/// elements are widened once in a copy, 1.5).
-constexpr std::int64_t most_masked_steps = 9;
 /// The same where vectors could not walk the operand otherwise, and where they could along windows of so many elements.
 constexpr double strided_reuse = 4, window_reuse = 32;
 /// The same where a border repeats elements, so that no read is a vector's.
 constexpr double repeated_reuse = 2;
 constexpr std::int64_t filled_window = 8;
+/// Steps of windows up to which they are masked (measured on Zen 4: 3x3 over 28x28 and 14x14 0.76 of the time of a
+/// padded copy, 13 and 8 ms to compile for 6 and 4, over 7x7 0.4; 5x5 over 28x28 0.88, 22 ms for 9; in f16, whose
+/// elements are widened once in a copy, 1.5).
+constexpr std::int64_t most_masked_steps = 9;
 /// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
 
@@ -174,9 +173,8 @@ bool masks_windows(const RuleContext& context, const Block& block, const Buffer&
   if (context.device.mask_registers == 0 || multiplies_lines(context.device) || operand->dtype.bits < 32 ||
       is_allocated(context.schedule.func(), operand) || !shape || !shape->vector_space)
     return false;
-  std::int64_t steps = 1;
-  for (const size_t i : shape->reduce) steps *= constant_extent(block, i).value_or(most_masked_steps + 1);
-  return steps <= most_masked_steps && overlapping_windows(context, block, *shape, *shape->vector_space);
+  const std::optional<Windows> windows = overlapping_windows(context, block, *shape, *shape->vector_space);
+  return windows && windows->depth <= most_masked_steps;
 }
 
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at

@@ -146,9 +146,9 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   plan.vectors = vectors;
   plan.shared = shape_.rows || across_ || dot_;
   if (!plan.shared) {
+    windows_ = overlapping_windows(context_, reduction, shape_, vectors);
     // Those that others are summed from take turns with these, row by row.
-    if (!are_summed_in_windows(schedule_, reader_))
-      windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+    if (windows_ && are_summed_in_windows(schedule_, reader_)) windows_.reset();
     shape_.rows = windows_ ? std::optional(windows_->rows) : independent_rows(reduction, shape_, vectors);
   }
   if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
@@ -307,12 +307,10 @@ void Tiler::along_space(size_t vectors) {
   }
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
-  if (!plan.shared && !loops.chain && !dot_ && !across_) {
-    if (windows_ && tile.rows > 1) {
-      take_windows(loops);
-    } else {
-      unroll_few_steps(loops.order, tile, vectors);
-    }
+  if (windows_ && tile.rows > 1) {
+    take_windows(loops);
+  } else if (!plan.shared && !loops.chain && !dot_ && !across_) {
+    unroll_few_steps(loops.order, tile, vectors);
   }
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);

@@ -21,8 +21,6 @@ constexpr double beside_loads = 1.05, pair_beside_loads = 1.2, tile_overhead = 4
 /// (Zen 4, 3x3 over 56x56: 5 ms and 70 us for each, 100 us with masks).
 constexpr double short_update = 0.0008, long_update = 0.0002, masked_update = 1.4, long_cycles = 1e6;
 
-constexpr double line_bytes = 64;
-
 }  // namespace
 
 void count_loads(Windows& windows, std::int64_t row_stride, std::int64_t step_stride, std::int64_t own) {
@@ -54,7 +52,7 @@ double window_cycles(const WindowRates& rates, const Windows& windows, const Win
   const auto loads = static_cast<double>(tile.vectors * (tile.depth / windows.count) * places);
   const bool keeps_weights = tile.rows * tile.vectors + places + tile.depth <= rates.registers;
   const auto weights = static_cast<double>(keeps_weights ? 0 : tile.vectors * tile.depth);
-  const double lines = 1 + static_cast<double>(tile.lanes * bits / 8) / line_bytes;
+  const double lines = 1 + static_cast<double>(tile.lanes * bits / 8) / static_cast<double>(rates.line_bytes);
   const double beside = rates.arithmetic > 1 ? pair_beside_loads : beside_loads;
   return std::max(beside * static_cast<double>(tile.updates()) / rates.arithmetic,
                   (lines * loads + weights) / rates.loads) +

@@ -15,6 +15,7 @@ inline constexpr std::int64_t most_window_rows = 8;
 struct Windows {
   size_t rows = 0, steps = 0;  ///< iters: over rows, and over the steps in which these meet
   std::int64_t count = 1;      ///< steps of the latter
+  std::int64_t depth = 1;      ///< of all iters
   /// Vectors that so many rows load in these steps, for each vector of results and step of other iters.
   std::array<std::int64_t, most_window_rows + 1> loads{};
   std::int64_t images = 1;  ///< so many times all rows and columns are walked
@@ -35,10 +36,10 @@ struct WindowTile {
 bool takes_windows(const Device& device, const Windows& windows, const WindowTile& tile, std::int64_t registers,
                    std::int64_t all_rows, std::int64_t all_columns);
 
-/// Multiply-adds and loads that start a cycle, and registers of vectors.
+/// Multiply-adds and loads that start a cycle, registers of vectors, and bytes of a line.
 struct WindowRates {
   double arithmetic, loads;
-  std::int64_t registers;
+  std::int64_t registers, line_bytes;
 };
 
 /// Cycles of a tile: each vector of results takes its steps behind another's. Loads may cross lines, the more the wider

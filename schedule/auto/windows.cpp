@@ -50,19 +50,16 @@ double loaded_part(const Windows& windows) {
 
 std::optional<Windows> overlapping_windows(const RuleContext& context, const Block& reduction,
                                            const ReductionShape& shape, size_t vectors) {
-  if (shape.rows || shape.row_run > 0 || shape.column_run > 0 || steps_of(reduction, shape) > most_steps ||
-      computes_functions(reduction))
+  const std::int64_t depth = steps_of(reduction, shape);
+  if (shape.rows || shape.row_run > 0 || shape.column_run > 0 || depth > most_steps || computes_functions(reduction))
     return std::nullopt;
   std::vector<Access> walked;
-  std::vector<Buffer> arrays;
   for (const Access& access : block_accesses(reduction)) {
     if (access.strides[vectors] == 0) continue;
     if (access.strides[vectors] != 1) return std::nullopt;
-    if (std::find(arrays.begin(), arrays.end(), access.buffer) == arrays.end()) arrays.push_back(access.buffer);
     if (!access.store && access.buffer != reduction.f.writes[0].buffer) walked.push_back(access);
   }
-  double bytes = 0;
-  for (const Buffer& array : arrays) bytes += estimated_elements(array) * array->dtype.bytes();
+  const double bytes = bytes_of_buffers({&reduction}, context.schedule.func()->facts);
   std::int64_t results = 1;
   for (const size_t i : shape.space) results *= constant_extent(reduction, i).value_or(1);
   std::optional<Windows> best;
@@ -77,6 +74,7 @@ std::optional<Windows> overlapping_windows(const RuleContext& context, const Blo
         found.rows = rows;
         found.steps = steps;
         found.count = *constant_extent(reduction, steps);
+        found.depth = depth;
         found.images = results / all_rows / constant_extent(reduction, vectors).value_or(1);
         found.far = own_cache(context.device) && exceeds_caches(context.device, bytes);
         count_loads(found, *row_stride, *step_stride, static_cast<std::int64_t>(walked.size()) - 1);
