@@ -6,11 +6,11 @@
 #include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/chain_reductions.h"
+#include "schedule/auto/coalesce_axes.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
-#include "schedule/auto/join_columns.h"
 #include "schedule/auto/join_nests.h"
 #include "schedule/auto/join_parts.h"
 #include "schedule/auto/join_reductions.h"
@@ -53,13 +53,13 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},
                           {"inline_elementwise", inline_elementwise},
+                          {"coalesce_axes", coalesce_axes},
                           {"fold_stacks", fold_stacks},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},
                           {"separate_windows", separate_windows},
                           {"join_short_sums", join_short_sums},
-                          {"join_columns", join_columns},
                           {"reduce_rows", reduce_rows},
                           {"single_pass", single_pass},
                           {"share_reductions", share_reductions},

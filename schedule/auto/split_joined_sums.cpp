@@ -37,14 +37,13 @@ bool shares_operands(const Block& block) {
   });
 }
 
-/// As is_plain_sum, of any reducer.
+}  // namespace
+
 bool is_plain_reduction(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
          !is_sealed(block) && !shares_operands(block);
 }
-
-}  // namespace
 
 bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);

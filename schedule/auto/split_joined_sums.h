@@ -14,8 +14,10 @@ namespace lathe {
 ///   3. where every load then moves by a constant step
 void split_joined_sums(RuleContext& context);
 
-/// Is the block a simple reduction that no rule has placed, and of which no element that is reduced is read for several
+/// Is the block a reduction that no rule has placed, and of which no element that is reduced is read for several
 /// results, as those of a product's operands are?
+bool is_plain_reduction(const RuleContext& context, const BlockRef& ref);
+/// Is it one by a simple operator, of one result?
 bool is_plain_sum(const RuleContext& context, const BlockRef& ref);
 
 }  // namespace lathe

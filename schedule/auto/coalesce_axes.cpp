@@ -1,0 +1,214 @@
+#include "schedule/auto/coalesce_axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/error.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/split_joined_sums.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/join_iters.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Vectors of a row from which on its loop costs little.
+constexpr std::int64_t short_row = 4;
+
+/// Iters of blocks and dimensions of the buffers between them, those that are one axis together.
+class Axes {
+ public:
+  explicit Axes(const Schedule& schedule) : schedule_(schedule), blocks_(schedule.blocks()) {
+    for (const BlockRef& ref : blocks_) {
+      const Block& block = schedule.node(ref);
+      for (const Iter& iter : block.f.iters) node_of_iter(iter);
+      for (const std::vector<Region>* regions : {&block.f.reads, &block.f.writes}) {
+        for (const Region& region : *regions) take(region);
+      }
+    }
+  }
+
+  struct Member {
+    BlockRef block;
+    size_t outer, inner;  ///< iters
+  };
+  struct Pair {
+    std::vector<Member> members;
+    std::vector<std::pair<Buffer, size_t>> buffers;  ///< with the outer one's dimension
+  };
+  /// Everything that has the two axes; nothing where something has one of them alone, or several times.
+  std::optional<Pair> pair_of(const Iter& outer, const Iter& inner) {
+    const size_t first = root(node_of_iter(outer)), second = root(node_of_iter(inner));
+    if (first == second || irregular_[first] || irregular_[second]) return std::nullopt;
+    Pair pair;
+    for (const BlockRef& ref : blocks_) {
+      const std::vector<Iter>& iters = schedule_.node(ref).f.iters;
+      std::vector<size_t> firsts, seconds;
+      for (size_t i = 0; i < iters.size(); ++i) {
+        const size_t axis = root(node_of_iter(iters[i]));
+        if (axis == first) firsts.push_back(i);
+        if (axis == second) seconds.push_back(i);
+      }
+      if (firsts.empty() && seconds.empty()) continue;
+      if (firsts.size() != 1 || seconds.size() != 1) return std::nullopt;
+      pair.members.push_back({ref, firsts[0], seconds[0]});
+    }
+    for (const auto& [buffer, nodes] : dimensions_) {
+      std::vector<size_t> firsts, seconds;
+      for (size_t d = 0; d < nodes.size(); ++d) {
+        if (root(nodes[d]) == first) firsts.push_back(d);
+        if (root(nodes[d]) == second) seconds.push_back(d);
+      }
+      if (firsts.empty() && seconds.empty()) continue;
+      if (firsts.size() != 1 || seconds.size() != 1 || seconds[0] != firsts[0] + 1) return std::nullopt;
+      pair.buffers.emplace_back(buffer, firsts[0]);
+    }
+    return pair;
+  }
+
+ private:
+  size_t new_node() {
+    parents_.push_back(parents_.size());
+    irregular_.push_back(false);
+    return parents_.size() - 1;
+  }
+  size_t root(size_t node) const {
+    while (parents_[node] != node) node = parents_[node];
+    return node;
+  }
+  size_t node_of_iter(const Iter& iter) {
+    const auto [found, is_new] = iters_.try_emplace(iter.variable.get(), 0);
+    if (is_new) found->second = new_node();
+    return found->second;
+  }
+  std::vector<size_t>& dimensions_of(const Buffer& buffer) {
+    const auto known =
+        std::find_if(dimensions_.begin(), dimensions_.end(), [&](const auto& entry) { return entry.first == buffer; });
+    if (known != dimensions_.end()) return known->second;
+    std::vector<size_t> nodes;
+    while (nodes.size() < buffer->rank()) nodes.push_back(new_node());
+    return dimensions_.emplace_back(buffer, std::move(nodes)).second;
+  }
+  void unite(size_t a, size_t b) {
+    a = root(a), b = root(b);
+    parents_[b] = a;
+    irregular_[a] = irregular_[a] || irregular_[b];
+  }
+  void take(const Region& region) {
+    if (!is_allocated(schedule_.func(), region.buffer)) return;
+    std::vector<size_t>& nodes = dimensions_of(region.buffer);
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const Range& range = region.ranges[d];
+      const Var* variable = range.min.as<Var>();
+      const auto iter = variable ? iters_.find(variable) : iters_.end();
+      if (iter != iters_.end() && is_int(range.extent, 1)) {
+        unite(nodes[d], iter->second);
+      } else {
+        irregular_[root(nodes[d])] = true;
+      }
+    }
+  }
+
+  const Schedule& schedule_;
+  std::vector<BlockRef> blocks_;
+  std::vector<size_t> parents_;
+  std::vector<bool> irregular_;
+  std::unordered_map<const Var*, size_t> iters_;
+  std::vector<std::pair<Buffer, std::vector<size_t>>> dimensions_;
+};
+
+bool is_free(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || block.f.predicate || is_sealed(block)) return false;
+  return !block.f.reducer || is_plain_reduction(context, ref);
+}
+
+/// Do all accesses of the block walk the two as one axis, contiguous where it moves them?
+bool walks_as_one(const Block& block, size_t outer, size_t inner) {
+  for (const size_t i : {outer, inner}) {
+    const Iter& iter = block.f.iters[i];
+    if (iter.kind != IterKind::space || !is_int(iter.domain.min, 0) || !as_int(iter.domain.extent)) return false;
+  }
+  if (!goes_on(block, outer, inner)) return false;
+  const std::vector<Access> accesses = block_accesses(block);
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return !access.masked && (access.strides[inner] == 0 || access.strides[inner] == 1);
+  });
+}
+
+void join(Schedule& schedule, const Axes::Pair& pair) {
+  for (const auto& [buffer, dimension] : pair.buffers) {
+    LayoutMap map = same_layout(buffer->rank());
+    map.to[dimension] = map.to[dimension] * buffer->shape[dimension + 1] + map.to[dimension + 1];
+    map.to.erase(map.to.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
+    const auto touches = [&](const Axes::Member& member) {
+      const Block& block = schedule.node(member.block);
+      const auto of = [&](const Region& region) { return region.buffer == buffer; };
+      return std::any_of(block.f.reads.begin(), block.f.reads.end(), of) ||
+             std::any_of(block.f.writes.begin(), block.f.writes.end(), of);
+    };
+    const auto by = std::find_if(pair.members.begin(), pair.members.end(), touches);
+    transform_layout(schedule, by->block, buffer->name, map);
+  }
+  for (const Axes::Member& member : pair.members) {
+    const auto outer = loop_of_iter(schedule, member.block, member.outer),
+               inner = loop_of_iter(schedule, member.block, member.inner);
+    if (!outer || !inner) throw Refusal("coalesce_axes", 1, "an axis has no loop of its own");
+    join_iters(schedule, member.block, *outer, *inner);
+  }
+}
+
+/// Gives a reduction of which the caller has the results a buffer of its own, of the joined axis: what copies it out
+/// then stores what a tile of it has in registers.
+void keep_results(Schedule& schedule, const BlockRef& ref) {
+  const Block& block = schedule.node(ref);
+  const auto given = [&](const Region& region) { return !is_allocated(schedule.func(), region.buffer); };
+  if (block.f.reducer && std::any_of(block.f.writes.begin(), block.f.writes.end(), given))
+    cache_write(schedule, ref, space::global);
+}
+
+/// Joins two axes of the reduction and of all that has them; says whether it did.
+bool join_some(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  for (size_t inner = block.f.iters.size(); inner-- > 0;) {
+    const std::int64_t* row = as_int(block.f.iters[inner].domain.extent);
+    if (!row || (*row % lanes == 0 && *row >= short_row * lanes)) continue;
+    for (size_t outer = inner; outer-- > 0;) {
+      if (!walks_as_one(block, outer, inner)) continue;
+      const Iter first = block.f.iters[outer], second = block.f.iters[inner];
+      const auto pair = Axes(schedule).pair_of(first, second);
+      const bool all = pair && std::all_of(pair->members.begin(), pair->members.end(), [&](const Axes::Member& member) {
+                         return is_free(context, member.block) &&
+                                walks_as_one(schedule.node(member.block), member.outer, member.inner);
+                       });
+      if (!all) continue;
+      const std::string decision = fmt::format("join {} and {} of {} and of all that has them", first.variable->name,
+                                               second.variable->name, ref.name);
+      const bool joined = attempt(context, decision, [&] {
+        for (const Axes::Member& member : pair->members) keep_results(schedule, member.block);
+        join(schedule, *Axes(schedule).pair_of(first, second));
+      });
+      if (joined) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void coalesce_axes(RuleContext& context) {
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    if (!is_plain_reduction(context, ref)) continue;
+    while (join_some(context, ref)) {
+    }
+  }
+}
+
+}  // namespace lathe

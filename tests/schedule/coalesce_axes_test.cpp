@@ -1,0 +1,114 @@
+/// The rule that makes one axis of two that all blocks beside a reduction walk one behind the other.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// Sums over `steps` arrays of `rows` by `columns`, the first so many of `pitch`.
+Func sums(int steps, int rows, int columns, int pitch) {
+  return parse_func(fmt::format(R"(
+func sums(x: f32[{0}, {1}, {3}], out: f32[{1}, {2}]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+    for i in [0, {1}) {{
+      for j in [0, {2}) {{
+        for r in [0, {0}) {{
+          block total(space vi in [0, {1}) = i, space vj in [0, {2}) = j, reduce vr in [0, {0}) = r)
+              reads x[vr, vi, vj], out[vi, vj] writes out[vi, vj] {{
+            reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+            init {{ out[vi, vj] = 0.0f32 }}
+            let l: f32 = out[vi, vj]
+            let t: f32 = x[vr, vi, vj]
+            out[vi, vj] = l + t
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                steps, rows, columns, pitch));
+}
+
+/// What is reduced along the first axis of `steps` arrays of 5 x 7 less the greatest there, where that is scaled by
+/// `scale`, an expression of i and j.
+Func shifted(int steps, const std::string& scale) {
+  return parse_func(fmt::format(R"(
+func shifted(x: f32[{0}, 5, 7], row: f32[7], all: f32[5, 7], out: f32[{0}, 5, 7]) stage begin {{
+  block root() reads x[..], row[..], all[..], out[..] writes out[..] {{
+    alloc greatest: f32[1, 5, 7]
+    for i in [0, 5) {{
+      for j in [0, 7) {{
+        for r in [0, {0}) {{
+          block largest(space vi in [0, 5) = i, space vj in [0, 7) = j, reduce vr in [0, {0}) = r)
+              reads x[vr, vi, vj], greatest[0, vi, vj] writes greatest[0, vi, vj] {{
+            reducer (lhs: f32) (rhs: f32) {{max(lhs, rhs)}} identity {{-inf(f32)}}
+            init {{ greatest[0, vi, vj] = -inf(f32) }}
+            let l: f32 = greatest[0, vi, vj]
+            let t: f32 = x[vr, vi, vj]
+            greatest[0, vi, vj] = max(l, t)
+          }}
+        }}
+      }}
+    }}
+    for k in [0, {0}) {{
+      for i in [0, 5) {{
+        for j in [0, 7) {{
+          block shift(space vk in [0, {0}) = k, space vi in [0, 5) = i, space vj in [0, 7) = j)
+              reads x[vk, vi, vj], row[..], all[..], greatest[0, vi, vj] writes out[vk, vi, vj] {{
+            out[vk, vi, vj] = x[vk, vi, vj] - greatest[0, vi, vj] * {1}
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                steps, scale));
+}
+
+bool joins(const Func& func) {
+  ScheduleLog log;
+  expect_same(func, auto_schedule(func, wide(), &log));
+  return std::any_of(log.decisions.begin(), log.decisions.end(),
+                     [](const std::string& decision) { return decision.starts_with("join vi and vj of "); });
+}
+
+TEST(CoalesceAxes, OfRowsThatAreShortOrNoWholeVectors) {
+  EXPECT_TRUE(joins(sums(2, 5, 7, 7)));
+  EXPECT_TRUE(joins(sums(17, 3, 35, 35)));
+  EXPECT_TRUE(joins(sums(16, 5, 16, 16)));
+  EXPECT_TRUE(joins(sums(16, 2, 1003, 1003)));
+  EXPECT_FALSE(joins(sums(16, 5, 64, 64))) << "four whole vectors";
+  EXPECT_FALSE(joins(sums(16, 5, 7, 8))) << "rows lie apart";
+}
+
+TEST(CoalesceAxes, MakesOneAxisOfTheirResults) {
+  const std::string text = print(auto_schedule(sums(16, 5, 7, 7), wide()));
+  EXPECT_NE(text.find("f32[35]"), std::string::npos) << text;
+}
+
+TEST(CoalesceAxes, OfAllBlocksOrNone) {
+  EXPECT_TRUE(joins(shifted(2, "1.0f32")));
+  EXPECT_TRUE(joins(shifted(3, "all[vi, vj]")));
+  EXPECT_FALSE(joins(shifted(3, "row[vj]"))) << "an operand that begins again with each row";
+  EXPECT_FALSE(joins(shifted(3, "all[vi, 6 - vj]"))) << "an operand that is walked backwards";
+  EXPECT_FALSE(joins(shifted(3, "select(vj < 3, all[vi, vj if vj < 3], 1.0f32)"))) << "an operand that is masked";
+}
+
+TEST(CoalesceAxes, KeepsOneDimensionBetweenBlocks) {
+  const std::string text =
+      print(apply_scheduling_rule(ask_for_schedule(shifted(3, "1.0f32")), wide(), "coalesce_axes"));
+  EXPECT_NE(text.find("alloc greatest: f32[1, 35]"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace lathe::testing
