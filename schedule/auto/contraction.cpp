@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/reduction.h"
+#include "ir/visitor.h"
 
 namespace lathe {
 namespace {
@@ -48,6 +49,18 @@ std::int64_t shared_run(const std::vector<Access>& loads, size_t iter) {
 
 bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
   return walks_by(accesses, iter, 1);
+}
+
+/// What an update costs but for what it chooses by, which most tiles need not ask.
+double update_cost(const Block& block) {
+  double cost = body_cost(block.f.body);
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    const Load* load = e.as<Load>();
+    if (choice) cost -= expression_cost(choice->condition);
+    if (load && load->mask) cost -= expression_cost(load->mask);
+  });
+  return cost;
 }
 
 }  // namespace
@@ -106,7 +119,7 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
   }
   // Of costly terms neighbours are computed together wherever their operands lie.
   if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps) &&
-      body_cost(block.f.body) >= function_body) {
+      update_cost(block) >= function_body) {
     for (const size_t i : shape.space) {
       const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
       if (stores && extent(i) >= filled_steps) shape.vector_space = i;

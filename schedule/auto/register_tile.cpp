@@ -269,7 +269,9 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         const auto estimate = [&](const Rates& by) {
           const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
             const WindowTile windows{tile_rows, tile_vectors, width, depth};
-            const WindowRates window_rates{by.arithmetic, by.loads, registers, line_bytes};
+            const WindowRates window_rates{
+                by.arithmetic, by.loads,  static_cast<double>(device.issue_width), wanted_chains(device, by),
+                registers,     line_bytes};
             if (in_windows) return window_cycles(window_rates, *extents.windows, windows, bits);
             return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
           };

@@ -190,7 +190,9 @@ void stage_padding(RuleContext& context, const BlockRef& ref) {
       if (worth_copying(context, block, load->buffer, repeated_reuse)) padded.push_back(load->buffer);
       return;
     }
-    if (!select || masks_windows(context, block, load->buffer)) return;
+    if (!select || masks_windows(context, block, load->buffer) ||
+        pads_whole_vectors(context, block, load->buffer, select->condition))
+      return;
     const bool nearby = multiplies_lines(context.device) && copied_nearby(context, block, load->buffer);
     const bool across = is_strided(block, load->buffer),
                turned = across && lies_along_results(block, load->buffer, context.device);
@@ -366,6 +368,16 @@ void stage_joined(RuleContext& context, const BlockRef& ref) {
     attempt(context, fmt::format("copy what joined axes of {} read of {}", ref.name, buffer),
             [&] { reindex(context.schedule, ref, buffer); });
   }
+}
+
+bool pads_whole_vectors(const RuleContext& context, const Block& block, const Buffer& operand, const Expr& condition) {
+  if (!lies_along_results(block, operand, context.device)) return false;
+  for (const Access& access : block_accesses(block)) {
+    for (size_t i = 0; access.buffer == operand && i < block.f.iters.size(); ++i) {
+      if (access.strides[i] == 1 && uses_var(condition, block.f.iters[i].variable.get())) return false;
+    }
+  }
+  return true;
 }
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {

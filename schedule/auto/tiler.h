@@ -187,6 +187,9 @@ class Tiler {
   /// Takes all steps of windows that overlap in one body, vector by vector and their rows innermost, which share what
   /// they load while it is in registers. Leaves the loops over steps as they are then nested.
   void take_windows(StepLoops& loops);
+  /// Keeps conditions by which all lanes of a vector are loaded, or none, from being asked by further bodies: zeros are
+  /// loaded instead, which takes less time than it takes to compile these.
+  void keep_masks(size_t vectors);
   /// How many copies those may be, where vectors walk the iter.
   std::int64_t most_updates(size_t vectors) const;
   /// The innermost loop that chains share evenly, or one so long that a few steps too many do not matter.
@@ -221,7 +224,7 @@ class Tiler {
   std::optional<LoopRef> panel_loop_;
   std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
-  std::optional<Windows> windows_;  ///< of rows that share no operand but what they load
+  std::optional<Windows> windows_;  ///< of rows that share what they load, all steps of which are one body
   std::optional<size_t> others_;    ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;

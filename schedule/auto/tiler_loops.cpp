@@ -61,7 +61,7 @@ bool Tiler::has_makers() const {
 bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops,
                                 const std::vector<LoopRef>& order) const {
   const auto nearer = order_of_tiles(context_, block_, reader_, loops_, order,
-                                     {{*loops.column, tile.columns}, {*loops.row, tile.rows}});
+                                     {{*loops.column, tile.columns}, {*loops.row, tile.rows}}, false);
   const auto place = [&](const LoopRef& loop) { return std::find(nearer->begin(), nearer->end(), loop); };
   return nearer && place(*loops.row) < place(*loops.column);
 }
@@ -105,7 +105,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
   if (loops.column) tiles.push_back({*loops.column, tile.columns});
   if (loops.other) tiles.push_back({*loops.other, paired_.others});
   if (loops.row) tiles.push_back({*loops.row, tile.rows});
-  if (auto nearer = order_of_tiles(context_, block_, reader_, loops_, order, tiles)) {
+  if (auto nearer = order_of_tiles(context_, block_, reader_, loops_, order, tiles, windows_.has_value())) {
     order = std::move(*nearer);
     rows_of_core_ = 0;
     context_.note(fmt::format("order the loops around the tiles of {} by what lies near", block_.name));

@@ -144,12 +144,15 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   const Block& reduction = schedule_.node(block_);
   SpacePlan plan;
   plan.vectors = vectors;
-  plan.shared = shape_.rows || across_ || dot_;
-  if (!plan.shared) {
-    windows_ = overlapping_windows(context_, reduction, shape_, vectors);
-    // Those that others are summed from take turns with these, row by row.
-    if (windows_ && are_summed_in_windows(schedule_, reader_)) windows_.reset();
-    shape_.rows = windows_ ? std::optional(windows_->rows) : independent_rows(reduction, shape_, vectors);
+  const std::optional<size_t> shared_rows = shape_.rows;
+  if (!across_ && !dot_) windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+  // Those that others are summed from take turns with these, row by row.
+  if (windows_ && are_summed_in_windows(schedule_, reader_)) windows_.reset();
+  plan.shared = !windows_ && (shape_.rows || across_ || dot_);
+  if (windows_) {
+    shape_.rows = windows_->rows;
+  } else if (!plan.shared) {
+    shape_.rows = independent_rows(reduction, shape_, vectors);
   }
   if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors)) {
     if (const auto nearer = nearer_rows(context_, reduction, shape_, vectors)) shape_.rows = nearer;
@@ -160,6 +163,13 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   plan.depth = depth_of(reduction);
   if (!dot_ && !across_) others_ = paired_rows(reduction, shape_, vectors);
   plan.tile = choose_space_tile(vectors, plan);
+  if (windows_ && windows_->lane_weights && plan.tile.rows == 1) {
+    windows_.reset();
+    plan.shared = true;
+    shape_.rows = shared_rows;
+    plan.rows = most_of(reduction, *shape_.rows);
+    plan.tile = choose_space_tile(vectors, plan);
+  }
   if (shape_.column_run > 0 && plan.tile.cycles == 0)
     throw Refusal("tile_contractions", 0, "no tile stays in a run of columns");
   if (plan.tile.rows == 1 && !plan.shared) shape_.rows.reset();
@@ -305,6 +315,7 @@ void Tiler::along_space(size_t vectors) {
   } else {
     unroll_tile(std::nullopt, loops.row, loops.column);
   }
+  if (!getenv("NOMASK")) keep_masks(vectors);
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
   if (windows_ && tile.rows > 1) {

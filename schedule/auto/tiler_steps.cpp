@@ -2,6 +2,8 @@
 
 #include "ir/conjuncts.h"
 #include "ir/error.h"
+#include "ir/passes/pad_temporaries.h"
+#include "ir/visitor.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -76,6 +78,19 @@ void Tiler::take_windows(StepLoops& loops) {
   sorted.insert(sorted.end(), order.begin(), order.end());
   sorted.insert(sorted.end(), {*loops.row, inside.back()});
   reorder(schedule_, sorted);
+}
+
+void Tiler::keep_masks(size_t vectors) {
+  const Block& block = schedule_.node(block_);
+  const Var* along = block.f.iters[vectors].variable.get();
+  bool masked = false, by_lanes = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    masked |= load && load->mask;
+    by_lanes |= load && load->mask && uses_var(load->mask, along);
+  });
+  if (!masked || by_lanes) return;
+  for (const LoopRef& loop : schedule_.loops(block_)) annotate(schedule_, loop, masked_loads_key, 1);
 }
 
 void Tiler::prefetch_panel(std::int64_t columns) {

@@ -21,6 +21,7 @@ struct LoopNest {
   std::vector<std::int64_t> extents;
   size_t outer = 0;  ///< the first so many are around the tile
   std::vector<LoopWalk> walks;
+  bool in_windows = false;  ///< tiles take all steps of windows that overlap in one body
 };
 
 /// The order of the outer loops, outermost first, in which the fewest lines and pieces of arrays are read and written
@@ -28,8 +29,8 @@ struct LoopNest {
 /// given.
 std::optional<std::vector<size_t>> order_of_walks(const Device& device, const LoopNest& nest);
 
-/// The same where only the loops `moved` among the outer ones change their places, each to any. Where loads have time
-/// to wait for the second cache, fewer lines of that are no reason.
+/// The same where only the loops `moved` among the outer ones change their places, each to any further out, and of
+/// windows further in too. Where loads have time to wait for the second cache, fewer lines of that are no reason.
 std::optional<std::vector<size_t>> order_of_tiles(const Device& device, const LoopNest& nest,
                                                   const std::vector<size_t>& moved);
 
@@ -53,6 +54,6 @@ std::optional<std::vector<LoopRef>> order_of_tiles(const RuleContext& context, c
                                                    const BlockRef& reader,
                                                    const std::vector<std::pair<size_t, LoopRef>>& matched,
                                                    const std::vector<LoopRef>& around,
-                                                   const std::vector<TiledLoop>& tiles);
+                                                   const std::vector<TiledLoop>& tiles, bool in_windows);
 
 }  // namespace lathe

@@ -35,14 +35,14 @@ std::vector<Buffer> narrow_operands(const Block& block) {
   return found;
 }
 
-/// Does the block choose between an element of the buffer and a padding?
-bool is_padded(const Block& block, const Buffer& buffer) {
-  bool found = false;
+/// By what the block chooses between an element of the buffer and a padding; null where it does not.
+Expr choice_of(const Block& block, const Buffer& buffer) {
+  Expr found;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* select = e.as<Select>();
     const Cast* cast = select ? select->when_true.as<Cast>() : nullptr;
     const Load* load = cast ? cast->value.as<Load>() : nullptr;
-    found |= load && load->buffer == buffer;
+    if (load && load->buffer == buffer) found = select->condition;
   });
   return found;
 }
@@ -79,7 +79,9 @@ std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduc
     const std::vector<Fact>& facts = context.schedule.func()->facts;
     const double reuse = instance_count(block, facts) / std::max(1.0, estimated_elements(operand, facts));
     const double padded = walks_by_steps(block, accesses, operand) ? apart_reuse : padded_reuse;
-    const double least = is_padded(block, operand) ? padded : along_vectors ? vector_reuse : shared_reuse;
+    const Expr choice = choice_of(block, operand);
+    const bool whole = choice && pads_whole_vectors(context, block, operand, choice);
+    const double least = choice && !whole ? padded : along_vectors || whole ? vector_reuse : shared_reuse;
     if (reuse < least) continue;
     attempt(context, fmt::format("widen {} once for {}", operand->name, reduction.name),
             [&] { casts.push_back(cache_cast(context.schedule, reduction, operand->name, space::global)); });

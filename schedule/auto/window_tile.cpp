@@ -17,6 +17,9 @@ constexpr std::int64_t most_far_rows = 2;
 /// each row of the image that it begins (measured on Zen 4, tiles of 1 to 7 rows and 1 to 7 vectors of 512 and of 256
 /// bits: 3x3 over 56x56, and by 2 over 112x112, where a copy of the image leaves the first cache).
 constexpr double beside_loads = 1.05, pair_beside_loads = 1.2, tile_overhead = 4, begun_row_cycles = 1;
+/// Instructions that choose an address, and those that a core has in flight (Zen 4 has room for 320, others for 224 to
+/// 512).
+constexpr double chosen_address = 2, instructions_in_flight = 256;
 /// What an update costs, as a part of all cycles of a short kernel and of a long one, and how much more under masks
 /// (Zen 4, 3x3 over 56x56: 5 ms and 70 us for each, 100 us with masks).
 constexpr double short_update = 0.0008, long_update = 0.0002, masked_update = 1.4, long_cycles = 1e6;
@@ -50,12 +53,18 @@ double window_cycles(const WindowRates& rates, const Windows& windows, const Win
   if (tile.rows == 0 || tile.vectors == 0) return 0;
   const std::int64_t places = windows.loads[static_cast<size_t>(tile.rows)];
   const auto loads = static_cast<double>(tile.vectors * (tile.depth / windows.count) * places);
-  const bool keeps_weights = tile.rows * tile.vectors + places + tile.depth <= rates.registers;
+  const bool keeps_weights = !windows.lane_weights && tile.rows * tile.vectors + places + tile.depth <= rates.registers;
   const auto weights = static_cast<double>(keeps_weights ? 0 : tile.vectors * tile.depth);
-  const double lines = 1 + static_cast<double>(tile.lanes * bits / 8) / static_cast<double>(rates.line_bytes);
+  const double part = static_cast<double>(tile.lanes * bits / 8) / static_cast<double>(rates.line_bytes);
+  const double lines = windows.whole_lines ? 1 : 1 + part;
   const double beside = rates.arithmetic > 1 ? pair_beside_loads : beside_loads;
-  return std::max(beside * static_cast<double>(tile.updates()) / rates.arithmetic,
-                  (lines * loads + weights) / rates.loads) +
+  const auto updates = static_cast<double>(tile.updates());
+  const double slots = updates + weights + loads * (windows.masked ? 1 + chosen_address : 1);
+  // Vectors follow each other, each in as many chains as rows; the next one's begin while these wait.
+  const double vectors_in_flight = std::max(1.0, instructions_in_flight * static_cast<double>(tile.vectors) / slots);
+  const double chains = std::min(1.0, static_cast<double>(tile.rows) * vectors_in_flight / rates.wanted_chains);
+  return std::max({beside * updates / rates.arithmetic / chains, (lines * loads + weights) / rates.loads,
+                   slots / rates.issue}) +
          tile_overhead + begun_row_cycles * static_cast<double>(places);
 }
 

@@ -20,6 +20,10 @@ struct Windows {
   std::array<std::int64_t, most_window_rows + 1> loads{};
   std::int64_t images = 1;  ///< so many times all rows and columns are walked
   bool far = false;         ///< operands and results exceed the caches (exceeds_caches)
+  /// Each lane has weights of its own, which rows share and no two vectors of a tile do.
+  bool lane_weights = false;
+  bool whole_lines = false;  ///< vectors begin with lines
+  bool masked = false;       ///< whole vectors may be padding, so that each load takes one of two addresses
 };
 
 /// Counts the loads where row r reads in step k what lies r row strides and k step strides on, and of `own` further
@@ -36,9 +40,10 @@ struct WindowTile {
 bool takes_windows(const Device& device, const Windows& windows, const WindowTile& tile, std::int64_t registers,
                    std::int64_t all_rows, std::int64_t all_columns);
 
-/// Multiply-adds and loads that start a cycle, registers of vectors, and bytes of a line.
+/// Multiply-adds, loads and instructions that start a cycle, multiply-adds in flight that keep the units busy,
+/// registers of vectors, and bytes of a line.
 struct WindowRates {
-  double arithmetic, loads;
+  double arithmetic, loads, issue, wanted_chains;
   std::int64_t registers, line_bytes;
 };
 

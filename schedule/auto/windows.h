@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-/// The windows of a reduction of few steps, and no function in each, without an operand that rows share, whose vectors
-/// load neighbours: those of which rows share the most.
+/// The windows of a reduction of few steps, and no function in each, whose vectors load neighbours: those of which rows
+/// share the most. What rows share besides is weights of which all lanes have one, or each its own.
 std::optional<Windows> overlapping_windows(const RuleContext& context, const Block& reduction,
                                            const ReductionShape& shape, size_t vectors);
 

@@ -38,6 +38,25 @@ Func stencil(int channels, int rows, int columns, int taps = 3, int step = 1, in
       own ? "(w[vc, vr, vs] + v[vc, vi, vr, vj])" : "w[vc, vr, vs]"));
 }
 
+/// out[i, j, c] = sum of w[c, r, s] * x[i * step + r - 1, j * step + s - 1, c], zero outside of x: pixels of channels.
+Func pixels(int rows, int columns, int channels, int taps = 3, int step = 1) {
+  const auto results = [&](int extent) { return (extent + 2 - taps) / step + 1; };
+  const std::string row = fmt::format("vi * {} + vr - 1", step), column = fmt::format("vj * {} + vs - 1", step);
+  const std::string inside = fmt::format("0 <= {0} && {0} < {1} && 0 <= {2} && {2} < {3}", row, rows, column, columns);
+  return parse_func(fmt::format(
+      R"(func pixels(x: f32[{0}, {1}, {2}], w: f32[{2}, {3}, {3}], out: f32[{4}, {5}, {2}]) stage begin {{
+  for i in [0, {4}) {{ for j in [0, {5}) {{ for c in [0, {2}) {{ for r in [0, {3}) {{ for s in [0, {3}) {{
+    block sum(space vi in [0, {4}) = i, space vj in [0, {5}) = j, space vc in [0, {2}) = c, reduce vr in [0, {3}) = r,
+              reduce vs in [0, {3}) = s)
+        reads out[vi, vj, vc], w[vc, vr, vs], x[{6}, {7}, vc] writes out[vi, vj, vc] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj, vc] = 0.0f32 }}
+      let old: f32 = out[vi, vj, vc]
+      let term: f32 = select({8}, x[{6}, {7}, vc if {8}], 0.0f32) * w[vc, vr, vs]
+      out[vi, vj, vc] = old + term }} }} }} }} }} }} }})",
+      rows, columns, channels, taps, results(rows), results(columns), row, column, inside));
+}
+
 struct Tile {
   int rows = 0, vectors = 0, lanes = 0;
 };
@@ -161,6 +180,43 @@ TEST(Windows, WalkWholeRowsOfWhatExceedsTheCaches) {
   EXPECT_GE(near.rows, 2);
   EXPECT_LE(far.rows, 2);
   EXPECT_GE(far.vectors * far.lanes, 56);
+}
+
+TEST(Windows, OfPixelsTakeSeveralRowsInOneBodyWithoutACopyOfThePadding) {
+  for (const int step : {1, 2}) {
+    SCOPED_TRACE(step);
+    const Func func = pixels(20, 24, 48, 3, step);
+    const std::string text = decisions_on(func, with_caches(std::int64_t{1} << 20), "sum");
+    EXPECT_GE(tile_of(func, with_caches(std::int64_t{1} << 20)).rows, 2) << text;
+    EXPECT_EQ(text.find("pad x"), std::string::npos) << text;
+  }
+  EXPECT_GE(tile_of(pixels(20, 24, 48), with_caches(4096)).rows, 2) << "pixels lie one behind the other";
+}
+
+TEST(Windows, OfPixelsComputeWhatOneRowDoes) {
+  Device maskless = with_caches(std::int64_t{1} << 20);
+  maskless.mask_registers = 0;
+  for (const Func& func : {pixels(9, 11, 16), pixels(7, 7, 40, 5), pixels(8, 10, 19, 3, 2), pixels(5, 6, 33, 3, 3),
+                           pixels(3, 2, 16), pixels(13, 12, 32, 7, 2)}) {
+    SCOPED_TRACE(print(func));
+    expect_scheduled_well(func);
+    for (const Device& device : {with_caches(std::int64_t{1} << 20), with_caches(4096), maskless})
+      expect_same(func, auto_schedule(func, device));
+  }
+}
+
+TEST(Windows, WaitForEachOtherWhereRowsAreFew) {
+  const auto cycles = [](std::int64_t rows, std::int64_t vectors) {
+    Windows windows;
+    windows.count = 7;
+    windows.depth = 49;
+    windows.lane_weights = true;
+    count_loads(windows, 1, 1, 0);
+    const double all = window_cycles({2, 2, 6, 8, 15, 64}, windows, {rows, vectors, 8, 49}, 32);
+    return all / static_cast<double>(rows * vectors);
+  };
+  EXPECT_LT(cycles(4, 1), 0.7 * cycles(2, 2)) << "two sums at a time, four cycles each";
+  EXPECT_GT(cycles(4, 1), 49 / 2.0);
 }
 
 }  // namespace
