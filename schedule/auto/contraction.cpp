@@ -51,14 +51,14 @@ bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
   return walks_by(accesses, iter, 1);
 }
 
-/// What an update costs but for what it chooses by, which most tiles need not ask.
+/// What an update costs but for choosing between elements and a padding, which most tiles need not ask.
 double update_cost(const Block& block) {
   double cost = body_cost(block.f.body);
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
-    const Load* load = e.as<Load>();
-    if (choice) cost -= expression_cost(choice->condition);
-    if (load && load->mask) cost -= expression_cost(load->mask);
+    const Cast* cast = choice ? choice->when_true.as<Cast>() : nullptr;
+    const Load* load = choice ? (cast ? cast->value : choice->when_true).as<Load>() : nullptr;
+    if (load && load->mask) cost -= expression_cost(choice->condition);
   });
   return cost;
 }
