@@ -175,6 +175,11 @@ void tile_contractions(RuleContext& context) {
       return false;
     };
     Words words{true}, none{false};
+    if (prefers_own_groups(context, block) && split_groups(context, ref)) {
+      if (tile(context, ref, words)) continue;
+      take_back();
+      words = {true};
+    }
     if (is_tiled(words) || (words.made && is_tiled(none))) continue;
     if (split_groups(context, ref)) {
       if (tile(context, ref, words)) continue;

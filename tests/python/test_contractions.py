@@ -172,7 +172,8 @@ def test_grouped_convolution(groups, kernels, depth, size, stride, dilation):
 
 
 @pytest.mark.parametrize(
-    "groups, kernels, depth", [(2, 32, 32), (5, 24, 12), (8, 8, 8), (3, 7, 5), (4, 2, 2), (2, 48, 3)]
+    "groups, kernels, depth",
+    [(2, 32, 32), (5, 24, 12), (8, 8, 8), (3, 7, 5), (4, 2, 2), (2, 48, 3), (4, 6, 6), (3, 12, 5), (2, 20, 10)],
 )
 @pytest.mark.parametrize("weights_last", [True, False])
 def test_grouped_convolution_of_pixels(groups, kernels, depth, weights_last):

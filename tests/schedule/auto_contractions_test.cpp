@@ -132,6 +132,18 @@ TEST(AutoSchedule, SplitsGroupsWhoseColumnsFillNoVectors) {
   EXPECT_EQ(decisions_on(grouped_columns(13, 4, 16, 9), wide(), "product").find("by groups"), std::string::npos);
 }
 
+TEST(AutoSchedule, SplitsGroupsThatOnlyShortVectorsDivide) {
+  const Device device = fused(wide(), 1);
+  const auto splits = [&](int run) {
+    return decisions_on(grouped_columns(26, 4, run, 18), device, "product").find("by groups") != std::string::npos;
+  };
+  EXPECT_TRUE(splits(6)) << "three vectors of two lanes, or one of eight";
+  EXPECT_TRUE(splits(12));
+  EXPECT_TRUE(splits(20)) << "five vectors of four lanes, or two of sixteen";
+  EXPECT_FALSE(splits(24)) << "three vectors of eight lanes start as two of sixteen do";
+  EXPECT_FALSE(splits(8));
+}
+
 /// out[i, f] = sum over c of x[i, f // 16 * 8 + c] * w[f, c]: what vectors along f need lies along the reduction.
 TEST(AutoSchedule, TurnsWeightsAroundWhoseColumnsShareAnOperandInRuns) {
   const auto groups = [](int run) {
