@@ -14,8 +14,8 @@ namespace lathe {
 /// What moves along both is copied, a group's own columns last. Says whether there were such groups.
 bool split_groups(RuleContext& context, const BlockRef& reduction);
 
-/// Does the reduction have such groups, of which a row of lanes, the last of them idle, takes less time than vectors that
-/// divide it?
+/// Does the reduction have such groups, of which a row of lanes, the last of them idle, takes less time than vectors
+/// that divide it?
 bool prefers_own_groups(const RuleContext& context, const Block& reduction);
 
 }  // namespace lathe
