@@ -22,10 +22,11 @@ namespace {
 
 /// Every block that comes of it is compiled for itself: more of them only where each computes something else.
 constexpr std::int64_t most_parts = 8, most_different_parts = 16;
-/// Vectors that a block has at the least, and those of a row that is cut itself: what is joined there costs a masked
-/// load of each operand for every vector, what repeats little (measured on Zen 4: rows of 17, 33 and 100 elements
-/// joined take a third of the time when cut, of 16 and 16 three quarters).
-constexpr std::int64_t least_vectors = 8, least_joined_vectors = 1, least_repeated_vectors = 4;
+/// Vectors that a block has at the least, and those of a row that is cut itself where it repeats others. What is joined
+/// there costs a masked load of each operand for every vector: parts have one at the least, and half of one where the
+/// row is longer (measured on Zen 4: rows of 17, 33 and 100 floats joined take a third of the time when cut, of 16 and
+/// 16 three quarters, of 12 and 12 0.4, of 33 and 33 bytes 0.15, but 1.2 to 1.4 where a row fills one vector).
+constexpr std::int64_t least_vectors = 8, least_repeated_vectors = 4;
 /// The greatest cost of a body, for each part it is cut into, at which choices still weigh something: twice as much
 /// where what is read jumps.
 constexpr double costly_choice = 8, costly_jumping_choice = 16;
@@ -135,8 +136,6 @@ struct Points {
   std::vector<std::set<std::int64_t>> of_iters;
   std::set<std::int64_t> jumps;
   bool repeats = false;
-
-  std::int64_t least_row_vectors() const { return repeats ? least_repeated_vectors : least_joined_vectors; }
 };
 
 Points points_of(const Block& block, size_t row, bool has_digits) {
@@ -238,7 +237,7 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
       const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
       const bool edges = i == row && *shortest < least_row;
       if (edges) most = costly_jumping_choice;
-      if (!edges && *shortest * behind < lanes) return false;
+      if (i != row && *shortest * behind < lanes) return false;
       count *= static_cast<std::int64_t>(parts.size());
       smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
     }
@@ -285,12 +284,14 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   const Block& block = schedule.node(ref);
   const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, row.iter);
   Points found = points_of(block, row.iter, loop && !digits_of(schedule, ref, *loop).empty());
-  const auto steps = [&](std::int64_t vectors) { return (vectors * lanes + row.step - 1) / row.step; };
-  // What repeats inside of short rows would be a vector for each of them.
-  const std::int64_t least_row = steps(row.step > 1 ? least_joined_vectors : found.least_row_vectors());
-  std::vector<std::set<std::int64_t>>& points = found.of_iters;
   const std::int64_t extent = extent_estimate(block.f.iters[row.iter].domain.extent);
-  points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least_joined_vectors));
+  const bool halves = row.step == 1 && extent > lanes && !found.repeats;
+  const std::int64_t least = halves ? (lanes + 1) / 2 : lanes;
+  const auto steps = [&](std::int64_t count) { return (count + row.step - 1) / row.step; };
+  // What repeats inside of short rows would be a vector for each of them.
+  const std::int64_t least_row = steps(row.step == 1 && found.repeats ? least_repeated_vectors * lanes : least);
+  std::vector<std::set<std::int64_t>>& points = found.of_iters;
+  points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least));
   if (makes_good_blocks(block, points, row.iter, lanes, least_row)) return points;
   for (size_t i = 0; i < points.size(); ++i) {
     if (i != row.iter) points[i].clear();

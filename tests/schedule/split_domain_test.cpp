@@ -142,10 +142,10 @@ TEST(CutChoices, LeavesWhatWouldBeTooSmall) {
 
 TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
   const auto sides = [](int left, int right) {
-    return parse_func(fmt::format(R"(func sides(a: f32[8, {0}], b: f32[8, {1}], out: f32[8, {2}]) {{
-  for i in [0, 8) {{
+    return parse_func(fmt::format(R"(func sides(a: f32[20, {0}], b: f32[20, {1}], out: f32[20, {2}]) {{
+  for i in [0, 20) {{
     for j in [0, {2}) {{
-      block join(space vi in [0, 8) = i, space vj in [0, {2}) = j) reads a[..], b[..] writes out[vi, vj] {{
+      block join(space vi in [0, 20) = i, space vj in [0, {2}) = j) reads a[..], b[..] writes out[vi, vj] {{
         out[vi, vj] = select(vj < {0}, a[vi, vj if vj < {0}], b[vi, vj - {0} if {0} <= vj])
       }}
     }}
@@ -157,9 +157,13 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
   EXPECT_TRUE(cuts(sides(80, 64)));
   EXPECT_TRUE(cuts(sides(80, 1))) << "an edge beside a part of several vectors";
   EXPECT_TRUE(cuts(sides(17, 33)));
-  EXPECT_FALSE(cuts(sides(15, 15)));
+  EXPECT_TRUE(cuts(sides(15, 15))) << "halves of vectors, of a row that is longer than one";
+  EXPECT_TRUE(cuts(sides(3, 14)));
+  EXPECT_FALSE(cuts(sides(8, 8))) << "one vector";
+  EXPECT_FALSE(cuts(sides(7, 7)));
   expect_scheduled_well(sides(80, 64));
   expect_scheduled_well(sides(17, 33));
+  expect_scheduled_well(sides(15, 15));
   expect_scheduled_well(sides(80, 1));
 }
 

@@ -221,5 +221,23 @@ TEST(VectorLoop, LeavesNarrowLanesNoMaskForWhereTheMachineHasNone) {
   EXPECT_FALSE(leaves("u8", "100", narrow())) << "which lanes are left is known";
 }
 
+TEST(VectorLoop, UnrollsRowsOfTwoVectorsWhoseLanesAreChosen) {
+  const auto unrolls = [](int columns, const std::string& value) {
+    const Func func = parse_func(fmt::format(R"(func pad(x: f32[30, {0}], out: f32[30, {0}]) stage begin {{
+  for i in [0, 30) {{ for j in [0, {0}) {{
+    block copy(space vi in [0, 30) = i, space vj in [0, {0}) = j) reads x[..] writes out[vi, vj] {{
+      out[vi, vj] = {1} }} }} }} }})",
+                                             columns, value));
+    const Func scheduled = auto_schedule(func, wide());
+    expect_same(func, scheduled);
+    return print(scheduled).find("unrolled for jo") != std::string::npos;
+  };
+  const std::string choice = "select(1 < vj, x[vi, vj - 2 if 1 < vj], 0.0f32)";
+  EXPECT_TRUE(unrolls(24, choice));
+  EXPECT_FALSE(unrolls(15, choice)) << "one vector";
+  EXPECT_FALSE(unrolls(24, "x[vi, vj]")) << "nothing is chosen";
+  EXPECT_FALSE(unrolls(24, "select(1 < vi, x[vi - 2, vj if 1 < vi], 0.0f32)")) << "by rows";
+}
+
 }  // namespace
 }  // namespace lathe::testing
