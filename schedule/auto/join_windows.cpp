@@ -4,9 +4,15 @@
 
 #include <algorithm>
 
+#include "ir/passes/pad_temporaries.h"
 #include "ir/reduction.h"
+#include "ir/visitor.h"
 #include "schedule/access.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/annotate.h"
 #include "schedule/primitives/join_loops.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/unroll.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -57,18 +63,63 @@ std::vector<LoopRef> side_by_side(const Stmt& body) {
   return loops;
 }
 
-/// Joins two loops, and the two that are left in them then, as far as that goes. Is there one where two were?
-bool join_from_outside(RuleContext& context, LoopRef first, LoopRef second) {
+/// Joins two loops, and the two that are left in them then, as far as that goes; returns those that are one now,
+/// outermost first.
+std::vector<LoopRef> join_from_outside(RuleContext& context, LoopRef first, LoopRef second) {
   Schedule& schedule = context.schedule;
-  for (bool joined = false;; joined = true) {
-    if (constant_difference(schedule.node(first).extent, schedule.node(second).extent) != 0) return joined;
+  std::vector<LoopRef> joined;
+  while (constant_difference(schedule.node(first).extent, schedule.node(second).extent) == 0) {
     LoopRef both;
     const std::string decision = fmt::format("sum windows of each {} behind what they share", first.variable->name);
-    if (!attempt(context, decision, [&] { both = join_loops(schedule, first, second); })) return joined;
+    if (!attempt(context, decision, [&] { both = join_loops(schedule, first, second); })) break;
+    joined.push_back(both);
     const std::vector<LoopRef> inside = side_by_side(schedule.node(both).body);
-    if (inside.size() != 2) return true;
+    if (inside.size() != 2) break;
     first = inside[0];
     second = inside[1];
+  }
+  return joined;
+}
+
+/// The serial loops within a loop; nothing where the extent of one is not constant.
+std::optional<std::vector<LoopRef>> serial_loops(const Schedule& schedule, const LoopRef& around) {
+  std::vector<LoopRef> loops;
+  bool constant = true;
+  for_each_stmt(schedule.node(around).body, [&](const Stmt& s) {
+    const For* loop = s.as<For>();
+    if (!loop) return;
+    constant &= as_int(loop->extent) != nullptr;
+    if (loop->for_kind == ForKind::serial) loops.push_back({loop->variable});
+  });
+  return constant ? std::optional(loops) : std::nullopt;
+}
+
+/// Keeps what the windows of an iteration of the innermost loop share in registers, out of which windows are picked:
+/// what has just been stored in whole vectors would be read at places between them.
+void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined) {
+  Schedule& schedule = context.schedule;
+  double iterations = 1;
+  for (const LoopRef& loop : joined) {
+    const std::int64_t* extent = as_int(schedule.node(loop).extent);
+    if (!extent) return;
+    iterations *= static_cast<double>(*extent);
+  }
+  const std::optional<std::vector<LoopRef>> inside = serial_loops(schedule, joined.back());
+  if (!inside) return;
+  for (const Stmt& s : outer_blocks(schedule.node(joined.back()).body)) {
+    const Block& block = *s.as<Block>();
+    const BlockRef ref{block.f.name};
+    if (block.f.writes.size() != 1 || block.f.writes[0].buffer->space != space::global ||
+        !is_allocated(schedule.func(), block.f.writes[0].buffer) || !are_summed_in_windows(schedule, ref))
+      continue;
+    const double row = instance_count(block) / iterations;
+    if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device))) return;
+    attempt(context, fmt::format("keep {} in registers", block.f.writes[0].buffer->name), [&] {
+      set_space(schedule, ref, space::registers);
+      for (const LoopRef& loop : *inside) unroll(schedule, loop);
+      for (const LoopRef& loop : joined) annotate(schedule, loop, masked_loads_key, 1);
+    });
+    return;
   }
 }
 
@@ -81,6 +132,16 @@ bool are_summed_in_windows(const Schedule& schedule, const BlockRef& block) {
                      [&](const BlockRef& reader) { return sums_windows(schedule.node(reader), buffer); });
 }
 
+bool sums_shared_windows(const Schedule& schedule, const BlockRef& block) {
+  const std::vector<BlockRef> makers = schedule.producers(block);
+  return std::any_of(makers.begin(), makers.end(), [&](const BlockRef& maker) {
+    const auto sums = [&](const BlockRef& ref) { return schedule.node(ref).f.reducer.has_value(); };
+    const std::vector<BlockRef> behind = schedule.producers(maker);
+    return (sums(maker) || std::any_of(behind.begin(), behind.end(), sums)) &&
+           sums_windows(schedule.node(block), schedule.node(maker).f.writes[0].buffer);
+  });
+}
+
 void join_windows(RuleContext& context) {
   Schedule& schedule = context.schedule;
   const auto nests = [&] {
@@ -90,7 +151,9 @@ void join_windows(RuleContext& context) {
   std::vector<LoopRef> all = nests();
   for (size_t i = 0; i + 1 < all.size();) {
     const bool feeds = feeds_windows(path_to(schedule, all[i]).back(), path_to(schedule, all[i + 1]).back());
-    if (feeds && join_from_outside(context, all[i], all[i + 1])) {
+    const std::vector<LoopRef> joined = feeds ? join_from_outside(context, all[i], all[i + 1]) : std::vector<LoopRef>{};
+    if (!joined.empty()) {
+      keep_in_registers(context, joined);
       all = nests();
     } else {
       ++i;

@@ -20,11 +20,10 @@ constexpr double strided_load = 1;
 /// How many times as fast a reduction is to be at the least; and where its rows fill no vector, which windows as a
 /// whole may be joined to do (measured on Zen 4: 3x3 over 7x7 0.6, over 20x20 1.3).
 constexpr double least_gain = 1.25, least_gain_of_short_rows = 3;
-/// The same of windows by steps with so many vectors of results a row, whose shared row is no longer set apart by steps
-/// (the same: 3x3 by 2 to rows of 56 results 0.57, of 27 1.06, of 17 1.5; of images of 1000x1000 and 2000x2000, which
-/// are joined row by row, 0.57 and 0.66).
+/// The same of windows by steps along half a vector of results or more, which are picked out of what registers hold of
+/// a row (the same: 3x3 by 2 to rows of 8 to 56 results 0.5 to 0.75, of 7 1.5; with AVX2 0.7 to 0.95).
 constexpr double least_gain_by_steps = 1.1;
-constexpr std::int64_t long_row_vectors = 3;
+constexpr std::int64_t picked_bytes = 4;
 /// The same where what is shared leaves the caches, should its rows not be joined with those of the windows (the same:
 /// 3x3 over three images of 2000x2000 0.65).
 constexpr double least_gain_of_far_rows = 2.5;
@@ -98,8 +97,9 @@ double gain_to_reach(const RuleContext& context, const Block& block, const Windo
   const double bytes =
       estimated_elements(results, context.schedule.func()->facts) * static_cast<double>(results->dtype.bytes());
   const std::int64_t lanes = vector_lanes(block, context.device);
+  const bool picked = window.stride > 1 && results->dtype.bytes() >= picked_bytes;
+  if (picked && 2 * window.results >= lanes) return least_gain_by_steps;
   if (window.results < lanes) return least_gain_of_short_rows;
-  if (window.stride > 1 && window.results >= long_row_vectors * lanes) return least_gain_by_steps;
   return near && bytes > static_cast<double>(*near) ? least_gain_of_far_rows : least_gain;
 }
 

@@ -198,6 +198,11 @@ class Tiler {
                    const std::optional<LoopRef>& column);
   /// The extent of an iter, or the most that it can be; nothing where no fact bounds it.
   std::optional<std::int64_t> most_of(const Block& block, size_t iter) const;
+  /// Are windows by steps summed of rows that others have summed, which registers hold then (join_windows)? Such rows
+  /// take turns with those, one at a time.
+  bool picks_windows_of_rows(size_t vectors) const;
+  /// Are the block's results such rows?
+  bool has_rows_to_pick() const;
   /// Steps of the whole reduction, where that is known.
   std::optional<std::int64_t> depth_of(const Block& reduction) const;
 

@@ -29,9 +29,9 @@ def reference(op, x, size, stride, pad, fill):
     return windows.max((-2, -1)) if op == "max" else windows.sum((-2, -1), dtype=np.float64)
 
 
-@pytest.mark.parametrize("size", [(3, 3), (5, 5), (2, 7), (9, 3), (13, 13)])
+@pytest.mark.parametrize("size", [(2, 2), (3, 3), (5, 5), (2, 7), (9, 3), (13, 13)])
 @pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("shape", [(40, 41), (3, 28, 28), (2, 5, 17, 33), (4, 13, 13)])
+@pytest.mark.parametrize("shape", [(40, 41), (3, 28, 28), (2, 5, 17, 33), (4, 13, 13), (3, 9, 112), (2, 11, 7)])
 @pytest.mark.parametrize("op", ["max", "sum"])
 def test_windows_of_both_axes(op, shape, stride, size):
     x = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
@@ -42,18 +42,29 @@ def test_windows_of_both_axes(op, shape, stride, size):
     np.testing.assert_allclose(got, reference(op, x, size, stride, pad, fill), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float64])
-def test_windows_of_other_types(dtype):
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float64, np.float16])
+@pytest.mark.parametrize("stride, pad", [(1, 0), (2, 0), (2, 1), (3, 1)])
+def test_windows_of_other_types(dtype, stride, pad):
     x = np.random.default_rng(0).integers(0, 200, (3, 40, 50)).astype(dtype)
-    got = lathe.jit(pool("max", (5, 5), 1, 0, 0))(x)
-    np.testing.assert_array_equal(got, reference("max", x, (5, 5), 1, 0, 0))
+    got = lathe.jit(pool("max", (5, 5), stride, pad, 0))(x)
+    np.testing.assert_array_equal(got, reference("max", x, (5, 5), stride, pad, 0))
 
 
-def test_greatest_of_windows_keeps_nan_and_infinities():
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_greatest_of_windows_keeps_nan_and_infinities(stride):
     x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
-    x[10, 20], x[40, 41], x[50, 3] = np.nan, np.inf, -np.inf
-    got = lathe.jit(pool("max", (5, 5), 1, 2, -np.inf))(x)
-    np.testing.assert_array_equal(got, reference("max", x, (5, 5), 1, 2, -np.inf))
+    x[10, 20], x[40, 41], x[50, 3], x[30:33, 8:16], x[20:32, 20:32] = np.nan, np.inf, -np.inf, -0.0, -np.inf
+    got = lathe.jit(pool("max", (5, 5), stride, 2, -np.inf))(x)
+    np.testing.assert_array_equal(got, reference("max", x, (5, 5), stride, 2, -np.inf))
+
+
+def test_greatest_of_zeros_keeps_their_signs():
+    x = np.full((3, 20, 64), -0.0, np.float32)
+    x[1, 10, 30] = 0.0
+    got = lathe.jit(pool("max", (3, 3), 2, 1, -np.inf))(x)
+    signs = np.ones((3, 10, 32), bool)
+    signs[1, 5, 15] = False
+    np.testing.assert_array_equal(np.signbit(got), signs)
 
 
 def test_windows_with_channels_last_and_of_squares():
@@ -61,7 +72,8 @@ def test_windows_with_channels_last_and_of_squares():
 
     def f(x):
         return lathe.compute(
-            (24, 25, 24), lambda i, j, c: lathe.reduce("sum", (7, 7), lambda r, s: x[i + r, j + s, c] * x[i + r, j + s, c])
+            (24, 25, 24),
+            lambda i, j, c: lathe.reduce("sum", (7, 7), lambda r, s: x[i + r, j + s, c] * x[i + r, j + s, c]),
         )
 
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) ** 2, (7, 7), (0, 1))

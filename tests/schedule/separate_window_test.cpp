@@ -105,8 +105,9 @@ TEST(SeparateWindows, WhereThatSavesLoads) {
   EXPECT_TRUE(separates(windows(3, 3, 50, plain)));
   EXPECT_TRUE(separates(windows(9, 9, 50, plain + " * " + plain)));
   EXPECT_TRUE(separates(windows(5, 5, 20, "x[vi + vr, vj * 2 + vs]", "max(l, t)", "-inf(f32)")));
-  EXPECT_FALSE(separates(windows(3, 3, 20, "x[vi + vr, vj * 2 + vs]")));
-  EXPECT_TRUE(separates(windows(3, 3, 50, "x[vi + vr, vj * 2 + vs]", "l + t", "0.0f32", 101))) << "vectors enough";
+  EXPECT_TRUE(separates(windows(3, 3, 20, "x[vi + vr, vj * 2 + vs]")));
+  EXPECT_TRUE(separates(windows(3, 3, 50, "x[vi + vr, vj * 2 + vs]", "l + t", "0.0f32", 101)));
+  EXPECT_FALSE(separates(windows(3, 3, 7, "x[vi + vr, vj * 2 + vs]"))) << "less than half a vector";
   EXPECT_FALSE(separates(windows(3, 3, 9, plain)));
   EXPECT_FALSE(separates(windows(2, 2, 50, plain)));
   EXPECT_FALSE(separates(windows(2, 2, 30, "x[vi + vr, vj * 2 + vs]")));
@@ -123,6 +124,19 @@ TEST(SeparateWindows, LoopOverTheStepsOfSumsThatLieApart) {
   const std::string text = print(auto_schedule(windows(1, 2, 30, "x[vi + vr, vj * 2 + vs]"), wide()));
   EXPECT_EQ(text.find("unrolled for s in"), std::string::npos) << text;
   EXPECT_NE(text.find(" for s in [0, 2)"), std::string::npos) << text;
+}
+
+TEST(JoinWindows, KeepsRowsInRegistersThatWindowsByStepsArePickedOutOf) {
+  const auto keeps = [](const Func& func) {
+    return decisions_on(func, fused(wide(), 1), "").find("keep sum_window in registers") != std::string::npos;
+  };
+  for (const int columns : {50, 28, 14}) {
+    SCOPED_TRACE(columns);
+    const Func func = windows(3, 3, columns, "x[vi + vr, vj * 2 + vs]", "max(l, t)", "-inf(f32)", 2 * columns + 1);
+    EXPECT_TRUE(keeps(func)) << decisions_on(func, fused(wide(), 1), "");
+    expect_scheduled_well(func);
+  }
+  EXPECT_FALSE(keeps(windows(3, 3, 300, "x[vi + vr, vj * 2 + vs]", "l + t", "0.0f32", 601))) << "long rows";
 }
 
 TEST(JoinWindows, KeepsRowsBesideTheirWindows) {
