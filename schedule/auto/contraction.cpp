@@ -13,9 +13,9 @@ namespace {
 /// The widest step between the elements that a vector takes from few whole ones.
 constexpr std::int64_t widest_step = 4;
 /// Where such vectors are worth it: not beside vectors along the reduction that are filled; over elements of whose
-/// vectors lanes are picked by one instruction, and rows of a few elements (measured on Zen 4, 2x2 by 2: rows of 4 to 20
-/// results 0.15 to 0.23 of the time of the window's own vectors, with AVX2 0.25 to 0.35).
-/// Beside another operand rows are so long that most vectors have all their lanes.
+/// vectors lanes are picked by one instruction, and rows of a few elements (measured on Zen 4, 2x2 by 2: rows of 4 to
+/// 20 results 0.15 to 0.23 of the time of the window's own vectors, with AVX2 0.25 to 0.35). Beside another operand
+/// rows are so long that most vectors have all their lanes.
 constexpr std::int64_t filled_steps = 8, picked_bytes = 4, filled_row = 4, long_row = 24;
 
 constexpr std::int64_t unknown_distance = std::int64_t{1} << 40;
@@ -115,7 +115,8 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
   if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps)) {
     for (const size_t i : shape.space) {
       const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-      if (stores && extent(i) >= (loads.size() == 1 ? filled_row : long_row) && walks_by(loads, i, widest_step)) shape.vector_space = i;
+      if (stores && extent(i) >= (loads.size() == 1 ? filled_row : long_row) && walks_by(loads, i, widest_step))
+        shape.vector_space = i;
     }
   }
   // Of costly terms neighbours are computed together wherever their operands lie.

@@ -9,6 +9,7 @@
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/fuse_rows.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/set_space.h"
@@ -94,6 +95,17 @@ std::optional<std::vector<LoopRef>> serial_loops(const Schedule& schedule, const
   return constant ? std::optional(loops) : std::nullopt;
 }
 
+/// Is what an iteration of the loop writes by `maker` all that it reads of that, and read nowhere else?
+bool stays_in_iteration(const Schedule& schedule, const BlockRef& maker, const LoopRef& loop, double elements) {
+  const Block& block = schedule.node(maker);
+  const std::vector<BlockRef> readers = schedule.consumers(maker);
+  const bool inside = std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
+    const std::vector<LoopRef> loops = schedule.loops(reader);
+    return std::find(loops.begin(), loops.end(), loop) != loops.end();
+  });
+  return inside && live_bytes(schedule, block, loop) <= elements * block.f.writes[0].buffer->dtype.bytes();
+}
+
 /// Keeps what the windows of an iteration of the innermost loop share in registers, out of which windows are picked:
 /// what has just been stored in whole vectors would be read at places between them.
 void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined) {
@@ -113,7 +125,9 @@ void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined)
         !is_allocated(schedule.func(), block.f.writes[0].buffer) || !are_summed_in_windows(schedule, ref))
       continue;
     const double row = instance_count(block) / iterations;
-    if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device))) return;
+    if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device)) ||
+        !stays_in_iteration(schedule, ref, joined.back(), row))
+      return;
     attempt(context, fmt::format("keep {} in registers", block.f.writes[0].buffer->name), [&] {
       set_space(schedule, ref, space::registers);
       for (const LoopRef& loop : *inside) unroll(schedule, loop);
