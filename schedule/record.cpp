@@ -223,7 +223,10 @@ const std::map<std::string, Apply>& primitives() {
       {"rfactor", [](Schedule& s, const Line& l) { rfactor(s, l.block(0), l.loop(1)); }},
       {"rolling_buffer", [](Schedule& s, const Line& l) { rolling_buffer(s, l.block(0), l.loop(1)); }},
       {"scan_lanes", [](Schedule& s, const Line& l) { scan_lanes(s, l.block(0), l.integer(1)); }},
-      {"separate_window", [](Schedule& s, const Line& l) { separate_window(s, l.block(0), l.loop(1), l.loop(2)); }},
+      {"separate_window",
+       [](Schedule& s, const Line& l) {
+         separate_window(s, l.block(0), l.loop(1), l.loop(2), l.size() > 3 ? l.integer(3) : 0);
+       }},
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"shift_squares", [](Schedule& s, const Line& l) { shift_squares(s, l.block(0), l.block(1), l.integer(2)); }},

@@ -253,13 +253,12 @@ void bind_blocks(nb::class_<S>& type) {
           "Partial results along a reduction loop, combined afterwards; gives the block of partials.")
       .def(
           "separate_window",
-          [](S& s, nb::handle block, const Loop& across, const Loop& along) {
-            return s.give(separate_window(s.schedule, s.take_block(block), s.take(across), s.take(along)));
+          [](S& s, nb::handle block, const Loop& across, const Loop& along, std::int64_t lead) {
+            return s.give(separate_window(s.schedule, s.take_block(block), s.take(across), s.take(along), lead));
           },
-          "block"_a, "across"_a, "along"_a,
+          "block"_a, "across"_a, "along"_a, "lead"_a = 0,
           "Takes a window's steps `along` one axis out of a reduction whose windows move `across` it; gives the block "
-          "of "
-          "what windows share then.")
+          "of what windows share then, whose rows begin with `lead` elements of padding.")
       .def(
           "fuse_reductions",
           [](S& s, nb::handle first, const nb::args& rest, std::int64_t step) {

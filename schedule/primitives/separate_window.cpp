@@ -97,9 +97,10 @@ Stmt shared_block(const Block& block, const WindowIters& iters, const Expr& term
 
 }  // namespace
 
-BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRef& across, const LoopRef& along) {
-  const std::string application =
-      fmt::format("separate_window({}, {}, {})", block.name, schedule.place(across), schedule.place(along));
+BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRef& across, const LoopRef& along,
+                         std::int64_t lead) {
+  const std::string application = fmt::format("separate_window({}, {}, {}{})", block.name, schedule.place(across),
+                                              schedule.place(along), lead == 0 ? "" : fmt::format(", {}", lead));
   const IterDomain moved = require_unordered_domain(schedule, application, block, across);
   const IterDomain walked = require_unordered_domain(schedule, application, block, along);
   const Path& path = moved.path;
@@ -133,20 +134,29 @@ BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRe
     refuse(schedule, application, 5, "one index of the result is the space iter, and no other depends on it",
            path.back(), "has other indices");
   }
-  const WindowPlace place = place_in(parts->terms[0], iters).value_or(WindowPlace{});
+  WindowPlace place = place_in(parts->terms[0], iters).value_or(WindowPlace{});
   const VarRef at = Var::make(iters.across.variable->name);
-  Expr term;
-  if (place.count > 0 && leaves_no_gap(place, iters)) {
+  const auto term_within = [&](std::int64_t count) {
     Bounds bounds(schedule.func());
     for (const Iter& iter : node.f.iters) bounds.bind(iter.variable, iter.domain);
-    bounds.bind(at, {index(0), index(place.count)});
-    term = term_at(parts->terms[0], place, iters, at, bounds);
+    bounds.bind(at, {index(0), index(count)});
+    return term_at(parts->terms[0], place, iters, at, bounds);
+  };
+  Expr term;
+  if (place.count > 0 && leaves_no_gap(place, iters)) {
+    place.least -= lead;
+    place.count += lead;
+    term = term_within(place.count);
   }
   if (!term) {
     refuse(schedule, application, 6,
            "the term depends on both iters by one sum of them alone, a * across + b * along with a or b of 1 or -1 "
            "once their common divisor is taken out, each value of which some window takes",
            path.back(), "has no such term");
+  }
+  if (lead < 0 || (lead > 0 && has_load(term_within(lead)))) {
+    refuse(schedule, application, 7, "lead is at least 0, and nothing is read for elements of it", path.back(),
+           "reads them");
   }
 
   std::vector<Expr> shape = output.buffer->shape, shared = output.indices, read = output.indices;

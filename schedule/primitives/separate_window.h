@@ -12,6 +12,7 @@ namespace lathe {
 ///
 /// `across` drives the space iter that moves the window, `along` the reduce iter of its steps. Returns the block of the
 /// shared results, which stands before the other. The sum is taken in another order, one that depends on extents alone.
+/// So many elements of padding as `lead` says begin the row that is shared, so that vectors of it begin where lines do.
 ///
 /// Requires:
 ///   1. block has only space and reduce iters, and runs over its whole domain, each iter by a serial loop of its own,
@@ -23,6 +24,8 @@ namespace lathe {
 ///   5. one index of the result is the space iter, and no other depends on it
 ///   6. the term depends on both iters by one sum of them alone, a * across + b * along with a or b of 1 or -1 once
 ///   their common divisor is taken out, each value of which some window takes
-BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRef& across, const LoopRef& along);
+///   7. lead is at least 0, and nothing is read for elements of it
+BlockRef separate_window(Schedule& schedule, const BlockRef& block, const LoopRef& across, const LoopRef& along,
+                         std::int64_t lead = 0);
 
 }  // namespace lathe

@@ -635,7 +635,8 @@ std::vector<Move> reduction_moves() {
            if (drives(s.node(*block), IterKind::reduce, s.node(loop))) along = loop;
          }
          if (random.chance(20)) across = any_loop(s, random, block);
-         if (across && along) separate_window(s, *block, *across, *along);
+         if (across && along)
+           separate_window(s, *block, *across, *along, random.chance(20) ? random.between(0, 15) : 0);
          return across && along;
        }},
       {"fuse_reduction_epilogue",

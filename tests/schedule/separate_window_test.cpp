@@ -64,6 +64,27 @@ TEST(SeparateWindow, OfWindowsByStepsBeyondBorders) {
       "separate_window_strided");
 }
 
+const std::string padded =
+    "select(0 < vj * 2 + vs && vj * 2 + vs < 61, x[vi + vr, vj * 2 + vs - 1 if 0 < vj * 2 + vs && vj * 2 + vs < 61], "
+    "0.0f32)";
+
+TEST(SeparateWindow, BeginsRowsWithPadding) {
+  const Func before = windows(3, 3, 30, padded);
+  for (const std::int64_t lead : {1, 7, 15}) {
+    SCOPED_TRACE(lead);
+    Schedule s(before);
+    separate_window(s, {"sum"}, s.loop("sum", 1), s.loop("sum", 3), lead);
+    EXPECT_NE(print(s.func()).find(fmt::format("alloc sum_window: f32[30, {}]", 61 + lead)), std::string::npos);
+    expect_same(before, s.func());
+  }
+  Schedule s(windows(3, 3, 30, "x[vi + vr, vj + vs]"));
+  expect_refused(
+      s, [&] { separate_window(s, {"sum"}, s.loop("sum", 1), s.loop("sum", 3), 4); }, "separate_window", 7,
+      "separate_window_refused_7");
+  Schedule back(before);
+  EXPECT_THROW(separate_window(back, {"sum"}, back.loop("sum", 1), back.loop("sum", 3), -1), Refusal);
+}
+
 TEST(SeparateWindow, OfElementsThatLieApartOrTurnBack) {
   for (const std::string at :
        {"vj + vs * 3", "vj * 2 + vs * 2", "vj - vs + 6", "vj * 2 - vs + 6", "50 - vj - vs", "vj * 4 + vs * 2"}) {
@@ -112,6 +133,22 @@ TEST(SeparateWindows, WhereThatSavesLoads) {
   EXPECT_FALSE(separates(windows(2, 2, 50, plain)));
   EXPECT_FALSE(separates(windows(2, 2, 30, "x[vi + vr, vj * 2 + vs]")));
   EXPECT_FALSE(separates(windows(5, 5, 50, plain + " * w[vr + vs]")));
+}
+
+TEST(SeparateWindows, BeginRowsWithLinesOfTheImage) {
+  const auto record = [](int width, const Device& device) {
+    ScheduleLog log;
+    const std::string term = replaced_all(padded, "61", std::to_string(width + 1));
+    const Func func = windows(3, 3, width / 2, term, "l + t", "0.0f32", width);
+    expect_same(func, auto_schedule(func, device, &log));
+    return log.record.empty() ? "" : log.record.front();
+  };
+  Device device = fused(wide(), 1);
+  device.caches = {{std::int64_t{32} << 10, 8, 64, false}, {std::int64_t{1} << 20, 8, 64, false}};
+  EXPECT_EQ(record(64, device), "separate_window(sum, sum.1, sum.3, 15)");
+  EXPECT_EQ(record(60, device), "separate_window(sum, sum.1, sum.3)") << "rows are no whole lines";
+  device.mask_registers = 0;
+  EXPECT_EQ(record(64, device), "separate_window(sum, sum.1, sum.3)");
 }
 
 TEST(SeparateWindows, TakeTheFewStepsOfATileInOneBody) {
