@@ -177,13 +177,15 @@ bool join_some(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t lanes = vector_lanes(block, context.device);
+  std::optional<Axes> axes;
   for (size_t inner = block.f.iters.size(); inner-- > 0;) {
     const std::int64_t* row = as_int(block.f.iters[inner].domain.extent);
     if (!row || (*row % lanes == 0 && *row >= short_row * lanes)) continue;
     for (size_t outer = inner; outer-- > 0;) {
       if (!walks_as_one(block, outer, inner)) continue;
       const Iter first = block.f.iters[outer], second = block.f.iters[inner];
-      const auto pair = Axes(schedule).pair_of(first, second);
+      if (!axes) axes.emplace(schedule);
+      const auto pair = axes->pair_of(first, second);
       const bool all = pair && std::all_of(pair->members.begin(), pair->members.end(), [&](const Axes::Member& member) {
                          return is_free(context, member.block) &&
                                 walks_as_one(schedule.node(member.block), member.outer, member.inner);
@@ -193,7 +195,9 @@ bool join_some(RuleContext& context, const BlockRef& ref) {
                                                second.variable->name, ref.name);
       const bool joined = attempt(context, decision, [&] {
         for (const Axes::Member& member : pair->members) keep_results(schedule, member.block);
-        join(schedule, *Axes(schedule).pair_of(first, second));
+        const auto kept = Axes(schedule).pair_of(first, second);
+        if (!kept) throw Refusal("coalesce_axes", 1, "the results have a dimension between the two");
+        join(schedule, *kept);
       });
       if (joined) return true;
     }

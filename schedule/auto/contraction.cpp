@@ -55,11 +55,17 @@ bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
 /// What an update costs but for choosing between elements and a padding, which most tiles need not ask.
 double update_cost(const Block& block) {
   double cost = body_cost(block.f.body);
+  std::vector<Expr> conditions;  // body_cost counts what several share once
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
     const Cast* cast = choice ? choice->when_true.as<Cast>() : nullptr;
     const Load* load = choice ? (cast ? cast->value : choice->when_true).as<Load>() : nullptr;
-    if (load && load->mask) cost -= expression_cost(choice->condition);
+    if (!load || !load->mask) return;
+    const bool known = std::any_of(conditions.begin(), conditions.end(),
+                                   [&](const Expr& condition) { return condition == choice->condition; });
+    if (known) return;
+    conditions.push_back(choice->condition);
+    cost -= expression_cost(choice->condition);
   });
   return cost;
 }

@@ -19,6 +19,9 @@
 namespace lathe {
 namespace {
 
+/// Vectors of updates and copies that rows in registers are unrolled to at the most: 3x3 by 2 over rows of 224 is 130.
+constexpr double most_statements = 256;
+
 /// Do windows that a space iter moves and a reduce iter walks overlap in this index?
 bool overlap(const Block& block, const Expr& place) {
   std::int64_t stride = 0, reach = 0;
@@ -106,6 +109,29 @@ bool stays_in_iteration(const Schedule& schedule, const BlockRef& maker, const L
   return inside && live_bytes(schedule, block, loop) <= elements * block.f.writes[0].buffer->dtype.bytes();
 }
 
+/// Statements that come of one once all loops are unrolled but those over lanes.
+double unrolled_statements(const Stmt& s) {
+  if (const For* loop = s.as<For>()) {
+    const std::int64_t* extent = as_int(loop->extent);
+    const double inside = unrolled_statements(loop->body);
+    return loop->for_kind == ForKind::vectorized || !extent ? inside : inside * static_cast<double>(*extent);
+  }
+  if (const Seq* all = s.as<Seq>()) {
+    double sum = 0;
+    for (const Stmt& below : all->stmts) sum += unrolled_statements(below);
+    return sum;
+  }
+  return 1;
+}
+
+/// Do vectors walk the innermost loops of all blocks below?
+bool are_vectors(const Schedule& schedule, const Stmt& s) {
+  const std::vector<Stmt> blocks = outer_blocks(s);
+  return std::all_of(blocks.begin(), blocks.end(), [&](const Stmt& block) {
+    return schedule.node(schedule.loops({block.as<Block>()->f.name}).back()).for_kind == ForKind::vectorized;
+  });
+}
+
 /// Keeps what the windows of an iteration of the innermost loop share in registers, out of which windows are picked:
 /// what has just been stored in whole vectors would be read at places between them.
 void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined) {
@@ -117,14 +143,17 @@ void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined)
     iterations *= static_cast<double>(*extent);
   }
   const std::optional<std::vector<LoopRef>> inside = serial_loops(schedule, joined.back());
-  if (!inside) return;
-  for (const Stmt& s : outer_blocks(schedule.node(joined.back()).body)) {
+  const Stmt body = schedule.node(joined.back()).body;
+  if (!inside || !are_vectors(schedule, body) || unrolled_statements(body) > most_statements) return;
+  for (const Stmt& s : outer_blocks(body)) {
     const Block& block = *s.as<Block>();
     const BlockRef ref{block.f.name};
     if (block.f.writes.size() != 1 || block.f.writes[0].buffer->space != space::global ||
         !is_allocated(schedule.func(), block.f.writes[0].buffer) || !are_summed_in_windows(schedule, ref))
       continue;
-    const double row = instance_count(block) / iterations;
+    double row = 1 / iterations;
+    for (const Iter& iter : block.f.iters)
+      row *= iter.kind == IterKind::space ? static_cast<double>(extent_estimate(iter.domain.extent)) : 1;
     if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device)) ||
         !stays_in_iteration(schedule, ref, joined.back(), row))
       return;

@@ -10,7 +10,8 @@ namespace lathe {
 ///   out[c, i, j] += x[i + r, j + s, c] * w[c, r, s]   ->   sum[i, j, c] += x[i + r, j + s, c] * w[c, r, s]
 ///                                                          out[c, i, j] = sum[i, j, c]
 ///
-/// Runs once padding is apart, and before what stands in the way of vectors along the results is copied.
+/// Runs once padding is apart that vectors would meet in part, and before what stands in the way of vectors along the
+/// results is copied.
 void lay_results(RuleContext& context, const BlockRef& reduction);
 
 /// Has channels come last where that lets vectors walk these: of a reduction whose every result has windows of its own,

@@ -372,6 +372,11 @@ void stage_joined(RuleContext& context, const BlockRef& ref) {
 
 bool pads_whole_vectors(const RuleContext& context, const Block& block, const Buffer& operand, const Expr& condition) {
   if (!lies_along_results(block, operand, context.device)) return false;
+  std::int64_t steps = 1;
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind == IterKind::reduce) steps *= extent_estimate(iter.domain.extent);
+    if (steps > most_window_steps) return false;
+  }
   for (const Access& access : block_accesses(block)) {
     for (size_t i = 0; access.buffer == operand && i < block.f.iters.size(); ++i) {
       if (access.strides[i] == 1 && uses_var(condition, block.f.iters[i].variable.get())) return false;

@@ -17,7 +17,8 @@ void stage_scattered(RuleContext& context, const BlockRef& reduction);
 void stage_joined(RuleContext& context, const BlockRef& reduction);
 
 /// Does the operand lie along results with elements of their own, as pixels of channels do, so that `condition` picks
-/// whole vectors of it, or of its padding? Zeros are then loaded in the place of padding, and no copy is made of both.
+/// whole vectors of it, or of its padding, in windows of few steps? Zeros are then loaded in the place of padding, and
+/// no copy is made of both.
 bool pads_whole_vectors(const RuleContext& context, const Block& block, const Buffer& operand, const Expr& condition);
 
 /// Copies what a reduction reads often in a form that is awkward to read: an operand that it pads, and one along whose

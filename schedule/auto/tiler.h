@@ -55,7 +55,7 @@ class Tiler {
   struct SpacePlan {
     size_t vectors;
     std::optional<std::int64_t> rows, columns, depth;  ///< extents, where known
-    bool shared = false;                               ///< rows share the vectors' operand
+    bool shared = false;                               ///< rows share the vectors' operand, and no windows
     RegisterTile tile;
     std::optional<Access> operand;             ///< that vectors walk and rows share
     std::int64_t width = 0, column_bytes = 0;  ///< elements of a tile's vectors; bytes of one column of the operand

@@ -166,7 +166,7 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
     return RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles};
   }
   others_.reset();
-  if (plan.columns && (picks_windows_of_rows(vectors) || has_rows_to_pick())) {
+  if (!plan.shared && plan.columns && (picks_windows_of_rows(vectors) || has_rows_to_pick())) {
     // Picking takes as many instructions of a narrow vector as of a wide one, so that a few idle lanes cost less.
     const auto columns = static_cast<double>(*plan.columns);
     const std::int64_t count = (*plan.columns + lanes_ - 1) / lanes_;
@@ -185,7 +185,8 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   SpacePlan plan;
   plan.vectors = vectors;
   const std::optional<size_t> shared_rows = shape_.rows;
-  if (!across_ && !dot_) windows_ = overlapping_windows(context_, reduction, shape_, vectors);
+  if (!across_ && !dot_ && !paired_rows(reduction, shape_, vectors))
+    windows_ = overlapping_windows(context_, reduction, shape_, vectors);
   // Those that others are summed from take turns with these, row by row.
   if (windows_ && are_summed_in_windows(schedule_, reader_)) windows_.reset();
   plan.shared = !windows_ && (shape_.rows || across_ || dot_);
@@ -357,7 +358,7 @@ void Tiler::along_space(size_t vectors) {
   } else {
     unroll_tile(std::nullopt, loops.row, loops.column);
   }
-  if (!getenv("NOMASK")) keep_masks(vectors);
+  if (windows_ && windows_->lane_weights && tile.rows > 1) keep_masks(vectors);
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
   if (windows_ && tile.rows > 1) {

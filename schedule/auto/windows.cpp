@@ -10,9 +10,6 @@
 namespace lathe {
 namespace {
 
-/// Steps of all iters together up to which a tile takes them in one body: of 9x9 two rows by one vector take as long as
-/// a row by four in a loop, with AVX2 1.6 times as long.
-constexpr std::int64_t most_steps = 64;
 /// Rows of which some share elements even where steps are dilated, and the part of their elements up to which they
 /// share enough (Zen 4, 3x3 by 2 over 112x112, 0.75 of them: 0.96 of the time, with AVX2 1.2).
 constexpr size_t few_rows = 4;
@@ -24,8 +21,8 @@ constexpr double most_loaded_beside = 0.8;
 std::int64_t steps_of(const Block& reduction, const ReductionShape& shape) {
   std::int64_t steps = 1;
   for (const size_t i : shape.reduce) {
-    const std::int64_t extent = constant_extent(reduction, i).value_or(most_steps + 1);
-    steps = std::min(steps * extent, most_steps + 1);
+    const std::int64_t extent = constant_extent(reduction, i).value_or(most_window_steps + 1);
+    steps = std::min(steps * extent, most_window_steps + 1);
   }
   return steps;
 }
@@ -54,7 +51,7 @@ double loaded_part(const Windows& windows) {
 std::optional<Windows> overlapping_windows(const RuleContext& context, const Block& reduction,
                                            const ReductionShape& shape, size_t vectors) {
   const std::int64_t depth = steps_of(reduction, shape);
-  if (shape.row_run > 0 || shape.column_run > 0 || depth > most_steps || computes_functions(reduction))
+  if (shape.row_run > 0 || shape.column_run > 0 || depth > most_window_steps || computes_functions(reduction))
     return std::nullopt;
   std::vector<Access> walked;
   for (const Access& access : block_accesses(reduction)) {
@@ -92,8 +89,8 @@ std::optional<Windows> overlapping_windows(const RuleContext& context, const Blo
         const auto shared =
             std::count_if(walked.begin(), walked.end(), [&](const Access& other) { return other.strides[rows] == 0; });
         count_loads(found, *row_stride, *step_stride, static_cast<std::int64_t>(walked.size()) - 1 - shared);
-        const double part = loaded_part(found);
-        if (part < most && (!best || part < loaded_part(*best) || (best->far && !found.far))) best = found;
+        const auto rank = [](const Windows& windows) { return std::pair(windows.far, loaded_part(windows)); };
+        if (loaded_part(found) < most && (!best || rank(found) < rank(*best))) best = found;
       }
     }
   }

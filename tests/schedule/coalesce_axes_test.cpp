@@ -91,6 +91,22 @@ TEST(CoalesceAxes, OfRowsThatAreShortOrNoWholeVectors) {
   EXPECT_FALSE(joins(sums(16, 5, 7, 8))) << "rows lie apart";
 }
 
+/// Sums over r of x[r, i, j], of which results have dimensions of one between and behind.
+TEST(CoalesceAxes, LeavesResultsWithADimensionBetween) {
+  const Func func = parse_func(R"(
+func sums(x: f32[6, 5, 7], out: f32[5, 1, 7, 1]) stage begin {
+  for i in [0, 5) { for u in [0, 1) { for j in [0, 7) { for r in [0, 6) {
+    block total(space vi in [0, 5) = i, space vu in [0, 1) = u, space vj in [0, 7) = j, reduce vr in [0, 6) = r)
+        reads x[vr, vi, vj], out[vi, vu, vj, 0] writes out[vi, vu, vj, 0] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vu, vj, 0] = 0.0f32 }
+      let l: f32 = out[vi, vu, vj, 0]
+      let t: f32 = x[vr, vi, vj]
+      out[vi, vu, vj, 0] = l + t } } } } }
+})");
+  for (const Device& device : {wide(), narrow()}) expect_same(func, auto_schedule(func, device));
+}
+
 TEST(CoalesceAxes, MakesOneAxisOfTheirResults) {
   const std::string text = print(auto_schedule(sums(16, 5, 7, 7), wide()));
   EXPECT_NE(text.find("f32[35]"), std::string::npos) << text;

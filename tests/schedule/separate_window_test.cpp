@@ -173,6 +173,7 @@ TEST(JoinWindows, KeepsRowsInRegistersThatWindowsByStepsArePickedOutOf) {
     EXPECT_TRUE(keeps(func)) << decisions_on(func, fused(wide(), 1), "");
     expect_scheduled_well(func);
   }
+  EXPECT_FALSE(keeps(windows(3, 9, 30, "x[vi + vr, vj * 5 + vs]", "l + t", "0.0f32", 160))) << "no vectors pick these";
   EXPECT_FALSE(keeps(windows(3, 3, 300, "x[vi + vr, vj * 2 + vs]", "l + t", "0.0f32", 601))) << "long rows";
 }
 

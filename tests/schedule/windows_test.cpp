@@ -205,6 +205,22 @@ TEST(Windows, OfPixelsComputeWhatOneRowDoes) {
   }
 }
 
+/// Steps of windows whose weights have rows of their own: two operands that vectors walk, each for rows of the other.
+TEST(Windows, LeaveRowsInPairs) {
+  const Func func = parse_func(R"(func paired(x: f32[66, 64], w: f32[3, 4, 64], out: f32[64, 4, 64]) stage begin {
+  for i in [0, 64) { for m in [0, 4) { for c in [0, 64) { for k in [0, 3) {
+    block sum(space vi in [0, 64) = i, space vm in [0, 4) = m, space vc in [0, 64) = c, reduce vk in [0, 3) = k)
+        reads out[vi, vm, vc], w[vk, vm, vc], x[vi + vk, vc] writes out[vi, vm, vc] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi, vm, vc] = 0.0f32 }
+      let old: f32 = out[vi, vm, vc]
+      let term: f32 = x[vi + vk, vc] * w[vk, vm, vc]
+      out[vi, vm, vc] = old + term } } } } }
+})");
+  for (const Device& device : {with_caches(std::int64_t{1} << 20), with_caches(4096), narrow()})
+    expect_same(func, auto_schedule(func, device));
+}
+
 TEST(Windows, WaitForEachOtherWhereRowsAreFew) {
   const auto cycles = [](std::int64_t rows, std::int64_t vectors) {
     Windows windows;
@@ -216,7 +232,6 @@ TEST(Windows, WaitForEachOtherWhereRowsAreFew) {
     return all / static_cast<double>(rows * vectors);
   };
   EXPECT_LT(cycles(4, 1), 0.7 * cycles(2, 2)) << "two sums at a time, four cycles each";
-  EXPECT_GT(cycles(4, 1), 49 / 2.0);
 }
 
 }  // namespace
