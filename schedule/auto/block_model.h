@@ -39,6 +39,8 @@ std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffe
 
 /// Does each step of the iter `outer`, in every access, go as far as all of `inner` do?
 bool goes_on(const Block& block, size_t outer, size_t inner);
+/// The same, where what `inner` moves it moves element by element.
+bool goes_on_contiguous(const Block& block, size_t outer, size_t inner);
 
 /// While one stands, block_accesses keeps what it finds on this thread: rules ask the same of a block many times
 /// before they change it.

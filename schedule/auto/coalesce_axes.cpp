@@ -47,26 +47,18 @@ class Axes {
     if (first == second || irregular_[first] || irregular_[second]) return std::nullopt;
     Pair pair;
     for (const BlockRef& ref : blocks_) {
-      const std::vector<Iter>& iters = schedule_.node(ref).f.iters;
-      std::vector<size_t> firsts, seconds;
-      for (size_t i = 0; i < iters.size(); ++i) {
-        const size_t axis = root(node_of_iter(iters[i]));
-        if (axis == first) firsts.push_back(i);
-        if (axis == second) seconds.push_back(i);
-      }
-      if (firsts.empty() && seconds.empty()) continue;
-      if (firsts.size() != 1 || seconds.size() != 1) return std::nullopt;
-      pair.members.push_back({ref, firsts[0], seconds[0]});
+      std::vector<size_t> nodes;
+      for (const Iter& iter : schedule_.node(ref).f.iters) nodes.push_back(node_of_iter(iter));
+      const std::vector<size_t> outers = places_of(first, nodes), inners = places_of(second, nodes);
+      if (outers.empty() && inners.empty()) continue;
+      if (outers.size() != 1 || inners.size() != 1) return std::nullopt;
+      pair.members.push_back({ref, outers[0], inners[0]});
     }
     for (const auto& [buffer, nodes] : dimensions_) {
-      std::vector<size_t> firsts, seconds;
-      for (size_t d = 0; d < nodes.size(); ++d) {
-        if (root(nodes[d]) == first) firsts.push_back(d);
-        if (root(nodes[d]) == second) seconds.push_back(d);
-      }
-      if (firsts.empty() && seconds.empty()) continue;
-      if (firsts.size() != 1 || seconds.size() != 1 || seconds[0] != firsts[0] + 1) return std::nullopt;
-      pair.buffers.emplace_back(buffer, firsts[0]);
+      const std::vector<size_t> outers = places_of(first, nodes), inners = places_of(second, nodes);
+      if (outers.empty() && inners.empty()) continue;
+      if (outers.size() != 1 || inners.size() != 1 || inners[0] != outers[0] + 1) return std::nullopt;
+      pair.buffers.emplace_back(buffer, outers[0]);
     }
     return pair;
   }
@@ -80,6 +72,14 @@ class Axes {
   size_t root(size_t node) const {
     while (parents_[node] != node) node = parents_[node];
     return node;
+  }
+  /// Which of the nodes are of the axis.
+  std::vector<size_t> places_of(size_t axis, const std::vector<size_t>& nodes) const {
+    std::vector<size_t> places;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (root(nodes[i]) == axis) places.push_back(i);
+    }
+    return places;
   }
   size_t node_of_iter(const Iter& iter) {
     const auto [found, is_new] = iters_.try_emplace(iter.variable.get(), 0);
@@ -128,17 +128,15 @@ bool is_free(const RuleContext& context, const BlockRef& ref) {
   return !block.f.reducer || is_plain_reduction(context, ref);
 }
 
-/// Do all accesses of the block walk the two as one axis, contiguous where it moves them?
+/// Do all accesses of the block walk the two as one axis, contiguous where it moves them, and none under a mask?
 bool walks_as_one(const Block& block, size_t outer, size_t inner) {
   for (const size_t i : {outer, inner}) {
     const Iter& iter = block.f.iters[i];
     if (iter.kind != IterKind::space || !is_int(iter.domain.min, 0) || !as_int(iter.domain.extent)) return false;
   }
-  if (!goes_on(block, outer, inner)) return false;
   const std::vector<Access> accesses = block_accesses(block);
-  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return !access.masked && (access.strides[inner] == 0 || access.strides[inner] == 1);
-  });
+  return goes_on_contiguous(block, outer, inner) &&
+         std::none_of(accesses.begin(), accesses.end(), [](const Access& access) { return access.masked; });
 }
 
 void join(Schedule& schedule, const Axes::Pair& pair) {
@@ -148,9 +146,7 @@ void join(Schedule& schedule, const Axes::Pair& pair) {
     map.to.erase(map.to.begin() + static_cast<std::ptrdiff_t>(dimension) + 1);
     const auto touches = [&](const Axes::Member& member) {
       const Block& block = schedule.node(member.block);
-      const auto of = [&](const Region& region) { return region.buffer == buffer; };
-      return std::any_of(block.f.reads.begin(), block.f.reads.end(), of) ||
-             std::any_of(block.f.writes.begin(), block.f.writes.end(), of);
+      return reads(block, buffer) || writes(block, buffer);
     };
     const auto by = std::find_if(pair.members.begin(), pair.members.end(), touches);
     transform_layout(schedule, by->block, buffer->name, map);

@@ -16,7 +16,7 @@ constexpr std::int64_t widest_step = 4;
 /// vectors lanes are picked by one instruction, and rows of a few elements (measured on Zen 4, 2x2 by 2: rows of 4 to
 /// 20 results 0.15 to 0.23 of the time of the window's own vectors, with AVX2 0.25 to 0.35). Beside another operand
 /// rows are so long that most vectors have all their lanes.
-constexpr std::int64_t filled_steps = 8, picked_bytes = 4, filled_row = 4, long_row = 24;
+constexpr std::int64_t filled_steps = 8, filled_row = 4, long_row = 24;
 
 constexpr std::int64_t unknown_distance = std::int64_t{1} << 40;
 
@@ -61,9 +61,7 @@ double update_cost(const Block& block) {
     const Cast* cast = choice ? choice->when_true.as<Cast>() : nullptr;
     const Load* load = choice ? (cast ? cast->value : choice->when_true).as<Load>() : nullptr;
     if (!load || !load->mask) return;
-    const bool known = std::any_of(conditions.begin(), conditions.end(),
-                                   [&](const Expr& condition) { return condition == choice->condition; });
-    if (known) return;
+    if (std::find(conditions.begin(), conditions.end(), choice->condition) != conditions.end()) return;
     conditions.push_back(choice->condition);
     cost -= expression_cost(choice->condition);
   });

@@ -12,6 +12,9 @@ namespace lathe {
 /// Runs of columns that share an element of an operand: shorter ones would leave most lanes of a vector idle.
 inline constexpr std::int64_t shortest_run = 4;
 
+/// The least bytes of elements of whose vectors lanes are picked by one instruction.
+inline constexpr std::int64_t picked_bytes = 4;
+
 /// How a reduction uses its iters, given as positions in the block's list.
 struct ReductionShape {
   std::vector<size_t> space, reduce;

@@ -23,13 +23,9 @@ std::optional<size_t> reduced_by(const Block& block, const For& loop) {
 
 /// Do both walk memory element by element, one behind the other, where they move an access at all?
 bool walk_as_one(const Block& block, size_t outer, size_t inner) {
-  if (!goes_on(block, outer, inner)) return false;
-  bool walks = false;
-  for (const Access& access : block_accesses(block)) {
-    if (access.strides[inner] != 0 && access.strides[inner] != 1) return false;
-    walks |= access.strides[inner] == 1;
-  }
-  return walks;
+  const std::vector<Access> accesses = block_accesses(block);
+  return goes_on_contiguous(block, outer, inner) &&
+         std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.strides[inner] == 1; });
 }
 
 /// Joins the innermost two loops of the block; says whether it did.

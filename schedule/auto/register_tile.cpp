@@ -268,12 +268,11 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         if (extents.windows && r > 1 && !in_windows) continue;
         const auto estimate = [&](const Rates& by) {
           const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
-            const WindowTile windows{tile_rows, tile_vectors, width, depth};
+            if (!in_windows) return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
             const WindowRates window_rates{
                 by.arithmetic, by.loads,  static_cast<double>(device.issue_width), wanted_chains(device, by),
                 registers,     line_bytes};
-            if (in_windows) return window_cycles(window_rates, *extents.windows, windows, bits);
-            return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
+            return window_cycles(window_rates, *extents.windows, {tile_rows, tile_vectors, width, depth}, bits);
           };
           double cycles = static_cast<double>(panels * strips) * cost(r, v) +
                           static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +

@@ -9,6 +9,7 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/primitives/separate_window.h"
@@ -25,7 +26,6 @@ constexpr double least_gain = 1.25, least_gain_of_short_rows = 3;
 /// The same of windows by steps along half a vector of results or more, which are picked out of what registers hold of
 /// a row (the same: 3x3 by 2 to rows of 8 to 56 results 0.5 to 0.75, of 7 1.5; with AVX2 0.7 to 0.95).
 constexpr double least_gain_by_steps = 1.1;
-constexpr std::int64_t picked_bytes = 4;
 /// The same where what is shared leaves the caches, should its rows not be joined with those of the windows (the same:
 /// 3x3 over three images of 2000x2000 0.65).
 constexpr double least_gain_of_far_rows = 2.5;

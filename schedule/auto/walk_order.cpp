@@ -290,17 +290,13 @@ std::optional<std::vector<size_t>> order_of_tiles(const Device& device, const Lo
     orders.clear();
     for (const std::vector<size_t>& order : before) {
       const auto place = std::find(order.begin(), order.end(), loop) - order.begin();
-      for (std::ptrdiff_t to = place; to >= 0; --to) {
-        std::vector<size_t> other = order;
-        std::rotate(other.begin() + to, other.begin() + place, other.begin() + place + 1);
-        orders.push_back(std::move(other));
-      }
-      for (size_t to = static_cast<size_t>(place) + 1; nest.in_windows && to < order.size(); ++to) {
-        std::vector<size_t> other = order;
-        std::rotate(other.begin() + place, other.begin() + place + 1,
-                    other.begin() + static_cast<std::ptrdiff_t>(to) + 1);
-        orders.push_back(std::move(other));
-      }
+      const auto add = [&](std::ptrdiff_t to) {
+        std::vector<size_t>& other = orders.emplace_back(order);
+        other.erase(other.begin() + place);
+        other.insert(other.begin() + to, loop);
+      };
+      for (std::ptrdiff_t to = place; to >= 0; --to) add(to);
+      for (std::ptrdiff_t to = place + 1; nest.in_windows && to < std::ssize(order); ++to) add(to);
     }
   }
   for (const std::vector<size_t>& order : orders) {
