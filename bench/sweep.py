@@ -4,9 +4,11 @@
     ./dev bench sweep argmax "take rows"    forms whose names contain one of these
     ./dev bench sweep --below 0.95          prints those under this ratio only
     ./dev bench sweep --drawn 7             ten forms of each topic of odd/drawn.py instead, drawn by the seed 7
+    ./dev bench sweep --threads all         both on all threads
+    ./dev bench sweep --isa avx2            neither has AVX-512
     ./dev bench sweep --json FILE
 
-One thread, measured by the rules of bench/README.md: results are compared first, rounds are interleaved, out= stands beside out=
+One thread unless said, measured by the rules of bench/README.md: results are compared first, rounds are interleaved, out= stands beside out=
 where PyTorch's call takes one. A ratio above 1 means that Lathe is faster. The compile time is of one call: CPU milliseconds of the
 first less those of the second; `!` marks one over its class's target.
 """
@@ -14,6 +16,7 @@ first less those of the second; `!` marks one over its class's target.
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import time
 
@@ -23,6 +26,7 @@ import peers
 
 import lathe
 
+PAUSE = 0.02  # seconds in which PyTorch's workers stop spinning
 SHORT = 5e-6  # seconds; below, what is timed is the call from Python more than the kernel
 
 
@@ -96,7 +100,7 @@ def theirs(form, out):
     return lambda: form.torch(*form.inputs, out=out)
 
 
-def measured(form, budget):
+def measured(form, budget, threads):
     row = Row(form.name, form.kind)
     try:
         results, row.compile_ms = compiled(form)
@@ -107,8 +111,8 @@ def measured(form, budget):
         row.error = f"{type(error).__name__}: {str(error).splitlines()[0][:90]}"
         return row
     ours = lambda: form.function(*form.inputs, out=results)  # noqa: E731
-    timers = {"lathe": measure.PythonTimer(ours, 1), "torch": measure.PythonTimer(call, 1)}
-    found = measure.compare(timers, budget=budget, most=60)
+    timers = {"lathe": measure.PythonTimer(ours, threads), "torch": measure.PythonTimer(call, threads)}
+    found = measure.compare(timers, budget=budget, most=60, pause=PAUSE if threads > 1 else 0.0)
     row.lathe_us, row.torch_us = (1e6 * found.seconds[name] for name in timers)
     ratio = found.ratios.get("torch")  # none where PyTorch takes so long that it was called once
     once = row.torch_us / row.lathe_us
@@ -136,17 +140,20 @@ def main(arguments):
     parser.add_argument("--budget", type=float, default=0.3, help="seconds a form")
     parser.add_argument("--drawn", type=int, metavar="SEED", help="forms drawn by a seed, in the place of the list")
     parser.add_argument("--count", type=int, default=10, help="of each topic that are drawn")
+    parser.add_argument("--threads", choices=["1", "all"], default="1")
+    parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="what Lathe and PyTorch may use")
     parser.add_argument("--json", help="write the rows to this file")
     options = parser.parse_args(arguments)
-    measure.adopt_policy(1)
+    threads = 1 if options.threads == "1" else len(os.sched_getaffinity(0))
+    measure.adopt_policy(threads, **(measure.AVX2_ONLY if options.isa == "avx2" else {}))
     import odd
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    lathe.set_thread_count(1)
+    lathe.set_thread_count(threads)
     made = None if options.drawn is None else odd.drawn.forms(options.drawn, options.count)
-    rows = [measured(form, options.budget) for form in odd.forms(options.names, made)]
+    rows = [measured(form, options.budget, threads) for form in odd.forms(options.names, made)]
     rows.sort(key=lambda row: row.ratio)
     for row in rows:
         if row.error or row.ratio < options.below:

@@ -48,6 +48,7 @@ nb::dict describe_device() {
   info["vector_bits"] = device.vector_bits;
   info["cores"] = device.cores;
   info["threads"] = thread_count();
+  info["thread_pool"] = shares_openmp() ? "OpenMP" : "oneTBB";
   info["lathe"] = std::string(lathe_version);
   info["llvm"] = std::string(llvm_version());
   return info;
@@ -83,6 +84,10 @@ void bind_runtime(nb::module_& module) {
   module.def("thread_count", &thread_count, "Worker threads of later calls.");
   module.def("set_thread_count", &set_thread_count, "count"_a,
              "At most 4096; 0 brings the default back: what affinity and cgroup allow.");
+  module.def("share_threads", &share_openmp, "on"_a,
+             "Whether loops run on PyTorch's OpenMP threads once a kernel has taken one of its tensors (True until "
+             "set), or on threads of "
+             "Lathe's own.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
 
   module.def("_use_torch_library", &TorchFlags::use_library, "on"_a,

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <nanobind/nanobind.h>
 
+#include "jit/runtime/openmp.h"
+
 namespace nb = nanobind;
 
 namespace lathe::python {
@@ -31,6 +33,7 @@ TorchFlags::TorchFlags(PyObject* tensor) {
   is_neg_method_ = torch.attr("Tensor").attr("is_neg").inc_ref().ptr();
   requires_grad_name_ = PyUnicode_InternFromString("requires_grad");
   find_library(tensor);
+  find_openmp("libtorch_cpu.so");
 }
 
 void TorchFlags::find_library(PyObject* tensor) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ir/error.h"
+#include "jit/runtime/openmp.h"
 #include "jit/runtime/placement.h"
 #include "jit/runtime/team.h"
 
@@ -34,12 +35,57 @@ int cgroup_cpus() {
 }
 
 std::atomic<int> configured_threads{0};
-std::atomic<LatheParallelFor> configured_parallel_for{&tbb_parallel_for};
+std::atomic<LatheParallelFor> configured_parallel_for{&default_parallel_for};
 std::atomic<void*> configured_host{nullptr};
+std::atomic<bool> sharing{true};
 
 /// True on a thread that is inside a parallel body: a loop within runs inline, on that worker.
 thread_local bool inside_parallel = false;
 thread_local std::int32_t current_worker = 0;
+
+/// The iterations of a loop in pieces that at most so many workers take. `run(workers, work, data)` calls work(data, 0)
+/// on this thread and work(data, k) on others.
+template <class Run>
+std::int32_t parallel_loop(int most_workers, LatheContext* context, std::int64_t n, std::int64_t grain,
+                           LatheParallelBody body, void* closure, const Run& run) {
+  if (n <= 0) return LATHE_OK;
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t most_pieces = (n + grain - 1) / grain;
+  const int workers = static_cast<int>(std::min<std::int64_t>(most_workers, most_pieces));
+  // A context of one thread has one workspace, whichever worker of a loop around has made it.
+  const bool nested = inside_parallel && context->thread_count > 1;
+  if (workers <= 1 || inside_parallel) return body(closure, 0, n, nested ? current_worker : 0);
+
+  // Four pieces a worker balance uneven cores; fewer where the grain says so. Each worker walks a stretch of its own
+  // from one end to the other, so that what one piece leaves in its caches serves the next, then helps with the
+  // others'.
+  const std::int64_t pieces = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers);
+  struct alignas(64) Stretch {
+    std::atomic<std::int64_t> next{0};
+  };
+  constexpr int most_stretches = 64;
+  const int stretches = std::min(workers, most_stretches);
+  std::array<Stretch, most_stretches> taken;
+  std::atomic<std::int32_t> status{LATHE_OK};
+  const auto walk = [&](int stretch, int worker) {
+    const std::int64_t first = stretch * pieces / stretches, end = (stretch + 1) * pieces / stretches;
+    for (std::int64_t piece; (piece = first + taken[stretch].next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+      if (status.load(std::memory_order_relaxed) != LATHE_OK) return;
+      const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
+      std::int32_t none = LATHE_OK;
+      if (result != LATHE_OK) status.compare_exchange_strong(none, result);
+    }
+  };
+  auto work = [&](int worker) {
+    if (worker >= workers) return;
+    inside_parallel = true;
+    current_worker = worker;
+    for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
+    inside_parallel = false;
+  };
+  run(workers, [](void* data, int worker) { (*static_cast<decltype(work)*>(data))(worker); }, &work);
+  return status.load();
+}
 
 }  // namespace
 
@@ -70,7 +116,7 @@ void set_thread_count(int count) {
 
 void set_parallel_for(LatheParallelFor parallel_for, void* host) {
   configured_host.store(parallel_for ? host : nullptr);
-  configured_parallel_for.store(parallel_for ? parallel_for : &tbb_parallel_for);
+  configured_parallel_for.store(parallel_for ? parallel_for : &default_parallel_for);
 }
 
 LatheParallelFor current_parallel_for(void** host) {
@@ -78,45 +124,31 @@ LatheParallelFor current_parallel_for(void** host) {
   return configured_parallel_for.load(std::memory_order_relaxed);
 }
 
+void share_openmp(bool on) {
+  sharing.store(on, std::memory_order_relaxed);
+}
+
+bool shares_openmp() {
+  return sharing.load(std::memory_order_relaxed) && openmp_threads() > 1;
+}
+
 std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
                               void* closure) {
-  if (n <= 0) return LATHE_OK;
-  grain = std::max<std::int64_t>(grain, 1);
-  const std::int64_t most_pieces = (n + grain - 1) / grain;
-  const int workers = static_cast<int>(std::min<std::int64_t>(context->thread_count, most_pieces));
-  // A context of one thread has one workspace, whichever worker of a loop around has made it.
-  const bool nested = inside_parallel && context->thread_count > 1;
-  if (workers <= 1 || inside_parallel) return body(closure, 0, n, nested ? current_worker : 0);
+  return parallel_loop(context->thread_count, context, n, grain, body, closure,
+                       [](int workers, void (*work)(void*, int), void* data) {
+                         const RoomForCaller room;
+                         run_with_team(workers, work, data);
+                       });
+}
 
-  // Four pieces a worker balance uneven cores; fewer where the grain says so. Each worker walks a stretch of its own
-  // from one end to the other, so that what one piece leaves in its caches serves the next, then helps with the
-  // others'.
-  const std::int64_t pieces = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers);
-  struct alignas(64) Stretch {
-    std::atomic<std::int64_t> next{0};
-  };
-  constexpr int most_stretches = 64;
-  const int stretches = std::min(workers, most_stretches);
-  std::array<Stretch, most_stretches> taken;
-  std::atomic<std::int32_t> status{LATHE_OK};
-  const auto walk = [&](int stretch, int worker) {
-    const std::int64_t first = stretch * pieces / stretches, end = (stretch + 1) * pieces / stretches;
-    for (std::int64_t piece; (piece = first + taken[stretch].next.fetch_add(1, std::memory_order_relaxed)) < end;) {
-      if (status.load(std::memory_order_relaxed) != LATHE_OK) return;
-      const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
-      std::int32_t none = LATHE_OK;
-      if (result != LATHE_OK) status.compare_exchange_strong(none, result);
-    }
-  };
-  auto work = [&](int worker) {
-    inside_parallel = true;
-    current_worker = worker;
-    for (int k = 0; k < stretches; ++k) walk((worker + k) % stretches, worker);
-    inside_parallel = false;
-  };
-  const RoomForCaller room;
-  run_with_team(workers, [](void* data, int worker) { (*static_cast<decltype(work)*>(data))(worker); }, &work);
-  return status.load();
+std::int32_t default_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
+                                  void* closure) {
+  const int shared = shares_openmp() ? openmp_threads() : 1;
+  // Who asks for more threads than the runtime has gets them; the default makes do with its.
+  const bool enough = context->thread_count <= shared || configured_threads.load(std::memory_order_relaxed) == 0;
+  if (shared <= 1 || !enough) return tbb_parallel_for(context, n, grain, body, closure);
+  return parallel_loop(std::min(context->thread_count, shared), context, n, grain, body, closure,
+                       [](int, void (*work)(void*, int), void* data) { run_with_openmp(work, data); });
 }
 
 }  // namespace lathe

@@ -15,14 +15,22 @@ int thread_count();
 void set_thread_count(int count);
 constexpr int most_threads = 4096;
 
-/// The parallel loop of later calls, and what its context's `host` holds; null brings oneTBB back. Kernels already
+/// The parallel loop of later calls, and what its context's `host` holds; null brings the default back. Kernels already
 /// running keep what they started with.
 void set_parallel_for(LatheParallelFor parallel_for, void* host);
 /// What a call started now would use.
 LatheParallelFor current_parallel_for(void** host);
 
+/// Whether loops run on the threads of the OpenMP runtime that find_openmp has found (openmp.h), where it has several,
+/// and as many as set_thread_count asked for; true until set. Others run on oneTBB's, as all do until one is found.
+void share_openmp(bool on);
+bool shares_openmp();
+
 /// The parallel_for on oneTBB's workers (team.h). A loop within a loop runs inline on its worker.
 std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
                               void* closure);
+/// What loops run on where the host has not said otherwise: threads that are shared, else oneTBB's.
+std::int32_t default_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
+                                  void* closure);
 
 }  // namespace lathe

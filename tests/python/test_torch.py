@@ -1,5 +1,7 @@
 """torch tensors in and out; skipped where torch is not installed."""
 
+import os
+import signal
 import warnings
 
 import numpy as np
@@ -222,3 +224,64 @@ def test_several_results():
     total, doubled = lathe.jit(lambda t: (lathe.sum(t, axis=1), t + t), name="two")(x)
     torch.testing.assert_close(total, x.sum(1))
     torch.testing.assert_close(doubled, x + x)
+
+
+@pytest.fixture
+def two_threads():
+    """Two threads for PyTorch and for Lathe; skipped where PyTorch computes without OpenMP."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    lathe.set_thread_count(2)
+    affine(random(3, 5), random(3, 5))
+    if "OpenMP" not in torch.__config__.parallel_info().split("ATen parallel backend:")[1]:
+        pytest.skip("PyTorch has no OpenMP")
+    yield
+    torch.set_num_threads(before)
+    lathe.set_thread_count(0)
+    lathe.share_threads(True)
+
+
+def pool():
+    return lathe.device_info()["thread_pool"]
+
+
+def test_threads_are_pytorchs_once_it_has_several(two_threads):
+    assert pool() == "OpenMP"
+    lathe.share_threads(False)
+    assert pool() == "oneTBB"
+    lathe.share_threads(True)
+    torch.set_num_threads(1)
+    assert pool() == "oneTBB"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_operators_by_turns_with_pytorchs_on_either_threads(two_threads, shared):
+    lathe.share_threads(shared)
+    x, y = random(700, 900), random(700, 900)
+    product = lathe.jit(lambda a, b: a @ b)
+    for _ in range(20):
+        z = torch.sin(x)
+        torch.testing.assert_close(affine(z, y), torch.nn.functional.gelu(z * y + 1))
+        torch.testing.assert_close(product(z, y.T), z @ y.T, rtol=1e-4, atol=1e-4)
+
+
+def test_threads_of_several_callers_are_told_apart(two_threads):
+    import concurrent.futures
+
+    x, y = random(700, 900), random(700, 900)
+    expected = affine(x, y)
+    with concurrent.futures.ThreadPoolExecutor(4) as callers:
+        for result in callers.map(lambda _: affine(x, y), range(64)):
+            assert torch.equal(result, expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks among threads, which is what is tried
+def test_a_forked_process_does_without_pytorchs_threads(two_threads):
+    x, y = np.linspace(-2, 2, 1 << 20), np.ones(1 << 20)
+    expected = affine(x, y)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # where a loop waits for threads that are not there
+        os._exit(0 if pool() == "oneTBB" and np.array_equal(affine(x, y), expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(affine(x, y), expected)

@@ -1,0 +1,69 @@
+#include "jit/runtime/openmp.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+
+namespace lathe {
+namespace {
+
+/// GCC's interface, which LLVM's and Intel's runtimes have as well.
+struct Runtime {
+  void (*parallel)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+  int (*thread_number)();
+  int (*most_threads)();
+};
+
+/// Never freed: loops may run on it at exit.
+std::atomic<const Runtime*> found{nullptr};
+std::atomic<bool> forked{false};
+
+}  // namespace
+
+bool find_openmp(const char* library) {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return false;
+  if (found.load(std::memory_order_acquire)) return true;
+  // As the library's own calls are bound: a runtime that is preloaded, or global, is ahead of what it is linked with.
+  const auto symbol = [&](const char* name) {
+    void* address = dlsym(RTLD_DEFAULT, name);
+    return address ? address : dlsym(handle, name);
+  };
+  const auto runtime = new Runtime{reinterpret_cast<decltype(Runtime::parallel)>(symbol("GOMP_parallel")),
+                                   reinterpret_cast<decltype(Runtime::thread_number)>(symbol("omp_get_thread_num")),
+                                   reinterpret_cast<decltype(Runtime::most_threads)>(symbol("omp_get_max_threads"))};
+  const Runtime* none = nullptr;
+  if (!runtime->parallel || !runtime->thread_number || !runtime->most_threads) {
+    delete runtime;
+    return false;
+  }
+  if (!found.compare_exchange_strong(none, runtime)) {
+    delete runtime;
+  } else {
+    pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  }
+  return true;
+}
+
+int openmp_threads() {
+  const Runtime* runtime = found.load(std::memory_order_acquire);
+  return runtime && !forked.load(std::memory_order_relaxed) ? runtime->most_threads() : 1;
+}
+
+void run_with_openmp(void (*work)(void*, int), void* data) {
+  struct Loop {
+    const Runtime* runtime;
+    void (*work)(void*, int);
+    void* data;
+  } loop{found.load(std::memory_order_acquire), work, data};
+  const auto run = [](void* raw) {
+    const Loop& mine = *static_cast<Loop*>(raw);
+    mine.work(mine.data, mine.runtime->thread_number());
+  };
+  // As many threads as the runtime is set to (0), even if fewer have work: it ends those that a loop leaves out, and
+  // the next loop would start them anew.
+  loop.runtime->parallel(run, &loop, 0, 0);
+}
+
+}  // namespace lathe
