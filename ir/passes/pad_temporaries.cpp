@@ -116,8 +116,9 @@ struct Guard {
   /// Variables of the loops between the two that it does not depend on, whose iterations share a mask, and how many.
   std::vector<VarRef> sharing;
   std::int64_t shared;
-  std::int64_t copies;  ///< of the comparison, each of which is a mask of its own, once loops are unrolled
-  Bounds bounds;        ///< what is known there
+  std::int64_t copies;      ///< of the comparison, each of which is a mask of its own, once loops are unrolled
+  std::int64_t tile_count;  ///< iterations of all loops that it depends on but those; 0 where one is unknown
+  Bounds bounds;            ///< what is known there
   bool stays = false;
 };
 
@@ -235,7 +236,7 @@ class Planner : public Visitor {
   void visit_If(const If* node) override {
     for (const Expr& conjunct : conjuncts_of(node->condition)) {
       std::optional<Affine> cut = node->else_case ? std::nullopt : cut_of(conjunct, bounds_);
-      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}, 1, 1, bounds_};
+      Guard guard{node, conjunct, cut.value_or(Affine{}), nullptr, {}, {}, 1, 1, 1, bounds_};
       bool lanes = false;
       for (const For* loop : loops_) {
         if (!uses_var(conjunct, loop->variable.get())) {
@@ -249,6 +250,7 @@ class Planner : public Visitor {
         if (loop->for_kind == ForKind::unrolled && as_int(loop->extent)) guard.copies *= *as_int(loop->extent);
         if (is_point_loop(*loop)) continue;
         guard.tiles = loop;
+        guard.tile_count *= as_int(loop->extent) ? *as_int(loop->extent) : 0;
         guard.sharing.clear();
         guard.shared = 1;
       }
@@ -262,9 +264,8 @@ class Planner : public Visitor {
 
  private:
   bool masks_pay(const Guard& guard) const {
-    const std::int64_t* tiles = guard.tiles ? as_int(guard.tiles->extent) : nullptr;
-    return tiles && *tiles >= least_tiles && guard.shared >= least_sharing && guard.copies <= mask_registers_ &&
-           !guard.tiles->annotations.contains(shiftable_key);
+    return guard.tiles && guard.tile_count >= least_tiles && guard.shared >= least_sharing &&
+           guard.copies <= mask_registers_ && !guard.tiles->annotations.contains(shiftable_key);
   }
 
   int mask_registers_;

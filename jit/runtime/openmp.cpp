@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "jit/runtime/placement.h"
+
 namespace lathe {
 namespace {
 
@@ -59,7 +61,9 @@ void run_with_openmp(void (*work)(void*, int), void* data) {
   } loop{found.load(std::memory_order_acquire), work, data};
   const auto run = [](void* raw) {
     const Loop& mine = *static_cast<Loop*>(raw);
-    mine.work(mine.data, mine.runtime->thread_number());
+    const int number = mine.runtime->thread_number();
+    if (number != 0) join_workers();
+    mine.work(mine.data, number);
   };
   // As many threads as the runtime is set to (0), even if fewer have work: it ends those that a loop leaves out, and
   // the next loop would start them anew.

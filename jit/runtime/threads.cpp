@@ -148,7 +148,10 @@ std::int32_t default_parallel_for(LatheContext* context, std::int64_t n, std::in
   const bool enough = context->thread_count <= shared || configured_threads.load(std::memory_order_relaxed) == 0;
   if (shared <= 1 || !enough) return tbb_parallel_for(context, n, grain, body, closure);
   return parallel_loop(std::min(context->thread_count, shared), context, n, grain, body, closure,
-                       [](int, void (*work)(void*, int), void* data) { run_with_openmp(work, data); });
+                       [](int, void (*work)(void*, int), void* data) {
+                         const RoomForCaller room;
+                         run_with_openmp(work, data);
+                       });
 }
 
 }  // namespace lathe

@@ -268,12 +268,37 @@ double body_cost(const Stmt& body) {
   return sum.total;
 }
 
-double instance_nanoseconds(const Block& block, bool vector) {
+namespace {
+
+/// Bytes of arrays that the block reads and writes, each element once however often it is, a share for each instance.
+double moved_bytes(const Block& block, const std::vector<Fact>& facts) {
+  const double instances = std::max(instance_count(block, facts), 1.0);
+  std::vector<Buffer> counted;
+  double bytes = 0;
+  for (const auto* regions : {&block.f.reads, &block.f.writes}) {
+    for (const Region& region : *regions) {
+      const Buffer& buffer = region.buffer;
+      if (buffer->space != space::global || std::find(counted.begin(), counted.end(), buffer) != counted.end())
+        continue;
+      counted.push_back(buffer);
+      bytes +=
+          static_cast<double>(buffer->dtype.bytes()) * std::min(estimated_elements(buffer, facts) / instances, 1.0);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double instance_nanoseconds(const Block& block, bool vector, const std::vector<Fact>& facts) {
   // A unit of expression_cost in vector code of 16 lanes at about 4 GHz, two instructions a cycle; in scalar code.
   constexpr double vector_unit = 0.02, scalar_unit = 0.2;
   // What a reduction accumulates in stays in registers, and tiles share what they load.
   const double cost = body_cost(block.f.body) - (block.f.reducer ? 4 : 0);
-  return std::max(cost, 1.0) * (vector ? vector_unit : scalar_unit);
+  // From and to a second-level cache, from which 100 GB/s come.
+  constexpr double byte_nanoseconds = 0.01;
+  return std::max(std::max(cost, 1.0) * (vector ? vector_unit : scalar_unit),
+                  moved_bytes(block, facts) * byte_nanoseconds);
 }
 
 int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts) {

@@ -95,8 +95,9 @@ inline constexpr double costly_update = costly_body + 4;
 inline constexpr double accumulation_cost = 2;
 /// Iterations that copies and chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 inline constexpr std::int64_t least_iterations = 4;
-/// Estimated time of an instance of a block without inner blocks, in vector or in scalar code.
-double instance_nanoseconds(const Block& block, bool vector);
+/// Estimated time of an instance of a block without inner blocks: what its operations take, in vector or in scalar
+/// code, or its share of what the block moves between arrays and registers, whichever is longer.
+double instance_nanoseconds(const Block& block, bool vector, const std::vector<Fact>& facts = {});
 
 /// The widest element in bits that the block's arithmetic and memory use, indices left out; of what it reads, that of
 /// buffers that count.

@@ -9,20 +9,22 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/parallel.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
 
-/// A loop shorter than this stays on one thread: workers that sleep before a call's first loop take ten microseconds or
-/// more to come.
-constexpr double shared_nanoseconds = 40'000;
-/// The same beside a longer loop, which wakes the workers in any case.
-constexpr double awake_shared_nanoseconds = 6'000;
+/// A loop shorter than this stays on one thread. Workers that stand by begin within a microsecond (measured on Zen 4,
+/// two threads: 10 us become 6); those that sleep before a call's first loop take tens to come.
+constexpr double shared_nanoseconds = 8'000;
+/// The same beside a longer loop, which wakes the workers in any case; but a loop that takes so small a share of that
+/// is not worth being compiled as a function of its own.
+constexpr double awake_shared_nanoseconds = 6'000, least_share = 0.01;
 /// A task takes at least this, where there are as many: some times what starting and ending a loop takes. Many tasks
 /// let workers that come late, or are slower, do less.
-constexpr double task_nanoseconds = 5'000, awake_task_nanoseconds = 3'000;
+constexpr double task_nanoseconds = 3'000;
 /// Fewer iterations than this, or so many a core, are not shared out evenly.
 constexpr std::int64_t enough_iterations = 64, iterations_a_core = 4;
 /// But shares enough for each core are, where an iteration of a fused loop would take less than ten times what tells
@@ -35,12 +37,20 @@ constexpr double waiting_nanoseconds = 5'000, worth_parts = 0.85;
 /// The share of a nest's time on which conditions may stay where that gives all cores something to do.
 constexpr double most_conditional = 0.15;
 
+/// Of what is bound to a loop that took the place of several, a digit that changes after a whole row of the others.
+bool is_slow_digit(const Expr& binding) {
+  const Binary* digit = binding.as<Binary>();
+  if (digit && digit->op == BinaryOp::floor_mod) digit = digit->a.as<Binary>();
+  return digit && digit->op == BinaryOp::floor_div;
+}
+
 /// Does the block read lanes that do not lie side by side, as one does that turns its operand around?
 bool gathers(const Block& block, const Var* lane) {
   for (const Access& access : block_accesses(block)) {
     if (access.store) continue;
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (uses_var(block.f.bindings[i], lane) && access.strides[i].value_or(2) > 1) return true;
+      if (!uses_var(block.f.bindings[i], lane) || is_slow_digit(block.f.bindings[i])) continue;
+      if (access.strides[i].value_or(2) > 1) return true;
     }
   }
   return false;
@@ -67,8 +77,8 @@ double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& fact
       if (condition_on && (!block->f.predicate || !uses_var(block->f.predicate, condition_on))) return 0;
       if (has_blocks(*block)) return nanoseconds(block->f.body, lane, facts);
       // Lanes that are put together by shuffles take half of what they take one by one.
-      if (lane && !block->f.reducer && gathers(*block, lane)) return 0.5 * instance_nanoseconds(*block, false);
-      return instance_nanoseconds(*block, lane != nullptr);
+      if (lane && !block->f.reducer && gathers(*block, lane)) return 0.5 * instance_nanoseconds(*block, false, facts);
+      return instance_nanoseconds(*block, lane != nullptr, facts);
     }
     case StmtKind::If: {
       const If* choice = s.as<If>();
@@ -120,6 +130,7 @@ class Sharer {
       : context_(context), schedule_(context.schedule), facts_(schedule_.func()->facts), cores_(context.device.cores) {}
 
   void run() {
+    join_shares();
     std::vector<Shared> shared;
     double longest = 0;
     for (const Stmt& nest : outermost_statements(schedule_.func())) {
@@ -130,12 +141,36 @@ class Sharer {
     }
     if (longest < shared_nanoseconds) return;
     for (const Shared& one : shared) {
-      if (one.nanoseconds < awake_shared_nanoseconds || (one.repeating && share_repeating(one))) continue;
+      if (one.nanoseconds < std::max(awake_shared_nanoseconds, least_share * longest) ||
+          (one.repeating && share_repeating(one)))
+        continue;
       if (!share_parts(one)) share(one);
     }
   }
 
  private:
+  /// Nests that walk a block of columns for each core, as the passes of a softmax down columns do, become one: a
+  /// function less to compile, and a wait less for the others.
+  void join_shares() {
+    if (cores_ == 1) return;
+    std::vector<Stmt> nests = outermost_statements(schedule_.func());
+    for (size_t i = 0; i + 1 < nests.size(); ++i) {
+      if (!is_share(nests[i]) || !is_share(nests[i + 1]) || iterations_of(nests[i]) != iterations_of(nests[i + 1]))
+        continue;
+      const VarRef &first = nests[i].as<For>()->variable, &second = nests[i + 1].as<For>()->variable;
+      const bool joined = attempt(context_, fmt::format("share {} out with {}", second->name, first->name),
+                                  [&] { join_loops(schedule_, {first}, {second}); });
+      if (!joined) continue;
+      nests = outermost_statements(schedule_.func());
+      --i;
+    }
+  }
+
+  /// A loop of an iteration for each core at the most.
+  bool is_share(const Stmt& nest) const {
+    return shares_out(nest) && iterations_of(nest) > 1 && iterations_of(nest) <= cores_;
+  }
+
   /// The outermost loop that can be shared out: one above it may drive only some of the blocks.
   std::optional<Shared> find_shared(const Stmt& nest) const {
     Stmt candidate = nest;
@@ -197,12 +232,11 @@ class Sharer {
 
   void share(const Shared& shared) {
     const double time = shared.nanoseconds;
-    const double task = time < shared_nanoseconds ? awake_task_nanoseconds : task_nanoseconds;
     const std::string& name = shared.loop.as<For>()->variable->name;
     attempt(context_, fmt::format("parallel over {}, about {:.0f} us", name, time / 1000), [&] {
       const Chain chain = chain_of(shared.loop, time);
       const double each = time / static_cast<double>(std::max<std::int64_t>(1, chain.iterations));
-      const auto grain = static_cast<std::int64_t>(std::ceil(task / std::max(each, 1e-3)));
+      const auto grain = static_cast<std::int64_t>(std::ceil(task_nanoseconds / std::max(each, 1e-3)));
       parallel(schedule_, fuse_chain(chain), std::max<std::int64_t>(1, grain));
     });
   }

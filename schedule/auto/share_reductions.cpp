@@ -21,7 +21,7 @@ namespace {
 
 /// Time of a part, from which on starting it and adding its results up no longer matter; and the parts that are enough
 /// for any number of cores.
-constexpr double part_nanoseconds = 10'000;
+constexpr double part_nanoseconds = 4'000;
 constexpr std::int64_t most_parts = 64, least_parts = 4;
 /// Rounding errors of terms that are alike add up over a chain of additions: 4,096 to 6e-5 of the sum in f32. So many
 /// are to be in one, along rows in as many chains and down columns by as many rows at once; from so many on there are
@@ -58,6 +58,7 @@ double tasks_of(const Block& block, const std::optional<ReductionShape>& shape, 
 std::int64_t parts_for_threads(const RuleContext& context, const Block& block,
                                const std::optional<ReductionShape>& shape) {
   if (context.device.cores < 2 || tasks_of(block, shape, context.device) >= enough_tasks) return 0;
+  if (shape && shares_columns(block, *shape, context.device)) return 0;
   const double time = instance_count(block) * instance_nanoseconds(block, true);
   return static_cast<std::int64_t>(std::min<double>(time / part_nanoseconds, most_parts));
 }

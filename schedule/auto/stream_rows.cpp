@@ -64,8 +64,8 @@ constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6;
 constexpr double sums_share = 0.75;
 /// Columns of a block: shorter pieces of a row break streams off.
 constexpr std::int64_t least_block_columns = 1024;
-/// The same where lines are asked for, or cores would have nothing to do: a few alone do not read as fast as memory
-/// gives.
+/// The same where lines are asked for, of sums down columns that the last cache holds, or where cores would have
+/// nothing to do: a few alone do not read as fast as memory gives.
 constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
 
 /// Rows of sums a multiple of so many bytes apart lie in four sets of a first cache at the most: with those of the
@@ -124,6 +124,17 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
     return found;
   }
   return std::nullopt;
+}
+
+/// Is there little room in the last cache beside the operand?
+bool leaves_last_cache(const Streams& streams, const Device& device) {
+  const double bytes = static_cast<double>(streams.row_elements * streams.depth * streams.operand->dtype.bytes());
+  return bytes >= last_cache_share * static_cast<double>(device.caches.back().bytes);
+}
+
+/// Of a sum whose operand stays near, blocks of columns may be short.
+bool has_short_blocks(const Streams& streams, const Device& device) {
+  return !streams.rows && !leaves_last_cache(streams, device);
 }
 
 std::int64_t chains(const Block& block) {
@@ -200,19 +211,13 @@ class Streamer {
 
   bool asks() const {
     if (!wants_pieces()) return by_lines_ && streams_.row_count >= least_asking;
-    return streams_.row_count >= least_asking_pieces && leaves_last_cache();
-  }
-
-  /// Is there little room in the last cache beside the operand?
-  bool leaves_last_cache() const {
-    const double bytes = static_cast<double>(streams_.row_elements * streams_.depth * streams_.operand->dtype.bytes());
-    return bytes >= last_cache_share * static_cast<double>(context_.device.caches.back().bytes);
+    return streams_.row_count >= least_asking_pieces && leaves_last_cache(streams_, context_.device);
   }
 
   /// The most rows that meet the operand in pieces.
   std::int64_t piece_rows() const {
     if (multiplies_lines(context_.device)) return most_piece_rows;
-    return leaves_last_cache() ? most_narrow_rows : most_near_rows;
+    return leaves_last_cache(streams_, context_.device) ? most_narrow_rows : most_near_rows;
   }
 
   std::int64_t streams_at_once() const { return std::min<std::int64_t>(most_streams, context_.device.streams_at_once); }
@@ -258,7 +263,9 @@ class Streamer {
   /// Of a block, of which there are as many as cores at the least.
   std::int64_t block_columns() const {
     const std::int64_t fitting = fitting_columns(), cores = context_.device.cores,
-                       least = asks() || cores > few_cores ? least_asking_columns : least_block_columns,
+                       least = asks() || cores > few_cores || has_short_blocks(streams_, context_.device)
+                                   ? least_asking_columns
+                                   : least_block_columns,
                        wanted = std::min(cores, streams_.columns / least);
     const std::int64_t blocks = std::max({(streams_.columns + fitting - 1) / fitting, wanted, std::int64_t{1}});
     const std::int64_t tile = vectors_ * lanes_;
@@ -409,7 +416,14 @@ class Streamer {
 }  // namespace
 
 std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {
-  return !shape.rows && streaming_operand(block, shape, device) ? least_block_columns : 0;
+  const auto streams = shape.rows ? std::nullopt : streaming_operand(block, shape, device);
+  if (!streams) return 0;
+  return has_short_blocks(*streams, device) ? least_asking_columns : least_block_columns;
+}
+
+bool shares_columns(const Block& block, const ReductionShape& shape, const Device& device) {
+  const auto streams = streaming_operand(block, shape, device);
+  return streams && has_short_blocks(*streams, device) && streams->columns / least_asking_columns >= device.cores;
 }
 
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
@@ -180,6 +180,48 @@ TEST(AutoSchedule, AsksForTheNextPanelWhereEachStepLiesInAnotherPage) {
   EXPECT_TRUE(asks(24, 48));
   EXPECT_FALSE(asks(12, 48)) << "steps lie nearer";
   EXPECT_FALSE(asks(48, 24)) << "the next panel's lines come with these";
+}
+
+/// The greatest and the sum of the elements of each column.
+Func down_columns(int rows, int columns) {
+  return parse_func(fmt::format(R"(func down(x: f32[{0}, {1}], most: f32[{1}], total: f32[{1}]) stage begin {{
+  block root() reads x[..], most[..], total[..] writes most[..], total[..] {{
+    for i in [0, {0}) {{ for j in [0, {1}) {{
+      block most(reduce vi in [0, {0}) = i, space vj in [0, {1}) = j) reads most[vj], x[vi, vj] writes most[vj] {{
+        reducer (a: f32) (b: f32) {{max(a, b)}} identity {{-inf(f32)}}
+        init {{ most[vj] = -inf(f32) }}
+        let a1: f32 = most[vj]
+        let b1: f32 = x[vi, vj]
+        most[vj] = max(a1, b1) }} }} }}
+    for k in [0, {0}) {{ for l in [0, {1}) {{
+      block total(reduce vk in [0, {0}) = k, space vl in [0, {1}) = l) reads most[vl], total[vl], x[vk, vl] writes total[vl] {{
+        reducer (c: f32) (d: f32) {{c + d}} identity {{0.0f32}}
+        init {{ total[vl] = 0.0f32 }}
+        let c1: f32 = total[vl]
+        let d1: f32 = x[vk, vl] - most[vl]
+        total[vl] = c1 + d1 }} }} }} }} }})",
+                                rows, columns));
+}
+
+TEST(AutoSchedule, SharesColumnsOfSumsThatTheLastCacheHolds) {
+  Device device = wide();
+  device.cores = 2;
+  device.caches = {{8192, 8, 64, false}, {32768, 8, 64, false}, {std::int64_t{1} << 20, 16, 64, true}};
+  const auto has_parts = [&](int rows, int columns) {
+    ScheduleLog log;
+    auto_schedule(down_columns(rows, columns), device, &log);
+    return fmt::format("{}", fmt::join(log.decisions, "\n")).find("into parts") != std::string::npos;
+  };
+  // Both walk a block of columns for each core, in one loop over blocks.
+  const Func near = down_columns(100, 1003), scheduled = auto_schedule(near, device);
+  expect_same(near, scheduled);
+  const std::string text = print(scheduled);
+  EXPECT_EQ(text.find("parallel for"), text.rfind("parallel for")) << text;
+  EXPECT_NE(text.find("parallel for"), std::string::npos) << text;
+  EXPECT_FALSE(has_parts(200, 1003));
+  // Too few columns for two blocks, or more than the last cache holds.
+  EXPECT_TRUE(has_parts(3000, 300));
+  EXPECT_TRUE(has_parts(1000, 1003));
 }
 
 }  // namespace
