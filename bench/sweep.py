@@ -100,7 +100,7 @@ def theirs(form, out):
     return lambda: form.torch(*form.inputs, out=out)
 
 
-def measured(form, budget, threads):
+def measured(form, budget, threads=1):
     row = Row(form.name, form.kind)
     try:
         results, row.compile_ms = compiled(form)

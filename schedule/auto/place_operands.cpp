@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
@@ -253,8 +254,10 @@ void lay_copy_by_panels(RuleContext& context, const BlockRef& reduction, const B
 
 void vectorize_columns(Schedule& schedule, const LoopRef& loop, std::int64_t lanes) {
   const std::int64_t* extent = as_int(schedule.node(loop).extent);
-  if (extent && *extent <= lanes) return vectorize(schedule, loop);
-  const auto [vectors, lane] = split(schedule, loop, lanes);
+  // LLVM takes vectors of 15 lanes apart, where an instruction has 16.
+  const auto width = extent ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*extent))) : lanes;
+  if (extent && *extent == width && width <= lanes) return vectorize(schedule, loop);
+  const auto [vectors, lane] = split(schedule, loop, std::min(width, lanes));
   unroll(schedule, vectors);
   vectorize(schedule, lane);
 }

@@ -1,5 +1,7 @@
 """Convolutions of bf16, which run on dot products of pairs where the host has them, beside torch's of f32."""
 
+import re
+
 import pytest
 
 import lathe
@@ -16,6 +18,7 @@ FORMS = [  # channels, filters, taps, stride, groups, size
     (12, 12, 3, 1, 4, 9),
     (32, 40, 3, 1, 4, 10),
     (6, 6, 3, 1, 6, 11),
+    (128, 256, 3, 1, 1, 17),
 ]
 
 
@@ -54,6 +57,14 @@ def test_beside_torch(channels, filters, taps, stride, groups, size, last):
     torch.testing.assert_close(result.float(), expected, rtol=2**-8, atol=1e-4)
     turned = torch.empty_like(result, memory_format=torch.contiguous_format if last else torch.channels_last)
     torch.testing.assert_close(f(x, w, out=turned), result, rtol=2**-7, atol=1e-4)
+
+
+def test_vectors_have_as_many_lanes_as_instructions():
+    """A row of 15 results is one vector of 16 lanes, whose last is left out."""
+    x, w = arrays(128, 256, 3, 1, 17, False)
+    text = lathe.jit(lambda x, w: convolution(x, w, 1, 1)).lower(x, w).text("scheduled")
+    widths = {int(extent) for extent in re.findall(r"vectorized for \S+ in \[0, (\d+)\)", text)}
+    assert widths and all(width & (width - 1) == 0 for width in widths), widths
 
 
 @pytest.mark.parametrize(("channels", "filters", "taps", "stride", "groups", "size"), FORMS[:3] + FORMS[4:6])
