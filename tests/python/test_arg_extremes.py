@@ -67,3 +67,13 @@ def test_a_reducer_of_tuples_finds_the_two_greatest(shape):
     ranked = np.sort(np.concatenate([np.full((shape[0], 1), -np.inf, np.float32), x], 1), 1)
     np.testing.assert_array_equal(first, ranked[:, -1])
     np.testing.assert_array_equal(second, ranked[:, -2])
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize(("shape", "axis"), [((40, 1), 1), ((1,), 0), ((1, 1), None), ((0, 1), 1), ((5, 1, 7), 1)])
+@pytest.mark.parametrize("value", [1.0, np.nan, -np.inf, np.inf])
+def test_an_axis_of_one_element_is_not_read(name, shape, axis, value):
+    x = np.full(shape, value, np.float32)
+    f = lathe.jit(lambda t: getattr(lathe, name)(t, axis=axis, keepdims=True))
+    np.testing.assert_array_equal(f(x), getattr(np, name)(x, axis=axis, keepdims=True))
+    assert "reads" not in f.lower(x).text("scheduled")

@@ -117,14 +117,16 @@ Tensor arg_extreme(std::string_view name, BinaryOp better, const Tensor& given, 
   const Folding folding(name, x, std::vector{along}, keepdims && axis);
   if (folding.is_empty()) fail_value(name, fmt::format("has no value over no elements: given {}", describe(given)));
   const DType arithmetic = arithmetic_type(dtype);
-  const Tensor found = compute_tuple(
-      folding.result,
-      [&](const Indices& i) {
-        return reduce_tuple(arg_reducer(better, arithmetic), folding.folded, [&](const Indices& r) {
-          return std::vector<Expr>{convert(arithmetic, x.at(folding.join(i, r))), r[0]};
-        });
-      },
-      std::string(name))[1];
+  const auto first = [](const Indices&) { return index(0); };
+  const auto best = [&](const Indices& i) {
+    return reduce_tuple(arg_reducer(better, arithmetic), folding.folded, [&](const Indices& r) {
+      return std::vector<Expr>{convert(arithmetic, x.at(folding.join(i, r))), r[0]};
+    });
+  };
+  const bool only_one =
+      std::all_of(folding.folded.begin(), folding.folded.end(), [](const Expr& extent) { return is_int(extent, 1); });
+  const Tensor found = only_one ? compute(folding.result, first, std::string(name))
+                                : compute_tuple(folding.result, best, std::string(name))[1];
   return !axis && keepdims ? reshape(found, std::vector<std::int64_t>(given.rank(), 1)) : found;
 }
 
