@@ -53,7 +53,8 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
 }
 
 llvm::Value* FloatEmitter::extreme(ID id, llvm::Value* x, llvm::Value* y) {
-  if (!has_ranges(x->getType())) return of_pair(id == llvm::Intrinsic::maximum, x, y);
+  const bool largest = id == llvm::Intrinsic::maximum;
+  if (!joins_extremes(largest, x->getType())) return of_pair(largest, x, y);
   llvm::Value* value = b.CreateBinaryIntrinsic(id, x, y);
   if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value)) extremes_.push_back(call);
   return value;
@@ -86,10 +87,13 @@ void FloatEmitter::expand_extremes() {
       operands[i] = part->getArgOperand(0);
       operands.insert(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, part->getArgOperand(1));
     }
+    // In the order of loads, and what a loop carries last, which comes first.
+    std::rotate(operands.begin(), operands.begin() + 1, operands.end());
     b.SetInsertPoint(call);
     const bool largest = call->getIntrinsicID() == llvm::Intrinsic::maximum;
-    call->replaceAllUsesWith(operands.size() == 2 ? of_pair(largest, operands[0], operands[1])
-                                                  : of_several(largest, operands));
+    call->replaceAllUsesWith(operands.size() == 2          ? of_pair(largest, operands[0], operands[1])
+                             : has_ranges(call->getType()) ? of_several(largest, operands)
+                                                           : maximum_of_several(operands));
     call->eraseFromParent();
   }
   for (llvm::IntrinsicInst* part : llvm::reverse(parts)) part->eraseFromParent();
@@ -132,17 +136,46 @@ llvm::Value* FloatEmitter::maximum_of_pair(llvm::Value* x, llvm::Value* y) {
 
 // vrangeps orders zeros by their signs and passes over a NaN. Whether there was one is asked of two operands by each
 // comparison: n operands take n - 1 ranges and half as many comparisons, the last range under their mask, where pairs
-// by themselves take three instructions each. What a loop carries comes first, and is compared last.
+// by themselves take three instructions each.
 llvm::Value* FloatEmitter::of_several(bool largest, llvm::ArrayRef<llvm::Value*> operands) {
-  llvm::Value* numbers = nullptr;
-  for (size_t i = 0; i < operands.size(); i += 2) {
-    llvm::Value* two = b.CreateFCmpORD(operands[operands.size() - 1 - i],
-                                       operands[i + 1 < operands.size() ? operands.size() - 2 - i : 0]);
-    numbers = numbers ? b.CreateAnd(numbers, two) : two;
-  }
-  llvm::Value* picked = operands.back();
-  for (llvm::Value* operand : llvm::reverse(operands.drop_back())) picked = range(largest, picked, operand);
+  llvm::Value* numbers = of_each_two(llvm::CmpInst::FCMP_ORD, llvm::Instruction::And, operands);
+  llvm::Value* picked = operands.front();
+  for (llvm::Value* operand : operands.drop_front()) picked = range(largest, picked, operand);
   return b.CreateSelect(numbers, picked, llvm::ConstantFP::getNaN(picked->getType()));
+}
+
+// The sign is that of all operands' and: zeros differ in nothing else, and of other values the one picked has it. A NaN
+// is looked for as above. Three instructions an operand and three more, where pairs by themselves take five each; those
+// of a minimum take three.
+llvm::Value* FloatEmitter::maximum_of_several(llvm::ArrayRef<llvm::Value*> operands) {
+  llvm::Value* picked = operands.front();
+  llvm::Value* signs = to_bits(picked);
+  for (llvm::Value* operand : operands.drop_front()) {
+    picked = b.CreateSelect(b.CreateFCmpOGT(picked, operand), picked, operand);
+    signs = b.CreateAnd(signs, to_bits(operand));
+  }
+  llvm::Type* bits = signs->getType();
+  llvm::Value* not_sign = llvm::ConstantInt::get(bits, llvm::APInt::getSignedMaxValue(bits->getScalarSizeInBits()));
+  llvm::Value* number = b.CreateAnd(to_bits(picked), b.CreateOr(signs, not_sign));
+  llvm::Value* unordered = b.CreateSExt(of_each_two(llvm::CmpInst::FCMP_UNO, llvm::Instruction::Or, operands), bits);
+  return from_bits(b.CreateOr(number, unordered), picked->getType());
+}
+
+llvm::Value* FloatEmitter::of_each_two(llvm::CmpInst::Predicate asked, llvm::Instruction::BinaryOps all,
+                                       llvm::ArrayRef<llvm::Value*> operands) {
+  llvm::Value* found = nullptr;
+  for (size_t i = 0; i < operands.size(); i += 2) {
+    llvm::Value* two = b.CreateFCmp(asked, operands[i], operands[std::min(i + 1, operands.size() - 1)]);
+    found = found ? b.CreateBinOp(all, found, two) : two;
+  }
+  return found;
+}
+
+bool FloatEmitter::joins_extremes(bool largest, llvm::Type* type) const {
+  const llvm::Type* element = type->getScalarType();
+  const bool by_bits =
+      traits.second_extremes && largest && type->isVectorTy() && (element->isFloatTy() || element->isDoubleTy());
+  return by_bits || has_ranges(type);
 }
 
 bool FloatEmitter::has_ranges(llvm::Type* type) const {

@@ -91,6 +91,7 @@ TargetTraits traits_of(const Device& device) {
     traits.ternary_logic = device.has_feature("avx512f") && device.has_feature("avx512vl");
     traits.mask_words =
         device.has_feature("avx512bw") && device.has_feature("avx512dq") && device.has_feature("avx512vl");
+    traits.second_extremes = device.has_feature("avx");
     traits.ranges = device.has_feature("avx512dq") && device.has_feature("avx512vl");
   } else if (triple.isAArch64()) {
     traits.half_conversion = traits.rounding = true;

@@ -26,6 +26,7 @@ struct TargetTraits {
   bool float_parts = false;         ///< AVX-512's vgetexpps and vgetmantps, on vectors of every width
   bool ternary_logic = false;       ///< AVX-512's, on vectors of every width
   bool ranges = false;              ///< AVX-512's vrangeps, on vectors of every width
+  bool second_extremes = false;     ///< AVX's minima and maxima: of NaN, or of two zeros, the second operand
   bool mask_words = false;          ///< masks of 8 to 64 lanes are words of bits: AVX-512's, on vectors of every width
   int least_permuted = 0;           ///< bits of the least elements that AVX-512 takes to any place of 512; 0: none
   bool wide_vectors = false;        ///< x86's of 512 bits
@@ -97,14 +98,20 @@ class FloatEmitter {
 
  private:
   bool has_ranges(llvm::Type* type) const;
+  /// Do several operands at once cost less than one after the other?
+  bool joins_extremes(bool largest, llvm::Type* type) const;
   /// vrangeps of two vectors of 128, 256 or 512 bits.
   llvm::Value* range(bool largest, llvm::Value* x, llvm::Value* y);
-  /// minimum or maximum of what is no constant; where there are ranges, an intrinsic until expand_extremes.
+  /// minimum or maximum of what is no constant; where several are dearer apart, an intrinsic until expand_extremes.
   llvm::Value* extreme(llvm::Intrinsic::ID id, llvm::Value* x, llvm::Value* y);
   llvm::Value* of_pair(bool largest, llvm::Value* x, llvm::Value* y);
   llvm::Value* minimum_of_pair(llvm::Value* x, llvm::Value* y);
   llvm::Value* maximum_of_pair(llvm::Value* x, llvm::Value* y);
   llvm::Value* of_several(bool largest, llvm::ArrayRef<llvm::Value*> operands);
+  llvm::Value* maximum_of_several(llvm::ArrayRef<llvm::Value*> operands);
+  /// What is `asked` of each two operands, taken together.
+  llvm::Value* of_each_two(llvm::CmpInst::Predicate asked, llvm::Instruction::BinaryOps all,
+                           llvm::ArrayRef<llvm::Value*> operands);
   llvm::Value* majority(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* widen_f16(llvm::Value* bits);
   llvm::Value* narrow_f16(llvm::Value* value);

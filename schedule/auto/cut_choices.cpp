@@ -182,12 +182,13 @@ std::vector<std::int64_t> parts_of(const std::set<std::int64_t>& points, std::in
   return parts;
 }
 
-/// Do short parts of a row begin or end it, beside one that fills vectors? Such edges are cut off where what is read
-/// jumps: worked out lane by lane, or under a mask that leads outside of an array, it takes longer than they do.
+/// Do the ends of a row, short ones among them, stand beside one part that fills vectors? Such edges are cut off where
+/// what is read jumps: worked out lane by lane, or under a mask that leads outside of an array, it takes longer than
+/// they do.
 bool are_edges(const std::vector<std::int64_t>& parts, std::int64_t least) {
-  return parts.size() <= 3 &&
-         std::count_if(parts.begin(), parts.end(), [&](std::int64_t n) { return n >= least; }) == 1 &&
-         (parts.size() == 2 || parts[1] >= least);
+  const auto fills = [&](std::int64_t n) { return n >= least; };
+  if (parts.size() > 3 || std::all_of(parts.begin(), parts.end(), fills)) return false;
+  return fills(parts[1]) || (parts.size() == 2 && fills(parts[0]));
 }
 
 /// Where a row of `extent` elements is cut: into parts of `least`, or where edges leave a vector of `lanes` at the

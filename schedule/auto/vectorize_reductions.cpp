@@ -30,10 +30,10 @@ namespace {
 /// for its load, two do nearly in short rows, where every further one is compiled for little.
 constexpr std::int64_t chains = 4, ordered_chains = 2;
 
-/// Vectors of a chain that a minimum or maximum of floats takes at once where there are registers for masks, the first
-/// of these that divides its steps: each is two instructions then (emission joins them), and the chain waits once
-/// (measured on Zen 4: 100x1024 0.63 of the time, 1595x1728 0.71; four in four chains 1.2 of two where 8 MB stream by).
-constexpr std::array<std::int64_t, 2> extremes_together = {2, 3};
+/// Vectors of a chain that a minimum or maximum of floats takes at once, the first of these that divides its steps:
+/// each is two instructions then, or three in the place of five (emission joins them), and the chain waits once
+/// (measured on Zen 4: 100x1024 0.63 of the time, 1595x1728 0.71; with AVX2 maxima of 1000x1000 0.71).
+constexpr std::array<std::int64_t, 3> extremes_together = {4, 3, 2};
 
 /// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
 /// again, which take a millisecond more to compile.
@@ -410,7 +410,7 @@ void reduce_streams(RuleContext& context, const BlockRef& ref, const OwnLoop& fo
 void take_extremes_together(RuleContext& context, const BlockRef& ref, const LoopRef& steps) {
   Schedule& schedule = context.schedule;
   const std::int64_t* extent = as_int(schedule.node(steps).extent);
-  if (!extent || context.device.mask_registers == 0 || !is_float_extreme(schedule.node(ref))) return;
+  if (!extent || !is_float_extreme(schedule.node(ref))) return;
   for (const std::int64_t together : extremes_together) {
     if (*extent % together == 0) return unroll(schedule, split(schedule, steps, together).second);
   }
