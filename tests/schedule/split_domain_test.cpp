@@ -250,7 +250,8 @@ TEST(CutChoices, CutsOffEndsOfRowsWhereTheReadsJump) {
   EXPECT_EQ(parts(ring), 3);
   expect_scheduled_well(ring);
   const Func edges = rows("x[vi, min(max(vj - 9, 0), 87)]");
-  EXPECT_NE(decisions_on(edges, wide(), "row").find("cut row"), std::string::npos) << "half a vector, and a shorter end";
+  EXPECT_NE(decisions_on(edges, wide(), "row").find("cut row"), std::string::npos)
+      << "half a vector, and a shorter end";
   EXPECT_EQ(parts(rows("x[(vi + 1) % 20, vj]")), 1) << "each row is a whole one";
   EXPECT_EQ(parts(rows("select(0 < vj, x[vi, vj - 1 if 0 < vj], 0.0f32)")), 1) << "a mask leaves out the end";
   EXPECT_EQ(parts(rows("x[vi, (vj + 50) % 100]")), 1) << "no part fills several vectors";
