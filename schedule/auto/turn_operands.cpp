@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ir/buffer.h"
 #include "ir/error.h"
@@ -246,9 +247,12 @@ bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
       if (step < distance) taken *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
     }
     const std::int64_t lanes = vector_lanes(block, context.device);
+    // Vectors of fewer columns load an element more often.
+    const auto columns = static_cast<double>(extent_estimate(block.f.iters[*shape.vector_space].domain.extent));
+    const double walks = instance_count(block) / std::min(static_cast<double>(lanes), columns);
     // Which of several reads of a buffer lies so would be another question.
     if (!steps_apart || load_count(accesses, access.buffer) > 1 || taken * most_taken > static_cast<double>(distance) ||
-        instance_count(block) < spread_reuse * static_cast<double>(lanes) * estimated_elements(access.buffer))
+        walks < spread_reuse * estimated_elements(access.buffer))
       continue;
     const Load* load = load_along(block, access.buffer, {*shape.rows});
     if (!load) continue;

@@ -129,6 +129,16 @@ def test_what_no_residue_decides_stays(case, form):
     np.testing.assert_allclose(f(x, w), expected(x, w, *placement), rtol=1e-4, atol=1e-4)
 
 
+def test_weights_are_turned_around_for_short_rows_too():
+    """Rows of seven columns a residue: half a vector of AVX-512, so that each weight is loaded as often as by twice as many."""
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(shape, np.float32) for shape in ((1, 64, 7, 7), (64, 64, 5, 5)))
+    f = lathe.jit(lambda x, w: spread(x, w, 3, 1, 0, 1))
+    np.testing.assert_allclose(f(x, w), expected(x, w, 3, 1, 0, 1), rtol=1e-4, atol=1e-3)
+    if "avx512f" in lathe.device_info()["features"]:
+        assert "x1_global: f32[5, 5, 64, 64]" in f.lower(x, w).text("scheduled")
+
+
 def test_zero_times_what_is_not_finite_is_nan():
     rng = np.random.default_rng(5)
     x, w = rng.standard_normal((1, 4, 6, 6), np.float32), rng.standard_normal((4, 20, 3, 3), np.float32)
