@@ -16,7 +16,6 @@ first less those of the second; `!` marks one over its class's target.
 import argparse
 import dataclasses
 import json
-import os
 import pathlib
 import time
 
@@ -144,7 +143,7 @@ def main(arguments):
     parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="what Lathe and PyTorch may use")
     parser.add_argument("--json", help="write the rows to this file")
     options = parser.parse_args(arguments)
-    threads = 1 if options.threads == "1" else len(os.sched_getaffinity(0))
+    threads = 1 if options.threads == "1" else lathe.thread_count()
     measure.adopt_policy(threads, **(measure.AVX2_ONLY if options.isa == "avx2" else {}))
     import odd
     import torch

@@ -48,7 +48,7 @@ nb::dict describe_device() {
   info["vector_bits"] = device.vector_bits;
   info["cores"] = device.cores;
   info["threads"] = thread_count();
-  info["thread_pool"] = shares_openmp() ? "OpenMP" : "oneTBB";
+  info["thread_pool"] = shared_threads(thread_count()) > 1 ? "OpenMP" : "oneTBB";
   info["lathe"] = std::string(lathe_version);
   info["llvm"] = std::string(llvm_version());
   return info;

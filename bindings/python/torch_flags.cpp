@@ -33,7 +33,7 @@ TorchFlags::TorchFlags(PyObject* tensor) {
   is_neg_method_ = torch.attr("Tensor").attr("is_neg").inc_ref().ptr();
   requires_grad_name_ = PyUnicode_InternFromString("requires_grad");
   find_library(tensor);
-  find_openmp("libtorch_cpu.so");
+  find_openmp("libtorch_cpu.so", "_ZN2at15get_num_threadsEv");
 }
 
 void TorchFlags::find_library(PyObject* tensor) {

@@ -117,7 +117,7 @@ struct Guard {
   std::vector<VarRef> sharing;
   std::int64_t shared;
   std::int64_t copies;      ///< of the comparison, each of which is a mask of its own, once loops are unrolled
-  std::int64_t tile_count;  ///< iterations of all loops that it depends on but those; 0 where one is unknown
+  std::int64_t tile_count;  ///< iterations of all loops that it depends on but those; unknown ones count as one
   Bounds bounds;            ///< what is known there
   bool stays = false;
 };
@@ -250,7 +250,7 @@ class Planner : public Visitor {
         if (loop->for_kind == ForKind::unrolled && as_int(loop->extent)) guard.copies *= *as_int(loop->extent);
         if (is_point_loop(*loop)) continue;
         guard.tiles = loop;
-        guard.tile_count *= as_int(loop->extent) ? *as_int(loop->extent) : 0;
+        guard.tile_count *= as_int(loop->extent) ? *as_int(loop->extent) : 1;
         guard.sharing.clear();
         guard.shared = 1;
       }

@@ -19,11 +19,14 @@ struct Runtime {
 
 /// Never freed: loops may run on it at exit.
 std::atomic<const Runtime*> found{nullptr};
+/// Of any fork, as the library may have started its threads before it was found.
 std::atomic<bool> forked{false};
+[[maybe_unused]] const int noticing_forks =
+    pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
 
 }  // namespace
 
-bool find_openmp(const char* library) {
+bool find_openmp(const char* library, const char* count) {
   void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return false;
   if (found.load(std::memory_order_acquire)) return true;
@@ -32,19 +35,16 @@ bool find_openmp(const char* library) {
     void* address = dlsym(RTLD_DEFAULT, name);
     return address ? address : dlsym(handle, name);
   };
-  const auto runtime = new Runtime{reinterpret_cast<decltype(Runtime::parallel)>(symbol("GOMP_parallel")),
-                                   reinterpret_cast<decltype(Runtime::thread_number)>(symbol("omp_get_thread_num")),
-                                   reinterpret_cast<decltype(Runtime::most_threads)>(symbol("omp_get_max_threads"))};
+  const auto runtime = new Runtime{
+      reinterpret_cast<decltype(Runtime::parallel)>(symbol("GOMP_parallel")),
+      reinterpret_cast<decltype(Runtime::thread_number)>(symbol("omp_get_thread_num")),
+      reinterpret_cast<decltype(Runtime::most_threads)>(count ? dlsym(handle, count) : symbol("omp_get_max_threads"))};
   const Runtime* none = nullptr;
   if (!runtime->parallel || !runtime->thread_number || !runtime->most_threads) {
     delete runtime;
     return false;
   }
-  if (!found.compare_exchange_strong(none, runtime)) {
-    delete runtime;
-  } else {
-    pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
-  }
+  if (!found.compare_exchange_strong(none, runtime)) delete runtime;
   return true;
 }
 

@@ -9,8 +9,9 @@ namespace lathe {
 /// at once.
 
 /// Finds the runtime that `library`, by its file's name, calls; the library must be loaded already. False where it is
-/// not, or calls none. The first that is found stays.
-bool find_openmp(const char* library);
+/// not, or calls none. The first that is found stays. `count` names a function of the library, int(), that says how
+/// many threads it uses on the thread that calls, where it keeps that itself; null asks the runtime.
+bool find_openmp(const char* library, const char* count = nullptr);
 
 /// Threads that a loop which this thread started now would have: 1 where there are none but itself, as in a forked
 /// process, which has none of the threads while the runtime believes it has.

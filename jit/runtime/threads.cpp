@@ -128,8 +128,10 @@ void share_openmp(bool on) {
   sharing.store(on, std::memory_order_relaxed);
 }
 
-bool shares_openmp() {
-  return sharing.load(std::memory_order_relaxed) && openmp_threads() > 1;
+int shared_threads(int count) {
+  const int there = sharing.load(std::memory_order_relaxed) ? openmp_threads() : 1;
+  const bool asked = configured_threads.load(std::memory_order_relaxed) > 0;
+  return there == count || (there < count && !asked) ? there : 1;
 }
 
 std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
@@ -143,15 +145,12 @@ std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_
 
 std::int32_t default_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,
                                   void* closure) {
-  const int shared = shares_openmp() ? openmp_threads() : 1;
-  // Who asks for more threads than the runtime has gets them; the default makes do with its.
-  const bool enough = context->thread_count <= shared || configured_threads.load(std::memory_order_relaxed) == 0;
-  if (shared <= 1 || !enough) return tbb_parallel_for(context, n, grain, body, closure);
-  return parallel_loop(std::min(context->thread_count, shared), context, n, grain, body, closure,
-                       [](int, void (*work)(void*, int), void* data) {
-                         const RoomForCaller room;
-                         run_with_openmp(work, data);
-                       });
+  const int shared = context->thread_count > 1 ? shared_threads(context->thread_count) : 1;
+  if (shared <= 1) return tbb_parallel_for(context, n, grain, body, closure);
+  return parallel_loop(shared, context, n, grain, body, closure, [](int, void (*work)(void*, int), void* data) {
+    const RoomForCaller room;
+    run_with_openmp(work, data);
+  });
 }
 
 }  // namespace lathe

@@ -21,10 +21,12 @@ void set_parallel_for(LatheParallelFor parallel_for, void* host);
 /// What a call started now would use.
 LatheParallelFor current_parallel_for(void** host);
 
-/// Whether loops run on the threads of the OpenMP runtime that find_openmp has found (openmp.h), where it has several,
-/// and as many as set_thread_count asked for; true until set. Others run on oneTBB's, as all do until one is found.
+/// Whether loops may run on the threads of the OpenMP runtime that find_openmp has found (openmp.h); true until set.
+/// Those that may not run on oneTBB's, as all do until one is found.
 void share_openmp(bool on);
-bool shares_openmp();
+/// How many of its threads a loop of so many would share: all, as a loop starts every one and waits for it, where these
+/// are as many; or fewer, where nobody has asked for more. 1 where none are shared.
+int shared_threads(int count);
 
 /// The parallel_for on oneTBB's workers (team.h). A loop within a loop runs inline on its worker.
 std::int32_t tbb_parallel_for(LatheContext* context, std::int64_t n, std::int64_t grain, LatheParallelBody body,

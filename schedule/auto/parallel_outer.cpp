@@ -149,13 +149,14 @@ class Sharer {
   }
 
  private:
-  /// Nests that walk a block of columns for each core, as the passes of a softmax down columns do, become one: a
-  /// function less to compile, and a wait less for the others.
+  /// Nests of an iteration for each core at the most, as the passes of a softmax over blocks of columns are, become
+  /// one: a function less to compile, and a wait less for the others.
   void join_shares() {
     if (cores_ == 1) return;
     std::vector<Stmt> nests = outermost_statements(schedule_.func());
     for (size_t i = 0; i + 1 < nests.size(); ++i) {
-      if (!is_share(nests[i]) || !is_share(nests[i + 1]) || iterations_of(nests[i]) != iterations_of(nests[i + 1]))
+      if (!is_share(nests[i]) || !is_share(nests[i + 1]) || iterations_of(nests[i]) != iterations_of(nests[i + 1]) ||
+          nanoseconds(nests[i], nullptr, facts_) + nanoseconds(nests[i + 1], nullptr, facts_) < shared_nanoseconds)
         continue;
       const VarRef &first = nests[i].as<For>()->variable, &second = nests[i + 1].as<For>()->variable;
       const bool joined = attempt(context_, fmt::format("share {} out with {}", second->name, first->name),

@@ -67,6 +67,8 @@ constexpr std::int64_t least_block_columns = 1024;
 /// The same where lines are asked for, of sums down columns that the last cache holds, or where cores would have
 /// nothing to do: a few alone do not read as fast as memory gives.
 constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
+/// A block for each core is as good as more tasks where the last has this share of the others' columns.
+constexpr double least_last_block = 0.75;
 
 /// Rows of sums a multiple of so many bytes apart lie in four sets of a first cache at the most: with those of the
 /// operand they may be more than it has ways, wherever the kernel's memory happens to begin (measured on Zen 3,
@@ -415,15 +417,21 @@ class Streamer {
 
 }  // namespace
 
-std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {
-  const auto streams = shape.rows ? std::nullopt : streaming_operand(block, shape, device);
-  if (!streams) return 0;
-  return has_short_blocks(*streams, device) ? least_asking_columns : least_block_columns;
-}
-
 bool shares_columns(const Block& block, const ReductionShape& shape, const Device& device) {
   const auto streams = streaming_operand(block, shape, device);
-  return streams && has_short_blocks(*streams, device) && streams->columns / least_asking_columns >= device.cores;
+  if (!streams || !has_short_blocks(*streams, device) || streams->columns / least_asking_columns < device.cores)
+    return false;
+  // The last block has what whole tiles leave to it.
+  const std::int64_t tile = std::max(vector_lanes(block, device) * least_chains,
+                                     device.stream_piece_bytes / streams->bytes),
+                     each = ((streams->columns + device.cores - 1) / device.cores + tile - 1) / tile * tile;
+  return static_cast<double>(streams->columns - (device.cores - 1) * each) >=
+         least_last_block * static_cast<double>(each);
+}
+
+std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {
+  if (shape.rows || !streaming_operand(block, shape, device)) return 0;
+  return shares_columns(block, shape, device) ? least_asking_columns : least_block_columns;
 }
 
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {

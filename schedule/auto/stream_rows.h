@@ -23,7 +23,7 @@ bool stream_rows(RuleContext& context, const BlockRef& reduction, const Reductio
 /// of any other reduction.
 std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device);
 
-/// Do the columns of such a sum, whose operand the last cache holds, make a block for each core?
+/// Do the columns of such a sum, whose operand the last cache holds, make a block for each core, of about as many?
 bool shares_columns(const Block& block, const ReductionShape& shape, const Device& device);
 
 }  // namespace lathe

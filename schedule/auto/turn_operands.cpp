@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "ir/buffer.h"
 #include "ir/error.h"
@@ -248,8 +247,8 @@ bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
     }
     const std::int64_t lanes = vector_lanes(block, context.device);
     // Vectors of fewer columns load an element more often.
-    const auto columns = static_cast<double>(extent_estimate(block.f.iters[*shape.vector_space].domain.extent));
-    const double walks = instance_count(block) / std::min(static_cast<double>(lanes), columns);
+    const std::int64_t columns = extent_estimate(block.f.iters[*shape.vector_space].domain.extent);
+    const double walks = instance_count(block) / static_cast<double>(std::clamp<std::int64_t>(columns, 1, lanes));
     // Which of several reads of a buffer lies so would be another question.
     if (!steps_apart || load_count(accesses, access.buffer) > 1 || taken * most_taken > static_cast<double>(distance) ||
         walks < spread_reuse * estimated_elements(access.buffer))

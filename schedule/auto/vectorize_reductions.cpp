@@ -406,11 +406,17 @@ void reduce_streams(RuleContext& context, const BlockRef& ref, const OwnLoop& fo
   context.scheduled.insert(ref.name);
 }
 
+/// Does emission make less of several minima or maxima than of each by itself (float_extremes.cpp)?
+bool joins_extremes(const Device& device, const Block& block) {
+  if (!is_float_extreme(block)) return false;
+  return device.mask_registers > 0 || (device.has_feature("avx") && simple_op(*block.f.reducer) == BinaryOp::max);
+}
+
 /// Has each iteration of the loop over steps take several of them, where they are of minima or maxima.
 void take_extremes_together(RuleContext& context, const BlockRef& ref, const LoopRef& steps) {
   Schedule& schedule = context.schedule;
   const std::int64_t* extent = as_int(schedule.node(steps).extent);
-  if (!extent || !is_float_extreme(schedule.node(ref))) return;
+  if (!extent || !joins_extremes(context.device, schedule.node(ref))) return;
   for (const std::int64_t together : extremes_together) {
     if (*extent % together == 0) return unroll(schedule, split(schedule, steps, together).second);
   }

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/backends/harness.h"
 
@@ -95,6 +99,75 @@ func greatest(x: f32[40], out: f32[8]) stage end {
                                          device);
   EXPECT_EQ(count(five, "\tvrangeps\t"), 4u) << five;
   EXPECT_EQ(count(five, "\tvcmpordps\t"), 3u) << five;
+}
+
+/// The greatest or least of so many vectors, one after the other.
+Func extreme_of(const std::string& op, const std::string& dtype, int operands) {
+  std::string text =
+      "func extreme(x: " + dtype + "[" + std::to_string(8 * operands) + "], out: " + dtype + "[8]) stage end {\n";
+  std::string found = "x[ramp(0, 1, 8)]";
+  for (int k = 1; k < operands; ++k) {
+    const std::string next = "v" + std::to_string(k);
+    text += "  let " + next + ": " + dtype + "x8 = " + op + "(" + found + ", x[ramp(" + std::to_string(8 * k) +
+            ", 1, 8)])\n";
+    found = next;
+  }
+  return parse_func(text + "  out[ramp(0, 1, 8)] = " + found + "\n}\n");
+}
+
+/// In the lanes: numbers below zero, zeros of both signs, of one, a NaN in each place, infinities.
+template <class T>
+std::vector<T> rows_of_extremes(int operands, int nan_at) {
+  const T nan = std::numeric_limits<T>::quiet_NaN(), infinite = std::numeric_limits<T>::infinity();
+  std::vector<T> rows;
+  for (int k = 0; k < operands; ++k) {
+    const bool odd = k % 2 == 1;
+    const T nan_here = k == nan_at ? nan : T(-1);
+    rows.insert(rows.end(),
+                {T(k - 9), odd ? T(0) : T(-0.0), T(-0.0), odd ? T(-0.0) : T(k - 5), nan_here,
+                 k == nan_at ? -infinite : T(k), k == nan_at ? infinite : T(0), k == nan_at ? nan : infinite});
+  }
+  return rows;
+}
+
+template <class T>
+void expect_extremes(const std::string& dtype) {
+  for (const std::string op : {"max", "min"}) {
+    for (const int operands : {2, 3, 4, 5, 9}) {
+      const Func func = extreme_of(op, dtype, operands);
+      for (int nan_at = 0; nan_at < operands; ++nan_at) {
+        const std::vector<Bytes> buffers{bytes_of(rows_of_extremes<T>(operands, nan_at)), bytes_of(std::vector<T>(8))};
+        const Bytes expected = run_interpreted(func, buffers).buffers[1];
+        for (const auto& [name, device] : devices()) {
+          const Bytes actual = run_compiled(func, device, buffers).buffers[1];
+          for (int lane = 0; lane < 8; ++lane) {
+            T mine, right;
+            std::memcpy(&mine, actual.data() + lane * sizeof(T), sizeof(T));
+            std::memcpy(&right, expected.data() + lane * sizeof(T), sizeof(T));
+            EXPECT_EQ(std::isnan(mine), std::isnan(right))
+                << op << " of " << operands << " on " << name << ", lane " << lane;
+            if (std::isnan(right)) continue;
+            EXPECT_EQ(mine, right) << op << " of " << operands << " on " << name << ", lane " << lane;
+            EXPECT_EQ(std::signbit(mine), std::signbit(right))
+                << op << " of " << operands << " on " << name << ", lane " << lane;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(EqualInstructions, KeepNanAndSignsOfZerosInExtremesOfSeveral) {
+  expect_extremes<float>("f32");
+  expect_extremes<double>("f64");
+}
+
+TEST(EqualInstructions, TakeThreeForEachOperandOfAMaximumWithoutRanges) {
+  const Device device = host_device("avx2");
+  if (!device.has_feature("avx2")) GTEST_SKIP() << "no AVX2";
+  const std::string nine = assembly_text(extreme_of("max", "f32", 9), device);
+  EXPECT_EQ(count(nine, "\tvmaxps\t"), 8u) << nine;
+  EXPECT_EQ(count(nine, "\tvcmpunordps\t"), 5u) << nine;
 }
 
 TEST(EqualInstructions, LeaveOutAValueThatNothingUses) {

@@ -79,7 +79,7 @@ int openmp_threads_within(LatheContext& context) {
 }
 
 TEST_F(OpenMp, ALoopRunsOnTheThreadsThatWereFound) {
-  EXPECT_TRUE(shares_openmp());
+  EXPECT_EQ(shared_threads(3), 3);
   EXPECT_EQ(openmp_threads(), 3);
   EXPECT_EQ(openmp_threads_within(context_), 3);
   for (const std::int64_t n : {1, 2, 3, 7, 1000}) threads_of(n);
@@ -87,34 +87,42 @@ TEST_F(OpenMp, ALoopRunsOnTheThreadsThatWereFound) {
 }
 
 TEST_F(OpenMp, ALoopOfFewPiecesLeavesTheOthersIdleButAlive) {
-  context_.thread_count = 2;
   for (int round = 0; round < 50; ++round) EXPECT_LE(threads_of(2), 2);
   EXPECT_EQ(openmp_threads_within(context_), 3);
 }
 
 TEST_F(OpenMp, OneThreadIsNoneToShare) {
   set_openmp_threads_(1);
-  EXPECT_FALSE(shares_openmp());
+  EXPECT_EQ(shared_threads(3), 1);
   EXPECT_EQ(openmp_threads_within(context_), 1);
   threads_of(100);
 }
 
-TEST_F(OpenMp, MoreThreadsThanThereAreAreOurOwn) {
-  set_thread_count(4);
-  context_.thread_count = 4;
-  EXPECT_EQ(openmp_threads_within(context_), 1);
-  set_thread_count(2);
-  context_.thread_count = 2;
+TEST_F(OpenMp, WhoAsksForAnotherNumberOfThreadsGetsOurOwn) {
+  for (const int count : {2, 4}) {
+    set_thread_count(count);
+    context_.thread_count = count;
+    EXPECT_EQ(shared_threads(count), 1);
+    EXPECT_EQ(openmp_threads_within(context_), 1);
+  }
+  set_thread_count(3);
+  context_.thread_count = 3;
   EXPECT_EQ(openmp_threads_within(context_), 3);
-  set_thread_count(0);
+}
+
+TEST_F(OpenMp, TheDefaultMakesDoWithFewerThreadsButStartsNoMore) {
   context_.thread_count = 4;
-  EXPECT_EQ(openmp_threads_within(context_), 3) << "what nobody asked for makes do with those that are there";
+  EXPECT_EQ(shared_threads(4), 3);
+  EXPECT_EQ(openmp_threads_within(context_), 3);
   threads_of(1000);
+  context_.thread_count = 2;
+  EXPECT_EQ(shared_threads(2), 1) << "a quota leaves less than the runtime believes";
+  EXPECT_EQ(openmp_threads_within(context_), 1);
 }
 
 TEST_F(OpenMp, SharingIsTurnedOffAndOn) {
   share_openmp(false);
-  EXPECT_FALSE(shares_openmp());
+  EXPECT_EQ(shared_threads(3), 1);
   EXPECT_EQ(openmp_threads_within(context_), 1);
   share_openmp(true);
   EXPECT_EQ(openmp_threads_within(context_), 3);
@@ -155,7 +163,7 @@ TEST_F(OpenMp, ALoopWithinALoopRunsOnItsWorker) {
 }
 
 TEST_F(OpenMp, SeveralCallersHaveThreadsOfTheirOwn) {
-  std::atomic<int> runs{0};
+  std::atomic<int> runs{0}, shared{0};
   const auto body = [](void* raw, std::int64_t begin, std::int64_t end, std::int32_t) -> std::int32_t {
     *static_cast<std::atomic<int>*>(raw) += static_cast<int>(end - begin);
     return 0;
@@ -163,11 +171,15 @@ TEST_F(OpenMp, SeveralCallersHaveThreadsOfTheirOwn) {
   std::vector<std::thread> callers;
   for (int k = 0; k < 3; ++k) {
     callers.emplace_back([&] {
-      for (int round = 0; round < 200; ++round) default_parallel_for(&context_, 16, 1, body, &runs);
+      set_openmp_threads_(3);
+      LatheContext mine = context_;
+      shared += openmp_threads_within(mine);
+      for (int round = 0; round < 200; ++round) default_parallel_for(&mine, 16, 1, body, &runs);
     });
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(runs, 3 * 200 * 16);
+  EXPECT_EQ(shared, 3 * 3);
 }
 
 TEST_F(OpenMp, AForkedProcessDoesWithoutThem) {
@@ -176,7 +188,7 @@ TEST_F(OpenMp, AForkedProcessDoesWithoutThem) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(20);  // the runtime would wait for threads that are not there for ever
-    _exit(shares_openmp() || openmp_threads_within(context_) != 1);
+    _exit(shared_threads(3) != 1 || openmp_threads_within(context_) != 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -186,7 +198,7 @@ TEST_F(OpenMp, AForkedProcessDoesWithoutThem) {
 
 TEST_F(OpenMp, ALibraryThatIsNotLoadedHasNone) {
   EXPECT_FALSE(find_openmp("libno_such_library.so"));
-  EXPECT_TRUE(shares_openmp());
+  EXPECT_EQ(shared_threads(3), 3);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """torch tensors in and out; skipped where torch is not installed."""
 
-import os
-import signal
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -229,28 +229,35 @@ def test_several_results():
 @pytest.fixture
 def two_threads():
     """Two threads for PyTorch and for Lathe; skipped where PyTorch computes without OpenMP."""
+    if "OpenMP" not in torch.__config__.parallel_info().split("ATen parallel backend:")[1]:
+        pytest.skip("PyTorch has no OpenMP")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     lathe.set_thread_count(2)
     affine(random(3, 5), random(3, 5))
-    if "OpenMP" not in torch.__config__.parallel_info().split("ATen parallel backend:")[1]:
-        pytest.skip("PyTorch has no OpenMP")
-    yield
-    torch.set_num_threads(before)
-    lathe.set_thread_count(0)
-    lathe.share_threads(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        lathe.set_thread_count(0)
+        lathe.share_threads(True)
 
 
 def pool():
     return lathe.device_info()["thread_pool"]
 
 
-def test_threads_are_pytorchs_once_it_has_several(two_threads):
+def test_threads_are_pytorchs_once_it_has_as_many(two_threads):
     assert pool() == "OpenMP"
     lathe.share_threads(False)
     assert pool() == "oneTBB"
     lathe.share_threads(True)
     torch.set_num_threads(1)
+    assert pool() == "oneTBB"
+    torch.set_num_threads(2)
+    lathe.set_thread_count(3)
+    assert pool() == "oneTBB"
+    lathe.set_thread_count(1)
     assert pool() == "oneTBB"
 
 
@@ -271,17 +278,34 @@ def test_threads_of_several_callers_are_told_apart(two_threads):
     x, y = random(700, 900), random(700, 900)
     expected = affine(x, y)
     with concurrent.futures.ThreadPoolExecutor(4) as callers:
-        for result in callers.map(lambda _: affine(x, y), range(64)):
+        for result, threads in callers.map(lambda _: (affine(x, y), pool()), range(64)):
             assert torch.equal(result, expected)
+            assert threads == "OpenMP", "torch.set_num_threads counts on every thread"
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks among threads, which is what is tried
-def test_a_forked_process_does_without_pytorchs_threads(two_threads):
-    x, y = np.linspace(-2, 2, 1 << 20), np.ones(1 << 20)
-    expected = affine(x, y)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)  # where a loop waits for threads that are not there
-        os._exit(0 if pool() == "oneTBB" and np.array_equal(affine(x, y), expected) else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert np.array_equal(affine(x, y), expected)
+FORK = """
+import os, signal, sys
+import numpy as np, torch, lathe
+torch.set_num_threads(2)
+lathe.set_thread_count(2)
+f = lathe.jit(lambda x: lathe.exp(x) + 1)
+x = torch.linspace(-2, 2, 1 << 20)
+if sys.argv[1] == "before":
+    expected = f(x)
+    assert lathe.device_info()["thread_pool"] == "OpenMP"
+expected = torch.exp(x) + 1
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # where a loop waits for threads that are not there
+    result = f(torch.from_numpy(np.linspace(-2, 2, 1 << 20, dtype=np.float32)))
+    os._exit(0 if lathe.device_info()["thread_pool"] == "oneTBB" and np.allclose(result.numpy(), expected.numpy(), rtol=1e-4) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert np.allclose(f(x).numpy(), expected.numpy(), rtol=1e-4)
+"""
+
+
+@pytest.mark.parametrize("found", ["before", "behind"])
+def test_a_forked_process_does_without_pytorchs_threads(two_threads, found):
+    """Whether a kernel took a tensor before the fork or not: PyTorch's threads are there either way."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, found], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

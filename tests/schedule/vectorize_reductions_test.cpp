@@ -63,7 +63,10 @@ TEST(VectorizeReductions, TakesSeveralVectorsOfAMaximumAtOnce) {
   EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "1024", wide()), 2);
   EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "864", wide()), 2) << "27 steps, three at once";
   EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "800", wide()), 1) << "25 steps";
+  EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "1024", unmasked), 1);
+  unmasked.features = {"avx"};
   EXPECT_EQ(steps("max(lhs, rhs)", "-inf(f32)", "1024", unmasked), 2);
+  EXPECT_EQ(steps("min(lhs, rhs)", "inf(f32)", "1024", unmasked), 1);
   EXPECT_EQ(steps("lhs + rhs", "0.0f32", "1024", wide()), 1);
 }
 
