@@ -22,22 +22,25 @@ HOPELESS = 20, 0.05  # a contender this many times slower than the first, and th
 DRIFT = 0.02  # change of the FMA loop's rate across a round that drops the round
 QUIET = 0.62  # share of the best rate of the caches seen, under which a neighbour is taken to be busy on the same core
 PATIENCE = 4  # times its budget that a comparison waits for its neighbours to be quiet
+PAUSE = 0.02  # seconds in which the workers of another system stop spinning
 WIDTH = 0.01  # half the interval of a ratio, relative, at which sampling may stop
 
 # One page policy for every malloc of the process, Lathe's, NumPy's and each peer's alike: huge pages, and freed memory
 # is kept, so that a peer without out= gets warm pages too.
 MALLOC = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=67108864"
 
-
-# What keeps each peer to AVX2 where Lathe is; Eigen has a plugin of its own for that.
-AVX2_ONLY = {
-    "LATHE_CPU_FEATURES": "avx2",
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "DNNL_MAX_CPU_ISA": "AVX2",
-    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    "OPENBLAS_CORETYPE": "Haswell",
-    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+# What keeps Lathe and each peer to a set of instructions; Eigen has a plugin of its own for that.
+ISAS = {
+    "native": {},
+    "avx2": {
+        "LATHE_CPU_FEATURES": "avx2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "DNNL_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    },
 }
 
 

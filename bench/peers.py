@@ -172,7 +172,7 @@ def run_case(table, case, options, budget, brief=False):
         budget,
         probe=None if multithreaded or brief else options.native.fma_gflops,
         neighbours=options.neighbours,
-        pause=0.02 if multithreaded else 0.0,
+        pause=measure.PAUSE if multithreaded else 0.0,
         **({"most": 40} if brief else {}),
     )
     if ONE_THREAD in comparison.ratios:
@@ -251,7 +251,7 @@ def options_of(arguments):
     )
     parser.add_argument("--table", choices=["python", "cpp", "both"], default="both")
     parser.add_argument("--threads", choices=["1", "all"], default="1")
-    parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="what Lathe and every peer may use")
+    parser.add_argument("--isa", choices=list(measure.ISAS), default="native", help="what Lathe and every peer may use")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds a case at the most, but for seven rounds")
     parser.add_argument("--peer", action="append", help="only this peer; may be repeated")
     parser.add_argument("--json", help="write the rows to this file")
@@ -268,9 +268,8 @@ def options_of(arguments):
 
 def run_one(options):
     """One table in this process."""
-    masks = measure.AVX2_ONLY if options.isa == "avx2" else {}
     cache = ROOT / ".venv-peers" / f"inductor-{options.thread_count}-{options.isa}"
-    measure.adopt_policy(options.thread_count, TORCHINDUCTOR_CACHE_DIR=str(cache), **masks)
+    measure.adopt_policy(options.thread_count, TORCHINDUCTOR_CACHE_DIR=str(cache), **measure.ISAS[options.isa])
     import native
 
     import lathe

@@ -89,7 +89,7 @@ def bench_model():
                 difference = np.abs(calls["torch"]().numpy() - encoder(ids, mask)).max()
                 assert difference < 1e-4, difference
             timers = {name: measure.PythonTimer(call, count) for name, call in calls.items()}
-            result = measure.compare(timers, least=15, most=15, pause=0.02)
+            result = measure.compare(timers, least=15, most=15, pause=measure.PAUSE)
             text = "   ".join(f"{name} {1e3 * seconds:8.2f}" for name, seconds in result.seconds.items())
             ratio = "".join(f"   ratio {r.median:.2f} ({r.low:.2f} to {r.high:.2f})" for r in result.ratios.values())
             print(f"  {batch} x {length:<4} {count} thread{'s' if count > 1 else ' '}   {text}{ratio}")

@@ -25,7 +25,6 @@ import peers
 
 import lathe
 
-PAUSE = 0.02  # seconds in which PyTorch's workers stop spinning
 SHORT = 5e-6  # seconds; below, what is timed is the call from Python more than the kernel
 
 
@@ -111,7 +110,7 @@ def measured(form, budget, threads=1):
         return row
     ours = lambda: form.function(*form.inputs, out=results)  # noqa: E731
     timers = {"lathe": measure.PythonTimer(ours, threads), "torch": measure.PythonTimer(call, threads)}
-    found = measure.compare(timers, budget=budget, most=60, pause=PAUSE if threads > 1 else 0.0)
+    found = measure.compare(timers, budget=budget, most=60, pause=measure.PAUSE if threads > 1 else 0.0)
     row.lathe_us, row.torch_us = (1e6 * found.seconds[name] for name in timers)
     ratio = found.ratios.get("torch")  # none where PyTorch takes so long that it was called once
     once = row.torch_us / row.lathe_us
@@ -140,11 +139,11 @@ def main(arguments):
     parser.add_argument("--drawn", type=int, metavar="SEED", help="forms drawn by a seed, in the place of the list")
     parser.add_argument("--count", type=int, default=10, help="of each topic that are drawn")
     parser.add_argument("--threads", choices=["1", "all"], default="1")
-    parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="what Lathe and PyTorch may use")
+    parser.add_argument("--isa", choices=list(measure.ISAS), default="native", help="what Lathe and PyTorch may use")
     parser.add_argument("--json", help="write the rows to this file")
     options = parser.parse_args(arguments)
     threads = 1 if options.threads == "1" else lathe.thread_count()
-    measure.adopt_policy(threads, **(measure.AVX2_ONLY if options.isa == "avx2" else {}))
+    measure.adopt_policy(threads, **measure.ISAS[options.isa])
     import odd
     import torch
 

@@ -86,7 +86,7 @@ void bind_runtime(nb::module_& module) {
              "At most 4096; 0 brings the default back: what affinity and cgroup allow.");
   module.def("share_threads", &share_openmp, "on"_a,
              "Whether loops run on PyTorch's OpenMP threads once a kernel has taken one of its tensors (True until "
-             "set), or on threads of "
+             "set), or on "
              "Lathe's own.");
   module.def("device_info", &describe_device, "The machine that kernels are compiled for, and the versions.");
 

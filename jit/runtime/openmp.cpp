@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <memory>
 
 #include "jit/runtime/placement.h"
 
@@ -35,16 +36,13 @@ bool find_openmp(const char* library, const char* count) {
     void* address = dlsym(RTLD_DEFAULT, name);
     return address ? address : dlsym(handle, name);
   };
-  const auto runtime = new Runtime{
+  auto runtime = std::make_unique<const Runtime>(Runtime{
       reinterpret_cast<decltype(Runtime::parallel)>(symbol("GOMP_parallel")),
       reinterpret_cast<decltype(Runtime::thread_number)>(symbol("omp_get_thread_num")),
-      reinterpret_cast<decltype(Runtime::most_threads)>(count ? dlsym(handle, count) : symbol("omp_get_max_threads"))};
+      reinterpret_cast<decltype(Runtime::most_threads)>(count ? dlsym(handle, count) : symbol("omp_get_max_threads"))});
+  if (!runtime->parallel || !runtime->thread_number || !runtime->most_threads) return false;
   const Runtime* none = nullptr;
-  if (!runtime->parallel || !runtime->thread_number || !runtime->most_threads) {
-    delete runtime;
-    return false;
-  }
-  if (!found.compare_exchange_strong(none, runtime)) delete runtime;
+  if (found.compare_exchange_strong(none, runtime.get())) static_cast<void>(runtime.release());
   return true;
 }
 

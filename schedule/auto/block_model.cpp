@@ -242,17 +242,27 @@ std::optional<std::int64_t> constant_elements(const Buffer& buffer) {
   return elements;
 }
 
-double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vector<Fact>& facts) {
-  std::unordered_set<const BufferNode*> counted;
-  double bytes = 0;
+namespace {
+
+/// What the blocks read and write, each buffer once.
+std::vector<Buffer> buffers_of(const std::vector<const Block*>& blocks) {
+  std::vector<Buffer> found;
   for (const Block* block : blocks) {
     for (const auto* regions : {&block->f.reads, &block->f.writes}) {
       for (const Region& region : *regions) {
-        if (counted.insert(region.buffer.get()).second)
-          bytes += static_cast<double>(region.buffer->dtype.bytes()) * estimated_elements(region.buffer, facts);
+        if (std::find(found.begin(), found.end(), region.buffer) == found.end()) found.push_back(region.buffer);
       }
     }
   }
+  return found;
+}
+
+}  // namespace
+
+double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vector<Fact>& facts) {
+  double bytes = 0;
+  for (const Buffer& buffer : buffers_of(blocks))
+    bytes += static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, facts);
   return bytes;
 }
 
@@ -273,17 +283,10 @@ namespace {
 /// Bytes of arrays that the block reads and writes, each element once however often it is, a share for each instance.
 double moved_bytes(const Block& block, const std::vector<Fact>& facts) {
   const double instances = std::max(instance_count(block, facts), 1.0);
-  std::vector<Buffer> counted;
   double bytes = 0;
-  for (const auto* regions : {&block.f.reads, &block.f.writes}) {
-    for (const Region& region : *regions) {
-      const Buffer& buffer = region.buffer;
-      if (buffer->space != space::global || std::find(counted.begin(), counted.end(), buffer) != counted.end())
-        continue;
-      counted.push_back(buffer);
-      bytes +=
-          static_cast<double>(buffer->dtype.bytes()) * std::min(estimated_elements(buffer, facts) / instances, 1.0);
-    }
+  for (const Buffer& buffer : buffers_of({&block})) {
+    if (buffer->space != space::global) continue;
+    bytes += static_cast<double>(buffer->dtype.bytes()) * std::min(estimated_elements(buffer, facts) / instances, 1.0);
   }
   return bytes;
 }
@@ -299,6 +302,11 @@ double instance_nanoseconds(const Block& block, bool vector, const std::vector<F
   constexpr double byte_nanoseconds = 0.01;
   return std::max(std::max(cost, 1.0) * (vector ? vector_unit : scalar_unit),
                   moved_bytes(block, facts) * byte_nanoseconds);
+}
+
+bool masks_by_branches(const Device& device, DType dtype) {
+  constexpr int least_masked_bits = 32;
+  return device.mask_registers == 0 && dtype.bits < least_masked_bits;
 }
 
 int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts) {

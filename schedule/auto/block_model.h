@@ -99,6 +99,9 @@ inline constexpr std::int64_t least_iterations = 4;
 /// code, or its share of what the block moves between arrays and registers, whichever is longer.
 double instance_nanoseconds(const Block& block, bool vector, const std::vector<Fact>& facts = {});
 
+/// Has the machine no masks for elements so narrow, so that each lane is a branch?
+bool masks_by_branches(const Device& device, DType dtype);
+
 /// The widest element in bits that the block's arithmetic and memory use, indices left out; of what it reads, that of
 /// buffers that count.
 int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts = nullptr);

@@ -7,6 +7,7 @@
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/place_operands.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/compute_at.h"
@@ -14,7 +15,6 @@
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -64,10 +64,10 @@ class ChainTiler {
     reorder(schedule_, order);
     if (together) unroll(schedule_, *together);
     if (own_row) unroll(schedule_, *own_row);
-    if (own_column) vectorize_columns(*own_column, lanes);
+    if (own_column) vectorize_columns(schedule_, *own_column, lanes);
     decompose_reduction(schedule_, ref, first);
     unroll(schedule_, inner_row);
-    vectorize_columns(inner_column, lanes);
+    vectorize_columns(schedule_, inner_column, lanes);
     context_.note(fmt::format("tile {}: {} rows x {} vectors of {} lanes", ref.name, tile_rows, shape.vectors, lanes));
     context_.scheduled.insert(ref.name);
     context_.scheduled.insert(reader.name);
@@ -105,13 +105,6 @@ class ChainTiler {
   /// A last tile that is not whole is shifted where that computes little twice; else it gets a body of its own.
   void shift_last(const LoopRef& tiles, std::int64_t extent, std::int64_t tile, std::int64_t lanes) {
     if (shifts_cheaply(extent, tile, lanes, least_of_shifted)) annotate(schedule_, tiles, shift_last_key, 1);
-  }
-
-  void vectorize_columns(const LoopRef& loop, std::int64_t lanes) {
-    if (*as_int(schedule_.node(loop).extent) <= lanes) return vectorize(schedule_, loop);
-    const auto [vectors, lane] = split(schedule_, loop, lanes);
-    unroll(schedule_, vectors);
-    vectorize(schedule_, lane);
   }
 
   RuleContext& context_;

@@ -125,9 +125,13 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
 
 }  // namespace
 
-double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
+Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop) {
   const Path path = path_to(schedule, loop);
-  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  return required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+}
+
+double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop) {
+  const Region region = region_read(schedule, block, loop);
   const std::vector<Fact>& facts = schedule.func()->facts;
   double bytes = static_cast<double>(region.buffer->dtype.bytes());
   for (size_t d = 0; d < region.ranges.size(); ++d) {
@@ -142,8 +146,7 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
   double computed = 1, needed = 1;
   for (size_t i = 0; i <= depth; ++i)
     computed *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
-  const Path path = path_to(schedule, loops[depth]);
-  const Region region = required_region(block, path.back(), bounds_at(schedule.func(), path)).region;
+  const Region region = region_read(schedule, block, loops[depth]);
   for (size_t d = 0; d < region.ranges.size(); ++d) {
     const std::int64_t whole = extent_estimate(region.buffer->shape[d], facts);
     computed *= static_cast<double>(std::min(whole, extent_estimate(region.ranges[d].extent, facts)));

@@ -27,6 +27,9 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
 std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& block, const BlockRef& reader,
                                     double most);
 
+/// What one iteration of the loop reads of what the block computes.
+Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop);
+
 /// The bytes that one iteration of the loop needs of what the block computes.
 double live_bytes(const Schedule& schedule, const Block& block, const LoopRef& loop);
 

@@ -154,17 +154,22 @@ class Sharer {
   void join_shares() {
     if (cores_ == 1) return;
     std::vector<Stmt> nests = outermost_statements(schedule_.func());
-    for (size_t i = 0; i + 1 < nests.size(); ++i) {
-      if (!is_share(nests[i]) || !is_share(nests[i + 1]) || iterations_of(nests[i]) != iterations_of(nests[i + 1]) ||
-          nanoseconds(nests[i], nullptr, facts_) + nanoseconds(nests[i + 1], nullptr, facts_) < shared_nanoseconds)
-        continue;
-      const VarRef &first = nests[i].as<For>()->variable, &second = nests[i + 1].as<For>()->variable;
-      const bool joined = attempt(context_, fmt::format("share {} out with {}", second->name, first->name),
-                                  [&] { join_loops(schedule_, {first}, {second}); });
-      if (!joined) continue;
-      nests = outermost_statements(schedule_.func());
-      --i;
+    for (size_t i = 0; i + 1 < nests.size();) {
+      if (join_share(nests[i], nests[i + 1])) {
+        nests = outermost_statements(schedule_.func());
+      } else {
+        ++i;
+      }
     }
+  }
+
+  bool join_share(const Stmt& nest, const Stmt& next) {
+    if (!is_share(nest) || !is_share(next) || iterations_of(nest) != iterations_of(next) ||
+        nanoseconds(nest, nullptr, facts_) + nanoseconds(next, nullptr, facts_) < shared_nanoseconds)
+      return false;
+    const VarRef first = nest.as<For>()->variable, second = next.as<For>()->variable;
+    return attempt(context_, fmt::format("share {} out with {}", second->name, first->name),
+                   [&] { join_loops(schedule_, {first}, {second}); });
   }
 
   /// A loop of an iteration for each core at the most.

@@ -9,14 +9,12 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/reduction_chain.h"
-#include "schedule/carried.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/reorder.h"
-#include "schedule/primitives/required_region.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/split_iter.h"
 #include "schedule/primitives/transform_layout.h"
@@ -138,16 +136,11 @@ std::optional<std::int64_t> rows_ahead(const RuleContext& context, const BlockRe
 /// Would an iteration of the loop read less than a vector of each row that is made, of elements for which there are no
 /// masks, as of bytes with AVX2? Lane by lane they take longer than a copy of whole rows.
 bool makes_parts_of_vectors(const RuleContext& context, const Block& maker, const LoopRef& loop) {
-  const std::vector<Access> accesses = block_accesses(maker);
-  const bool narrow = std::any_of(accesses.begin(), accesses.end(), [](const Access& access) {
-    return !access.store && access.buffer->dtype.bytes() < i32.bytes();
-  });
-  if (context.device.mask_registers > 0 || !narrow) return false;
-  const Schedule& schedule = context.schedule;
-  const Path path = path_to(schedule, loop);
-  const Region region = required_region(maker, path.back(), bounds_at(schedule.func(), path)).region;
+  const auto by_branches = [&](const Region& read) { return masks_by_branches(context.device, read.buffer->dtype); };
+  if (std::none_of(maker.f.reads.begin(), maker.f.reads.end(), by_branches)) return false;
+  const Region region = region_read(context.schedule, maker, loop);
   if (region.ranges.empty()) return false;
-  const std::int64_t columns = extent_estimate(region.ranges.back().extent, schedule.func()->facts);
+  const std::int64_t columns = extent_estimate(region.ranges.back().extent, context.schedule.func()->facts);
   return columns < vector_lanes(maker, context.device) && columns < extent_estimate(region.buffer->shape.back());
 }
 

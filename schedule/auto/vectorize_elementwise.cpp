@@ -290,13 +290,11 @@ bool has_two_masks(const Schedule& schedule, const Nest& nest, const std::int64_
          chooses_by(schedule.node(nest.ref), {nest.iter()});
 }
 
-/// Has the machine no masks for elements as narrow as some that the vectors walk, so that each lane is a branch?
+/// Do masks of what the vectors walk take a branch for each lane?
 bool masks_by_branches(const Device& device, const Nest& nest) {
-  constexpr int least_masked_bits = 32;
-  return device.mask_registers == 0 &&
-         std::any_of(nest.accesses.begin(), nest.accesses.end(), [&](const Access& access) {
-           return access.buffer->dtype.bits < least_masked_bits && access.strides[nest.iter()] != 0;
-         });
+  return std::any_of(nest.accesses.begin(), nest.accesses.end(), [&](const Access& access) {
+    return access.strides[nest.iter()] != 0 && masks_by_branches(device, access.buffer->dtype);
+  });
 }
 
 void vectorize_nest(RuleContext& context, const Nest& nest) {

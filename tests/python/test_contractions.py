@@ -1,12 +1,10 @@
 """Contractions of shapes that the scheduler treats differently, against float64 NumPy."""
 
-import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from explanations import explained
 
 import lathe
 
@@ -198,7 +196,6 @@ def test_strided_operands_are_copied_once(subscripts):
     assert "vectorized" in text
 
 
-DEVICE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "devices" / "avx2.device"
 GROUPED = [
     # subscripts, extents, which operands are strided, what the scheduler is to decide
     ("abe,cde->cabd", dict(a=6, b=9, c=10, d=12, e=40), "", "group the axes"),
@@ -247,13 +244,9 @@ def test_axes_in_any_order_are_grouped(subscripts, extents, strided, decision, t
     np.testing.assert_allclose(f(*arrays), expected, rtol=1e-4, atol=1e-4)
     g = lathe.jit(lambda x, y: lathe.relu(lathe.einsum(subscripts, x, y) * 2 + 1))
     np.testing.assert_allclose(g(*arrays), np.maximum(expected * 2 + 1, 0), rtol=1e-4, atol=2e-4)
-    program = tmp_path / "einsum.tir"
-    program.write_text(f.lower(*arrays).text("traced"))
-    # What is decided is the device's matter: one that is described, on every host.
-    command = [sys.executable, "-m", "lathe", "explain", "--device", DEVICE, program]
-    explained = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert decision in explained.stdout
-    assert "# pad x" not in explained.stdout, "what joined axes read is no border"
+    decisions = explained(f.lower(*arrays), tmp_path)
+    assert decision in decisions
+    assert "# pad x" not in decisions, "what joined axes read is no border"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.float16])

@@ -1,16 +1,12 @@
 """Products by weights of 4 bits, two in a byte, which are unpacked on the way: the same results as NumPy's."""
 
-import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from explanations import explained
 
 import lathe
-
-DEVICE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "devices" / "avx2.device"
 
 
 def product(x, packed):
@@ -34,10 +30,7 @@ def test_beside_numpy(rows, columns, depth):
 
 def test_rows_of_bytes_fill_vectors_where_there_are_no_masks(tmp_path):
     """A tile has six columns with AVX2, and bytes have no masks there: a copy for each would go lane by lane."""
-    program = tmp_path / "product.tir"
-    program.write_text(lathe.jit(product).lower(*arrays(16, 561, 1152)).text("traced"))
-    command = [sys.executable, "-m", "lathe", "explain", "--device", DEVICE, program]
-    explained = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "tile matmul_rf: 6 rows" in explained
-    under = re.findall(r"# compute \w+ under (\w+)", explained)
+    decisions = explained(lathe.jit(product).lower(*arrays(16, 561, 1152)), tmp_path)
+    assert "tile matmul_rf: 6 rows" in decisions
+    under = re.findall(r"# compute \w+ under (\w+)", decisions)
     assert under and not any(loop.startswith("i1") for loop in under), under
