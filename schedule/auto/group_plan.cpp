@@ -10,6 +10,7 @@
 #include "schedule/auto/across_plan.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/paired_tile.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
 
@@ -245,7 +246,7 @@ class TileCosts {
     auto found = paired_.find(key);
     if (found == paired_.end()) {
       found =
-          paired_.emplace(key, choose_paired_tile(device_, lanes_, bits_, plan.rows, plan.columns, batch, plan.depth))
+          paired_.emplace(key, choose_paired_tile(device_, lanes_, bits_, {plan.rows, plan.columns, batch, plan.depth}))
               .first;
     }
     return static_cast<double>(plan.times) / static_cast<double>(batch) * found->second.cycles;

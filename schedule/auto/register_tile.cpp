@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "schedule/auto/rule.h"
+#include "schedule/auto/tile_rates.h"
 
 namespace lathe {
 
@@ -13,23 +14,14 @@ bool counts_slots(const Device& device) {
 
 namespace {
 
-constexpr std::int64_t most_rows = 14, most_vectors = 8;
+constexpr std::int64_t most_rows = most_tile_rows, most_vectors = 8;
 /// Rows of a tile of one vector, where a multiplication takes the rows' elements from memory itself.
 constexpr std::int64_t most_memory_rows = 28;
-/// What a further body costs, as a part of all cycles, for it has to be compiled: less for a kernel that runs long.
-double body_penalty(double cycles) {
-  return cycles < 1e6 ? 0.02 : cycles < 1e7 ? 0.005 : 0.002;
-}
 /// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
 /// load, but is compiled like the others.
 double sum_penalty(double cycles) {
   return cycles < 1e6 ? 0.03 : 0.01;
 }
-/// Cycles of a tile besides its steps and stores: addresses, and a loop whose end is predicted late.
-constexpr double tile_overhead = 12;
-/// What a load costs even where the arithmetic covers it: a slot to issue it in, and its share of the next cache's
-/// lines.
-constexpr double load_slots = 0.03;
 /// Loads that beginning another row weighs as much as, where rows share no columns: vectors of one row go on in lines
 /// that come by themselves (measured on sums over the middle axis, of products and of squares).
 constexpr double row_streams = 6;
@@ -49,12 +41,12 @@ constexpr double filled_load_cycles = 0.14;
 /// Cycles that a row beyond those that the ways of the first cache hold takes a step, as its line comes from the second
 /// cache anew (measured on Cascade Lake, 24 x 1 over rows of 4 KB: 22 cycles a step, 12 over rows of 1.5 KB).
 constexpr double pushed_out_cycles = 0.6;
+/// Cycles of a step for each multiple of the sums in flight that is missing to `ample_chains`: it waits, as results
+/// come in an order that leaves it no choice (measured on Zen 4 with 8, 9, 10 and 12 sums of 256 bits: 0.89, 0.91, 0.94
+/// and 0.98 of the peak).
+constexpr double stall_cycles = 0.8;
 /// A store under a mask in a vector register, on AMD's cores since Zen (Agner Fog's instruction tables, VMASKMOVPS).
 constexpr double masked_store_cycles = 12;
-/// Sums in flight, as a multiple of those that latency asks for, from which on no unit waits; and the cycles of a step
-/// that it waits for each multiple that is missing, as results come in an order that leaves it no choice (measured on
-/// Zen 4 with 8, 9, 10 and 12 sums of 256 bits: 0.89, 0.91, 0.94 and 0.98 of the peak).
-constexpr double ample_chains = 1.5, stall_cycles = 0.8;
 /// Cycles from which on rows are worth cutting up for several cores.
 constexpr double least_parted_cycles = 60e3;
 /// By how much rows are to divide better among the cores than panels do.
@@ -76,11 +68,6 @@ constexpr double dot_line_cycles = 1.6;
 constexpr std::int64_t whole_columns = 7, dot_columns = 4;
 /// Sums of a tile of dot products beyond which the loads are few already and folding is long to compile.
 constexpr std::int64_t most_dot_sums = 20;
-/// Bodies of tiles that a kernel may have, edges included.
-constexpr int most_paired_bodies = 4;
-/// Cycles of a vector in a line of its own that comes from the second cache, where the steps of a tile do not fit the
-/// first (measured on Zen 4: 5 and 4 vectors of 200 steps, each a page further, took three times their arithmetic).
-constexpr double far_line_cycles = 3;
 
 /// The weights of loads, and of vectors beyond them, beside two fused multiply-adds a cycle that leave few instructions
 /// a slot (measured on Cascade Lake: 6 rows x 4 vectors of 512 bits take 0.92 to 0.96 of the time of 8 x 3).
@@ -103,25 +90,6 @@ constexpr std::int64_t registers_to_move_in = 5;
 /// Steps of which none are left over where no divisor makes up such an iteration: a row of a window.
 constexpr std::int64_t most_whole_steps = 7;
 
-/// Rates of vectors of a width, an instruction a cycle each.
-struct Rates {
-  double arithmetic, loads, stores;
-  double load_weight = 1;  ///< of two full multiply-adds a cycle, each covers half as much of the loads
-  double overlap = 1;      ///< what arithmetic takes beside twice as many loads and loop instructions, measured
-  double line_wait = 0;    ///< of a load beside lines of a packed panel that come from the second cache
-  double line_weight = 1;  ///< of a vector of columns beyond that of a row's element, which is one load as well
-};
-
-Rates rates_of(const Device& device, std::int64_t vector_bits) {
-  // One unit of 512 bits is two of 256 that join (AMD's optimization guide for Zen 4, 2.10; Intel's for client cores).
-  const bool joined = device.fma_per_cycle == 1 && device.vector_bits == 512;
-  const bool narrow = vector_bits * 2 <= device.vector_bits;
-  if (joined) return {narrow ? 2.0 : 1.0, narrow ? 2.0 : 1.0, narrow ? 1.0 : 0.5, 1, narrow ? 1.06 : 1.0};
-  const auto arithmetic = static_cast<double>(device.fma_per_cycle),
-             loads = static_cast<double>(device.loads_per_cycle);
-  return {arithmetic, loads, 1.0, arithmetic > 1 ? 2.5 : 1.0};
-}
-
 /// The same, to choose between tiles of one operation: what other ways to do it take is not estimated so.
 Rates choosing_rates(const Device& device, const Rates& rates) {
   Rates result = rates;
@@ -136,11 +104,6 @@ Rates choosing_rates(const Device& device, const Rates& rates) {
 /// Do multiplications take one element of memory for all lanes (Intel's manual, volume 2, 2.7.5, embedded broadcast)?
 bool broadcasts_memory(const Device& device, int bits) {
   return device.has_feature("avx512f") && bits >= 32;
-}
-
-/// Fused multiply-adds in flight that keep the units busy.
-double wanted_chains(const Device& device, const Rates& rates) {
-  return device.fma_latency * rates.arithmetic;
 }
 
 /// Where operands lie: the columns' beyond the first cache, rows so long that lines of one set may serve them all; and
@@ -358,43 +321,6 @@ std::int64_t panel_row_parts(const Device& device, const RegisterTile& tile, std
     if (fits && time(parts) < 0.999 * time(best)) best = parts;
   }
   return time(1) >= worth_packed_parts * time(best) ? best : 1;
-}
-
-PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits, std::int64_t rows,
-                              std::int64_t others, std::int64_t columns, std::int64_t depth) {
-  const std::int64_t registers = device.vector_registers - (device.fused_multiply_add ? 1 : 2);
-  while (lanes / 2 >= columns && lanes > 2) lanes /= 2;
-  PairedTile best;
-  for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 2) || width == lanes; width /= 2) {
-    const Rates rates = rates_of(device, width * bits);
-    for (std::int64_t r = 1; r <= std::min(most_rows, rows); ++r) {
-      for (std::int64_t o = 1; o <= std::min(most_rows, others); ++o) {
-        const int bodies = (columns % width ? 2 : 1) * (rows % r ? 2 : 1) * (others % o ? 2 : 1);
-        if (r * o + std::min(r, o) + 1 > registers || bodies > most_paired_bodies) continue;
-        const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_others) {
-          const auto sums = static_cast<double>(tile_rows * tile_others);
-          if (sums == 0) return 0.0;
-          const std::int64_t vectors = tile_rows + tile_others;
-          const bool far =
-              !device.caches.empty() &&
-              vectors * depth * std::max<std::int64_t>(device.caches.front().line_bytes, width * bits / 8) >
-                  device.caches.front().bytes;
-          const double loads = static_cast<double>(vectors) * (far ? far_line_cycles : 1 / rates.loads);
-          const double step =
-              std::max({rates.overlap * sums / rates.arithmetic, loads, static_cast<double>(device.fma_latency)}) +
-              load_slots * static_cast<double>(vectors) + 0.25;
-          return static_cast<double>(depth) * step + sums / rates.stores + tile_overhead;
-        };
-        const auto times = [](std::int64_t count) { return static_cast<double>(count); };
-        double cycles = times(rows / r) * (times(others / o) * cost(r, o) + cost(r, others % o)) +
-                        times(others / o) * cost(rows % r, o) + cost(rows % r, others % o);
-        cycles *= times((columns + width - 1) / width);
-        cycles *= 1 + body_penalty(cycles) * (bodies - 1);
-        if (best.cycles == 0 || cycles < best.cycles * 0.999) best = {r, o, width, cycles};
-      }
-    }
-  }
-  return best;
 }
 
 DotTile choose_dot_tile(const Device& device, const TiledExtents& extents) {

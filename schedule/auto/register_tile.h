@@ -71,16 +71,6 @@ std::int64_t rows_of_core(const Device& device, const RegisterTile& tile, std::i
 std::int64_t panel_row_parts(const Device& device, const RegisterTile& tile, std::int64_t rows, std::int64_t tasks,
                              double cycles, std::int64_t least_whole);
 
-/// Rows of one operand and of the other, both of which lie along the vectors: as in a product of matrices for each
-/// lane.
-struct PairedTile {
-  std::int64_t rows = 1, others = 1, lanes = 1;
-  double cycles = 0;  ///< estimated, of the whole contraction
-};
-/// The tile of fewest estimated cycles of so many rows, others, columns that vectors walk, and steps.
-PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits, std::int64_t rows,
-                              std::int64_t others, std::int64_t columns, std::int64_t depth);
-
 /// Rows and columns of a tile of dot products along the reduction: loads grow with their sum, multiplications with
 /// their product. All columns where they are few, so that each row is read once.
 struct DotTile {

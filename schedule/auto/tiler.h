@@ -8,6 +8,7 @@
 #include "schedule/auto/cut_steps.h"
 #include "schedule/auto/dot_products.h"
 #include "schedule/auto/far_parts.h"
+#include "schedule/auto/paired_tile.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/rule.h"
 #include "schedule/auto/turn_operands.h"

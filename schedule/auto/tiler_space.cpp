@@ -162,7 +162,7 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
   const int bits = widest_bits(reduction);
   const auto others = others_ ? most_of(reduction, *others_) : std::nullopt;
   if (plan.rows && others && plan.columns && plan.depth) {
-    paired_ = choose_paired_tile(context_.device, lanes_, bits, *plan.rows, *others, *plan.columns, *plan.depth);
+    paired_ = choose_paired_tile(context_.device, lanes_, bits, {*plan.rows, *others, *plan.columns, *plan.depth});
     return RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles};
   }
   others_.reset();
