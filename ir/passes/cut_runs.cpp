@@ -1,7 +1,10 @@
 #include "ir/passes/cut_runs.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/storage.h"
@@ -23,26 +26,55 @@ const std::int64_t* divisor_of(const Binary* node) {
   return node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
 }
 
-/// What an index divides, where that is one run of neighbours by one constant of at least as many as lanes.
+/// Do the two always leave the same remainder?
+bool leave_the_same(const Expr& a, const Expr& b, std::int64_t divisor) {
+  const Affine apart = to_affine(a - b);
+  return apart.constant % divisor == 0 &&
+         std::all_of(apart.terms.begin(), apart.terms.end(),
+                     [&](const AffineTerm& term) { return term.coefficient % divisor == 0; });
+}
+
+/// What an index divides, where that is one run of neighbours by one constant of at least as many as lanes. Of what
+/// only the remainder is taken, multiples of the divisor may be missing.
 class RowFinder : public Visitor {
  public:
-  using Visitor::visit;
-  Rows rows;
-  bool other = false;  ///< something else is divided
+  /// Nothing where anything else is divided.
+  std::optional<Rows> find(const Expr& index) {
+    visit(index);
+    if (!rows_.run && !remainders_.empty()) rows_.run = remainders_.front();
+    const bool alike = std::all_of(remainders_.begin(), remainders_.end(), [&](const Expr& remainder) {
+      return leave_the_same(remainder, rows_.run, rows_.length);
+    });
+    return other_ || !rows_.run || !alike ? std::nullopt : std::optional(rows_);
+  }
 
  protected:
+  using Visitor::visit;
   void visit_Binary(const Binary* node) override {
     const Ramp* ramp = node->a.as<Ramp>();
     const std::int64_t* length = node->dtype.lanes > 1 ? divisor_of(node) : nullptr;
     if (!length) return Visitor::visit_Binary(node);
+    const bool divides = node->op == BinaryOp::floor_div;
     const bool fits = ramp && is_int(ramp->stride, 1) && *length >= node->dtype.lanes && node->dtype.element() == i64;
-    if (!fits || (rows.lanes > 0 && (rows.length != *length || !equal(rows.run, ramp->base)))) {
-      other = true;
+    if (!fits || (rows_.lanes > 0 && rows_.length != *length) ||
+        (divides && rows_.run && !equal(rows_.run, ramp->base))) {
+      other_ = true;
+      return;
+    }
+    rows_.length = *length;
+    rows_.lanes = node->dtype.lanes;
+    if (divides) {
+      rows_.run = ramp->base;
     } else {
-      rows = {ramp->base, *length, node->dtype.lanes};
+      remainders_.push_back(ramp->base);
     }
   }
-  void visit_Load(const Load*) override { other = true; }
+  void visit_Load(const Load*) override { other_ = true; }
+
+ private:
+  Rows rows_;
+  std::vector<Expr> remainders_;  ///< the first numbers of what is only taken the remainder of
+  bool other_ = false;
 };
 
 /// The index with all quotients taken for `quotient`, and remainders accordingly.
@@ -62,22 +94,13 @@ class InRow : public Mutator {
   const Rows& rows_;
 };
 
-/// The two runs of an index, and which lanes are in the first; null where they are one.
-struct Runs {
-  Expr first, second, in_first;
-};
-
-class Cutter : public Mutator {
+class Cutter : public BoundedMutator {
  public:
-  explicit Cutter(const Func& func) : bounds_(func) {}
+  explicit Cutter(const Func& func) : BoundedMutator(func) {}
+
+  using Mutator::mutate;
 
  protected:
-  Stmt mutate_For(const Stmt& s, const For* node) override {
-    BoundsScope scope(bounds_);
-    bounds_.bind(node->variable, Range{node->min, node->extent});
-    return Mutator::mutate_For(s, node);
-  }
-
   Expr mutate_Load(const Expr& e, const Load* node) override {
     const auto runs = runs_of(node->buffer, node->indices, node->dtype.lanes);
     if (!runs) return Mutator::mutate_Load(e, node);
@@ -102,31 +125,36 @@ class Cutter : public Mutator {
 
  private:
   std::optional<Runs> runs_of(const Buffer& buffer, const std::vector<Expr>& indices, int lanes) const {
-    if (lanes < 2 || indices.size() != 1 || indices[0].as<Ramp>() || buffer->space == space::registers)
-      return std::nullopt;
-    RowFinder finder;
-    finder.visit(indices[0]);
-    const Rows& rows = finder.rows;
-    if (finder.other || rows.lanes != lanes) return std::nullopt;
-    const Expr begin = floor_div(rows.run, rows.length), end = floor_div(rows.run + (lanes - 1), rows.length);
-    const Expr first = simplify(InRow(begin, rows).mutate(indices[0]), bounds_),
-               second = simplify(InRow(end, rows).mutate(indices[0]), bounds_);
-    for (const Expr& run : {first, second}) {
-      const Ramp* ramp = run.as<Ramp>();
-      if (!ramp || !is_int(ramp->stride, 1)) return std::nullopt;
-    }
-    if (equal(first, second)) return Runs{first, second, nullptr};
-    const Expr place = simplify(rows.run - begin * rows.length, bounds_);
-    return Runs{first, second, lt(Ramp::make(place, index(1), lanes), Broadcast::make(index(rows.length), lanes))};
+    if (lanes < 2 || indices.size() != 1 || buffer->space == space::registers) return std::nullopt;
+    return lathe::runs_of(indices[0], bounds_);
   }
-
-  Bounds bounds_;
 };
 
 }  // namespace
 
+std::optional<Runs> runs_of(const Expr& place, const Bounds& bounds) {
+  const int lanes = place->dtype.lanes;
+  if (lanes < 2 || place.as<Ramp>()) return std::nullopt;
+  const std::optional<Rows> rows = RowFinder().find(place);
+  if (!rows || rows->lanes != lanes) return std::nullopt;
+  const Expr begin = floor_div(rows->run, rows->length), end = floor_div(rows->run + (lanes - 1), rows->length);
+  const Expr first = simplify(InRow(begin, *rows).mutate(place), bounds),
+             second = simplify(InRow(end, *rows).mutate(place), bounds);
+  for (const Expr& run : {first, second}) {
+    const Ramp* ramp = run.as<Ramp>();
+    if (!ramp || !is_int(ramp->stride, 1)) return std::nullopt;
+  }
+  if (equal(first, second)) return Runs{first, second, nullptr};
+  const Expr offset = simplify(rows->run - begin * rows->length, bounds);
+  return Runs{first, second, lt(Ramp::make(offset, index(1), lanes), Broadcast::make(index(rows->length), lanes))};
+}
+
+bool cuts_runs(const Device& device) {
+  return device.mask_registers > 0;
+}
+
 Func cut_runs(const Func& func, const Device& device) {
-  return device.mask_registers > 0 ? with_body(func, Cutter(func).mutate(func->body)) : func;
+  return cuts_runs(device) ? with_body(func, Cutter(func).mutate(func->body)) : func;
 }
 
 }  // namespace lathe

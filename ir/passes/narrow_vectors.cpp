@@ -3,6 +3,7 @@
 #include "ir/analysis/fold.h"
 #include "ir/analysis/narrow.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/cut_runs.h"
 
 namespace lathe {
 namespace {
@@ -14,7 +15,7 @@ bool is_computed(const Expr& e) {
 
 class VectorNarrower : public BoundedMutator {
  public:
-  explicit VectorNarrower(const Func& func) : BoundedMutator(func) {}
+  VectorNarrower(const Func& func, const Device& device) : BoundedMutator(func), keeps_runs_(cuts_runs(device)) {}
   using Mutator::mutate;
 
  protected:
@@ -46,19 +47,21 @@ class VectorNarrower : public BoundedMutator {
  private:
   /// Null where a place is no vector, or is known too little of.
   Expr narrow_place(const Expr& place) {
-    if (!is_computed(place)) return nullptr;
+    if (!is_computed(place) || (keeps_runs_ && runs_of(place, bounds_))) return nullptr;
     const auto [uniform, varying] = lane_sum(place);
     const Expr narrow = varying && is_computed(varying) ? narrow_to_i32(varying, bounds_) : nullptr;
     if (!narrow) return nullptr;
     const Expr wide = Cast::make(place->dtype, narrow);
     return uniform ? wide + Broadcast::make(uniform, place->dtype.lanes) : wide;
   }
+
+  const bool keeps_runs_;  ///< which are cut later, by their 64 bits
 };
 
 }  // namespace
 
-Func narrow_vectors(const Func& func) {
-  return with_body(func, VectorNarrower(func).mutate(func->body));
+Func narrow_vectors(const Func& func, const Device& device) {
+  return with_body(func, VectorNarrower(func, device).mutate(func->body));
 }
 
 }  // namespace lathe

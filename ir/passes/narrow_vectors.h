@@ -1,4 +1,5 @@
 #pragma once
+#include "ir/device.h"
 #include "ir/func.h"
 
 namespace lathe {
@@ -12,7 +13,8 @@ namespace lathe {
 ///   ramp(i*3, 3, 16) % 7 < broadcast(2, 16)        ->  the same of i32
 ///
 /// Of what is loaded or stored at places that are no Ramp, of casts to floats, and of comparisons. Runs behind
-/// flatten_buffers, and behind permute_windows, which knows places by their 64 bits.
-Func narrow_vectors(const Func& func);
+/// flatten_buffers, and behind permute_windows, which knows places by their 64 bits, as cut_runs does: what that takes
+/// stays as it is.
+Func narrow_vectors(const Func& func, const Device& device);
 
 }  // namespace lathe

@@ -81,6 +81,16 @@ Func cut_masked_runs(const Func& func) {
   return cut_runs(func, device);
 }
 
+Func narrow_without_masks(const Func& func) {
+  return narrow_vectors(func, Device());
+}
+
+Func narrow_with_masks(const Func& func) {
+  Device device;
+  device.mask_registers = 8;
+  return narrow_vectors(func, device);
+}
+
 /// What the cases' axes and spaces are.
 const Device& described_device() {
   static const Device device = parse_device(R"(
@@ -128,7 +138,8 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"interleave_many_stores", interleave_with_masks},
       {"permute_windows", permute_wide_windows},
       {"narrow_places", narrow_places},
-      {"narrow_vectors", narrow_vectors},
+      {"narrow_vectors", narrow_without_masks},
+      {"narrow_vectors_beside_runs", narrow_with_masks},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;
