@@ -37,24 +37,29 @@ struct IndexPair {
   Expr first, second;
 };
 
-/// The x of indices x // c and x % c, which both are equal only where x is; null when they are no such pair.
-Expr rejoined(const Expr& whole, const Expr& rest) {
+/// The x of indices x // c and y % c, which both are equal only where x is; null when they are no such pair. Of y
+/// multiples of c may be missing, as simplification leaves them out.
+Expr rejoined(const Bounds& bounds, const Expr& whole, const Expr& rest) {
   auto *div = whole.as<Binary>(), *mod = rest.as<Binary>();
   if (!div || !mod || div->op != BinaryOp::floor_div || mod->op != BinaryOp::floor_mod) return nullptr;
-  return identical(div->b, mod->b) && identical(div->a, mod->a) ? mod->a : nullptr;
+  if (!identical(div->b, mod->b)) return nullptr;
+  const std::int64_t* divisor = as_int(div->b);
+  const bool same = identical(div->a, mod->a) ||
+                    (divisor && !may_wrap(bounds, to_affine(mod->a)) && congruent(div->a, mod->a, *divisor));
+  return same ? div->a : nullptr;
 }
 
 /// Turns pairs of dimensions that hold x // c and x % c, as fused loops leave them, into one that holds x.
-void rejoin(std::vector<IndexPair>& pairs) {
+void rejoin(const Bounds& bounds, std::vector<IndexPair>& pairs) {
   for (size_t rest = 0; rest < pairs.size(); ++rest)
     for (size_t whole = 0; whole < pairs.size(); ++whole) {
       if (whole == rest) continue;
-      Expr first = rejoined(pairs[whole].first, pairs[rest].first);
-      Expr second = first ? rejoined(pairs[whole].second, pairs[rest].second) : nullptr;
+      Expr first = rejoined(bounds, pairs[whole].first, pairs[rest].first);
+      Expr second = first ? rejoined(bounds, pairs[whole].second, pairs[rest].second) : nullptr;
       if (!second || !identical(pairs[rest].first.as<Binary>()->b, pairs[rest].second.as<Binary>()->b)) continue;
       pairs[whole] = {std::move(first), std::move(second)};
       pairs.erase(pairs.begin() + static_cast<std::ptrdiff_t>(rest));
-      return rejoin(pairs);
+      return rejoin(bounds, pairs);
     }
 }
 
@@ -96,7 +101,7 @@ class Tester {
           ordered(bounds, simplifier.simplify_affine(end.second), x))
         return true;
     }
-    rejoin(pairs);
+    rejoin(bounds, pairs);
     std::vector<Witness> witnesses;
     for (const IndexPair& pair : pairs) {
       if (identical(pair.first, pair.second)) continue;
@@ -106,11 +111,11 @@ class Tester {
       witnesses.push_back(std::move(w));
     }
     // New witnesses join the list as it is walked: first quotients and remainders, then what two of them make.
-    constexpr size_t most_witnesses = 16;
+    constexpr size_t most_witnesses = 64;
     const size_t dimensions = witnesses.size();
     for (size_t i = 0; i < witnesses.size(); ++i) {
       if (i >= dimensions && unequal(bounds, witnesses[i])) return true;
-      if (i < dimensions) append_parts(bounds, witnesses[i], witnesses);
+      if (i < dimensions || witnesses.size() < most_witnesses) append_parts(bounds, witnesses[i], witnesses);
       for (size_t j = 0; j < i && witnesses.size() < most_witnesses; ++j) {
         append_joined(bounds, witnesses[i], witnesses[j], witnesses);
         append_joined(bounds, witnesses[j], witnesses[i], witnesses);
@@ -233,12 +238,8 @@ class Tester {
         if (!c || !divisor || *c < 1 || *c != *divisor || __builtin_mul_overflow(rest.coefficient, *c, &scaled) ||
             scaled != whole.coefficient)
           continue;
+        if (!congruent(d->a, m->a, *c)) continue;
         const Affine x = to_affine(d->a);
-        Affine difference = x;
-        if (!add_scaled(difference, to_affine(m->a), -1) || difference.constant % *c != 0) continue;
-        if (std::any_of(difference.terms.begin(), difference.terms.end(),
-                        [&](const AffineTerm& t) { return t.coefficient % *c != 0; }))
-          continue;
         Affine result = a;
         if (!add_term(result, rest.atom, -rest.coefficient) || !add_term(result, whole.atom, -whole.coefficient) ||
             !add_scaled(result, x, rest.coefficient))

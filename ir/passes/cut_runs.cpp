@@ -26,14 +26,6 @@ const std::int64_t* divisor_of(const Binary* node) {
   return node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
 }
 
-/// Do the two always leave the same remainder?
-bool leave_the_same(const Expr& a, const Expr& b, std::int64_t divisor) {
-  const Affine apart = to_affine(a - b);
-  return apart.constant % divisor == 0 &&
-         std::all_of(apart.terms.begin(), apart.terms.end(),
-                     [&](const AffineTerm& term) { return term.coefficient % divisor == 0; });
-}
-
 /// What an index divides, where that is one run of neighbours by one constant of at least as many as lanes. Of what
 /// only the remainder is taken, multiples of the divisor may be missing.
 class RowFinder : public Visitor {
@@ -43,7 +35,7 @@ class RowFinder : public Visitor {
     visit(index);
     if (!rows_.run && !remainders_.empty()) rows_.run = remainders_.front();
     const bool alike = std::all_of(remainders_.begin(), remainders_.end(), [&](const Expr& remainder) {
-      return leave_the_same(remainder, rows_.run, rows_.length);
+      return congruent(remainder, rows_.run, rows_.length);
     });
     return other_ || !rows_.run || !alike ? std::nullopt : std::optional(rows_);
   }

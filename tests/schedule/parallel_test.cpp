@@ -101,6 +101,51 @@ TEST(Parallel, TellsTheTilesOfAFusedLoopApartByItsDigits) {
   }
 }
 
+/// Rows of 127 that lie one behind the other, in panels of 48.
+Func copied_panels(const std::string& column) {
+  return parse_func(fmt::format(R"(func panels(x: f32[31, 127], out: f32[83, 48]) stage begin {{
+  for i in [0, 31) {{
+    for j in [0, 127) {{
+      block copy(space vi in [0, 31) = i, space vj in [0, 127) = j)
+          reads x[vi, vj] writes out[(vi * 127 + vj) // 48, {}] {{
+        out[(vi * 127 + vj) // 48, {}] = x[vi, vj]
+      }}
+    }}
+  }}
+}}
+)",
+                                column, column));
+}
+
+TEST(Parallel, TellsPanelsApartWhoseRemaindersLackMultiples) {
+  const Func before = copied_panels("(vi * 31 + vj) % 48");
+  Schedule s(before);
+  parallel(s, s.loop("copy", 0));
+  expect_same(before, s.func());
+  Schedule other(copied_panels("(vi * 32 + vj) % 48"));
+  EXPECT_THROW(parallel(other, other.loop("copy", 0)), Refusal) << "another remainder";
+}
+
+/// Three, 17 and five iterations as one loop, whose digits are apart in the places that they make up.
+TEST(Parallel, TellsPanelsApartByTheDigitsOfTheirPlaces) {
+  const Func before = parse_func(R"(func panels(x: f32[3, 200, 17, 64], out: f32[4534, 3, 48]) stage begin {
+  for f in [0, 255) {
+    for i in [0, 64) {
+      for j in [0, 40) {
+        block copy(space vr in [0, 3) = f // 85, space vb in [0, 17) = f // 5 % 17, space vj in [0, 200) = f % 5 * 40 + j, space vi in [0, 64) = i)
+            reads x[vr, vj, vb, vi] writes out[(vi * 3400 + vb * 200 + vj) // 48, vr, (vi * 40 + vb * 8 + vj) % 48] {
+          out[(vi * 3400 + vb * 200 + vj) // 48, vr, (vi * 40 + vb * 8 + vj) % 48] = x[vr, vj, vb, vi]
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  parallel(s, s.loop("copy", 0));
+  expect_same(before, s.func());
+}
+
 TEST(Parallel, DoesNotTakeDigitsForSlicesThatOverlap) {
   // Sixteen iterations, and eight rows of one column; or tiles that reach into the next one.
   Schedule same(digits("f % 8", "f // 16", 32));
