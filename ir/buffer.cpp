@@ -62,6 +62,22 @@ Expr element_count(const Buffer& buffer) {
   return count;
 }
 
+std::optional<ElementSpan> constant_span(const Buffer& buffer) {
+  const std::int64_t* offset = buffer->offset ? as_int(buffer->offset) : nullptr;
+  if (buffer->offset && (!offset || *offset < 0)) return std::nullopt;
+  const std::int64_t first = offset ? *offset : 0;
+  std::int64_t last = first;
+  const std::vector<Expr> strides = strides_of(buffer);
+  for (size_t d = 0; d < buffer->rank(); ++d) {
+    const std::int64_t *extent = as_int(buffer->shape[d]), *stride = as_int(strides[d]);
+    std::int64_t reach;
+    if (!extent || !stride || *extent < 1 || *stride < 0 || __builtin_mul_overflow(*extent - 1, *stride, &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return std::nullopt;
+  }
+  return last == INT64_MAX ? std::nullopt : std::optional(ElementSpan{first, last + 1});
+}
+
 Expr load(const Buffer& buffer, std::vector<Expr> indices, Expr mask) {
   return Load::make(buffer, std::move(indices), std::move(mask));
 }

@@ -42,6 +42,14 @@ Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices);
 /// The number of elements of the shape.
 Expr element_count(const Buffer& buffer);
 
+/// From the first element to behind the last one, counted from the base pointer.
+struct ElementSpan {
+  std::int64_t first, end;
+  std::int64_t length() const { return end - first; }
+};
+/// Nothing when that is no constant, or some lie before the base pointer.
+std::optional<ElementSpan> constant_span(const Buffer& buffer);
+
 Expr load(const Buffer& buffer, std::vector<Expr> indices, Expr mask = nullptr);
 
 }  // namespace lathe

@@ -42,11 +42,13 @@ struct KernelModule {
 
  private:
   void refuse_large_register_buffers() const;
+  /// Groups the buffers of each workspace whose bytes overlap; none where a layout is not known.
+  void tell_pieces_apart();
+  /// A parameter; a workspace's piece that shares no byte with others; or else all of its workspace.
+  std::string alias_class(const BufferNode* buffer) const;
   std::unordered_map<std::string, AliasScopes> scopes_;
+  std::unordered_map<const BufferNode*, std::int64_t> piece_of_;  ///< of workspaces whose layout is known
 };
-
-/// The kernel's workspaces as alias classes: the planner may give two buffers of one workspace the same bytes.
-std::string alias_class(const KernelModule& kernel, const BufferNode* buffer);
 
 /// Emits one LLVM function: the kernel's entry, or the body of a parallel loop.
 class FunctionEmitter {

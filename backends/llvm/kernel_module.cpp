@@ -2,6 +2,9 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Verifier.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "backends/llvm/emitter.h"
@@ -11,10 +14,52 @@
 
 namespace lathe::codegen {
 
-std::string alias_class(const KernelModule& kernel, const BufferNode* buffer) {
+namespace {
+
+/// Pieces of a workspace that are told apart: each is a scope, and is listed for all others.
+constexpr std::int64_t most_pieces = 8;
+
+}  // namespace
+
+/// The planner may give two buffers of one workspace the same bytes, by turns: these are of one class.
+void KernelModule::tell_pieces_apart() {
+  struct Bytes {
+    const BufferNode* buffer;
+    std::int64_t begin, end;
+  };
+  std::map<std::string, std::vector<Bytes>> spaces;
+  std::set<std::string> unknown;
+  for (const Buffer& buffer : info.buffers()) {
+    const BufferNode* storage = storage_of(buffer);
+    if (storage->space == space::registers || param_index.contains(storage)) continue;
+    const auto span = storage == buffer.get() ? constant_span(buffer) : std::nullopt;
+    if (span) {
+      const std::int64_t element = buffer->dtype.bytes();
+      spaces[buffer->space].push_back({storage, span->first * element, span->end * element});
+    } else {
+      unknown.insert(storage->space);
+    }
+  }
+  for (auto& [space, buffers] : spaces) {
+    if (unknown.contains(space)) continue;
+    std::sort(buffers.begin(), buffers.end(), [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
+    std::int64_t piece = 0, end = 0;
+    std::unordered_map<const BufferNode*, std::int64_t> pieces;
+    for (const Bytes& bytes : buffers) {
+      if (bytes.begin >= end) ++piece;
+      end = std::max(end, bytes.end);
+      pieces[bytes.buffer] = piece;
+    }
+    if (piece <= most_pieces) piece_of_.merge(pieces);
+  }
+}
+
+std::string KernelModule::alias_class(const BufferNode* buffer) const {
   const BufferNode* storage = storage_of(buffer);
-  auto param = kernel.param_index.find(storage);
-  return param == kernel.param_index.end() ? storage->space : "parameter " + std::to_string(param->second);
+  if (const auto param = param_index.find(storage); param != param_index.end())
+    return fmt::format("parameter {}", param->second);
+  const auto piece = piece_of_.find(storage);
+  return piece == piece_of_.end() ? storage->space : fmt::format("{} {}", storage->space, piece->second);
 }
 
 KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device& device, const TargetTraits& traits,
@@ -35,12 +80,13 @@ KernelModule::KernelModule(llvm::Module& module, const Func& func, const Device&
         if (buffer->name == one) may_alias.insert(buffer.get());
   }
   refuse_large_register_buffers();
+  tell_pieces_apart();
   llvm::MDBuilder metadata(context);
   llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain();
   std::vector<std::pair<std::string, llvm::MDNode*>> classes;
   for (const Buffer& buffer : info.buffers()) {
     if (buffer->space == space::registers || may_alias.count(storage_of(buffer))) continue;
-    const std::string alias = alias_class(*this, buffer.get());
+    const std::string alias = alias_class(buffer.get());
     if (scopes_.count(alias)) continue;
     scopes_[alias] = {};
     classes.emplace_back(alias, metadata.createAnonymousAliasScope(domain));
@@ -69,7 +115,7 @@ void KernelModule::refuse_large_register_buffers() const {
 
 KernelModule::AliasScopes KernelModule::alias_scopes(const BufferNode* buffer) const {
   if (may_alias.count(storage_of(buffer))) return {};
-  return scopes_.at(alias_class(*this, buffer));
+  return scopes_.at(alias_class(buffer));
 }
 
 llvm::Function* KernelModule::make_function(const std::string& name, llvm::ArrayRef<llvm::Type*> params,

@@ -303,14 +303,6 @@ Affine to_affine(const Expr& e) {
   return AffineBuilder().build(e);
 }
 
-bool congruent(const Expr& a, const Expr& b, std::int64_t divisor) {
-  Affine apart = to_affine(a);
-  if (divisor == 0 || !add_scaled(apart, to_affine(b), -1)) return false;
-  return apart.constant % divisor == 0 &&
-         std::all_of(apart.terms.begin(), apart.terms.end(),
-                     [&](const AffineTerm& term) { return term.coefficient % divisor == 0; });
-}
-
 Expr to_expr(const Affine& a) {
   if (a.lanes == 1) return sum(a.terms, a.constant, i64);
   Affine base, stride;

@@ -80,7 +80,5 @@ Affine to_affine(const Expr& e);
 Expr to_expr(const Affine& a);
 
 bool equal(const Affine& a, const Affine& b);
-/// Do the two leave the same remainder, whatever the values of their atoms, where neither wraps?
-bool congruent(const Expr& a, const Expr& b, std::int64_t divisor);
 
 }  // namespace lathe

@@ -5,6 +5,7 @@
 
 #include "ir/analysis/dependence.h"
 #include "ir/analysis/nest_site.h"
+#include "ir/analysis/remainders.h"
 #include "ir/analysis/simplify_expr.h"
 #include "ir/error.h"
 #include "ir/storage.h"
@@ -44,8 +45,7 @@ Expr rejoined(const Bounds& bounds, const Expr& whole, const Expr& rest) {
   if (!div || !mod || div->op != BinaryOp::floor_div || mod->op != BinaryOp::floor_mod) return nullptr;
   if (!identical(div->b, mod->b)) return nullptr;
   const std::int64_t* divisor = as_int(div->b);
-  const bool same = identical(div->a, mod->a) ||
-                    (divisor && !may_wrap(bounds, to_affine(mod->a)) && congruent(div->a, mod->a, *divisor));
+  const bool same = identical(div->a, mod->a) || (divisor && same_remainder(bounds, div->a, mod->a, *divisor));
   return same ? div->a : nullptr;
 }
 
@@ -110,7 +110,8 @@ class Tester {
       if (unequal(bounds, w)) return true;
       witnesses.push_back(std::move(w));
     }
-    // New witnesses join the list as it is walked: first quotients and remainders, then what two of them make.
+    // New witnesses join the list as it is walked: quotients and remainders of each, and what two of them make. A place
+    // of four digits, one of which is made up of three, takes some fifty.
     constexpr size_t most_witnesses = 64;
     const size_t dimensions = witnesses.size();
     for (size_t i = 0; i < witnesses.size(); ++i) {
@@ -221,14 +222,14 @@ class Tester {
     for (std::int64_t g : divisors) {
       Affine p = divide(bounds, w.first, g, quick_effort), q = divide(bounds, w.second, g, quick_effort);
       // A part that keeps the division as a whole says nothing new.
-      if (p.terms.size() < w.first.terms.size()) out.push_back({p, q});
+      if (p.terms.size() < w.first.terms.size()) append_new({p, q}, out);
       Affine r = remainder(bounds, w.first, g, quick_effort), s = remainder(bounds, w.second, g, quick_effort);
-      if (r.terms.size() < w.first.terms.size()) out.push_back({r, s});
+      if (r.terms.size() < w.first.terms.size()) append_new({r, s}, out);
     }
   }
 
   /// c * (x // c) + y % c is x where y is x with coefficients counted modulo c, as remainders are written.
-  static void recombine_reduced(Affine& a) {
+  static void recombine_reduced(const Bounds& bounds, Affine& a) {
     for (const AffineTerm& rest : a.terms)
       for (const AffineTerm& whole : a.terms) {
         auto *m = rest.atom.as<Binary>(), *d = whole.atom.as<Binary>();
@@ -238,7 +239,7 @@ class Tester {
         if (!c || !divisor || *c < 1 || *c != *divisor || __builtin_mul_overflow(rest.coefficient, *c, &scaled) ||
             scaled != whole.coefficient)
           continue;
-        if (!congruent(d->a, m->a, *c)) continue;
+        if (!same_remainder(bounds, d->a, m->a, *c)) continue;
         const Affine x = to_affine(d->a);
         Affine result = a;
         if (!add_term(result, rest.atom, -rest.coefficient) || !add_term(result, whole.atom, -whole.coefficient) ||
@@ -263,16 +264,19 @@ class Tester {
       Affine scaled = b;
       if (!add_scaled(scaled, sum, t.coefficient)) return std::nullopt;
       recombine(bounds, scaled, quick_effort);
-      recombine_reduced(scaled);
+      recombine_reduced(bounds, scaled);
       return scaled;
     };
     auto p = join(whole.first, rest.first);
     if (!p || divisions(*p) >= divisions(whole.first) + 1) return;
     auto q = join(whole.second, rest.second);
     if (!q) return;
-    Witness joined{*p, *q};
-    if (std::none_of(out.begin(), out.end(), [&](const Witness& w) { return identical_witness(w, joined); }))
-      out.push_back(std::move(joined));
+    append_new({*p, *q}, out);
+  }
+
+  static void append_new(Witness witness, std::vector<Witness>& out) {
+    if (std::none_of(out.begin(), out.end(), [&](const Witness& w) { return identical_witness(w, witness); }))
+      out.push_back(std::move(witness));
   }
 
   /// The terms with a quotient or a remainder in them.

@@ -5,7 +5,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "ir/analysis/affine.h"
+#include "ir/analysis/remainders.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/verify_rules.h"
 #include "ir/storage.h"
@@ -119,8 +119,8 @@ class PairProof {
     if (!mod || mod->op != BinaryOp::floor_mod || !as_int(mod->b)) return {};
     // Simplification leaves multiples of c out of what only the remainder is taken of.
     const Binary* div = whole.as<Binary>();
-    if (div && div->op == BinaryOp::floor_div && equal(div->b, mod->b) && !may_wrap(bounds_, mod->a) &&
-        congruent(div->a, mod->a, *as_int(mod->b)))
+    if (div && div->op == BinaryOp::floor_div && equal(div->b, mod->b) &&
+        same_remainder(bounds_, div->a, mod->a, *as_int(mod->b)))
       return {div->a, mod->b, std::nullopt, turned_rest};
     const Expr quotient = floor_div(mod->a, mod->b);
     if (proves_equal(bounds_, whole, quotient)) return {mod->a, mod->b, std::nullopt, turned_rest};

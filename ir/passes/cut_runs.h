@@ -1,7 +1,4 @@
 #pragma once
-#include <optional>
-
-#include "ir/analysis/interval.h"
 #include "ir/device.h"
 #include "ir/func.h"
 
@@ -18,15 +15,5 @@ namespace lathe {
 /// that there are two runs at the most; where there is one, the second touches nothing. Needs flat indices, and runs
 /// behind passes that want each store as a statement of its own.
 Func cut_runs(const Func& func, const Device& device);
-
-/// The two runs of a vector of places, and which lanes are in the first; null where they are one.
-struct Runs {
-  Expr first, second, in_first;
-};
-/// Nothing where there are more, or none that lie in rows.
-std::optional<Runs> runs_of(const Expr& place, const Bounds& bounds);
-
-/// Are such vectors stored and loaded as two runs?
-bool cuts_runs(const Device& device);
 
 }  // namespace lathe

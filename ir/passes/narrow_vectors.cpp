@@ -3,7 +3,7 @@
 #include "ir/analysis/fold.h"
 #include "ir/analysis/narrow.h"
 #include "ir/passes/bounds_scope.h"
-#include "ir/passes/cut_runs.h"
+#include "ir/passes/vector_runs.h"
 
 namespace lathe {
 namespace {

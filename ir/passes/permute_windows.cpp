@@ -14,27 +14,6 @@
 namespace lathe {
 namespace {
 
-/// From the first element to behind the last one, counted from the base pointer.
-struct Span {
-  std::int64_t first, end;
-  std::int64_t length() const { return end - first; }
-};
-
-/// Nothing when that is no constant, or some lie before the base pointer.
-std::optional<Span> elements_of(const Buffer& buffer) {
-  const std::int64_t* offset = buffer->offset ? as_int(buffer->offset) : nullptr;
-  if (buffer->offset && (!offset || *offset < 0)) return std::nullopt;
-  const std::int64_t first = offset ? *offset : 0;
-  std::int64_t last = first;
-  const std::vector<Expr> strides = strides_of(buffer);
-  for (size_t d = 0; d < buffer->rank(); ++d) {
-    const std::int64_t *extent = as_int(buffer->shape[d]), *stride = as_int(strides[d]);
-    if (!extent || !stride || *extent < 1 || *stride < 0) return std::nullopt;
-    last += (*extent - 1) * *stride;
-  }
-  return Span{first, last + 1};
-}
-
 /// Do lanes divide, and keep the remainder?
 bool begins_again(const Expr& index) {
   bool found = false;
@@ -109,7 +88,7 @@ class Permuter : public Mutator {
     const Expr& index = load.indices[0];
     if (load.dtype.bits < 32 || !begins_again(index)) return nullptr;
     const Interval known = lanes_interval(index, bounds_);
-    const auto elements = elements_of(load.buffer);
+    const auto elements = constant_span(load.buffer);
     const Expr places = narrow_to_i32(index, bounds_);
     if (!places || !elements || !known.min || !known.max || *known.min < 0 || *known.max >= elements->end)
       return nullptr;
@@ -122,7 +101,7 @@ class Permuter : public Mutator {
 
   /// Any lanes of a table: what a load reads lies in its buffer.
   Expr of_table(const Load& load) {
-    const auto elements = elements_of(load.buffer);
+    const auto elements = constant_span(load.buffer);
     const int bits = load.dtype.bits;
     const bool one_place = scalar_of(load.indices[0]) != nullptr || load.indices[0]->dtype.lanes != load.dtype.lanes;
     if (one_place || !elements || elements->length() < 2 || elements->length() > longest_table(device_, bits))
@@ -142,7 +121,7 @@ class Permuter : public Mutator {
     const int bits = load.dtype.bits, lanes = load.dtype.lanes;
     const Expr& index = load.indices[0];
     const auto gain = greatest_gain(index, bounds_);
-    const auto elements = gain ? elements_of(load.buffer) : std::nullopt;
+    const auto elements = gain ? constant_span(load.buffer) : std::nullopt;
     if (!gain || !elements) return nullptr;
     if (*gain == 0) return one_place(load);
     const auto window = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*gain) + 1));

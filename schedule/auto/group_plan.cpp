@@ -242,7 +242,7 @@ class TileCosts {
   }
   /// The same where vectors walk the batch, a lane for each of so many products.
   double of_batch(const Grouping& plan, std::int64_t batch) {
-    const auto key = std::make_tuple(plan.rows, plan.columns, batch);
+    const auto key = std::make_tuple(plan.rows, plan.columns, batch, plan.depth);
     auto found = paired_.find(key);
     if (found == paired_.end()) {
       found =
@@ -260,7 +260,7 @@ class TileCosts {
   const int bits_;
   double least_ = 0;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, RegisterTile> tiles_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, PairedTile> paired_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>, PairedTile> paired_;
 };
 
 /// Where arrays lie best for the choice, if that is better than `best`: for products of matrices whose columns vectors

@@ -23,12 +23,13 @@ struct Walk {
   Rates rates;
 };
 
-double all(std::int64_t count) {
+double as_double(std::int64_t count) {
   return static_cast<double>(count);
 }
 
-/// The vectors of each step that come from the second cache: those of the rows that follow each other, and those of the
-/// others where the lines of a tile do not stay in the first.
+/// The vectors of each step that come from the second cache: those of one operand, which follow each other while the
+/// other's stay, or all where the lines of a tile do not fit the first. Which operand follows is decided later
+/// (order_of_tiles): the one that has more of them is counted.
 std::int64_t far_vectors(const Walk& walk, const PairedTile& tile) {
   if (walk.device.caches.empty()) return 0;
   const CacheLevel& near = walk.device.caches.front();
@@ -40,13 +41,13 @@ std::int64_t far_vectors(const Walk& walk, const PairedTile& tile) {
 
 double tile_cycles(const Walk& walk, const PairedTile& tile) {
   if (tile.rows == 0 || tile.others == 0) return 0;
-  const double sums = all(tile.rows * tile.others), vectors = all(tile.rows + tile.others);
+  const double sums = as_double(tile.rows * tile.others), vectors = as_double(tile.rows + tile.others);
   const bool waits = sums <= wanted_chains(walk.device, walk.rates);
   const double step = std::max({walk.rates.overlap * sums / walk.rates.arithmetic, vectors / walk.rates.loads,
-                                all(walk.device.fma_latency)}) +
-                      all(far_vectors(walk, tile)) * (waits ? waited_line_cycles : far_line_cycles) +
+                                as_double(walk.device.fma_latency)}) +
+                      as_double(far_vectors(walk, tile)) * (waits ? waited_line_cycles : far_line_cycles) +
                       load_slots * vectors + 0.25;
-  return all(walk.extents.depth) * step + sums / walk.rates.stores + tile_overhead;
+  return as_double(walk.extents.depth) * step + sums / walk.rates.stores + tile_overhead_cycles;
 }
 
 /// The cycles of all tiles, edges and a penalty for their bodies included.
@@ -54,9 +55,10 @@ double cycles_of(const Walk& walk, const PairedTile& tile, int bodies) {
   const std::int64_t rows = walk.extents.rows / tile.rows, last_rows = walk.extents.rows % tile.rows,
                      others = walk.extents.others / tile.others, last_others = walk.extents.others % tile.others;
   const auto cost = [&](std::int64_t r, std::int64_t o) { return tile_cycles(walk, {r, o, walk.width}); };
-  const double strip = all(rows * others) * cost(tile.rows, tile.others) + all(rows) * cost(tile.rows, last_others) +
-                       all(others) * cost(last_rows, tile.others) + cost(last_rows, last_others);
-  const double cycles = strip * all((walk.extents.columns + walk.width - 1) / walk.width);
+  const double strip = as_double(rows * others) * cost(tile.rows, tile.others) +
+                       as_double(rows) * cost(tile.rows, last_others) +
+                       as_double(others) * cost(last_rows, tile.others) + cost(last_rows, last_others);
+  const double cycles = strip * as_double((walk.extents.columns + walk.width - 1) / walk.width);
   return cycles * (1 + body_penalty(cycles) * (bodies - 1));
 }
 
@@ -68,8 +70,8 @@ PairedTile choose_paired_tile(const Device& device, std::int64_t lanes, int bits
   PairedTile best;
   for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 2) || width == lanes; width /= 2) {
     const Walk walk{device, extents, width, bits, rates_of(device, width * bits)};
-    for (std::int64_t r = 1; r <= std::min(most_tile_rows, extents.rows); ++r) {
-      for (std::int64_t o = 1; o <= std::min(most_tile_rows, extents.others); ++o) {
+    for (std::int64_t r = 1; r <= std::min(most_rows_tried, extents.rows); ++r) {
+      for (std::int64_t o = 1; o <= std::min(most_rows_tried, extents.others); ++o) {
         const int bodies =
             (extents.columns % width ? 2 : 1) * (extents.rows % r ? 2 : 1) * (extents.others % o ? 2 : 1);
         if (r * o + std::min(r, o) + 1 > registers || bodies > most_paired_bodies) continue;

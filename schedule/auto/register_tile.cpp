@@ -14,7 +14,7 @@ bool counts_slots(const Device& device) {
 
 namespace {
 
-constexpr std::int64_t most_rows = most_tile_rows, most_vectors = 8;
+constexpr std::int64_t most_rows = most_rows_tried, most_vectors = 8;
 /// Rows of a tile of one vector, where a multiplication takes the rows' elements from memory itself.
 constexpr std::int64_t most_memory_rows = 28;
 /// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
@@ -90,7 +90,7 @@ constexpr std::int64_t registers_to_move_in = 5;
 /// Steps of which none are left over where no divisor makes up such an iteration: a row of a window.
 constexpr std::int64_t most_whole_steps = 7;
 
-/// The same, to choose between tiles of one operation: what other ways to do it take is not estimated so.
+/// Rates to choose between tiles of one operation: what other ways to do it take is not estimated so.
 Rates choosing_rates(const Device& device, const Rates& rates) {
   Rates result = rates;
   if (multiplies_lines(device)) {
@@ -169,7 +169,7 @@ double tile_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const auto sums = static_cast<double>(rows * vectors);
   const double folds = static_cast<double>(chains - 1) * sums / rates.arithmetic;
   return static_cast<double>(depth) * step_cycles(device, rates, rows, vectors, chains, distance) + folds +
-         sums / rates.stores + tile_overhead;
+         sums / rates.stores + tile_overhead_cycles;
 }
 
 /// The sets of the first cache that lines so many bytes apart lie in; 1 where that is not known.
@@ -388,7 +388,7 @@ double dot_product_cycles(const Device& device, std::int64_t lanes, int bits, co
   const double step = dot_step_cycles(device, rates, tile, bytes, extents.rows.value_or(unknown_extent)) / sums;
   const bool together = tile.columns > 1 && extents.columns.value_or(unknown_extent) % tile.columns == 0;
   const double fold = together ? fold_cycles : lone_fold_cycles;
-  return rows * columns * (steps * step * dot_inefficiency + fold + tile_overhead / sums);
+  return rows * columns * (steps * step * dot_inefficiency + fold + tile_overhead_cycles / sums);
 }
 
 }  // namespace lathe

@@ -6,9 +6,10 @@
 
 namespace lathe {
 
-constexpr std::int64_t most_tile_rows = 14;
+/// Rows of a tile up to which any is tried.
+constexpr std::int64_t most_rows_tried = 14;
 /// Cycles of a tile besides its steps and stores: addresses, and a loop whose end is predicted late.
-constexpr double tile_overhead = 12;
+constexpr double tile_overhead_cycles = 12;
 /// What a load costs even where the arithmetic covers it: a slot to issue it in, and its share of the next cache's
 /// lines.
 constexpr double load_slots = 0.03;

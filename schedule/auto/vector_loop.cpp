@@ -89,8 +89,8 @@ bool scatters(const std::vector<Access>& accesses, size_t iter) {
 
 bool is_table(const RuleContext& context, const Access& access, size_t iter) {
   if (access.store || access.strides[iter]) return false;
-  const auto elements = constant_elements(access.buffer);
-  return elements && *elements > 1 && *elements <= longest_table(context.device, access.buffer->dtype.bits) &&
+  const auto span = constant_span(access.buffer);
+  return span && span->length() > 1 && span->length() <= longest_table(context.device, access.buffer->dtype.bits) &&
          !is_allocated(context.schedule.func(), access.buffer);
 }
 

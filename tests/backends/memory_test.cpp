@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <regex>
+#include <set>
+
 #include "ir/passes/flatten_buffers.h"
 #include "ir/passes/plan_storage.h"
 #include "tests/backends/harness.h"
@@ -80,6 +83,39 @@ func gaps(x: {1}[{3}], m: bool[{2}], out: {1}[{3}], back: {1}[{3}]) stage end {{
       }
     }
   }
+}
+
+/// The alias scopes of a kernel that sums into one temporary beside another, `offset` elements behind it.
+size_t scopes_of_temporaries(int offset) {
+  const Func func = parse_func(fmt::format(R"(
+func sums(x: f32[64], out: f32[64]) stage end
+    memory {{
+      mean: f32[4] offset 0 align 64
+      sums: f32[4] offset {} align 64
+    }}
+{{
+  mean[0] = x[0]
+  for i in [0, 4) {{
+    for j in [0, 64) {{
+      sums[i] = sums[i] + (x[j] - mean[0])
+    }}
+    out[i] = sums[i]
+  }}
+}}
+)",
+                                           offset));
+  const std::string text = llvm_ir_text(func, host_device("native"));
+  std::set<std::string> scopes;
+  const std::regex scope("!alias.scope !([0-9]+)");
+  for (std::sregex_iterator found(text.begin(), text.end(), scope), end; found != end; ++found)
+    scopes.insert((*found)[1]);
+  return scopes.size();
+}
+
+TEST(Memory, TellsTemporariesApartThatShareNoByte) {
+  EXPECT_EQ(scopes_of_temporaries(16), 4u);
+  EXPECT_EQ(scopes_of_temporaries(0), 3u) << "the planner gives places by turns";
+  EXPECT_EQ(scopes_of_temporaries(3), 3u) << "they share an element";
 }
 
 TEST(Memory, AMaskedTailMayEndAtTheBuffersLastElement) {

@@ -126,24 +126,34 @@ TEST(Parallel, TellsPanelsApartWhoseRemaindersLackMultiples) {
   EXPECT_THROW(parallel(other, other.loop("copy", 0)), Refusal) << "another remainder";
 }
 
-/// Three, 17 and five iterations as one loop, whose digits are apart in the places that they make up.
-TEST(Parallel, TellsPanelsApartByTheDigitsOfTheirPlaces) {
-  const Func before = parse_func(R"(func panels(x: f32[3, 200, 17, 64], out: f32[4534, 3, 48]) stage begin {
-  for f in [0, 255) {
-    for i in [0, 64) {
-      for j in [0, 40) {
+/// Three, 17 and five iterations as one loop, whose digits are apart in the places that they make up; `row` as `vi`
+/// counts in remainders.
+Func copied_digits(int row) {
+  const std::string place =
+      fmt::format("out[(vi * 3400 + vb * 200 + vj) // 48, vr, (vi * {} + vb * 8 + vj) % 48]", row);
+  return parse_func(fmt::format(R"(func panels(x: f32[3, 200, 17, 64], out: f32[4534, 3, 48]) stage begin {{
+  for f in [0, 255) {{
+    for i in [0, 64) {{
+      for j in [0, 40) {{
         block copy(space vr in [0, 3) = f // 85, space vb in [0, 17) = f // 5 % 17, space vj in [0, 200) = f % 5 * 40 + j, space vi in [0, 64) = i)
-            reads x[vr, vj, vb, vi] writes out[(vi * 3400 + vb * 200 + vj) // 48, vr, (vi * 40 + vb * 8 + vj) % 48] {
-          out[(vi * 3400 + vb * 200 + vj) // 48, vr, (vi * 40 + vb * 8 + vj) % 48] = x[vr, vj, vb, vi]
-        }
-      }
-    }
-  }
+            reads x[vr, vj, vb, vi] writes {0} {{
+          {0} = x[vr, vj, vb, vi]
+        }}
+      }}
+    }}
+  }}
+}}
+)",
+                                place));
 }
-)");
+
+TEST(Parallel, TellsPanelsApartByTheDigitsOfTheirPlaces) {
+  const Func before = copied_digits(40);
   Schedule s(before);
   parallel(s, s.loop("copy", 0));
   expect_same(before, s.func());
+  Schedule other(copied_digits(41));
+  EXPECT_THROW(parallel(other, other.loop("copy", 0)), Refusal) << "another remainder";
 }
 
 TEST(Parallel, DoesNotTakeDigitsForSlicesThatOverlap) {

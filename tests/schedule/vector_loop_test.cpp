@@ -41,6 +41,19 @@ std::int64_t lanes_of(const Func& func, const Device& device) {
 
 constexpr std::int64_t arrays = std::int64_t{3} * 4096 * 4, small = arrays / 4, large = arrays;
 
+TEST(VectorLoop, TakesNoArrayOfUnknownStridesForATable) {
+  Device device = wide();
+  device.features = {"avx512f", "avx512vl", "avx512bw", "avx512vbmi"};
+  const Func func = parse_func(
+      R"(func kernel(x: u8[17, 9] strides [s, t], y: u8[17, 9], out: u8[17, 9], s: i64, t: i64) stage begin {
+  for i in [0, 17) {
+    for j in [0, 9) {
+      block both(space vi in [0, 17) = i, space vj in [0, 9) = j) reads x[vi, vj], y[vi, vj] writes out[vi, vj] {
+        out[vi, vj] = x[vi, vj] ^ y[vi, vj] } } } })");
+  EXPECT_EQ(print(auto_schedule(func, device)).find(" // 9"), std::string::npos)
+      << "rows do not go on into one another";
+}
+
 TEST(VectorLoop, StreamsFromBeyondTheOwnCachesInHalvesOfLines) {
   EXPECT_EQ(lanes_of(elementwise("y[vi]"), whole_lines(small)), 8);
   EXPECT_EQ(lanes_of(elementwise("y[vi]"), whole_lines(large)), 16) << "the arrays stay near";
