@@ -45,7 +45,7 @@ Expr rejoined(const Bounds& bounds, const Expr& whole, const Expr& rest) {
   if (!div || !mod || div->op != BinaryOp::floor_div || mod->op != BinaryOp::floor_mod) return nullptr;
   if (!identical(div->b, mod->b)) return nullptr;
   const std::int64_t* divisor = as_int(div->b);
-  const bool same = identical(div->a, mod->a) || (divisor && same_remainder(bounds, div->a, mod->a, *divisor));
+  const bool same = divisor ? same_remainder(bounds, div->a, mod->a, *divisor) : identical(div->a, mod->a);
   return same ? div->a : nullptr;
 }
 

@@ -14,7 +14,7 @@ bool counts_slots(const Device& device) {
 
 namespace {
 
-constexpr std::int64_t most_rows = most_rows_tried, most_vectors = 8;
+constexpr std::int64_t most_vectors = 8;
 /// Rows of a tile of one vector, where a multiplication takes the rows' elements from memory itself.
 constexpr std::int64_t most_memory_rows = 28;
 /// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
@@ -120,7 +120,7 @@ struct Distance {
 /// Rows whose lines the first cache has ways for; where they share several sets, columns that stream through these take
 /// half of each.
 std::int64_t room_for_rows(const Device& device, const Distance& distance) {
-  const std::int64_t ways = device.caches.empty() ? most_rows : device.caches.front().ways;
+  const std::int64_t ways = device.caches.empty() ? most_rows_tried : device.caches.front().ways;
   return distance.row_sets > 1 ? std::max(ways, distance.row_sets * ways / 2) : ways;
 }
 
@@ -211,7 +211,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
       const std::int64_t step_bytes = v * width * bits / 8;
       distance.streamed =
           extents.shared_columns && step_bytes * depth > near_bytes ? static_cast<double>(step_bytes) : 0;
-      const std::int64_t most = distance.packed && distance.rows_in_memory && v == 1 ? most_memory_rows : most_rows;
+      const std::int64_t most =
+          distance.packed && distance.rows_in_memory && v == 1 ? most_memory_rows : most_rows_tried;
       for (std::int64_t r = 1; r <= std::min(most, all_rows); ++r) {
         if (r * v + v + (masked > 0 ? 1 : 0) > registers || (extents.row_run > 0 && extents.row_run % r != 0)) continue;
         if (moves && v == 1 && r + registers_to_move_in > device.vector_registers) continue;

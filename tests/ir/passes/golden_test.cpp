@@ -59,36 +59,16 @@ Func permute_wide_windows(const Func& func) {
   return permute_windows(func, device);
 }
 
-Func pad_with_masks(const Func& func) {
+template <Func (*pass)(const Func&, const Device&)>
+Func with_masks(const Func& func) {
   Device device;
   device.mask_registers = 8;
-  return pad_temporaries(func, device);
+  return pass(func, device);
 }
 
-Func interleave_with_masks(const Func& func) {
-  Device device;
-  device.mask_registers = 8;
-  return interleave_stores(func, device);
-}
-
-Func interleave_without_masks(const Func& func) {
-  return interleave_stores(func, Device());
-}
-
-Func cut_masked_runs(const Func& func) {
-  Device device;
-  device.mask_registers = 8;
-  return cut_runs(func, device);
-}
-
-Func narrow_without_masks(const Func& func) {
-  return narrow_vectors(func, Device());
-}
-
-Func narrow_with_masks(const Func& func) {
-  Device device;
-  device.mask_registers = 8;
-  return narrow_vectors(func, device);
+template <Func (*pass)(const Func&, const Device&)>
+Func without_masks(const Func& func) {
+  return pass(func, Device());
 }
 
 /// What the cases' axes and spaces are.
@@ -122,24 +102,24 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"lower_blocks", lower_blocks},
       {"place_allocations", for_described_device<place_allocations>},
       {"compact_buffers", compact_buffers},
-      {"pad_temporaries", pad_with_masks},
+      {"pad_temporaries", with_masks<pad_temporaries>},
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
       {"unmask_registers", unmask_registers},
       {"transpose_loads", transpose_loads},
       {"delay_stores", delay_stores},
-      {"cut_runs", cut_masked_runs},
+      {"cut_runs", with_masks<cut_runs>},
       {"unroll_loops", unroll_loops},
       {"plan_storage", for_described_device<plan_described_storage>},
       {"device_storage_access", for_described_device<device_storage_access>},
       {"flatten_buffers", [](const Func& f) { return with_stage(flatten_buffers(f), Stage::flatten); }},
       {"form_dots", for_described_device<form_dots>},
-      {"interleave_stores", interleave_without_masks},
-      {"interleave_many_stores", interleave_with_masks},
+      {"interleave_stores", without_masks<interleave_stores>},
+      {"interleave_many_stores", with_masks<interleave_stores>},
       {"permute_windows", permute_wide_windows},
       {"narrow_places", narrow_places},
-      {"narrow_vectors", narrow_without_masks},
-      {"narrow_vectors_beside_runs", narrow_with_masks},
+      {"narrow_vectors", without_masks<narrow_vectors>},
+      {"narrow_vectors_beside_runs", with_masks<narrow_vectors>},
       {"contract_fma", contract_with_fma},
       {"lower_math", lower_math_with_fma}};
   return all;
