@@ -21,6 +21,7 @@
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/pair_rows.h"
 #include "schedule/auto/parallel_outer.h"
+#include "schedule/auto/part_columns.h"
 #include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/reduce_rows.h"
 #include "schedule/auto/residue_classes.h"
@@ -62,12 +63,14 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"join_short_sums", join_short_sums},
                           {"reduce_rows", reduce_rows},
                           {"single_pass", single_pass},
+                          {"part_columns", part_columns},
                           {"share_reductions", share_reductions},
                           {"tile_contractions", tile_contractions},
                           {"near_copies", near_copies},
                           {"join_windows", join_windows},
                           {"fuse_rows", fuse_rows},
                           {"join_nests", join_nests},
+                          {"join_columns", join_columns},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
                           {"cut_choices", cut_choices},

@@ -1,0 +1,365 @@
+#include "schedule/auto/part_columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
+#include "schedule/auto/share_reductions.h"
+#include "schedule/auto/vectorize_elementwise.h"
+#include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/join_loops.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Rows of a part: so many that what its results cost, which are begun, added up and read once more, is little beside
+/// them, and no more than leave parts_enough of them, nor than rounding errors allow in one chain of additions.
+constexpr std::int64_t least_rows = 16, rows_wanted = 64, most_rows = 512, parts_enough = 64;
+/// Parts for each core, so that they divide among these.
+constexpr std::int64_t parts_a_core = 2;
+/// Vectors of a row from which on nothing is lost by walking along it; and that are added to at once.
+constexpr std::int64_t least_vectors = 4, vectors_at_once = 2;
+
+/// The rows of a part of so many; nothing where they have no such divisor.
+std::optional<std::int64_t> part_rows(const Device& device, std::int64_t rows) {
+  const std::int64_t wanted = std::clamp(rows / parts_enough, rows_wanted, most_rows);
+  std::optional<std::int64_t> found = greatest_divisor(rows, least_rows, wanted);
+  for (std::int64_t more = wanted; !found && more <= most_rows; ++more) {
+    if (rows % more == 0) found = more;
+  }
+  return found && rows / *found >= parts_a_core * device.cores ? found : std::nullopt;
+}
+
+/// A sum down columns.
+struct Columns {
+  BlockRef ref;
+  size_t row = 0, column = 0;  ///< iters
+  std::int64_t rows = 0, columns = 0;
+};
+
+/// Nothing where the block is no such sum, as traced, of columns that lie side by side.
+std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& ref) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate ||
+      !simple_op(*block.f.reducer) || is_sealed(block) || fusion_wish(block) == FusionWish::apart)
+    return std::nullopt;
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || !shape->vector_space || shape->rows || shape->column_run > 0 || shape->reduce.size() != 1 ||
+      shape->space.size() != 1)
+    return std::nullopt;
+  const Columns found{ref, shape->reduce[0], *shape->vector_space};
+  const std::int64_t* rows = as_int(block.f.iters[found.row].domain.extent);
+  const std::int64_t* columns = as_int(block.f.iters[found.column].domain.extent);
+  const auto row = own_loop_of(schedule, ref, found.row), column = own_loop_of(schedule, ref, found.column);
+  if (!rows || !columns || !row || !column || row->own.size() != 2 ||
+      *columns < least_vectors * vector_lanes(block, context.device))
+    return std::nullopt;
+  return Columns{ref, found.row, found.column, *rows, *columns};
+}
+
+/// Does the access of a block walk rows as `mine` of the columns does: by one of its iters, or along one that rows were
+/// joined to?
+bool walks_rows(const Columns& columns, const Access& mine, const Block& block, const Access& access) {
+  const auto row = mine.strides[columns.row], column = mine.strides[columns.column];
+  if (access.buffer != mine.buffer || !row || !column) return false;
+  const auto moves = [&](std::int64_t extent, std::int64_t stride) {
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (access.strides[i] == stride && is_int(block.f.iters[i].domain.extent, extent)) return true;
+    }
+    return false;
+  };
+  return (moves(columns.rows, *row) && moves(columns.columns, *column)) ||
+         (*row == columns.columns * *column && moves(columns.rows * columns.columns, *column));
+}
+
+/// The bytes of arrays that both walk by the same rows.
+double shared_bytes(const Schedule& schedule, const Columns& columns, const Block& other) {
+  const std::vector<Access> accesses = block_accesses(other);
+  const Block& block = schedule.node(columns.ref);
+  std::set<const BufferNode*> counted;
+  double bytes = 0;
+  for (const Access& mine : block_accesses(block)) {
+    if (mine.store || mine.strides[columns.row].value_or(0) == 0 || mine.strides[columns.column].value_or(0) == 0)
+      continue;
+    const bool shared = std::any_of(accesses.begin(), accesses.end(),
+                                    [&](const Access& access) { return walks_rows(columns, mine, other, access); });
+    if (shared && counted.insert(mine.buffer.get()).second)
+      bytes += static_cast<double>(columns.rows * columns.columns * mine.buffer->dtype.bytes());
+  }
+  return bytes;
+}
+
+/// Bytes that a row of the columns takes, of all that they touch.
+double row_bytes(const Schedule& schedule, const Columns& columns) {
+  double bytes = 0;
+  for (const Access& access : block_accesses(schedule.node(columns.ref))) {
+    if (access.strides[columns.column] != 0)
+      bytes += static_cast<double>(columns.columns * access.buffer->dtype.bytes());
+  }
+  return bytes;
+}
+
+/// The blocks that wait for what `from` writes, itself left out.
+std::set<std::string> waiting_for(const Schedule& schedule, const BlockRef& from) {
+  std::set<std::string> found;
+  std::vector<BlockRef> todo{from};
+  while (!todo.empty()) {
+    const BlockRef at = todo.back();
+    todo.pop_back();
+    for (const BlockRef& reader : schedule.consumers(at)) {
+      if (reader != from && found.insert(reader.name).second) todo.push_back(reader);
+    }
+  }
+  return found;
+}
+
+/// Does another nest walk the rows of arrays that leave the core's own caches, which neither waits for the columns'
+/// sums nor, if it sums columns too, makes them wait?
+bool shares_rows(const RuleContext& context, const Columns& columns, const std::vector<BlockRef>& blocks) {
+  const Schedule& schedule = context.schedule;
+  const std::set<std::string> behind = waiting_for(schedule, columns.ref);
+  return std::any_of(blocks.begin(), blocks.end(), [&](const BlockRef& other) {
+    if (other == columns.ref || behind.contains(other.name) || context.scheduled.contains(other.name)) return false;
+    const Block& block = schedule.node(other);
+    if (has_blocks(block) || is_sealed(block) || block.f.predicate ||
+        shared_bytes(schedule, columns, block) <= static_cast<double>(own_cache_bytes(context.device)))
+      return false;
+    return !columns_of(context, other) || !waiting_for(schedule, other).contains(columns.ref.name);
+  });
+}
+
+void part(RuleContext& context, const Columns& columns, std::int64_t rows) {
+  Schedule& schedule = context.schedule;
+  const auto [parts, row] = split(schedule, *loop_of_iter(schedule, columns.ref, columns.row), rows);
+  const LoopRef column = *loop_of_iter(schedule, columns.ref, columns.column);
+  const BlockRef partial = make_parts(context, columns.ref, parts);
+  reorder(schedule, {row, column});
+  decompose_reduction(schedule, partial, row);
+}
+
+/// Loops over blocks of rows, and over the rows of one.
+struct Blocks {
+  LoopRef parts, rows;
+};
+
+/// The loops of parts of columns that part_columns left, by the block below these; nothing of another block.
+std::optional<Blocks> blocks_of(const RuleContext& context, const BlockRef& ref) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || !block.f.reducer || block.f.init || block.f.predicate)
+    return std::nullopt;
+  const std::vector<LoopRef> loops = schedule.loops(ref);
+  if (loops.size() != 3) return std::nullopt;
+  const For &parts = schedule.node(loops[0]), &rows = schedule.node(loops[1]), &columns = schedule.node(loops[2]);
+  const bool laid = !drives(block, IterKind::reduce, parts) && drives(block, IterKind::reduce, rows) &&
+                    !drives(block, IterKind::reduce, columns) && as_int(columns.extent) &&
+                    std::all_of(loops.begin(), loops.end(),
+                                [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
+  return laid ? std::optional(Blocks{loops[0], loops[1]}) : std::nullopt;
+}
+
+bool touches_far(const RuleContext& context, const Stmt& first, const Stmt& second) {
+  std::set<const BufferNode*> touched;
+  const auto is_far = [&](const Region& region) {
+    return static_cast<double>(region.buffer->dtype.bytes()) *
+               estimated_elements(region.buffer, context.schedule.func()->facts) >
+           static_cast<double>(own_cache_bytes(context.device));
+  };
+  const auto each = [](const Stmt& s, const std::function<void(const Region&)>& f) {
+    for (const Stmt& at : outer_blocks(s)) {
+      const Block& block = *at.as<Block>();
+      for (const std::vector<Region>* regions : {&block.f.reads, &block.f.writes}) {
+        for (const Region& region : *regions) f(region);
+      }
+    }
+  };
+  each(first, [&](const Region& region) {
+    if (is_far(region)) touched.insert(region.buffer.get());
+  });
+  bool found = false;
+  each(second, [&](const Region& region) { found |= touched.contains(region.buffer.get()); });
+  return found;
+}
+
+/// May its loop be cut: is it a serial one over rows, or along all their elements, of blocks that no rule has placed?
+bool is_free(const RuleContext& context, const Stmt& nest) {
+  if (nest.as<For>()->for_kind != ForKind::serial || !bare_statements(nest).empty()) return false;
+  const std::vector<Stmt> blocks = outer_blocks(nest);
+  return std::none_of(blocks.begin(), blocks.end(), [&](const Stmt& s) {
+    const Block& block = *s.as<Block>();
+    return context.scheduled.contains(block.f.name) || has_blocks(block) || is_sealed(block);
+  });
+}
+
+/// The loops over blocks of rows of what part_columns left below the nest; nothing where there is none.
+std::optional<Blocks> blocks_below(const RuleContext& context, const Stmt& nest) {
+  for (const Stmt& s : outer_blocks(nest)) {
+    if (const auto blocks = blocks_of(context, {s.as<Block>()->f.name})) return blocks;
+  }
+  return std::nullopt;
+}
+
+/// A loop over rows, or along all their elements, as loops over such blocks and over their rows.
+Blocks cut_alike(Schedule& schedule, const LoopRef& loop, std::int64_t rows, std::int64_t columns) {
+  const auto [parts, within] = split(schedule, loop, rows * columns);
+  return {parts, columns == 1 ? within : split(schedule, within, columns).first};
+}
+
+/// Gives the nest of `sum` one loop over blocks of rows, and one over their rows, with another nest that reads or
+/// writes the same arrays.
+bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool before) {
+  Schedule& schedule = context.schedule;
+  const Blocks mine = *blocks_of(context, sum);
+  const auto extent_of = [&](const LoopRef& loop) { return *as_int(schedule.node(loop).extent); };
+  const std::int64_t rows = extent_of(mine.rows), columns = extent_of(schedule.loops(sum).back());
+  const std::int64_t all = extent_of(mine.parts) * rows;
+  const LoopRef loop{nest.as<For>()->variable};
+  const std::int64_t* extent = as_int(schedule.node(loop).extent);
+  const std::optional<Blocks> blocks = blocks_below(context, nest);
+  if (!is_free(context, nest) || (!blocks && (!extent || (*extent != all && *extent != all * columns)))) return false;
+  return attempt(context, fmt::format("sum {} beside {}", sum.name, schedule.place(loop)), [&] {
+    const Blocks other = blocks ? *blocks : cut_alike(schedule, loop, rows, *extent == all ? 1 : columns);
+    const auto& [first, second] = before ? std::pair(other, mine) : std::pair(mine, other);
+    join_loops(schedule, first.parts, second.parts);
+    join_loops(schedule, first.rows, second.rows);
+  });
+}
+
+/// Joins one of the nests beside that of `sum` to it; false where none is left to.
+bool join_one(RuleContext& context, const BlockRef& sum, std::set<const Var*>& apart) {
+  const Schedule& schedule = context.schedule;
+  const Stmt own = schedule.find(schedule.loops(sum).front()).back();
+  bool before = true;
+  for (const Stmt& nest : outermost_statements(schedule.func())) {
+    if (nest == own) before = false;
+    if (nest == own || !nest.as<For>() || !touches_far(context, nest, own)) continue;
+    if (apart.insert(nest.as<For>()->variable.get()).second && join(context, sum, nest, before)) return true;
+  }
+  return false;
+}
+
+/// Does the statement make a row of its own from rows alone, element by element, as no rule has laid out yet?
+bool makes_row(const RuleContext& context, const Stmt& s, std::int64_t columns) {
+  const For* loop = s.as<For>();
+  const Block* block = loop ? loop->body.as<Block>() : nullptr;
+  if (!block || loop->for_kind != ForKind::serial || !is_int(loop->extent, columns) || !only_space(*block) ||
+      context.scheduled.contains(block->f.name) || asserts(*block) || block->f.predicate)
+    return false;
+  const std::optional<size_t> iter = iter_moved_by(*block, loop->variable);
+  if (!iter) return false;
+  const std::vector<Access> accesses = block_accesses(*block);
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return !access.masked && (access.strides[*iter] == 1 || (access.strides[*iter] == 0 && !access.store));
+  });
+}
+
+/// Loops along a row around a block: an iteration of the outer one does so many elements, by vectors.
+struct Walk {
+  BlockRef block;
+  LoopRef loop;
+  std::int64_t step;
+};
+
+/// The block below the loop over rows that makes a row, by vectors from now on; nothing where there is none.
+std::optional<Walk> make_row(RuleContext& context, const LoopRef& rows, std::int64_t columns) {
+  Schedule& schedule = context.schedule;
+  const Seq* body = schedule.node(rows).body.as<Seq>();
+  if (!body) return std::nullopt;
+  const auto row = std::find_if(body->stmts.begin(), body->stmts.end(),
+                                [&](const Stmt& s) { return makes_row(context, s, columns); });
+  if (row == body->stmts.end()) return std::nullopt;
+  const BlockRef ref{row->as<For>()->body.as<Block>()->f.name};
+  vectorize_block(context, ref);
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
+  std::int64_t step = 1;
+  for (size_t i = 1; i < loops.size(); ++i) step *= *as_int(schedule.node(loops[i]).extent);
+  if (loops.size() < 2 || schedule.node(loops.front()).for_kind != ForKind::serial) return std::nullopt;
+  return Walk{ref, loops.front(), step};
+}
+
+/// Has a sum add vectors along its columns, so many elements in an iteration.
+Walk add_vectors(RuleContext& context, const BlockRef& sum, std::int64_t step) {
+  Schedule& schedule = context.schedule;
+  const auto [loop, elements] = split(schedule, schedule.loops(sum).back(), step);
+  const std::int64_t lanes = vector_lanes(schedule.node(sum), context.device);
+  if (step <= lanes) {
+    vectorize(schedule, elements);
+  } else {
+    const auto [vectors, within] = split(schedule, elements, lanes);
+    unroll(schedule, vectors);
+    vectorize(schedule, within);
+  }
+  context.scheduled.insert(sum.name);
+  return {sum, loop, step};
+}
+
+/// Lays out a sum below a loop over rows, beside what `walk` says of these, which it begins where there is nothing.
+void add_beside(RuleContext& context, const BlockRef& sum, std::optional<Walk>* walk) {
+  const Schedule& schedule = context.schedule;
+  const std::int64_t lanes = vector_lanes(schedule.node(sum), context.device);
+  const Walk own = add_vectors(context, sum, *walk ? (*walk)->step : vectors_at_once * lanes);
+  if (!*walk) {
+    *walk = own;
+    return;
+  }
+  const std::vector<BlockRef> order = schedule.blocks();
+  const bool behind =
+      std::find(order.begin(), order.end(), sum) > std::find(order.begin(), order.end(), (*walk)->block);
+  const auto& [first, second] = behind ? std::pair(**walk, own) : std::pair(own, **walk);
+  if (attempt(context, fmt::format("add up {} beside {}", sum.name, (*walk)->block.name),
+              [&] { join_loops(context.schedule, first.loop, second.loop); }))
+    (*walk)->loop = first.loop;
+}
+
+}  // namespace
+
+void part_columns(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  if (own_cache_bytes(context.device) == 0) return;
+  const std::vector<BlockRef> blocks = schedule.blocks();
+  std::vector<Columns> wanted;
+  for (const BlockRef& ref : blocks) {
+    const std::optional<Columns> columns = columns_of(context, ref);
+    if (columns && part_rows(context.device, columns->rows) &&
+        2 * row_bytes(schedule, *columns) <= static_cast<double>(own_cache_bytes(context.device)) &&
+        shares_rows(context, *columns, blocks))
+      wanted.push_back(*columns);
+  }
+  for (const Columns& columns : wanted) {
+    const std::int64_t rows = *part_rows(context.device, columns.rows);
+    attempt(context, fmt::format("add up columns of {} by {} rows", columns.ref.name, rows),
+            [&] { part(context, columns, rows); });
+  }
+}
+
+void join_columns(RuleContext& context) {
+  std::vector<BlockRef> sums;
+  for (const BlockRef& ref : context.schedule.blocks()) {
+    if (blocks_of(context, ref)) sums.push_back(ref);
+  }
+  for (const BlockRef& sum : sums) {
+    std::set<const Var*> apart;
+    while (join_one(context, sum, apart)) {
+    }
+  }
+  std::map<const Var*, std::optional<Walk>> walks;  // by the variables of loops over rows
+  for (const BlockRef& sum : sums) {
+    const std::vector<LoopRef> loops = context.schedule.loops(sum);
+    const auto [walk, fresh] = walks.try_emplace(loops[1].variable.get());
+    if (fresh) walk->second = make_row(context, loops[1], *as_int(context.schedule.node(loops.back()).extent));
+    add_beside(context, sum, &walk->second);
+  }
+}
+
+}  // namespace lathe
