@@ -113,9 +113,18 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
   const std::int64_t step = advance(block, access, steps).value_or(0) * access.buffer->dtype.bytes();
   const bool followed = piece > 0 && (*bytes)[innermost] >= piece;
   const bool jumps = block.f.reducer && step >= least_jump && step > (*bytes)[innermost] && !followed;
+  if (jumps) return advance(block, access, loops[depth]);
+  // A block of rows that follow each other is more of the same.
+  const auto is_block = [&](size_t outer) {
+    const std::int64_t* extent = as_int(schedule.node(loops[outer + 1]).extent);
+    const auto row = advance(block, access, loops[outer + 1]);
+    return extent && row && advance(block, access, loops[outer]) == *extent * *row;
+  };
+  while (depth + 1 < innermost && is_block(depth)) ++depth;
+  if ((*bytes)[depth] <= page_bytes) return std::nullopt;
   const bool costly = body_cost(block.f.body) >= costly_body;
-  if (!jumps && !(costly && reads_for_each_row(block, accesses, loops[depth], steps))) return std::nullopt;
-  return advance(block, access, loops[depth]);
+  return costly && reads_for_each_row(block, accesses, loops[depth], steps) ? advance(block, access, loops[depth])
+                                                                            : std::nullopt;
 }
 
 /// Where the next rows are to wait, so far away, for a pass that reads as many again side by side; nothing where
