@@ -1,0 +1,164 @@
+#include "schedule/auto/part_columns.h"
+
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
+#include "tests/golden.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// One core, a first cache of 1 KiB, and one of `own` bytes for each core.
+Device with_own_cache(std::int64_t own = 1 << 13) {
+  Device device = wide();
+  device.cores = 1;
+  device.caches = {{1 << 10, 8, 64, false}, {own, 8, 64, false}, {1 << 26, 16, 64, true}};
+  return device;
+}
+
+/// The decisions, one a line, of a schedule that means the same.
+std::string decisions(const Func& func, const Device& device = with_own_cache()) {
+  ScheduleLog log;
+  expect_same(func, auto_schedule(func, device, &log));
+  std::string lines;
+  for (const std::string& decision : log.decisions) lines += decision + "\n";
+  return lines;
+}
+
+bool says(const std::string& lines, const std::string& what) {
+  return lines.find(what) != std::string::npos;
+}
+
+/// A nest that sums a term over `row`, or `column`, into `name`.
+std::string sum(const std::string& name, bool down, const std::string& term, const std::string& reads, int rows,
+                int columns) {
+  const std::string at = down ? "vj" : "vi";
+  return fmt::format(
+      R"(    for {0}_o in [0, {1}) {{ for {0}_r in [0, {2}) {{
+      block {0}({3}) reads {5}, {0}[{4}] writes {0}[{4}] {{
+        reducer (lhs_{0}: f32) (rhs_{0}: f32) {{lhs_{0} + rhs_{0}}} identity {{0.0f32}}
+        init {{ {0}[{4}] = 0.0f32 }}
+        let l_{0}: f32 = {0}[{4}]
+        let r_{0}: f32 = {6}
+        {0}[{4}] = l_{0} + r_{0} }} }} }}
+)",
+      name, down ? columns : rows, down ? rows : columns,
+      down ? fmt::format("space vj in [0, {1}) = {2}_o, reduce vi in [0, {0}) = {2}_r", rows, columns, name)
+           : fmt::format("space vi in [0, {0}) = {2}_o, reduce vj in [0, {1}) = {2}_r", rows, columns, name),
+      at, reads, term);
+}
+
+/// A nest that makes d of x and y, element by element.
+std::string rows_of(const std::string& value, const std::string& reads, int rows, int columns) {
+  return fmt::format(
+      R"(    for i in [0, {0}) {{ for j in [0, {1}) {{
+      block d(space vi in [0, {0}) = i, space vj in [0, {1}) = j) reads {3} writes d[vi, vj] {{
+        d[vi, vj] = {2} }} }} }}
+)",
+      rows, columns, value, reads);
+}
+
+/// x, y and the weights w are given; d are rows, s and t sums down columns, and a along rows.
+Func over(const std::string& nests, int rows = 128, int columns = 64) {
+  const auto result = [&](const std::string& name, const std::string& shape) {
+    return says(nests, "writes " + name + "[") ? fmt::format(", {}: f32[{}]", name, shape) : std::string();
+  };
+  std::string written;
+  for (const char* name : {"d", "s", "t", "a"})
+    if (says(nests, fmt::format("writes {}[", name)))
+      written += fmt::format("{}{}[..]", written.empty() ? "" : ", ", name);
+  return parse_func(fmt::format(
+      "func f(x: f32[{0}, {1}], y: f32[{0}, {1}], w: f32[{1}]{2}{3}{4}{5}) stage begin {{\n"
+      "  block root() reads x[..], y[..], w[..], {6} writes {6} {{\n{7}  }} }}",
+      rows, columns, result("d", fmt::format("{}, {}", rows, columns)), result("s", fmt::to_string(columns)),
+      result("t", fmt::to_string(columns)), result("a", fmt::to_string(rows)), written, nests));
+}
+
+constexpr const char* weighted = "x[vi, vj] * w[vj]";
+constexpr const char* weighted_reads = "x[vi, vj], w[vj]";
+
+Func rows_and_sums(int rows = 128, int columns = 64) {
+  return over(rows_of(weighted, weighted_reads, rows, columns) +
+                  sum("s", true, "x[vi, vj] * y[vi, vj]", "x[vi, vj], y[vi, vj]", rows, columns) +
+                  sum("t", true, "d[vi, vj]", "d[vi, vj]", rows, columns),
+              rows, columns);
+}
+
+TEST(PartColumns, SumsColumnsBesideTheRowsThatTheyAreOf) {
+  const std::string lines = decisions(rows_and_sums());
+  EXPECT_TRUE(says(lines, "add up columns of s by 64 rows")) << lines;
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+  EXPECT_TRUE(says(lines, "add up s_rf beside d")) << lines;
+  EXPECT_TRUE(says(lines, "add up t_rf beside d")) << lines;
+  expect_golden(print(auto_schedule(rows_and_sums(), with_own_cache())), "auto_column_parts.tir");
+}
+
+TEST(PartColumns, SumsColumnsBesideSumsAlongTheRows) {
+  for (const bool rows_first : {true, false}) {
+    const std::string along = sum("a", false, "x[vi, vj]", "x[vi, vj]", 128, 64),
+                      down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
+    const std::string lines = decisions(over(rows_first ? along + down : down + along));
+    EXPECT_TRUE(says(lines, "sum s_rf beside a.0")) << lines;
+  }
+}
+
+TEST(PartColumns, SumsSeveralColumnsBesideEachOther) {
+  const Func func = over(sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64) +
+                         sum("t", true, "x[vi, vj] * y[vi, vj]", "x[vi, vj], y[vi, vj]", 128, 64));
+  const std::string lines = decisions(func);
+  EXPECT_TRUE(says(lines, "sum s_rf beside t_rf_init.0")) << lines;
+  EXPECT_TRUE(says(lines, "add up t_rf beside s_rf")) << lines;
+  EXPECT_FALSE(says(decisions(func, with_own_cache(1 << 15)), "add up columns")) << "x stays in the core's own cache";
+}
+
+TEST(PartColumns, FindsRowsThatWereJoinedToOneAxis) {
+  const std::string lines = decisions(over(rows_of("x[vi, vj] + y[vi, vj]", "x[vi, vj], y[vi, vj]", 128, 64) +
+                                           sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64)));
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+}
+
+TEST(PartColumns, KeepsColumnsOfAnyLengthWhole) {
+  for (const int columns : {65, 79, 100}) {
+    const std::string lines = decisions(rows_and_sums(128, columns), with_own_cache());
+    EXPECT_TRUE(says(lines, "add up s_rf beside d")) << columns << "\n" << lines;
+  }
+}
+
+TEST(PartColumns, TakesPartsOfAsManyRowsAsDivideThem) {
+  EXPECT_TRUE(says(decisions(rows_and_sums(200)), "add up columns of s by 50 rows"));
+  EXPECT_TRUE(says(decisions(rows_and_sums(32)), "add up columns of s by 16 rows"));
+  EXPECT_TRUE(says(decisions(rows_and_sums(142)), "add up columns of s by 71 rows"));
+  EXPECT_FALSE(says(decisions(rows_and_sums(127)), "add up columns")) << "no part divides them";
+  EXPECT_FALSE(says(decisions(rows_and_sums(24)), "add up columns")) << "too few for two parts";
+  Device many = with_own_cache();
+  many.cores = 4;
+  EXPECT_TRUE(says(decisions(rows_and_sums(), many), "add up columns of s by 16 rows")) << "two parts for each core";
+}
+
+TEST(PartColumns, LeavesAloneWhatGainsNothing) {
+  EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 18)), "add up columns")) << "all stays near";
+  EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 10)), "add up columns")) << "rows leave the cache";
+  EXPECT_FALSE(says(decisions(rows_and_sums(128, 63)), "add up columns")) << "rows shorter than four vectors";
+  const std::string alone = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
+  EXPECT_FALSE(says(decisions(over(alone)), "add up columns")) << "nothing else walks them";
+  EXPECT_FALSE(
+      says(decisions(over(rows_of("y[vi, vj] * w[vj]", "y[vi, vj], w[vj]", 128, 64) + alone)), "add up columns"))
+      << "other rows";
+}
+
+TEST(PartColumns, LeavesAloneWhatWaitsForTheSums) {
+  const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
+  EXPECT_FALSE(
+      says(decisions(over(down + rows_of("x[vi, vj] - s[vj]", "x[vi, vj], s[vj]", 128, 64))), "add up columns"))
+      << "rows less their mean";
+  EXPECT_FALSE(
+      says(decisions(over(down + sum("t", true, "x[vi, vj] * s[vj]", "x[vi, vj], s[vj]", 128, 64))), "add up columns"))
+      << "sums of what other sums weigh";
+}
+
+}  // namespace
+}  // namespace lathe::testing
