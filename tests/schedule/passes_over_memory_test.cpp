@@ -108,14 +108,17 @@ TEST(PrefetchRows, IntoTheFirstCacheWhereHardwareBringsRowsNoNearerThanTheSecond
 
 TEST(PrefetchRows, ReductionsOfRowsThatStreamByAskForTheNextOnes) {
   // A reduction takes up eight rows at a time; the pass behind both reads row after row, with their results anew.
+  constexpr std::int64_t half = 120 << 10;  // of what all cores read
   const std::vector<std::int64_t> rows = {8 * 1100, 8 * 1100, 1100};
-  EXPECT_EQ(annotated(softmax(64, 1100, false), with_caches(160 << 10, large), "prefetch_offset"), rows);
-  EXPECT_TRUE(annotated(softmax(64, 1100, false), with_caches(64 * 1100 * 4, large), "prefetch_offset").empty())
+  EXPECT_EQ(annotated(softmax(64, 1100, false), with_caches(160 << 10, half), "prefetch_offset"), rows);
+  EXPECT_TRUE(annotated(softmax(64, 1100, false), with_caches(64 * 1100 * 4, half), "prefetch_offset").empty())
       << "all of it fits a core's own cache";
-  EXPECT_TRUE(annotated(softmax(64, 1024, false), with_caches(15 << 10, large), "prefetch_offset").empty())
+  EXPECT_TRUE(annotated(softmax(64, 1024, false), with_caches(15 << 10, half), "prefetch_offset").empty())
       << "a row takes more than a quarter of that cache";
-  EXPECT_TRUE(annotated(softmax(640, 120, false), with_caches(64 << 10, large), "prefetch_offset").empty())
+  EXPECT_TRUE(annotated(softmax(640, 120, false), with_caches(64 << 10, half), "prefetch_offset").empty())
       << "rows of less than a page, and steps that hardware follows";
+  EXPECT_TRUE(annotated(softmax(64, 1100, false), with_caches(160 << 10, 141 << 10), "prefetch_offset").empty())
+      << "the last cache holds twice as much";
 }
 
 TEST(StreamRows, TakesFewerVectorsAtATimeOfWhatOverlapsWithout) {
