@@ -42,6 +42,9 @@ constexpr std::int64_t bits_in_flight = 1024, most_vectors_in_flight = 4;
 constexpr std::int64_t least_shifted = 16;
 /// Iterations that share the places that a vector gathers from: more gain little, and want what they read near.
 constexpr std::int64_t most_sharing_places = 16;
+/// Lanes of a vector each of which has a place of its own, in rows of unknown length: its instructions take as long as
+/// it has lanes, so that more gain nothing but where a function's steps do.
+constexpr std::int64_t most_placed_lanes = 8;
 /// Elements that are picked in one iteration, where no vectors pick them: the loop's own instructions and what each
 /// element waits for take twice as long as picking it (Zen 4: numbers by 1M bytes 870, by four 360 us).
 constexpr std::int64_t picks_in_flight = 4;
@@ -318,6 +321,10 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     while (copies > 1 && width * copies * least_iterations > *most) copies /= 2;
     if (*most < width) width = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(*most)));
   }
+  // A row of few elements is faster one by one than in a vector that has most lanes off.
+  const bool by_lanes =
+      !constant_extent && (gathers(context, nest.accesses, nest.iter()) || scatters(nest.accesses, nest.iter()));
+  if (by_lanes && (most || nest.cost <= function_body)) width = std::min(width, most_placed_lanes);
   if (width < 2) return;
   // Places that elements are picked from fill the scalar registers.
   if (!windows && !asserts(schedule.node(nest.ref)) && !gathers(context, nest.accesses, nest.iter()))
@@ -347,7 +354,7 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     lanes = lane;
   }
   vectorize(schedule, lanes);
-  if (!constant_extent && nest.cost <= costly_body && masks_by_branches(context.device, nest))
+  if (by_lanes || (!constant_extent && nest.cost <= costly_body && masks_by_branches(context.device, nest)))
     annotate(schedule, lanes, unmasked_key, 1);
 }
 
