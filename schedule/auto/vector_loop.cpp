@@ -112,25 +112,48 @@ bool gathers(const RuleContext& context, const std::vector<Access>& accesses, si
   });
 }
 
+namespace {
+
+/// A block beside the loops that vectors may lie along.
+struct Candidates {
+  const RuleContext& context;
+  const std::vector<Access>& accesses;
+  const std::vector<LoopRef>& loops;
+  const std::vector<size_t>& iters;
+  std::int64_t lanes;
+  double scalar;  ///< cost
+
+  std::int64_t extent(size_t i) const {
+    return extent_estimate(context.schedule.node(loops[i]).extent, context.schedule.func()->facts);
+  }
+  int score(size_t i) const { return vector_score(context, accesses, iters[i]); }
+  double cost(size_t i) const { return vector_cost(context, accesses, iters[i], extent(i), lanes, scalar); }
+};
+
+/// Along the loop that costs least, wherever operands lie; in scalars where these cost less.
+VectorLoop cheapest(const Candidates& candidates, size_t best) {
+  for (size_t i = 0; i < candidates.loops.size(); ++i) {
+    if (candidates.cost(i) < candidates.cost(best)) best = i;
+  }
+  const double cost = candidates.cost(best);
+  return {best, std::min(cost, candidates.scalar), cost < candidates.scalar};
+}
+
+}  // namespace
+
 VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
-                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
-  const Schedule& schedule = context.schedule;
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  const std::int64_t lanes = vector_lanes(schedule.node(ref), context.device);
-  const double scalar = body_cost(schedule.node(ref).f.body);
-  const auto extent_of = [&](size_t i) { return extent_estimate(schedule.node(loops[i]).extent, facts); };
-  const auto score_of = [&](size_t i) { return vector_score(context, accesses, iters[i]); };
-  const auto cost_of = [&](size_t i) { return vector_cost(context, accesses, iters[i], extent_of(i), lanes, scalar); };
+                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, bool fill) {
+  const Block& block = context.schedule.node(ref);
+  const Candidates candidates{
+      context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block.f.body)};
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
-    if (extent_of(i) > 1 && score_of(i) > score_of(best)) best = i;
+    if (candidates.extent(i) > 1 && candidates.score(i) > candidates.score(best)) best = i;
   }
-  if (score_of(best) >= 0) return {best, cost_of(best), true};
+  const bool idle = candidates.scalar > function_body && 2 * candidates.extent(best) <= candidates.lanes;
   // What is computed may still be worth it, wherever operands lie.
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (cost_of(i) < cost_of(best)) best = i;
-  }
-  return {best, std::min(cost_of(best), scalar), cost_of(best) < scalar};
+  if (candidates.score(best) < 0 || (fill && idle)) return cheapest(candidates, best);
+  return {best, candidates.cost(best), true};
 }
 
 bool loads_lines(const Device& device) {

@@ -252,5 +252,53 @@ TEST(VectorLoop, UnrollsRowsOfTwoVectorsWhoseLanesAreChosen) {
   EXPECT_FALSE(unrolls(24, "select(1 < vi, x[vi - 2, vj if 1 < vi], 0.0f32)")) << "by rows";
 }
 
+/// As it is scheduled for 512-bit vectors.
+std::string scheduled(const Func& func) {
+  const Func after = auto_schedule(func, wide());
+  expect_same(func, after);
+  return print(after);
+}
+
+/// A function of rows of `columns`, whose elements of one operand lie apart so that no loops join.
+Func function_of_rows(int columns, const std::string& value) {
+  return parse_func(fmt::format(
+      R"(func f(x: f32[40, {0}] strides [2, 0], y: f32[40, {0}], out: f32[40, {0}]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, 40) {{ for j in [0, {0}) {{
+      block f(space vi in [0, 40) = i, space vj in [0, {0}) = j) reads x[vi, vj], y[vi, vj] writes out[vi, vj] {{
+        out[vi, vj] = {1} }} }} }} }} }})",
+      columns, value));
+}
+
+TEST(VectorLoop, FillsVectorsOfAFunctionWhereRowsAreShort) {
+  const std::string function = "exp(x[vi, vj]) * tanh(y[vi, vj])";
+  EXPECT_NE(scheduled(function_of_rows(2, function)).find("vectorized for ii in [0, 16)"), std::string::npos);
+  EXPECT_NE(scheduled(function_of_rows(16, function)).find("vectorized for ji in [0, 16)"), std::string::npos)
+      << "rows fill vectors";
+  EXPECT_NE(scheduled(function_of_rows(2, "x[vi, vj] + y[vi, vj]")).find("vectorized for ji in [0, 2)"),
+            std::string::npos)
+      << "nothing gains by full vectors";
+}
+
+/// A function along a row of unknown length, whose steps are as well.
+Func row_of_steps(const std::string& facts, const std::string& value) {
+  return parse_func(fmt::format(
+      R"(func f(x: f32[n] strides [s], out: f32[n] strides [t], n: i64, s: i64, t: i64) stage begin {}
+{{
+  block root() reads x[..] writes out[..] {{
+    for i in [0, n) {{
+      block f(space vi in [0, n) = i) reads x[vi] writes out[vi] {{ out[vi] = {} }} }} }} }})",
+      facts, value));
+}
+
+TEST(VectorLoop, TakesFewLanesOfPlacesAlongRowsOfUnknownLength) {
+  const std::string few = "vectorized for ii in [0, 8) @{unmasked: 1}",
+                    all = "vectorized for ii in [0, 16) @{unmasked: 1}";
+  const std::string dear = "exp(x[vi]) * tanh(x[vi])";
+  EXPECT_NE(scheduled(row_of_steps("facts {n in [2, 40]}", dear)).find(few), std::string::npos);
+  EXPECT_NE(scheduled(row_of_steps("facts {n in [2, 40]}", "exp(x[vi])")).find(few), std::string::npos);
+  EXPECT_NE(scheduled(row_of_steps("", dear)).find(all), std::string::npos) << "a long row's functions fill vectors";
+}
+
 }  // namespace
 }  // namespace lathe::testing
