@@ -74,6 +74,26 @@ bool is_bound_within(const Site& site, const Var* variable) {
                      [&](const Bounds::Entry& entry) { return entry.variable.get() == variable; });
 }
 
+/// The range of a sum of multiples of variables.
+struct Spread {
+  std::int64_t low = 0, high = 0;
+
+  /// Adds `sign` times the coefficient times a variable that is bound within the site; false where its range is not
+  /// known, or too great.
+  bool add(const Site& site, const Var* variable, std::int64_t coefficient, int sign) {
+    for (const Bounds::Entry& entry : site.inner) {
+      if (entry.variable.get() != variable || !entry.interval.min || !entry.interval.max) continue;
+      std::int64_t factor, a, b;
+      if (__builtin_mul_overflow(coefficient, std::int64_t{sign}, &factor) ||
+          __builtin_mul_overflow(factor, *entry.interval.min, &a) ||
+          __builtin_mul_overflow(factor, *entry.interval.max, &b))
+        return false;
+      return !__builtin_add_overflow(low, std::min(a, b), &low) && !__builtin_add_overflow(high, std::max(a, b), &high);
+    }
+    return false;
+  }
+};
+
 }  // namespace
 
 Expr renamed(const Expr& e, const Substitution& names) {
@@ -93,27 +113,40 @@ bool plainly_apart(const std::vector<const For*>& nest, const std::vector<Direct
   if (first.region.buffer != second.region.buffer) return false;
   for (size_t d = 0; d < first.forms.size(); ++d) {
     const auto &x = first.forms[d], &y = second.forms[d];
-    if (!x || !y || x->terms.size() != y->terms.size()) continue;
-    std::int64_t coefficient = 0, sign = 1;
-    const bool decided = std::all_of(x->terms.begin(), x->terms.end(), [&](const AffineTerm& t) {
-      if (y->coefficient(t.atom) != t.coefficient) return false;
-      for (size_t i = 0; i < nest.size(); ++i) {
-        if (t.atom != Expr(nest[i]->variable)) continue;
-        if (directions[i] == Direction::equal) return true;
-        if (directions[i] == Direction::any || coefficient != 0) return false;
-        coefficient = t.coefficient;
-        sign = directions[i] == Direction::later ? 1 : -1;
-        return true;
-      }
-      const auto* variable = t.atom.as<Var>();
-      return variable && !is_bound_within(first, variable) && !is_bound_within(second, variable);
-    });
-    if (!decided || coefficient == 0 || coefficient == INT64_MIN) continue;
-    // coefficient * sign * distance = -offset has no solution with distance >= 1.
-    std::int64_t offset;
+    if (!x || !y) continue;
+    // second - first = offset + step * distance + something in `spread`.
+    std::int64_t offset, step = 0;
+    Spread spread;
+    const auto takes = [&](const Affine& mine, const Affine& other, const Site& site, int sign) {
+      return std::all_of(mine.terms.begin(), mine.terms.end(), [&](const AffineTerm& t) {
+        for (size_t i = 0; i < nest.size(); ++i) {
+          if (t.atom != Expr(nest[i]->variable)) continue;
+          if (other.coefficient(t.atom) != t.coefficient) return false;
+          if (directions[i] == Direction::equal) return true;
+          const std::int64_t moved = directions[i] == Direction::later ? t.coefficient : -t.coefficient;
+          if (directions[i] == Direction::any || (step != 0 && sign < 0) || t.coefficient == INT64_MIN) return false;
+          step = moved;
+          return true;
+        }
+        const auto* variable = t.atom.as<Var>();
+        if (!variable) return false;
+        if (is_bound_within(site, variable)) return spread.add(site, variable, t.coefficient, sign);
+        return other.coefficient(t.atom) == t.coefficient && !is_bound_within(first, variable) &&
+               !is_bound_within(second, variable);
+      });
+    };
+    if (!takes(*x, *y, first, -1) || !takes(*y, *x, second, 1) || step == 0) continue;
     if (__builtin_sub_overflow(y->constant, x->constant, &offset)) continue;
-    const std::int64_t step = coefficient * sign;
-    if (offset == 0 || (offset > 0) == (step > 0) || offset % step != 0) return true;
+    if (spread.low == 0 && spread.high == 0) {
+      // step * distance = -offset has no solution with distance >= 1.
+      if (offset == 0 || (offset > 0) == (step > 0) || offset % step != 0) return true;
+      continue;
+    }
+    std::int64_t nearest;
+    if (!__builtin_add_overflow(offset, step, &nearest) &&
+        !__builtin_add_overflow(nearest, step > 0 ? spread.low : spread.high, &nearest) && nearest != 0 &&
+        (nearest > 0) == (step > 0))
+      return true;
   }
   return false;
 }

@@ -24,7 +24,8 @@ std::vector<Site> collect_sites(const Stmt& body, const Bounds& inside,
                                 const std::function<bool(const Buffer&)>& considered);
 
 /// The test that most pairs pass: some index is the same function of the nest's loops and what is fixed around them at
-/// both sites, one loop in it has moved, and all others stand still.
+/// both sites, but for what loops within add, whose ranges are known; one loop in it has moved, by more than those make
+/// up for, and all others stand still.
 bool plainly_apart(const std::vector<const For*>& nest, const std::vector<Direction>& directions, const Site& first,
                    const Site& second);
 

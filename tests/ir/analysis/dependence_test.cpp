@@ -332,6 +332,21 @@ TEST_F(Loops, SplitWithPredicateIsIndependent) {
   EXPECT_TRUE(carried_dependences(inner, around).empty());
 }
 
+TEST_F(Loops, BlocksOfTilesAreIndependentWhereTheyDoNotOverlap) {
+  Buffer c = buffer("C", {index(64)});
+  const auto tiles = [&](const Expr& place, int rows, const Expr& read) {
+    return loop(i, index(4), loop(j, index(rows), loop(k, index(2), Store::make(c, {place}, load(c, {read})))));
+  };
+  const Expr place = i * 8 + j * 2 + k, back = index(32) - (i * 8 + j * 2 + k);
+  EXPECT_TRUE(independent(tiles(place, 4, place)));
+  EXPECT_TRUE(independent(tiles(back, 4, back)));
+  EXPECT_TRUE(independent(tiles(place, 3, place + 2))) << "two places are left between";
+  EXPECT_FALSE(independent(tiles(place, 5, place))) << "the last row of a block is the first of the next";
+  EXPECT_FALSE(independent(tiles(place, 4, place + 1)));
+  EXPECT_FALSE(independent(tiles(back, 4, back - 1)));
+  EXPECT_FALSE(independent(tiles(place, 4, i * 16 + j * 2 + k))) << "by other blocks";
+}
+
 TEST_F(Loops, EvenAndOddNeverMeet) {
   Buffer c = buffer("C", {n * 2 + 2});
   EXPECT_TRUE(independent(loop(i, n, Store::make(c, {i * 2}, load(c, {i * 2 + 1})))));
