@@ -12,6 +12,7 @@
 #include "schedule/auto/share_reductions.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -32,26 +33,31 @@ constexpr std::int64_t parts_a_core = 2;
 /// gradient of a layer norm of 256x320 floats 0.89 of the time, of 512x768 0.80, of 8192x1024 0.68; sums beside
 /// maxima 1.1, 0.75 and 0.70).
 constexpr double near_share = 0.5, most_shared = 2;
+/// The share of the last cache from which on arrays come from memory (measured on Zen 4, sums over the first two axes
+/// of 4x1024x1024, 16 MB: 0.7 of the time by parts for the first, of 2x4096x4096 0.42, of 8x512x512 as long).
+constexpr double far_share = 0.5;
 /// Vectors of a row from which on nothing is lost by walking along it; and that are added to at once.
 constexpr std::int64_t least_vectors = 4, vectors_at_once = 2;
 
-/// The rows of a part of so many; nothing where they have no such divisor.
-std::optional<std::int64_t> part_rows(const Device& device, std::int64_t rows) {
-  const std::int64_t most = std::min(most_rows, rows / (parts_a_core * device.cores));
-  const std::int64_t wanted = std::min(most, std::max(rows / parts_enough, rows_wanted));
+/// A sum down columns.
+struct Columns {
+  BlockRef ref;
+  size_t row = 0, column = 0;   ///< iters
+  std::optional<size_t> outer;  ///< one that rows are reduced over besides, around `row`
+  std::int64_t rows = 0, columns = 0, outer_rows = 1;
+};
+
+/// The rows of a part, of those that follow each other along one iter; nothing where they have no such divisor.
+std::optional<std::int64_t> part_rows(const Device& device, const Columns& columns) {
+  const std::int64_t rows = columns.rows, all = rows * columns.outer_rows;
+  const std::int64_t most = std::min({rows, most_rows, all / (parts_a_core * device.cores)});
+  const std::int64_t wanted = std::min(most, std::max(all / parts_enough, rows_wanted));
   std::optional<std::int64_t> found = greatest_divisor(rows, least_rows, wanted);
   for (std::int64_t more = wanted + 1; !found && more <= most; ++more) {
     if (rows % more == 0) found = more;
   }
   return found;
 }
-
-/// A sum down columns.
-struct Columns {
-  BlockRef ref;
-  size_t row = 0, column = 0;  ///< iters
-  std::int64_t rows = 0, columns = 0;
-};
 
 /// Nothing where the block is no such sum, as traced, of columns that lie side by side.
 std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& ref) {
@@ -61,17 +67,28 @@ std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& re
       !simple_op(*block.f.reducer) || is_sealed(block) || fusion_wish(block) == FusionWish::apart)
     return std::nullopt;
   const std::optional<ReductionShape> shape = reduction_shape(block);
-  if (!shape || !shape->vector_space || shape->rows || shape->column_run > 0 || shape->reduce.size() != 1 ||
-      shape->space.size() != 1)
+  if (!shape || !shape->vector_space || shape->rows || shape->column_run > 0 || shape->space.size() != 1 ||
+      shape->reduce.empty() || shape->reduce.size() > 2)
     return std::nullopt;
-  const Columns found{ref, shape->reduce[0], *shape->vector_space};
-  const std::int64_t* rows = as_int(block.f.iters[found.row].domain.extent);
-  const std::int64_t* columns = as_int(block.f.iters[found.column].domain.extent);
-  const auto row = own_loop_of(schedule, ref, found.row), column = own_loop_of(schedule, ref, found.column);
-  if (!rows || !columns || !row || !column || row->own.size() != 2 ||
-      *columns < least_vectors * vector_lanes(block, context.device))
+  Columns found;
+  found.ref = ref;
+  found.row = shape->reduce.back();
+  found.column = *shape->vector_space;
+  if (shape->reduce.size() == 2) found.outer = shape->reduce.front();
+  const auto extent_of = [&](size_t i) {
+    const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+    return extent ? *extent : 0;
+  };
+  found.rows = extent_of(found.row);
+  found.columns = extent_of(found.column);
+  if (found.outer) found.outer_rows = extent_of(*found.outer);
+  const std::vector<LoopRef> own = own_loops(schedule, ref);
+  const bool has_loops = own_loop_of(schedule, ref, found.row) && own_loop_of(schedule, ref, found.column) &&
+                         (!found.outer || own_loop_of(schedule, ref, *found.outer));
+  if (!has_loops || own.size() != block.f.iters.size() || found.rows * found.outer_rows == 0 ||
+      found.columns < least_vectors * vector_lanes(block, context.device))
     return std::nullopt;
-  return Columns{ref, found.row, found.column, *rows, *columns};
+  return found;
 }
 
 /// Does the access of a block walk rows as `mine` of the columns does: by one of its iters, or along one that rows were
@@ -85,8 +102,11 @@ bool walks_rows(const Columns& columns, const Access& mine, const Block& block, 
     }
     return false;
   };
-  return (moves(columns.rows, *row) && moves(columns.columns, *column)) ||
-         (*row == columns.columns * *column && moves(columns.rows * columns.columns, *column));
+  const bool joined = !columns.outer && *row == columns.columns * *column;
+  const bool moves_outer =
+      !columns.outer || (mine.strides[*columns.outer] && moves(columns.outer_rows, *mine.strides[*columns.outer]));
+  return (moves_outer && moves(columns.rows, *row) && moves(columns.columns, *column)) ||
+         (joined && moves(columns.rows * columns.columns, *column));
 }
 
 /// The bytes of arrays that both walk by the same rows.
@@ -101,7 +121,7 @@ double shared_bytes(const Schedule& schedule, const Columns& columns, const Bloc
     const bool shared = std::any_of(accesses.begin(), accesses.end(),
                                     [&](const Access& access) { return walks_rows(columns, mine, other, access); });
     if (shared && counted.insert(mine.buffer.get()).second)
-      bytes += static_cast<double>(columns.rows * columns.columns * mine.buffer->dtype.bytes());
+      bytes += static_cast<double>(columns.outer_rows * columns.rows * columns.columns * mine.buffer->dtype.bytes());
   }
   return bytes;
 }
@@ -146,10 +166,25 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
   });
 }
 
+/// Are they over two axes of arrays that the last cache does not hold twice? Eight rows by turns then come faster than
+/// a few columns down all of them, and rows of one axis alone go by turns.
+bool comes_from_far(const RuleContext& context, const Columns& columns) {
+  const Block& block = context.schedule.node(columns.ref);
+  return columns.outer && columns.outer_rows <= parts_enough && columns.rows >= least_rows &&
+         shared_bytes(context.schedule, columns, block) >=
+             far_share * static_cast<double>(context.device.caches.back().bytes);
+}
+
 void part(RuleContext& context, const Columns& columns, std::int64_t rows) {
   Schedule& schedule = context.schedule;
-  const auto [parts, row] = split(schedule, *loop_of_iter(schedule, columns.ref, columns.row), rows);
   const LoopRef column = *loop_of_iter(schedule, columns.ref, columns.column);
+  const std::optional<LoopRef> outer =
+      columns.outer ? loop_of_iter(schedule, columns.ref, *columns.outer) : std::nullopt;
+  auto [parts, row] = split(schedule, *loop_of_iter(schedule, columns.ref, columns.row), rows);
+  if (outer) {
+    reorder(schedule, {*outer, parts, row, column});
+    parts = fuse(schedule, *outer, parts);
+  }
   const BlockRef partial = make_parts(context, columns.ref, parts);
   reorder(schedule, {row, column});
   decompose_reduction(schedule, partial, row);
@@ -217,10 +252,32 @@ std::optional<Blocks> blocks_below(const RuleContext& context, const Stmt& nest)
   return std::nullopt;
 }
 
-/// A loop over rows, or along all their elements, as loops over such blocks and over their rows.
-Blocks cut_alike(Schedule& schedule, const LoopRef& loop, std::int64_t rows, std::int64_t columns) {
-  const auto [parts, within] = split(schedule, loop, rows * columns);
-  return {parts, columns == 1 ? within : split(schedule, within, columns).first};
+/// The loops of a nest over all rows: along all their elements, over them, or over two axes of them.
+struct RowLoops {
+  LoopRef first;
+  std::optional<LoopRef> second;
+  std::int64_t elements = 1;  ///< of a row that an iteration is one of
+};
+
+/// Nothing of a nest over other rows than `all`, in blocks of `rows`.
+std::optional<RowLoops> row_loops(const Stmt& nest, std::int64_t all, std::int64_t rows, std::int64_t columns) {
+  const For& first = *nest.as<For>();
+  const For* second = first.body.as<For>();
+  const std::int64_t *extent = as_int(first.extent), *within = second ? as_int(second->extent) : nullptr;
+  if (!extent || !is_int(first.min, 0)) return std::nullopt;
+  if (*extent == all) return RowLoops{{first.variable}, std::nullopt};
+  if (*extent == all * columns) return RowLoops{{first.variable}, std::nullopt, columns};
+  if (within && is_int(second->min, 0) && *extent * *within == all && *within % rows == 0 &&
+      second->for_kind == ForKind::serial)
+    return RowLoops{{first.variable}, LoopRef{second->variable}};
+  return std::nullopt;
+}
+
+/// The same as loops over blocks of rows, and over the rows of one.
+Blocks cut_alike(Schedule& schedule, const RowLoops& loops, std::int64_t rows) {
+  const auto [parts, within] = split(schedule, loops.second.value_or(loops.first), rows * loops.elements);
+  if (loops.second) return {fuse(schedule, loops.first, parts), within};
+  return {parts, loops.elements == 1 ? within : split(schedule, within, loops.elements).first};
 }
 
 /// Gives the nest of `sum` one loop over blocks of rows, and one over their rows, with another nest that reads or
@@ -232,11 +289,11 @@ bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool befo
   const std::int64_t rows = extent_of(mine.rows), columns = extent_of(schedule.loops(sum).back());
   const std::int64_t all = extent_of(mine.parts) * rows;
   const LoopRef loop{nest.as<For>()->variable};
-  const std::int64_t* extent = as_int(schedule.node(loop).extent);
   const std::optional<Blocks> blocks = blocks_below(context, nest);
-  if (!is_free(context, nest) || (!blocks && (!extent || (*extent != all && *extent != all * columns)))) return false;
+  const std::optional<RowLoops> loops = row_loops(nest, all, rows, columns);
+  if (!is_free(context, nest) || (!blocks && !loops)) return false;
   return attempt(context, fmt::format("sum {} beside {}", sum.name, schedule.place(loop)), [&] {
-    const Blocks other = blocks ? *blocks : cut_alike(schedule, loop, rows, *extent == all ? 1 : columns);
+    const Blocks other = blocks ? *blocks : cut_alike(schedule, *loops, rows);
     const auto& [first, second] = before ? std::pair(other, mine) : std::pair(mine, other);
     join_loops(schedule, first.parts, second.parts);
     join_loops(schedule, first.rows, second.rows);
@@ -335,18 +392,26 @@ void part_columns(RuleContext& context) {
   Schedule& schedule = context.schedule;
   if (own_cache_bytes(context.device) == 0) return;
   const std::vector<BlockRef> blocks = schedule.blocks();
-  std::vector<Columns> wanted;
+  std::vector<Columns> beside, far;
   for (const BlockRef& ref : blocks) {
     const std::optional<Columns> columns = columns_of(context, ref);
-    if (columns && part_rows(context.device, columns->rows) &&
+    if (!columns) continue;
+    if (part_rows(context.device, *columns) &&
         2 * row_bytes(schedule, *columns) <= static_cast<double>(own_cache_bytes(context.device)) &&
         shares_rows(context, *columns, blocks))
-      wanted.push_back(*columns);
+      beside.push_back(*columns);
+    else if (comes_from_far(context, *columns))
+      far.push_back(*columns);
   }
-  for (const Columns& columns : wanted) {
-    const std::int64_t rows = *part_rows(context.device, columns.rows);
+  for (const Columns& columns : beside) {
+    const std::int64_t rows = *part_rows(context.device, columns);
     attempt(context, fmt::format("add up columns of {} by {} rows", columns.ref.name, rows),
             [&] { part(context, columns, rows); });
+  }
+  for (const Columns& columns : far) {
+    const LoopRef outer = *loop_of_iter(schedule, columns.ref, *columns.outer);
+    attempt(context, fmt::format("add up columns of {} for each {}", columns.ref.name, outer.variable->name),
+            [&] { make_parts(context, columns.ref, outer); });
   }
 }
 

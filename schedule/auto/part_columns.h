@@ -10,7 +10,8 @@ namespace lathe {
 ///                                                 for i in 0..64: for j: y_rf[p, j] += x[p * 64 + i, j] }
 ///                                        for j: for p: y[j] += y_rf[p, j]
 ///
-/// How many rows a part has depends on their number and the device alone.
+/// How many rows a part has depends on their number and the device alone. Sums over two axes of an array from memory
+/// get a part for each step of the outer one, whatever else there is.
 void part_columns(RuleContext& context);
 
 /// Gives such parts, and what else walks the rows, one loop over these, so that a row is read from memory once:

@@ -64,6 +64,21 @@ def test_sums_along_both_axes(shape):
     )
 
 
+@pytest.mark.parametrize("shape", [(8, 512, 600), (3, 1000, 1003), (40, 53, 640), (2, 2048, 2048)])
+def test_sums_over_two_axes_that_weights_keep_apart(shape):
+    x, w = draw(shape, np.float32, 1)[0], draw((shape[0], 1, shape[2]), np.float32, 1)[0]
+
+    def both(x, w, xp=lathe):
+        return x * w, xp.sum(x * w, axis=(0, 1)), xp.max(x, axis=(0, 1))
+
+    def alone(x, w, xp=lathe):
+        return (xp.sum(x * w, axis=(0, 1)),)
+
+    wide = x.astype(np.float64), w.astype(np.float64)
+    check(both, (x, w), both(*wide, xp=np), scale=10.0)
+    check(alone, (x, w), alone(*wide, xp=np), scale=10.0)
+
+
 def test_nans_and_infinities_stay_in_their_columns():
     x, y = draw((2048, 1024), np.float32, 2)
     x[1000, 5], x[3, 7], x[2047, 1023] = np.nan, np.inf, -np.inf

@@ -139,6 +139,45 @@ TEST(PartColumns, TakesPartsOfAsManyRowsAsDivideThem) {
   EXPECT_TRUE(says(decisions(rows_and_sums(), many), "add up columns of s by 16 rows")) << "two parts for each core";
 }
 
+/// The sums of x * g over its first two axes, whose loops g keeps apart; with rows beside them, which are x * g.
+Func over_two_axes(bool rows, int outer = 4, int inner = 32) {
+  const std::string made = R"(
+    for b in [0, @B) { for i in [0, @I) { for j in [0, 64) {
+      block d(space vb in [0, @B) = b, space vi in [0, @I) = i, space vj in [0, 64) = j)
+          reads x[vb, vi, vj], g[vb, vj] writes d[vb, vi, vj] {
+        d[vb, vi, vj] = x[vb, vi, vj] * g[vb, vj] } } } })";
+  const std::string text = R"(func f(x: f32[@B, @I, 64], g: f32[@B, 64], d: f32[@B, @I, 64], s: f32[64]) stage begin {
+  block root() reads x[..], g[..], s[..] writes d[..], s[..] {)" +
+                           (rows ? made : "") + R"(
+    for j1 in [0, 64) { for b1 in [0, @B) { for i1 in [0, @I) {
+      block s(space wj in [0, 64) = j1, reduce wb in [0, @B) = b1, reduce wi in [0, @I) = i1)
+          reads x[wb, wi, wj], g[wb, wj], s[wj] writes s[wj] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { s[wj] = 0.0f32 }
+        let l: f32 = s[wj]
+        let r: f32 = x[wb, wi, wj] * g[wb, wj]
+        s[wj] = l + r } } } } } })";
+  return parse_func(replaced_all(replaced_all(text, "@B", fmt::to_string(outer)), "@I", fmt::to_string(inner)));
+}
+
+TEST(PartColumns, SumsOverTwoAxesBesideRows) {
+  const std::string lines = decisions(over_two_axes(true));
+  EXPECT_TRUE(says(lines, "add up columns of s by 32 rows")) << lines;
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+  EXPECT_TRUE(says(lines, "add up s_rf beside d")) << lines;
+  const std::string shorter = decisions(over_two_axes(true, 2, 200));
+  EXPECT_TRUE(says(shorter, "add up columns of s by 50 rows")) << shorter;
+  EXPECT_TRUE(says(shorter, "sum s_rf beside d.0")) << shorter;
+}
+
+TEST(PartColumns, SumsOverTwoAxesOfWhatComesFromMemoryOneByOne) {
+  Device device = with_own_cache();
+  device.caches.back().bytes = std::int64_t{4} * 32 * 64 * 4 * 2;
+  EXPECT_TRUE(says(decisions(over_two_axes(false), device), "add up columns of s for each b1"));
+  EXPECT_FALSE(says(decisions(over_two_axes(false, 4, 31), device), "add up columns")) << "twice in the last cache";
+  EXPECT_FALSE(says(decisions(over_two_axes(false, 32, 8), device), "add up columns")) << "few rows for each part";
+}
+
 TEST(PartColumns, LeavesAloneWhatGainsNothing) {
   EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 18)), "add up columns")) << "all stays near";
   EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 10)), "add up columns")) << "rows leave the cache";
