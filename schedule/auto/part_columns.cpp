@@ -91,26 +91,32 @@ std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& re
   return found;
 }
 
-/// Does the access of a block walk rows as `mine` of the columns does: by one of its iters, or along one that rows were
-/// joined to?
-bool walks_rows(const Columns& columns, const Access& mine, const Block& block, const Access& access) {
+/// Does the access of a block walk rows as `mine` of the columns does: by its iters, of which one of this kind goes
+/// from row to row, or by one that rows were joined to? Products, of which an iter leaves the access where it is, do
+/// not.
+bool walks_rows(const Columns& columns, const Access& mine, const Block& block, const Access& access, IterKind kind) {
   const auto row = mine.strides[columns.row], column = mine.strides[columns.column];
   if (access.buffer != mine.buffer || !row || !column) return false;
-  const auto moves = [&](std::int64_t extent, std::int64_t stride) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (access.strides[i] == 0 && !is_int(block.f.iters[i].domain.extent, 1)) return false;
+  }
+  const auto moves = [&](std::int64_t extent, std::int64_t stride, std::optional<IterKind> of = std::nullopt) {
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (access.strides[i] == stride && is_int(block.f.iters[i].domain.extent, extent)) return true;
+      const Iter& iter = block.f.iters[i];
+      if (access.strides[i] == stride && is_int(iter.domain.extent, extent) && iter.kind == of.value_or(iter.kind))
+        return true;
     }
     return false;
   };
   const bool joined = !columns.outer && *row == columns.columns * *column;
-  const bool moves_outer =
-      !columns.outer || (mine.strides[*columns.outer] && moves(columns.outer_rows, *mine.strides[*columns.outer]));
-  return (moves_outer && moves(columns.rows, *row) && moves(columns.columns, *column)) ||
-         (joined && moves(columns.rows * columns.columns, *column));
+  const bool moves_outer = !columns.outer || (mine.strides[*columns.outer] &&
+                                              moves(columns.outer_rows, *mine.strides[*columns.outer], kind));
+  return (moves_outer && moves(columns.rows, *row, kind) && moves(columns.columns, *column)) ||
+         (joined && moves(columns.rows * columns.columns, *column, kind));
 }
 
 /// The bytes of arrays that both walk by the same rows.
-double shared_bytes(const Schedule& schedule, const Columns& columns, const Block& other) {
+double shared_bytes(const Schedule& schedule, const Columns& columns, const Block& other, IterKind kind) {
   const std::vector<Access> accesses = block_accesses(other);
   const Block& block = schedule.node(columns.ref);
   std::set<const BufferNode*> counted;
@@ -118,8 +124,9 @@ double shared_bytes(const Schedule& schedule, const Columns& columns, const Bloc
   for (const Access& mine : block_accesses(block)) {
     if (mine.store || mine.strides[columns.row].value_or(0) == 0 || mine.strides[columns.column].value_or(0) == 0)
       continue;
-    const bool shared = std::any_of(accesses.begin(), accesses.end(),
-                                    [&](const Access& access) { return walks_rows(columns, mine, other, access); });
+    const bool shared = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return walks_rows(columns, mine, other, access, kind);
+    });
     if (shared && counted.insert(mine.buffer.get()).second)
       bytes += static_cast<double>(columns.outer_rows * columns.rows * columns.columns * mine.buffer->dtype.bytes());
   }
@@ -160,9 +167,10 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
     if (other == columns.ref || behind.contains(other.name) || context.scheduled.contains(other.name)) return false;
     const Block& block = schedule.node(other);
     if (has_blocks(block) || is_sealed(block) || block.f.predicate) return false;
-    const double shared = shared_bytes(schedule, columns, block);
+    const bool sums = columns_of(context, other).has_value();
+    const double shared = shared_bytes(schedule, columns, block, sums ? IterKind::reduce : IterKind::space);
     if (shared <= near_share * near) return false;
-    return !columns_of(context, other) || (shared > near && !waiting_for(schedule, other).contains(columns.ref.name));
+    return !sums || (shared > near && !waiting_for(schedule, other).contains(columns.ref.name));
   });
 }
 
@@ -171,7 +179,7 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
 bool comes_from_far(const RuleContext& context, const Columns& columns) {
   const Block& block = context.schedule.node(columns.ref);
   return columns.outer && columns.outer_rows <= parts_enough && columns.rows >= least_rows &&
-         shared_bytes(context.schedule, columns, block) >=
+         shared_bytes(context.schedule, columns, block, IterKind::reduce) >=
              far_share * static_cast<double>(context.device.caches.back().bytes);
 }
 
@@ -205,33 +213,43 @@ std::optional<Blocks> blocks_of(const RuleContext& context, const BlockRef& ref)
   if (loops.size() != 3) return std::nullopt;
   const For &parts = schedule.node(loops[0]), &rows = schedule.node(loops[1]), &columns = schedule.node(loops[2]);
   const bool laid = !drives(block, IterKind::reduce, parts) && drives(block, IterKind::reduce, rows) &&
-                    !drives(block, IterKind::reduce, columns) && as_int(columns.extent) &&
-                    std::all_of(loops.begin(), loops.end(),
-                                [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
+                    !drives(block, IterKind::reduce, columns) &&
+                    std::all_of(loops.begin(), loops.end(), [&](const LoopRef& loop) {
+                      const For& node = schedule.node(loop);
+                      return node.for_kind == ForKind::serial && as_int(node.extent) && is_int(node.min, 0);
+                    });
   return laid ? std::optional(Blocks{loops[0], loops[1]}) : std::nullopt;
 }
 
-bool touches_far(const RuleContext& context, const Stmt& first, const Stmt& second) {
-  std::set<const BufferNode*> touched;
-  const auto is_far = [&](const Region& region) {
-    return static_cast<double>(region.buffer->dtype.bytes()) *
-               estimated_elements(region.buffer, context.schedule.func()->facts) >
-           near_share * static_cast<double>(own_cache_bytes(context.device)) / most_shared;
-  };
-  const auto each = [](const Stmt& s, const std::function<void(const Region&)>& f) {
-    for (const Stmt& at : outer_blocks(s)) {
-      const Block& block = *at.as<Block>();
-      for (const std::vector<Region>* regions : {&block.f.reads, &block.f.writes}) {
-        for (const Region& region : *regions) f(region);
+/// Does a block of the nest touch an array that does not stay near as the sum does: a row further, or an element, with
+/// each iteration of `along`; anyhow where that is null?
+bool walks_with(const RuleContext& context, const BlockRef& sum, const Stmt& nest, const LoopRef* along, bool element) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(sum);
+  const std::vector<LoopRef> loops = schedule.loops(sum);
+  const auto moved = iter_moved_by(block, (element ? loops[2] : loops[1]).variable);
+  const double far = near_share * static_cast<double>(own_cache_bytes(context.device)) / most_shared;
+  const std::vector<Stmt> others = outer_blocks(nest);
+  for (const Access& mine : block_accesses(block)) {
+    const double bytes =
+        static_cast<double>(mine.buffer->dtype.bytes()) * estimated_elements(mine.buffer, schedule.func()->facts);
+    if (mine.store || bytes <= far || !moved || !mine.strides[*moved]) continue;
+    const bool found = std::any_of(others.begin(), others.end(), [&](const Stmt& s) {
+      const Block& other = *s.as<Block>();
+      const std::vector<Access> accesses = block_accesses(other);
+      size_t iter = 0;
+      if (along) {
+        const std::optional<size_t> moved_there = iter_moved_by(other, along->variable);
+        if (!moved_there) return false;
+        iter = *moved_there;
       }
-    }
-  };
-  each(first, [&](const Region& region) {
-    if (is_far(region)) touched.insert(region.buffer.get());
-  });
-  bool found = false;
-  each(second, [&](const Region& region) { found |= touched.contains(region.buffer.get()); });
-  return found;
+      return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+        return access.buffer == mine.buffer && (!along || access.strides[iter] == mine.strides[*moved]);
+      });
+    });
+    if (found) return true;
+  }
+  return false;
 }
 
 /// May its loop be cut: is it a serial one over rows, or along all their elements, of blocks that no rule has placed?
@@ -292,6 +310,8 @@ bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool befo
   const std::optional<Blocks> blocks = blocks_below(context, nest);
   const std::optional<RowLoops> loops = row_loops(nest, all, rows, columns);
   if (!is_free(context, nest) || (!blocks && !loops)) return false;
+  const std::optional<LoopRef> along = blocks ? std::nullopt : std::optional(loops->second.value_or(loops->first));
+  if (!walks_with(context, sum, nest, along ? &*along : nullptr, along && loops->elements > 1)) return false;
   return attempt(context, fmt::format("sum {} beside {}", sum.name, schedule.place(loop)), [&] {
     const Blocks other = blocks ? *blocks : cut_alike(schedule, *loops, rows);
     const auto& [first, second] = before ? std::pair(other, mine) : std::pair(mine, other);
@@ -307,7 +327,7 @@ bool join_one(RuleContext& context, const BlockRef& sum, std::set<const Var*>& a
   bool before = true;
   for (const Stmt& nest : outermost_statements(schedule.func())) {
     if (nest == own) before = false;
-    if (nest == own || !nest.as<For>() || !touches_far(context, nest, own)) continue;
+    if (nest == own || !nest.as<For>()) continue;
     if (apart.insert(nest.as<For>()->variable.get()).second && join(context, sum, nest, before)) return true;
   }
   return false;

@@ -65,12 +65,11 @@ std::string rows_of(const std::string& value, const std::string& reads, int rows
 /// x, y and the weights w are given; d are rows, s and t sums down columns, and a along rows.
 Func over(const std::string& nests, int rows = 128, int columns = 64) {
   const auto result = [&](const std::string& name, const std::string& shape) {
-    return says(nests, "writes " + name + "[") ? fmt::format(", {}: f32[{}]", name, shape) : std::string();
+    return says(nests, " " + name + "[") ? fmt::format(", {}: f32[{}]", name, shape) : std::string();
   };
   std::string written;
   for (const char* name : {"d", "s", "t", "a"})
-    if (says(nests, fmt::format("writes {}[", name)))
-      written += fmt::format("{}{}[..]", written.empty() ? "" : ", ", name);
+    if (says(nests, fmt::format(" {}[", name))) written += fmt::format("{}{}[..]", written.empty() ? "" : ", ", name);
   return parse_func(fmt::format(
       "func f(x: f32[{0}, {1}], y: f32[{0}, {1}], w: f32[{1}]{2}{3}{4}{5}) stage begin {{\n"
       "  block root() reads x[..], y[..], w[..], {6} writes {6} {{\n{7}  }} }}",
@@ -187,6 +186,41 @@ TEST(PartColumns, LeavesAloneWhatGainsNothing) {
   EXPECT_FALSE(
       says(decisions(over(rows_of("y[vi, vj] * w[vj]", "y[vi, vj], w[vj]", 128, 64) + alone)), "add up columns"))
       << "other rows";
+}
+
+TEST(PartColumns, LeavesProductsAndOtherColumnsAlone) {
+  const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
+  const std::string product = R"(
+    for m in [0, 128) { for n in [0, 24) { for k in [0, 64) {
+      block p(space vm in [0, 128) = m, space vn in [0, 24) = n, reduce vk in [0, 64) = k)
+          reads x[vm, vk], y[vn, vk], d[vm, vn] writes d[vm, vn] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { d[vm, vn] = 0.0f32 }
+        let l: f32 = d[vm, vn]
+        let r: f32 = x[vm, vk] * y[vn, vk]
+        d[vm, vn] = l + r } } } }
+)";
+  EXPECT_FALSE(says(decisions(over(down + product)), "add up columns"));
+  // A square, whose columns another reduction goes down one by one, in a loop as long as that over rows.
+  const std::string places = R"(
+    for c in [0, 128) { for k in [0, 128) {
+      block g(space vc in [0, 128) = c, reduce vk in [0, 128) = k) reads x[vk, vc], a[vc], t[vc] writes a[vc], t[vc] {
+        reducer (m: f32, n: f32) (u: f32, v: f32) {select(m < u, u, m), select(m < u, v, n)} identity {-inf(f32), 0.0f32}
+        init { a[vc] = -inf(f32)
+               t[vc] = 0.0f32 }
+        let m0: f32 = a[vc]
+        let n0: f32 = t[vc]
+        let u0: f32 = x[vk, vc]
+        let v0: f32 = cast<f32>(vk)
+        a[vc] = select(m0 < u0, u0, m0)
+        t[vc] = select(m0 < u0, v0, n0) } } }
+)";
+  const Func square = over(sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 128) +
+                               rows_of("x[vi, vj] * 2.0f32", "x[vi, vj]", 128, 128) + places,
+                           128, 128);
+  const std::string lines = decisions(square);
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+  EXPECT_FALSE(says(lines, "sum s_rf beside g.0")) << lines;
 }
 
 TEST(PartColumns, LeavesAloneWhatWaitsForTheSums) {
