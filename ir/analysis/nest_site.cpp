@@ -123,9 +123,9 @@ bool plainly_apart(const std::vector<const For*>& nest, const std::vector<Direct
           if (t.atom != Expr(nest[i]->variable)) continue;
           if (other.coefficient(t.atom) != t.coefficient) return false;
           if (directions[i] == Direction::equal) return true;
-          const std::int64_t moved = directions[i] == Direction::later ? t.coefficient : -t.coefficient;
+          // The second pass meets the loop that the first one found.
           if (directions[i] == Direction::any || (step != 0 && sign < 0) || t.coefficient == INT64_MIN) return false;
-          step = moved;
+          step = directions[i] == Direction::later ? t.coefficient : -t.coefficient;
           return true;
         }
         const auto* variable = t.atom.as<Var>();

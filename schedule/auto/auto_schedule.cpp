@@ -11,6 +11,7 @@
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
+#include "schedule/auto/join_columns.h"
 #include "schedule/auto/join_nests.h"
 #include "schedule/auto/join_parts.h"
 #include "schedule/auto/join_reductions.h"

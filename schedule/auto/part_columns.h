@@ -3,6 +3,11 @@
 
 namespace lathe {
 
+/// The share of a core's own caches from which on arrays are worth reading once. Sums down columns alone, which
+/// registers hold while they go down, are from all of these on (measured on Zen 4, 1 MB: the gradient of a layer norm
+/// of 256x320 floats 0.89 of the time, of 512x768 0.80, of 8192x1024 0.68; sums beside maxima 1.1, 0.75 and 0.70).
+inline constexpr double near_share = 0.5;
+
 /// Cuts sums down the columns of an array that leaves the core's own caches, and whose rows something else walks too,
 /// into parts for blocks of rows, to which row after row is added:
 ///
@@ -13,11 +18,5 @@ namespace lathe {
 /// How many rows a part has depends on their number and the device alone. Sums over two axes of an array from memory
 /// get a part for each step of the outer one, whatever else there is.
 void part_columns(RuleContext& context);
-
-/// Gives such parts, and what else walks the rows, one loop over these, so that a row is read from memory once:
-///
-///   for i: f(x[i, :])                          ->   for p: { y_rf[p, :] = 0;
-///   for p: {y_rf[p, :] = 0; for i: y_rf[p, :] += ..}         for i: { f(x[p * 64 + i, :]); y_rf[p, :] += .. } }
-void join_columns(RuleContext& context);
 
 }  // namespace lathe

@@ -25,9 +25,9 @@ constexpr std::int64_t second_cache = 2, first_cache = 1;
 constexpr std::int64_t share_of_row = 4, share_of_array = 4, least_lines = 24, conflicting_bytes = 2048;
 /// Steps of a walk from which on hardware does not follow it (measured on Zen 4, sums of rows of 4 to 64 KiB).
 constexpr std::int64_t least_jump = 1024;
-/// What is asked for ahead takes this share of a core's own caches at the most, of arrays of at least this share of the
-/// last one: from there rows that stream by come in time (measured on Zen 4, sums down columns of 2 to 8 MB 0.82 to
-/// 0.95 of the time without, of 64 MB 1.06; softmax down columns of 24 MB 1.06, of 64 MB 1.3).
+/// What is asked for ahead takes this share of a core's own caches at the most, of arrays of more than this share of
+/// the last one: rows of a smaller one come in time as they stream by (measured on Zen 4, sums down columns of 2 to 8
+/// MB 0.82 to 0.95 of the time without, of 64 MB 1.06; softmax down columns of 24 MB 1.06, of 64 MB 1.3).
 constexpr std::int64_t share_of_streams = 4;
 constexpr double far_share = 0.5;
 

@@ -108,4 +108,8 @@ std::string decisions_on(const Func& func, const Device& device, const std::stri
   return lines;
 }
 
+bool says(const std::string& decisions, const std::string& what) {
+  return ("\n" + decisions).find("\n" + what) != std::string::npos;
+}
+
 }  // namespace lathe::testing

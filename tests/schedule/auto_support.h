@@ -26,5 +26,7 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
 void expect_scheduled_well(const Func& func);
 /// The decisions that speak of a block, one a line; the schedule is checked as expect_scheduled_well does.
 std::string decisions_on(const Func& func, const Device& device, const std::string& block);
+/// Does one of these lines begin so? A decision that could not be carried out begins with "not".
+bool says(const std::string& decisions, const std::string& what);
 
 }  // namespace lathe::testing

@@ -29,8 +29,9 @@ std::string decisions(const Func& func, const Device& device = with_own_cache())
   return lines;
 }
 
-bool says(const std::string& lines, const std::string& what) {
-  return lines.find(what) != std::string::npos;
+/// Is it said, or what is refused?
+bool mentions(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
 }
 
 /// A nest that sums a term over `row`, or `column`, into `name`.
@@ -65,11 +66,12 @@ std::string rows_of(const std::string& value, const std::string& reads, int rows
 /// x, y and the weights w are given; d are rows, s and t sums down columns, and a along rows.
 Func over(const std::string& nests, int rows = 128, int columns = 64) {
   const auto result = [&](const std::string& name, const std::string& shape) {
-    return says(nests, " " + name + "[") ? fmt::format(", {}: f32[{}]", name, shape) : std::string();
+    return mentions(nests, " " + name + "[") ? fmt::format(", {}: f32[{}]", name, shape) : std::string();
   };
   std::string written;
   for (const char* name : {"d", "s", "t", "a"})
-    if (says(nests, fmt::format(" {}[", name))) written += fmt::format("{}{}[..]", written.empty() ? "" : ", ", name);
+    if (mentions(nests, fmt::format(" {}[", name)))
+      written += fmt::format("{}{}[..]", written.empty() ? "" : ", ", name);
   return parse_func(fmt::format(
       "func f(x: f32[{0}, {1}], y: f32[{0}, {1}], w: f32[{1}]{2}{3}{4}{5}) stage begin {{\n"
       "  block root() reads x[..], y[..], w[..], {6} writes {6} {{\n{7}  }} }}",
@@ -111,7 +113,8 @@ TEST(PartColumns, SumsSeveralColumnsBesideEachOther) {
   const std::string lines = decisions(func);
   EXPECT_TRUE(says(lines, "sum s_rf beside t_rf_init.0")) << lines;
   EXPECT_TRUE(says(lines, "add up t_rf beside s_rf")) << lines;
-  EXPECT_FALSE(says(decisions(func, with_own_cache(1 << 15)), "add up columns")) << "x stays in the core's own cache";
+  EXPECT_FALSE(mentions(decisions(func, with_own_cache(1 << 15)), "add up columns"))
+      << "x stays in the core's own cache";
 }
 
 TEST(PartColumns, FindsRowsThatWereJoinedToOneAxis) {
@@ -131,8 +134,8 @@ TEST(PartColumns, TakesPartsOfAsManyRowsAsDivideThem) {
   EXPECT_TRUE(says(decisions(rows_and_sums(200)), "add up columns of s by 50 rows"));
   EXPECT_TRUE(says(decisions(rows_and_sums(32)), "add up columns of s by 16 rows"));
   EXPECT_TRUE(says(decisions(rows_and_sums(142)), "add up columns of s by 71 rows"));
-  EXPECT_FALSE(says(decisions(rows_and_sums(127)), "add up columns")) << "no part divides them";
-  EXPECT_FALSE(says(decisions(rows_and_sums(24)), "add up columns")) << "too few for two parts";
+  EXPECT_FALSE(mentions(decisions(rows_and_sums(127)), "add up columns")) << "no part divides them";
+  EXPECT_FALSE(mentions(decisions(rows_and_sums(24)), "add up columns")) << "too few for two parts";
   Device many = with_own_cache();
   many.cores = 4;
   EXPECT_TRUE(says(decisions(rows_and_sums(), many), "add up columns of s by 16 rows")) << "two parts for each core";
@@ -173,18 +176,19 @@ TEST(PartColumns, SumsOverTwoAxesOfWhatComesFromMemoryOneByOne) {
   Device device = with_own_cache();
   device.caches.back().bytes = std::int64_t{4} * 32 * 64 * 4 * 2;
   EXPECT_TRUE(says(decisions(over_two_axes(false), device), "add up columns of s for each b1"));
-  EXPECT_FALSE(says(decisions(over_two_axes(false, 4, 31), device), "add up columns")) << "twice in the last cache";
-  EXPECT_FALSE(says(decisions(over_two_axes(false, 32, 8), device), "add up columns")) << "few rows for each part";
+  EXPECT_FALSE(mentions(decisions(over_two_axes(false, 4, 31), device), "add up columns")) << "twice in the last cache";
+  EXPECT_FALSE(mentions(decisions(over_two_axes(false, 32, 8), device), "add up columns")) << "few rows for each part";
 }
 
 TEST(PartColumns, LeavesAloneWhatGainsNothing) {
-  EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 18)), "add up columns")) << "all stays near";
-  EXPECT_FALSE(says(decisions(rows_and_sums(), with_own_cache(1 << 10)), "add up columns")) << "rows leave the cache";
-  EXPECT_FALSE(says(decisions(rows_and_sums(128, 63)), "add up columns")) << "rows shorter than four vectors";
+  EXPECT_FALSE(mentions(decisions(rows_and_sums(), with_own_cache(1 << 18)), "add up columns")) << "all stays near";
+  EXPECT_FALSE(mentions(decisions(rows_and_sums(), with_own_cache(1 << 10)), "add up columns"))
+      << "rows leave the cache";
+  EXPECT_FALSE(mentions(decisions(rows_and_sums(128, 63)), "add up columns")) << "rows shorter than four vectors";
   const std::string alone = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
-  EXPECT_FALSE(says(decisions(over(alone)), "add up columns")) << "nothing else walks them";
+  EXPECT_FALSE(mentions(decisions(over(alone)), "add up columns")) << "nothing else walks them";
   EXPECT_FALSE(
-      says(decisions(over(rows_of("y[vi, vj] * w[vj]", "y[vi, vj], w[vj]", 128, 64) + alone)), "add up columns"))
+      mentions(decisions(over(rows_of("y[vi, vj] * w[vj]", "y[vi, vj], w[vj]", 128, 64) + alone)), "add up columns"))
       << "other rows";
 }
 
@@ -200,7 +204,7 @@ TEST(PartColumns, LeavesProductsAndOtherColumnsAlone) {
         let r: f32 = x[vm, vk] * y[vn, vk]
         d[vm, vn] = l + r } } } }
 )";
-  EXPECT_FALSE(says(decisions(over(down + product)), "add up columns"));
+  EXPECT_FALSE(mentions(decisions(over(down + product)), "add up columns"));
   // A square, whose columns another reduction goes down one by one, in a loop as long as that over rows.
   const std::string places = R"(
     for c in [0, 128) { for k in [0, 128) {
@@ -220,16 +224,16 @@ TEST(PartColumns, LeavesProductsAndOtherColumnsAlone) {
                            128, 128);
   const std::string lines = decisions(square);
   EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
-  EXPECT_FALSE(says(lines, "sum s_rf beside g.0")) << lines;
+  EXPECT_FALSE(mentions(lines, "sum s_rf beside g.0")) << lines;
 }
 
 TEST(PartColumns, LeavesAloneWhatWaitsForTheSums) {
   const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
   EXPECT_FALSE(
-      says(decisions(over(down + rows_of("x[vi, vj] - s[vj]", "x[vi, vj], s[vj]", 128, 64))), "add up columns"))
+      mentions(decisions(over(down + rows_of("x[vi, vj] - s[vj]", "x[vi, vj], s[vj]", 128, 64))), "add up columns"))
       << "rows less their mean";
-  EXPECT_FALSE(
-      says(decisions(over(down + sum("t", true, "x[vi, vj] * s[vj]", "x[vi, vj], s[vj]", 128, 64))), "add up columns"))
+  EXPECT_FALSE(mentions(decisions(over(down + sum("t", true, "x[vi, vj] * s[vj]", "x[vi, vj], s[vj]", 128, 64))),
+                        "add up columns"))
       << "sums of what other sums weigh";
 }
 

@@ -57,10 +57,6 @@ Device with_caches(std::int64_t own, std::int64_t share) {
   return device;
 }
 
-bool says(const std::string& decisions, const std::string& what) {
-  return decisions.find(what) != std::string::npos;
-}
-
 constexpr std::int64_t large = 1 << 20;
 
 /// Annotations by that name, each with its number.
