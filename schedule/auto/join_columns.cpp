@@ -18,8 +18,6 @@
 namespace lathe {
 namespace {
 
-/// Arrays at the most whose shares of near_share are counted together.
-constexpr double most_shared = 2;
 /// Vectors that are added to at once where sums alone walk a row.
 constexpr std::int64_t vectors_at_once = 2;
 
@@ -28,12 +26,11 @@ struct Blocks {
   LoopRef parts, rows;
 };
 
-/// The loops of parts of columns that part_columns left, by the block below these; nothing of another block.
+/// The loops of parts of columns as part_columns leaves them, by the block below these; nothing of another block.
 std::optional<Blocks> blocks_of(const RuleContext& context, const BlockRef& ref) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (context.scheduled.contains(ref.name) || !block.f.reducer || block.f.init || block.f.predicate)
-    return std::nullopt;
+  if (!may_join(context, block) || !block.f.reducer || block.f.init || block.f.predicate) return std::nullopt;
   const std::vector<LoopRef> loops = schedule.loops(ref);
   if (loops.size() != 3) return std::nullopt;
   const For &parts = schedule.node(loops[0]), &rows = schedule.node(loops[1]), &columns = schedule.node(loops[2]);
@@ -46,19 +43,19 @@ std::optional<Blocks> blocks_of(const RuleContext& context, const BlockRef& ref)
   return laid ? std::optional(Blocks{loops[0], loops[1]}) : std::nullopt;
 }
 
-/// Does a block of the nest touch an array that does not stay near as the sum does: a row further, or an element, with
-/// each iteration of `along`; anyhow where that is null?
+/// Do blocks of the nest touch arrays that do not stay near as the sum does: a row further, or an element, with each
+/// iteration of `along`; anyhow where that is null?
 bool walks_with(const RuleContext& context, const BlockRef& sum, const Stmt& nest, const LoopRef* along, bool element) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(sum);
   const std::vector<LoopRef> loops = schedule.loops(sum);
   const auto moved = iter_moved_by(block, (element ? loops[2] : loops[1]).variable);
-  const double far = near_share * static_cast<double>(own_cache_bytes(context.device)) / most_shared;
+  if (!moved) return false;
   const std::vector<Stmt> others = outer_blocks(nest);
+  std::set<const BufferNode*> counted;
+  double bytes = 0;
   for (const Access& mine : block_accesses(block)) {
-    const double bytes =
-        static_cast<double>(mine.buffer->dtype.bytes()) * estimated_elements(mine.buffer, schedule.func()->facts);
-    if (mine.store || bytes <= far || !moved || !mine.strides[*moved]) continue;
+    if (mine.store || mine.strides[*moved].value_or(0) == 0) continue;
     const bool found = std::any_of(others.begin(), others.end(), [&](const Stmt& s) {
       const Block& other = *s.as<Block>();
       const std::vector<Access> accesses = block_accesses(other);
@@ -72,19 +69,19 @@ bool walks_with(const RuleContext& context, const BlockRef& sum, const Stmt& nes
         return access.buffer == mine.buffer && (!along || access.strides[iter] == mine.strides[*moved]);
       });
     });
-    if (found) return true;
+    if (found && counted.insert(mine.buffer.get()).second)
+      bytes +=
+          static_cast<double>(mine.buffer->dtype.bytes()) * estimated_elements(mine.buffer, schedule.func()->facts);
   }
-  return false;
+  return bytes > near_share * static_cast<double>(own_cache_bytes(context.device));
 }
 
 /// May its loop be cut: is it a serial one over rows, or along all their elements, of blocks that no rule has placed?
 bool is_free(const RuleContext& context, const Stmt& nest) {
   if (nest.as<For>()->for_kind != ForKind::serial || !bare_statements(nest).empty()) return false;
   const std::vector<Stmt> blocks = outer_blocks(nest);
-  return std::none_of(blocks.begin(), blocks.end(), [&](const Stmt& s) {
-    const Block& block = *s.as<Block>();
-    return context.scheduled.contains(block.f.name) || has_blocks(block) || is_sealed(block);
-  });
+  return std::all_of(blocks.begin(), blocks.end(),
+                     [&](const Stmt& s) { return may_join(context, *s.as<Block>()); });
 }
 
 /// The loops over blocks of rows of what part_columns left below the nest; nothing where there is none.
@@ -197,29 +194,32 @@ std::optional<Walk> make_row(RuleContext& context, const LoopRef& rows, std::int
   return Walk{ref, loops.front(), step};
 }
 
-/// Has a sum add vectors along its columns, so many elements in an iteration.
-Walk add_vectors(RuleContext& context, const BlockRef& sum, std::int64_t step) {
+/// Has a sum add vectors along its columns, so many elements in an iteration; nothing where it may not.
+std::optional<Walk> add_vectors(RuleContext& context, const BlockRef& sum, std::int64_t step) {
   Schedule& schedule = context.schedule;
-  const auto [loop, elements] = split(schedule, schedule.loops(sum).back(), step);
-  const std::int64_t lanes = vector_lanes(schedule.node(sum), context.device);
-  vectorize_columns(schedule, elements, lanes);
-  context.scheduled.insert(sum.name);
-  return {sum, loop, step};
+  std::optional<Walk> walk;
+  attempt(context, fmt::format("add {} elements of {} at once", step, sum.name), [&] {
+    const auto [loop, elements] = split(schedule, schedule.loops(sum).back(), step);
+    vectorize_columns(schedule, elements, vector_lanes(schedule.node(sum), context.device));
+    context.scheduled.insert(sum.name);
+    walk = Walk{sum, loop, step};
+  });
+  return walk;
 }
 
 /// Lays out a sum below a loop over rows, beside what `walk` says of these, which it begins where there is nothing.
 void add_beside(RuleContext& context, const BlockRef& sum, std::optional<Walk>* walk) {
   const Schedule& schedule = context.schedule;
   const std::int64_t lanes = vector_lanes(schedule.node(sum), context.device);
-  const Walk own = add_vectors(context, sum, *walk ? (*walk)->step : vectors_at_once * lanes);
-  if (!*walk) {
-    *walk = own;
+  const std::optional<Walk> own = add_vectors(context, sum, *walk ? (*walk)->step : vectors_at_once * lanes);
+  if (!own || !*walk) {
+    if (own) *walk = own;
     return;
   }
   const std::vector<BlockRef> order = schedule.blocks();
   const bool behind =
       std::find(order.begin(), order.end(), sum) > std::find(order.begin(), order.end(), (*walk)->block);
-  const auto& [first, second] = behind ? std::pair(**walk, own) : std::pair(own, **walk);
+  const auto& [first, second] = behind ? std::pair(**walk, *own) : std::pair(*own, **walk);
   if (attempt(context, fmt::format("add up {} beside {}", sum.name, (*walk)->block.name),
               [&] { join_loops(context.schedule, first.loop, second.loop); }))
     (*walk)->loop = first.loop;
@@ -228,6 +228,7 @@ void add_beside(RuleContext& context, const BlockRef& sum, std::optional<Walk>* 
 }  // namespace
 
 void join_columns(RuleContext& context) {
+  if (own_cache_bytes(context.device) == 0) return;
   std::vector<BlockRef> sums;
   for (const BlockRef& ref : context.schedule.blocks()) {
     if (blocks_of(context, ref)) sums.push_back(ref);

@@ -36,13 +36,8 @@ std::vector<Nest> nests_of(const RuleContext& context, const std::vector<Stmt>& 
   for (const Stmt& s : stmts) {
     if (!s.as<For>() || s.as<For>()->for_kind != ForKind::serial || !bare_statements(s).empty()) continue;
     Nest nest{s, outer_blocks(s)};
-    const bool joins = std::all_of(nest.blocks.begin(), nest.blocks.end(), [&](const Stmt& at) {
-      const Block& block = *at.as<Block>();
-      const bool scans = std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                                     [](const Iter& iter) { return iter.kind == IterKind::ordered; });
-      return !context.scheduled.contains(block.f.name) && !has_blocks(block) && !scans && !is_sealed(block) &&
-             fusion_wish(block) != FusionWish::apart;
-    });
+    const bool joins = std::all_of(nest.blocks.begin(), nest.blocks.end(),
+                                   [&](const Stmt& at) { return may_join(context, *at.as<Block>()); });
     if (joins) nests.push_back(std::move(nest));
   }
   return nests;

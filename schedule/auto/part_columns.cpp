@@ -24,9 +24,6 @@ namespace {
 constexpr std::int64_t least_rows = 16, rows_wanted = 64, most_rows = 512, parts_enough = 64;
 /// Parts for each core, so that they divide among these.
 constexpr std::int64_t parts_a_core = 2;
-/// The share of the last cache from which on arrays come from memory (measured on Zen 4, sums over the first two axes
-/// of 4x1024x1024, 16 MB: 0.7 of the time by parts for the first, of 2x4096x4096 0.42, of 8x512x512 as long).
-constexpr double far_share = 0.5;
 /// Vectors of a row from which on nothing is lost by walking along it.
 constexpr std::int64_t least_vectors = 4;
 
@@ -50,12 +47,21 @@ std::optional<std::int64_t> part_rows(const Device& device, const Columns& colum
   return found;
 }
 
+/// Does a step of the iter, in the first load that both move, go farther than one of the other?
+bool goes_farther(const Block& block, size_t iter, size_t other) {
+  for (const Access& access : block_accesses(block)) {
+    if (!access.store && access.strides[iter].value_or(0) != 0 && access.strides[other].value_or(0) != 0)
+      return std::abs(*access.strides[iter]) > std::abs(*access.strides[other]);
+  }
+  return false;
+}
+
 /// Nothing where the block is no such sum, as traced, of columns that lie side by side.
 std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& ref) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate ||
-      !simple_op(*block.f.reducer) || is_sealed(block) || fusion_wish(block) == FusionWish::apart)
+  if (!may_join(context, block) || !block.f.reducer || !block.f.init || block.f.predicate ||
+      !simple_op(*block.f.reducer))
     return std::nullopt;
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (!shape || !shape->vector_space || shape->rows || shape->column_run > 0 || shape->space.size() != 1 ||
@@ -65,7 +71,10 @@ std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& re
   found.ref = ref;
   found.row = shape->reduce.back();
   found.column = *shape->vector_space;
-  if (shape->reduce.size() == 2) found.outer = shape->reduce.front();
+  if (shape->reduce.size() == 2) {
+    found.outer = shape->reduce.front();
+    if (goes_farther(block, found.row, *found.outer)) std::swap(found.row, *found.outer);
+  }
   const auto extent_of = [&](size_t i) {
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
     return extent ? *extent : 0;
@@ -80,6 +89,28 @@ std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& re
       found.columns < least_vectors * vector_lanes(block, context.device))
     return std::nullopt;
   return found;
+}
+
+/// Do the loops around a block go from row to row outermost, as far as `mine` of the columns does with each? Of rows
+/// that were joined one loop goes along all elements.
+bool goes_by_rows(const Schedule& schedule, const Columns& columns, const Access& mine, const BlockRef& ref,
+                  const Access& access) {
+  const Block& block = schedule.node(ref);
+  std::vector<std::int64_t> steps;
+  if (columns.outer && columns.outer_rows > 1) steps.push_back(mine.strides[*columns.outer].value_or(0));
+  steps.push_back(mine.strides[columns.row].value_or(0));
+  size_t at = 0;
+  for (const LoopRef& loop : schedule.loops(ref)) {
+    if (is_int(schedule.node(loop).extent, 1)) continue;
+    const auto iter = iter_moved_by(block, loop.variable);
+    const auto step = iter ? access.strides[*iter] : std::nullopt;
+    if (at == 0 && !columns.outer && step == mine.strides[columns.column] &&
+        is_int(schedule.node(loop).extent, columns.rows * columns.columns))
+      return true;
+    if (step != steps[at]) return false;
+    if (++at == steps.size()) return true;
+  }
+  return false;
 }
 
 /// Does the access of a block walk rows as `mine` of the columns does: by its iters, of which one of this kind goes
@@ -106,8 +137,10 @@ bool walks_rows(const Columns& columns, const Access& mine, const Block& block, 
          (joined && moves(columns.rows * columns.columns, *column, kind));
 }
 
-/// The bytes of arrays that both walk by the same rows.
-double shared_bytes(const Schedule& schedule, const Columns& columns, const Block& other, IterKind kind) {
+/// The bytes of arrays that both walk by the same rows: those of another nest outermost, but of other columns, which
+/// are cut alike.
+double shared_bytes(const Schedule& schedule, const Columns& columns, const BlockRef& ref, IterKind kind) {
+  const Block& other = schedule.node(ref);
   const std::vector<Access> accesses = block_accesses(other);
   const Block& block = schedule.node(columns.ref);
   std::set<const BufferNode*> counted;
@@ -116,7 +149,8 @@ double shared_bytes(const Schedule& schedule, const Columns& columns, const Bloc
     if (mine.store || mine.strides[columns.row].value_or(0) == 0 || mine.strides[columns.column].value_or(0) == 0)
       continue;
     const bool shared = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return walks_rows(columns, mine, other, access, kind);
+      return walks_rows(columns, mine, other, access, kind) &&
+             (kind == IterKind::reduce || goes_by_rows(schedule, columns, mine, ref, access));
     });
     if (shared && counted.insert(mine.buffer.get()).second)
       bytes += static_cast<double>(columns.outer_rows * columns.rows * columns.columns * mine.buffer->dtype.bytes());
@@ -155,23 +189,22 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
   const auto near = static_cast<double>(own_cache_bytes(context.device));
   const std::set<std::string> behind = waiting_for(schedule, columns.ref);
   return std::any_of(blocks.begin(), blocks.end(), [&](const BlockRef& other) {
-    if (other == columns.ref || behind.contains(other.name) || context.scheduled.contains(other.name)) return false;
     const Block& block = schedule.node(other);
-    if (has_blocks(block) || is_sealed(block) || block.f.predicate) return false;
+    if (other == columns.ref || behind.contains(other.name) || !may_join(context, block) || block.f.predicate)
+      return false;
     const bool sums = columns_of(context, other).has_value();
-    const double shared = shared_bytes(schedule, columns, block, sums ? IterKind::reduce : IterKind::space);
+    const double shared = shared_bytes(schedule, columns, other, sums ? IterKind::reduce : IterKind::space);
     if (shared <= near_share * near) return false;
     return !sums || (shared > near && !waiting_for(schedule, other).contains(columns.ref.name));
   });
 }
 
-/// Are they over two axes of arrays that the last cache does not hold twice? Eight rows by turns then come faster than
-/// a few columns down all of them, and rows of one axis alone go by turns.
+/// Are they over two axes of arrays from memory? Eight rows by turns then come faster than a few columns down all of
+/// them, and rows of one axis alone go by turns (measured on Zen 4, sums over the first two axes of 4x1024x1024: 0.7 of
+/// the time by parts for the first, of 2x4096x4096 0.42, of 8x512x512, which the last cache keeps, as long).
 bool comes_from_far(const RuleContext& context, const Columns& columns) {
-  const Block& block = context.schedule.node(columns.ref);
   return columns.outer && columns.outer_rows <= parts_enough && columns.rows >= least_rows &&
-         shared_bytes(context.schedule, columns, block, IterKind::reduce) >=
-             far_share * static_cast<double>(context.device.caches.back().bytes);
+         comes_from_memory(context.device, shared_bytes(context.schedule, columns, columns.ref, IterKind::reduce));
 }
 
 void part(RuleContext& context, const Columns& columns, std::int64_t rows) {

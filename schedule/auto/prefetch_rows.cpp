@@ -25,11 +25,10 @@ constexpr std::int64_t second_cache = 2, first_cache = 1;
 constexpr std::int64_t share_of_row = 4, share_of_array = 4, least_lines = 24, conflicting_bytes = 2048;
 /// Steps of a walk from which on hardware does not follow it (measured on Zen 4, sums of rows of 4 to 64 KiB).
 constexpr std::int64_t least_jump = 1024;
-/// What is asked for ahead takes this share of a core's own caches at the most, of arrays of more than this share of
-/// the last one: rows of a smaller one come in time as they stream by (measured on Zen 4, sums down columns of 2 to 8
-/// MB 0.82 to 0.95 of the time without, of 64 MB 1.06; softmax down columns of 24 MB 1.06, of 64 MB 1.3).
+/// What is asked for ahead takes this share of a core's own caches at the most, of arrays from memory: rows of those
+/// that the last cache keeps come in time as they stream by (measured on Zen 4, sums down columns of 2 to 8 MB 0.82 to
+/// 0.95 of the time without, of 64 MB 1.06; softmax down columns of 24 MB 1.06, of 64 MB 1.3).
 constexpr std::int64_t share_of_streams = 4;
-constexpr double far_share = 0.5;
 
 /// A pass over rows: the loop over rows, and within it the innermost one over vectors.
 struct Pass {
@@ -162,11 +161,12 @@ void prefetch_rows(RuleContext& context) {
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (has_blocks(block) || is_sealed(block)) continue;
-    const auto is_beyond = [&](const Buffer& buffer, double bytes) {
-      return buffer->space != space::registers &&
-             static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts) > bytes;
+    const auto bytes_of = [&](const Buffer& buffer) {
+      return static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts);
     };
-    const auto is_far = [&](const Buffer& buffer) { return is_beyond(buffer, static_cast<double>(near)); };
+    const auto is_far = [&](const Buffer& buffer) {
+      return buffer->space != space::registers && bytes_of(buffer) > static_cast<double>(near);
+    };
     if (std::none_of(block.f.reads.begin(), block.f.reads.end(),
                      [&](const Region& region) { return is_far(region.buffer); }))
       continue;
@@ -188,10 +188,8 @@ void prefetch_rows(RuleContext& context) {
         ahead = row;
         cache = *waits;
       } else {
-        const bool comes =
-            !is_beyond(access.buffer, far_share * static_cast<double>(context.device.caches.back().bytes));
         ahead = streamed_ahead(schedule, ref, accesses, access, pass->steps, near, context.device.stream_piece_bytes,
-                               comes);
+                               !comes_from_memory(context.device, bytes_of(access.buffer)));
       }
       if (!ahead) continue;
       attempt(context, fmt::format("have {} ask for {} {} elements ahead", ref.name, access.buffer->name, *ahead), [&] {

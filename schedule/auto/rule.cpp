@@ -55,6 +55,13 @@ bool is_sealed(const Block& block) {
   return sealed;
 }
 
+bool may_join(const RuleContext& context, const Block& block) {
+  const bool scans = std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                                 [](const Iter& iter) { return iter.kind == IterKind::ordered; });
+  return !context.scheduled.contains(block.f.name) && !has_blocks(block) && !scans && !is_sealed(block) &&
+         fusion_wish(block) != FusionWish::apart;
+}
+
 BlockRef partial_results(Schedule& schedule, const BlockRef& reduction, const LoopRef& loop) {
   const BlockRef partial = rfactor(schedule, reduction, loop);
   for (const Region& written : std::vector<Region>(schedule.node(partial).f.writes)) {
@@ -79,6 +86,10 @@ std::int64_t own_cache_bytes(const Device& device) {
 
 bool exceeds_caches(const Device& device, double bytes) {
   return bytes > static_cast<double>(far_times * own_cache_bytes(device));
+}
+
+bool comes_from_memory(const Device& device, double bytes) {
+  return !device.caches.empty() && 2 * bytes >= static_cast<double>(device.caches.back().bytes);
 }
 
 std::int64_t lines_held(const CacheLevel& cache, std::int64_t stride) {

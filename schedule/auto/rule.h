@@ -66,6 +66,10 @@ FusionWish fusion_wish(const Block& block);
 /// is neither inlined nor fused, nor is anything into it.
 bool is_sealed(const Block& block);
 
+/// May a loop around the block be given to other nests too: has no rule placed it, and does a person leave it to them?
+/// The steps of a scan hand on what they have found.
+bool may_join(const RuleContext& context, const Block& block);
+
 /// The bytes of the nearest memory that data can stay in while it is worked on. The caches are one: what fits a core's
 /// share of the last of them does not come from beyond while the core works on it. Of a device without caches it is the
 /// smallest space with a capacity, registers not counted; nothing when none is bounded.
@@ -77,6 +81,9 @@ std::int64_t own_cache_bytes(const Device& device);
 const CacheLevel* own_cache(const Device& device);
 /// Is so much so many times what a core's own caches hold that little of it stays in those behind them?
 bool exceeds_caches(const Device& device, double bytes);
+/// Does an array of so many bytes come from memory each time that it is walked: does the last cache not hold it twice,
+/// beside what replaces it on the way?
+bool comes_from_memory(const Device& device, double bytes);
 /// How many lines of rows that are `stride` bytes apart the cache can hold.
 std::int64_t lines_held(const CacheLevel& cache, std::int64_t stride);
 

@@ -142,7 +142,8 @@ VectorLoop cheapest(const Candidates& candidates, size_t best) {
 }  // namespace
 
 VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
-                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, bool fill) {
+                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters,
+                              ShortRows short_rows) {
   const Block& block = context.schedule.node(ref);
   const Candidates candidates{
       context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block.f.body)};
@@ -152,7 +153,7 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
   }
   const bool idle = candidates.scalar > function_body && 2 * candidates.extent(best) <= candidates.lanes;
   // What is computed may still be worth it, wherever operands lie.
-  if (candidates.score(best) < 0 || (fill && idle)) return cheapest(candidates, best);
+  if (candidates.score(best) < 0 || (idle && short_rows == ShortRows::filled)) return cheapest(candidates, best);
   return {best, candidates.cost(best), true};
 }
 

@@ -33,10 +33,14 @@ struct VectorLoop {
   bool vectors;
 };
 
-/// The best of `loops`, each of which moves the iter of `iters` at its place. Where it is to `fill` them, vectors of a
-/// function that would lie along a row shorter than half of one lie along whatever loop costs least.
+/// What becomes of vectors of a function that would lie along a row shorter than half of one: they do, or they lie along
+/// whatever loop costs least.
+enum class ShortRows { kept, filled };
+
+/// The best of `loops`, each of which moves the iter of `iters` at its place.
 VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
-                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, bool fill = false);
+                              const std::vector<LoopRef>& loops, const std::vector<size_t>& iters,
+                              ShortRows short_rows = ShortRows::kept);
 
 /// Is a register a cache line that loads once a cycle? Halves load as many bits, two a cycle.
 bool loads_lines(const Device& device);

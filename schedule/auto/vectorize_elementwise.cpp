@@ -381,7 +381,7 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   if (!iters || !serial || loops.empty()) return;
   const std::vector<Access> accesses = block_accesses(block);
   if (weave_vectors(context, ref, accesses, loops, *iters)) return;
-  const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters, true);
+  const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters, ShortRows::filled);
   const double cost = body_cost(block.f.body);
   // Where all that is read lies across what is written, results are turned around as one operand is.
   if (scatters(accesses, (*iters)[choice.loop])) {

@@ -192,6 +192,36 @@ TEST(PartColumns, LeavesAloneWhatGainsNothing) {
       << "other rows";
 }
 
+TEST(PartColumns, LeavesAloneWhatCannotBeJoined) {
+  const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64),
+                    made = rows_of("x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
+  EXPECT_TRUE(says(decisions(over(down + made)), "add up columns of s by 64 rows"));
+  EXPECT_FALSE(mentions(decisions(over(down + replaced_all(made, "writes d[vi, vj] {", "writes d[vi, vj] @{fuse: 0} {"))), "add up"))
+      << "kept apart by a person";
+  EXPECT_FALSE(mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
+  // Columns of x become rows of d.
+  const std::string turned = R"(
+    for j in [0, 64) { for i in [0, 128) {
+      block d(space vj in [0, 64) = j, space vi in [0, 128) = i) reads x[vi, vj] writes d[vj, vi] {
+        d[vj, vi] = x[vi, vj] * 2.0f32 } } }
+)";
+  const Func func = over(down + turned);
+  EXPECT_FALSE(mentions(decisions(parse_func(replaced_all(print(func), "d: f32[128, 64]", "d: f32[64, 128]"))),
+                        "add up columns"));
+}
+
+TEST(PartColumns, TellsWhichOfTwoAxesIsTheOuterOne) {
+  std::string text = print(over_two_axes(true));
+  const std::string loops = "for b1 in [0, 4) {\n        for i1 in [0, 32) {",
+                    iters = "reduce wb in [0, 4) = b1, reduce wi in [0, 32) = i1";
+  ASSERT_TRUE(mentions(text, loops) && mentions(text, iters)) << text;
+  text = replaced_all(text, loops, "for i1 in [0, 32) {\n        for b1 in [0, 4) {");
+  text = replaced_all(text, iters, "reduce wi in [0, 32) = i1, reduce wb in [0, 4) = b1");
+  const std::string lines = decisions(parse_func(text));
+  EXPECT_TRUE(says(lines, "add up columns of s by 32 rows")) << lines;
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+}
+
 TEST(PartColumns, LeavesProductsAndOtherColumnsAlone) {
   const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
   const std::string product = R"(
