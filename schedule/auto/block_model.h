@@ -93,6 +93,8 @@ inline constexpr double copy_body = 2, costly_body = 8, function_body = 16;
 inline constexpr double costly_update = costly_body + 4;
 /// What an update costs that storing its term would not: loading what it is added to, and adding.
 inline constexpr double accumulation_cost = 2;
+/// Vectors of a row from which on nothing is lost by walking along it.
+inline constexpr std::int64_t least_row_vectors = 4;
 /// Iterations that copies and chains leave to a loop at the least: a short row needs no more, and compiles sooner.
 inline constexpr std::int64_t least_iterations = 4;
 /// Estimated time of an instance of a block without inner blocks: what its operations take, in vector or in scalar

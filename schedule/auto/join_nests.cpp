@@ -20,8 +20,6 @@ namespace {
 /// More streams of stores at once than this are no longer combined into whole lines (write-combining buffers of recent
 /// x86 cores: 8 to 12).
 constexpr size_t most_stores = 6;
-/// Vectors of a row from which on nothing is lost by walking along it.
-constexpr std::int64_t least_vectors = 4;
 
 /// A loop beside others, and the blocks below it, which no rule has placed.
 struct Nest {
@@ -145,7 +143,7 @@ std::optional<Rows> rows_of(const RuleContext& context, const Region& region, co
       within *= extent_estimate(region.buffer->shape[inner], facts);
     rows.bytes /= static_cast<double>(extent_estimate(region.buffer->shape[d], facts));
     // One value a row is no row.
-    if (rows.bytes > element && within < least_vectors * context.device.lanes(region.buffer->dtype.bits))
+    if (rows.bytes > element && within < least_row_vectors * context.device.lanes(region.buffer->dtype.bits))
       return std::nullopt;
   }
   return rows;

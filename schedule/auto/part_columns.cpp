@@ -9,6 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/share_reductions.h"
+#include "schedule/auto/tile_contractions.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -24,8 +25,6 @@ namespace {
 constexpr std::int64_t least_rows = 16, rows_wanted = 64, most_rows = 512, parts_enough = 64;
 /// Parts for each core, so that they divide among these.
 constexpr std::int64_t parts_a_core = 2;
-/// Vectors of a row from which on nothing is lost by walking along it.
-constexpr std::int64_t least_vectors = 4;
 
 /// A sum down columns.
 struct Columns {
@@ -86,7 +85,7 @@ std::optional<Columns> columns_of(const RuleContext& context, const BlockRef& re
   const bool has_loops = own_loop_of(schedule, ref, found.row) && own_loop_of(schedule, ref, found.column) &&
                          (!found.outer || own_loop_of(schedule, ref, *found.outer));
   if (!has_loops || own.size() != block.f.iters.size() || found.rows * found.outer_rows == 0 ||
-      found.columns < least_vectors * vector_lanes(block, context.device))
+      found.columns < least_row_vectors * vector_lanes(block, context.device))
     return std::nullopt;
   return found;
 }
@@ -193,6 +192,8 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
     if (other == columns.ref || behind.contains(other.name) || !may_join(context, block) || block.f.predicate)
       return false;
     const bool sums = columns_of(context, other).has_value();
+    const std::optional<ReductionShape> shape = reduction_shape(block);
+    if (!sums && shape && worth_tiling(context, other, *shape)) return false;
     const double shared = shared_bytes(schedule, columns, other, sums ? IterKind::reduce : IterKind::space);
     if (shared <= near_share * near) return false;
     return !sums || (shared > near && !waiting_for(schedule, other).contains(columns.ref.name));

@@ -51,11 +51,15 @@ bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
   return false;
 }
 
+}  // namespace
+
 bool worth_tiling(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
   if (shape.vector_space) return true;
   if (!shape.vector_reduce || shape.loads < 2) return false;
   return (shape.rows && shape.columns) || ((shape.rows || shape.columns) && !read_along_rows(context, ref));
 }
+
+namespace {
 
 /// Is there at most one operand in the way of vectors along the columns, so that turning it around could help?
 bool may_turn(const Block& block) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "schedule/auto/contraction.h"
 #include "schedule/auto/rule.h"
 
 namespace lathe {
@@ -12,5 +13,8 @@ namespace lathe {
 /// Contiguous along the reduce iter only (x · Wᵀ): the reduce iter is vectorized through rfactor, and lanes are folded
 /// when the tile is done.
 void tile_contractions(RuleContext& context);
+
+/// Does tile_contractions take a reduction of this shape?
+bool worth_tiling(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape);
 
 }  // namespace lathe

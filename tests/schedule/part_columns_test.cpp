@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <random>
+
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -199,6 +202,8 @@ TEST(PartColumns, LeavesAloneWhatCannotBeJoined) {
   EXPECT_FALSE(mentions(decisions(over(down + replaced_all(made, "writes d[vi, vj] {", "writes d[vi, vj] @{fuse: 0} {"))), "add up"))
       << "kept apart by a person";
   EXPECT_FALSE(mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
+  const std::string products = sum("a", false, "x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
+  EXPECT_FALSE(mentions(decisions(over(down + products)), "add up columns")) << "tiles of a matrix by a vector";
   // Columns of x become rows of d.
   const std::string turned = R"(
     for j in [0, 64) { for i in [0, 128) {
@@ -265,6 +270,56 @@ TEST(PartColumns, LeavesAloneWhatWaitsForTheSums) {
   EXPECT_FALSE(mentions(decisions(over(down + sum("t", true, "x[vi, vj] * s[vj]", "x[vi, vj], s[vj]", 128, 64))),
                         "add up columns"))
       << "sums of what other sums weigh";
+}
+
+TEST(PartColumns, AsksForTheNextRowWhereBlocksOfRowsWouldFitToo) {
+  const Func func = over(rows_of("exp(x[vi, vj]) * w[vj]", weighted_reads, 128, 1100) +
+                             sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 1100),
+                         128, 1100);
+  Device device = with_own_cache(1 << 19);
+  device.cores = 4;
+  device.caches.back().bytes = 1 << 20;
+  ScheduleLog log;
+  auto_schedule(func, device, &log);
+  std::string lines;
+  for (const std::string& decision : log.decisions) lines += decision + "\n";
+  EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
+  EXPECT_TRUE(says(lines, "have d ask for x 1100 elements ahead")) << lines;
+}
+
+/// Nests over x and y in random order: elements made of them, sums along rows and down columns, each of what came before
+/// too.
+Func random_nests(std::mt19937& random, int rows, int columns) {
+  const auto draw = [&](size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); };
+  std::vector<std::string> names{"d", "s", "t", "a"};
+  std::shuffle(names.begin(), names.end(), random);
+  names.resize(2 + draw(3));
+  std::vector<std::string> operands{"x[vi, vj]", "y[vi, vj]", "x[vi, vj]", "w[vj]"};
+  std::string nests;
+  for (const std::string& name : names) {
+    const std::string first = operands[draw(operands.size())], second = operands[draw(operands.size())];
+    const std::string term = fmt::format("{} {} {}", first, draw(2) == 0 ? "+" : "*", second),
+                      reads = first == second ? first : first + ", " + second;
+    nests += name == "d" ? rows_of(term, reads, rows, columns) : sum(name, name != "a", term, reads, rows, columns);
+    operands.push_back(name == "d" ? "d[vi, vj]" : name == "a" ? "a[vi]" : name + "[vj]");
+  }
+  return over(nests, rows, columns);
+}
+
+TEST(PartColumns, KeepsTheMeaningOfRandomNests) {
+  std::mt19937 random(5);
+  int cut = 0, joined = 0, together = 0;
+  for (int round = 0; round < 150; ++round) {
+    const int rows = 16 * std::uniform_int_distribution(2, 8)(random),
+              columns = std::uniform_int_distribution(64, 90)(random);
+    const std::string lines = decisions(random_nests(random, rows, columns));
+    cut += says(lines, "add up columns of");
+    joined += says(lines, "sum s_rf beside") || says(lines, "sum t_rf beside");
+    together += says(lines, "add up s_rf beside") || says(lines, "add up t_rf beside");
+  }
+  EXPECT_GT(cut, 30);
+  EXPECT_GT(joined, 30);
+  EXPECT_GT(together, 15);
 }
 
 }  // namespace
