@@ -80,8 +80,7 @@ bool walks_with(const RuleContext& context, const BlockRef& sum, const Stmt& nes
 bool is_free(const RuleContext& context, const Stmt& nest) {
   if (nest.as<For>()->for_kind != ForKind::serial || !bare_statements(nest).empty()) return false;
   const std::vector<Stmt> blocks = outer_blocks(nest);
-  return std::all_of(blocks.begin(), blocks.end(),
-                     [&](const Stmt& s) { return may_join(context, *s.as<Block>()); });
+  return std::all_of(blocks.begin(), blocks.end(), [&](const Stmt& s) { return may_join(context, *s.as<Block>()); });
 }
 
 /// The loops over blocks of rows of what part_columns left below the nest; nothing where there is none.

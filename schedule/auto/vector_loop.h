@@ -33,8 +33,8 @@ struct VectorLoop {
   bool vectors;
 };
 
-/// What becomes of vectors of a function that would lie along a row shorter than half of one: they do, or they lie along
-/// whatever loop costs least.
+/// What becomes of vectors of a function that would lie along a row shorter than half of one: they do, or they lie
+/// along whatever loop costs least.
 enum class ShortRows { kept, filled };
 
 /// The best of `loops`, each of which moves the iter of `iters` at its place.

@@ -199,9 +199,11 @@ TEST(PartColumns, LeavesAloneWhatCannotBeJoined) {
   const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64),
                     made = rows_of("x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
   EXPECT_TRUE(says(decisions(over(down + made)), "add up columns of s by 64 rows"));
-  EXPECT_FALSE(mentions(decisions(over(down + replaced_all(made, "writes d[vi, vj] {", "writes d[vi, vj] @{fuse: 0} {"))), "add up"))
+  EXPECT_FALSE(mentions(
+      decisions(over(down + replaced_all(made, "writes d[vi, vj] {", "writes d[vi, vj] @{fuse: 0} {"))), "add up"))
       << "kept apart by a person";
-  EXPECT_FALSE(mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
+  EXPECT_FALSE(
+      mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
   const std::string products = sum("a", false, "x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
   EXPECT_FALSE(mentions(decisions(over(down + products)), "add up columns")) << "tiles of a matrix by a vector";
   // Columns of x become rows of d.
@@ -287,8 +289,8 @@ TEST(PartColumns, AsksForTheNextRowWhereBlocksOfRowsWouldFitToo) {
   EXPECT_TRUE(says(lines, "have d ask for x 1100 elements ahead")) << lines;
 }
 
-/// Nests over x and y in random order: elements made of them, sums along rows and down columns, each of what came before
-/// too.
+/// Nests over x and y in random order: elements made of them, sums along rows and down columns, each of what came
+/// before too.
 Func random_nests(std::mt19937& random, int rows, int columns) {
   const auto draw = [&](size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); };
   std::vector<std::string> names{"d", "s", "t", "a"};

@@ -28,9 +28,7 @@ class Stores {
   }
 
   /// Of the store in an iteration of b and r, and in another that lies so from it.
-  bool apart(Direction b, Direction r) const {
-    return plainly_apart(nest, {b, r}, sites_.front(), sites_.front());
-  }
+  bool apart(Direction b, Direction r) const { return plainly_apart(nest, {b, r}, sites_.front(), sites_.front()); }
 
   std::vector<const For*> nest;
 
