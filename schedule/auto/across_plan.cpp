@@ -50,7 +50,7 @@ constexpr double shared_walks = 6;
 /// `rows` too or by steps that are no constant. Others stand still, or do so during runs of the length given.
 std::optional<Buffer> operand_across(const Block& block, size_t vectors, size_t rows, std::int64_t run) {
   std::optional<Buffer> operand;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (const Access& access : accesses) {
     const std::optional<std::int64_t>& stride = access.strides[vectors];
     if (access.buffer == block.f.writes[0].buffer || stride == 0 || (!stride && access.runs[vectors] == run && run > 1))
@@ -273,7 +273,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
       times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
   }
   const auto reader = element_wise_reader(context, ref, shape, std::nullopt);
-  const double cost = reader ? body_cost(schedule.node(*reader).f.body) : 0;
+  const double cost = reader ? body_cost(schedule.node(*reader)) : 0;
   plan.stores_for_reader = reader && cost > costly_reader;
   const double reading = plan.stores_for_reader ? read_back_cycles : cost;
 
@@ -292,7 +292,7 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   const double crossing = stays_near(estimated_bytes(plan.operand), context.device)
                               ? times * crossing_waits(context, block, shape, lying, depth, *all_columns, *rows)
                               : 0;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   bool found = false;
   for (const std::int64_t side : {square_sides[0], square_sides[1], std::int64_t{1}}) {
     if (side > widest_square(block, context.device)) continue;

@@ -4,7 +4,7 @@
 
 #include "ir/error.h"
 #include "schedule/auto/ask_ahead.h"
-#include "schedule/auto/block_model.h"
+#include "schedule/auto/block_memo.h"
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/coalesce_axes.h"
 #include "schedule/auto/cut_choices.h"
@@ -103,7 +103,7 @@ Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   schedule.shows_func_when_refused = false;
   schedule.names_places = log != nullptr;
   RuleContext context{schedule, device, log, {}};
-  const AccessMemo memo;
+  const BlockMemo memo;
   for (const Rule& rule : rules) rule.run(context);
   if (log) log->record = schedule.record();
   return schedule.func();
@@ -129,7 +129,7 @@ Func apply_scheduling_rule(const Func& func, const Device& device, const std::st
   Schedule schedule(func);
   schedule.shows_func_when_refused = schedule.names_places = false;
   RuleContext context{schedule, device, nullptr, {}};
-  const AccessMemo memo;
+  const BlockMemo memo;
   std::istringstream names(text_attr(func, placed));
   for (std::string block; std::getline(names, block);) context.scheduled.insert(block);
   rules[found - known.begin()].run(context);

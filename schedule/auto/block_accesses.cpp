@@ -8,6 +8,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
+#include "schedule/auto/block_memo.h"
 #include "schedule/auto/block_model.h"
 
 namespace lathe {
@@ -182,33 +183,14 @@ class AccessCollector : public Visitor {
   std::unordered_map<const BufferNode*, std::vector<const Load*>> loads_;
 };
 
-thread_local AccessMemo* memo = nullptr;
-
 }  // namespace
 
-AccessMemo::AccessMemo() : around_(std::exchange(memo, this)) {}
-
-AccessMemo::~AccessMemo() {
-  memo = around_;
-}
-
-std::vector<Access> block_accesses(const Block& block) {
-  if (memo) {
-    const auto found = std::find_if(memo->known_.begin(), memo->known_.end(),
-                                    [&](const AccessMemo::Known& known) { return known.block.get() == &block; });
-    if (found != memo->known_.end()) return found->accesses;
-  }
-  AccessCollector collector(block);
-  collector.visit(block.f.body);
-  // A block that nobody counts may be gone, and another stand in its place.
-  if (!memo || block.references.load(std::memory_order_relaxed) == 0) return std::move(collector.found);
-  AccessMemo::Known known{Stmt(&block), collector.found};
-  if (memo->known_.size() < AccessMemo::most) {
-    memo->known_.push_back(std::move(known));
-  } else {
-    memo->known_[memo->oldest_++ % AccessMemo::most] = std::move(known);
-  }
-  return std::move(collector.found);
+Accesses block_accesses(const Block& block) {
+  return BlockMemo::ask(block, &BlockMemo::Known::accesses, [&] {
+    AccessCollector collector(block);
+    collector.visit(block.f.body);
+    return Accesses(std::move(collector.found));
+  });
 }
 
 }  // namespace lathe

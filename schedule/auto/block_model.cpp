@@ -1,5 +1,7 @@
 #include "schedule/auto/block_model.h"
 
+#include "schedule/auto/block_memo.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -195,7 +197,7 @@ std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffe
 
 bool goes_on(const Block& block, size_t outer, size_t inner) {
   const std::int64_t* extent = as_int(block.f.iters[inner].domain.extent);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return extent && *extent >= 1 && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
            const std::optional<std::int64_t>&a = access.strides[outer], &b = access.strides[inner];
            return a && b && *a == *b * *extent;
@@ -203,7 +205,7 @@ bool goes_on(const Block& block, size_t outer, size_t inner) {
 }
 
 bool goes_on_contiguous(const Block& block, size_t outer, size_t inner) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return goes_on(block, outer, inner) && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
            return access.strides[inner] == 0 || access.strides[inner] == 1;
          });
@@ -278,6 +280,10 @@ double body_cost(const Stmt& body) {
   return sum.total;
 }
 
+double body_cost(const Block& block) {
+  return BlockMemo::ask(block, &BlockMemo::Known::cost, [&] { return body_cost(block.f.body); });
+}
+
 namespace {
 
 /// Bytes of arrays that the block reads and writes, each element once however often it is, a share for each instance.
@@ -297,7 +303,7 @@ double instance_nanoseconds(const Block& block, bool vector, const std::vector<F
   // A unit of expression_cost in vector code of 16 lanes at about 4 GHz, two instructions a cycle; in scalar code.
   constexpr double vector_unit = 0.02, scalar_unit = 0.2;
   // What a reduction accumulates in stays in registers, and tiles share what they load.
-  const double cost = body_cost(block.f.body) - (block.f.reducer ? 4 : 0);
+  const double cost = body_cost(block) - (block.f.reducer ? 4 : 0);
   // From and to a second-level cache, from which 100 GB/s come.
   constexpr double byte_nanoseconds = 0.01;
   return std::max(std::max(cost, 1.0) * (vector ? vector_unit : scalar_unit),

@@ -1,7 +1,9 @@
 #pragma once
 /// What the rules know of a block: its accesses as strides over its iters, and what an instance costs.
 #include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ir/device.h"
@@ -31,8 +33,26 @@ struct Access {
   bool is_steady(size_t iter) const { return !strides[iter] && distances[iter] > 0; }
 };
 
+/// The accesses of a block, which all who ask share.
+class Accesses {
+ public:
+  explicit Accesses(std::vector<Access> found) : found_(std::make_shared<const std::vector<Access>>(std::move(found))) {}
+  auto begin() const { return found_->begin(); }
+  auto end() const { return found_->end(); }
+  auto rbegin() const { return found_->rbegin(); }
+  auto rend() const { return found_->rend(); }
+  size_t size() const { return found_->size(); }
+  bool empty() const { return found_->empty(); }
+  const Access& operator[](size_t i) const { return (*found_)[i]; }
+  const Access& front() const { return found_->front(); }
+  operator const std::vector<Access>&() const { return *found_; }
+
+ private:
+  std::shared_ptr<const std::vector<Access>> found_;
+};
+
 /// Every distinct access of the block's body.
-std::vector<Access> block_accesses(const Block& block);
+Accesses block_accesses(const Block& block);
 
 /// At how many places they load from the buffer.
 std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffer);
@@ -41,28 +61,6 @@ std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffe
 bool goes_on(const Block& block, size_t outer, size_t inner);
 /// The same, where what `inner` moves it moves element by element.
 bool goes_on_contiguous(const Block& block, size_t outer, size_t inner);
-
-/// While one stands, block_accesses keeps what it finds on this thread: rules ask the same of a block many times
-/// before they change it.
-class AccessMemo {
- public:
-  AccessMemo();
-  ~AccessMemo();
-  AccessMemo(const AccessMemo&) = delete;
-  AccessMemo& operator=(const AccessMemo&) = delete;
-
- private:
-  friend std::vector<Access> block_accesses(const Block& block);
-  struct Known {
-    Stmt block;
-    std::vector<Access> accesses;
-  };
-  /// Blocks to keep at the most: those that a rule has at hand.
-  static constexpr size_t most = 32;
-  std::vector<Known> known_;
-  size_t oldest_ = 0;
-  AccessMemo* const around_;
-};
 
 /// What a variable extent is taken for, or as near to it as the facts allow.
 inline constexpr std::int64_t assumed_extent = 64;
@@ -85,6 +83,7 @@ double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vect
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
 double expression_cost(const Expr& e);
 double body_cost(const Stmt& body);
+double body_cost(const Block& block);
 /// The body_cost of what loads and stores, and no more; of a division or so, beyond which the core's own window
 /// overlaps iterations; and of an exponential, beside which places that are computed, gathered or scattered weigh
 /// little.

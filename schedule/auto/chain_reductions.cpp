@@ -211,7 +211,7 @@ class Chainer {
     if (column_) return;
     const Block& mix = schedule_.node(chain_.mix);
     for (size_t i = 0; i < mix.f.iters.size(); ++i) {
-      const std::vector<Access> accesses = block_accesses(mix);
+      const Accesses accesses = block_accesses(mix);
       const bool stored =
           std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.store && a.strides[i] == 1; });
       if (mix.f.iters[i].kind != IterKind::space || !stored) continue;
@@ -397,7 +397,7 @@ std::vector<BlockRef> stages_before(const RuleContext& context, const BlockRef& 
   const std::vector<BlockRef> producers = schedule.producers(extreme);
   if (producers.size() != 1 || !movable(producers[0]) || schedule.consumers(producers[0]).size() != 2) return {};
   std::vector<BlockRef> stages;
-  double cost = body_cost(schedule.node(producers[0]).f.body), depth = 0;
+  double cost = body_cost(schedule.node(producers[0])), depth = 0;
   for (const BlockRef& ref : schedule.producers(producers[0])) {
     const Block& block = schedule.node(ref);
     if (schedule.consumers(ref).size() != 1) continue;
@@ -405,7 +405,7 @@ std::vector<BlockRef> stages_before(const RuleContext& context, const BlockRef& 
       depth = instance_count(block) / estimated_elements(block.f.writes[0].buffer);
     } else if (movable(ref) && block.f.reads.empty()) {
       stages.push_back(ref);
-      cost += body_cost(block.f.body);
+      cost += body_cost(block);
     }
   }
   if (depth < least_depth * cost) return {};

@@ -134,7 +134,7 @@ bool walks_as_one(const Block& block, size_t outer, size_t inner) {
     const Iter& iter = block.f.iters[i];
     if (iter.kind != IterKind::space || !is_int(iter.domain.min, 0) || !as_int(iter.domain.extent)) return false;
   }
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return goes_on_contiguous(block, outer, inner) &&
          std::none_of(accesses.begin(), accesses.end(), [](const Access& access) { return access.masked; });
 }

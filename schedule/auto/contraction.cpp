@@ -1,5 +1,7 @@
 #include "schedule/auto/contraction.h"
 
+#include "schedule/auto/block_memo.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -54,7 +56,7 @@ bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
 
 /// What an update costs but for choosing between elements and a padding, which most tiles need not ask.
 double update_cost(const Block& block) {
-  double cost = body_cost(block.f.body);
+  double cost = body_cost(block);
   std::vector<Expr> conditions;  // body_cost counts what several share once
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
@@ -68,9 +70,7 @@ double update_cost(const Block& block) {
   return cost;
 }
 
-}  // namespace
-
-std::optional<ReductionShape> reduction_shape(const Block& block) {
+std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
   if (!parts || parts->outputs.size() != 1 || !block.f.init) return std::nullopt;
   ReductionShape shape;
@@ -84,8 +84,8 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
     }
   }
   std::vector<Access> loads, output;
-  for (Access& access : block_accesses(block)) {
-    (access.buffer == parts->outputs[0].buffer ? output : loads).push_back(std::move(access));
+  for (const Access& access : block_accesses(block)) {
+    (access.buffer == parts->outputs[0].buffer ? output : loads).push_back(access);
   }
   shape.loads = static_cast<int>(loads.size());
   const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
@@ -194,11 +194,17 @@ std::optional<ReductionShape> reduction_shape(const Block& block) {
   return shape;
 }
 
+}  // namespace
+
+std::optional<ReductionShape> reduction_shape(const Block& block) {
+  return BlockMemo::ask(block, &BlockMemo::Known::reduction_shape, [&] { return find_reduction_shape(block); });
+}
+
 void find_rows_across(const Block& block, ReductionShape* shape) {
   if (shape->vector_space || shape->vector_reduce || shape->loads < 2) return;
   std::vector<Access> loads, output;
-  for (Access& access : block_accesses(block)) {
-    (access.buffer == block.f.writes[0].buffer ? output : loads).push_back(std::move(access));
+  for (const Access& access : block_accesses(block)) {
+    (access.buffer == block.f.writes[0].buffer ? output : loads).push_back(access);
   }
   const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
   const auto longest = [&](const std::function<bool(size_t)>& fits) {

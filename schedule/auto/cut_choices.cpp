@@ -111,7 +111,7 @@ std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
 
 /// The iter along which all stores are contiguous; nothing when there is none.
 std::optional<size_t> row_of(const Block& block) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (stores_in_a_row(accesses, i)) return i;
   }
@@ -222,7 +222,7 @@ bool parts_differ(const Block& block, const std::vector<std::set<std::int64_t>>&
     }
     longest = std::max(longest, together);
   }
-  return longest <= most_longer * body_cost(block.f.body);
+  return longest <= most_longer * body_cost(block);
 }
 
 /// Are the blocks few, each large enough and of runs that fill vectors, edges of a row aside, and the choices of some
@@ -245,7 +245,7 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
     behind *= extent;
   }
   if (count == 1 || count > most_different_parts || smallest < static_cast<double>(least_vectors * lanes)) return false;
-  const bool cheap = body_cost(block.f.body) <= most * static_cast<double>(count);
+  const bool cheap = body_cost(block) <= most * static_cast<double>(count);
   return (cheap && count <= most_parts) || parts_differ(block, points);
 }
 
@@ -261,7 +261,7 @@ std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
     return extent ? *extent : 0;
   };
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   Row found{row, 1};
   while (extent_of(found.iter) > 1 && extent_of(found.iter) * found.step < lanes) {
     const std::int64_t step = extent_of(found.iter) * found.step;
@@ -327,7 +327,7 @@ bool breaks_lines(const Device& device, const Block& block, const std::vector<st
   const Buffer& written = block.f.writes[0].buffer;
   if (!may_stream(written, device)) return false;
   const std::int64_t line = device.caches.back().line_bytes;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const auto store = std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
   for (size_t i = 0; i < points.size(); ++i) {
     if (points[i].empty()) continue;

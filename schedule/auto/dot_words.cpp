@@ -101,7 +101,7 @@ bool is_plain_product(const RuleContext& context, const BlockRef& ref, const Byt
 bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& halves, size_t step) {
   const Block& block = context.schedule.node(ref);
   const Access* result = nullptr;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (const Access& access : accesses) {
     if (access.store) result = &access;
   }

@@ -88,7 +88,7 @@ class Known {
 
   const Block& block() const { return *block_.as<Block>(); }
   double cost() {
-    if (!cost_) cost_ = body_cost(block().f.body);
+    if (!cost_) cost_ = body_cost(block());
     return *cost_ + grown_;
   }
   void grow(double cost) { grown_ += cost; }

@@ -58,7 +58,7 @@ bool walks_with(const RuleContext& context, const BlockRef& sum, const Stmt& nes
     if (mine.store || mine.strides[*moved].value_or(0) == 0) continue;
     const bool found = std::any_of(others.begin(), others.end(), [&](const Stmt& s) {
       const Block& other = *s.as<Block>();
-      const std::vector<Access> accesses = block_accesses(other);
+      const Accesses accesses = block_accesses(other);
       size_t iter = 0;
       if (along) {
         const std::optional<size_t> moved_there = iter_moved_by(other, along->variable);
@@ -163,7 +163,7 @@ bool makes_row(const RuleContext& context, const Stmt& s, std::int64_t columns) 
     return false;
   const std::optional<size_t> iter = iter_moved_by(*block, loop->variable);
   if (!iter) return false;
-  const std::vector<Access> accesses = block_accesses(*block);
+  const Accesses accesses = block_accesses(*block);
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return !access.masked && (access.strides[*iter] == 1 || (access.strides[*iter] == 0 && !access.store));
   });

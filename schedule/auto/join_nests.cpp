@@ -106,7 +106,7 @@ bool join_elementwise(RuleContext& context, const Nest& first, const Nest& secon
   }
   const Block &a = *first.blocks[0].as<Block>(), &b = *second.blocks[0].as<Block>();
   if (a.f.iters.size() != b.f.iters.size()) return false;
-  const std::vector<Access> mine = block_accesses(a), theirs = block_accesses(b);
+  const Accesses mine = block_accesses(a), theirs = block_accesses(b);
   if (!streams(a, mine) || !streams(b, theirs) || stores_of(mine) + stores_of(theirs) > most_stores ||
       !share_elements(mine, theirs, a))
     return false;

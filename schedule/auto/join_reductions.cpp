@@ -50,7 +50,7 @@ bool walk_alike(const Pass& first, const Pass& second) {
         !equal(a.bindings[i], substitute(b.bindings[i], variables)))
       return false;
   }
-  const std::vector<Access> mine = block_accesses(first.block()), theirs = block_accesses(second.block());
+  const Accesses mine = block_accesses(first.block()), theirs = block_accesses(second.block());
   return std::any_of(mine.begin(), mine.end(), [&](const Access& access) {
     return !access.store && !writes(first.block(), access.buffer) &&
            std::any_of(theirs.begin(), theirs.end(), [&](const Access& other) {

@@ -23,7 +23,7 @@ std::optional<size_t> reduced_by(const Block& block, const For& loop) {
 
 /// Do both walk memory element by element, one behind the other, where they move an access at all?
 bool walk_as_one(const Block& block, size_t outer, size_t inner) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return goes_on_contiguous(block, outer, inner) &&
          std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.strides[inner] == 1; });
 }

@@ -58,7 +58,7 @@ void join(Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& l
   const LoopRef joined = join_iters(schedule, ref, loops[loops.size() - 2], loops.back());
   const Block& block = schedule.node(ref);
   const std::optional<size_t> iter = iter_moved_by(block, joined.variable);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const bool steps = iter && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
                        return access.store ? access.strides[*iter] == 1 : access.strides[*iter].has_value();
                      });

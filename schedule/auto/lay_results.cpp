@@ -129,7 +129,7 @@ std::optional<Walked> channels_to_turn(const RuleContext& context, const Block& 
   const std::int64_t lanes = vector_lanes(block, context.device);
   const double instances = instance_count(block), results = estimated_elements(block.f.writes[0].buffer);
   const auto extent = [&](size_t i) { return constant_extent(block, i).value_or(0); };
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const auto row = std::find_if(shape.space.begin(), shape.space.end(),
                                 [&](size_t i) { return extent(i) > 1 && stores_in_a_row(accesses, i); });
   if (row == shape.space.end() || shape.loads < 2 || instances < least_steps * results) return std::nullopt;

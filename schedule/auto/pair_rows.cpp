@@ -114,7 +114,7 @@ bool pays(const RuleContext& context, const Rows& rows) {
   for (const Pass& pass : rows.passes) {
     const Block& block = schedule.node(pass.block);
     if (pass.once) continue;
-    if (body_cost(block.f.body) >= function_body) return false;
+    if (body_cost(block) >= function_body) return false;
     reduces |= block.f.reducer.has_value();
     if (block.f.writes[0].buffer->space == space::registers &&
         rows_at_once * live_bytes(schedule, block, rows.loop) >

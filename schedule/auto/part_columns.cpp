@@ -140,7 +140,7 @@ bool walks_rows(const Columns& columns, const Access& mine, const Block& block, 
 /// are cut alike.
 double shared_bytes(const Schedule& schedule, const Columns& columns, const BlockRef& ref, IterKind kind) {
   const Block& other = schedule.node(ref);
-  const std::vector<Access> accesses = block_accesses(other);
+  const Accesses accesses = block_accesses(other);
   const Block& block = schedule.node(columns.ref);
   std::set<const BufferNode*> counted;
   double bytes = 0;

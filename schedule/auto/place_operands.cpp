@@ -94,7 +94,7 @@ BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const Buffer&
 
 /// Does the copy store element by element along the loop?
 bool stores_along(const Block& copy, const LoopRef& loop) {
-  const std::vector<Access> accesses = block_accesses(copy);
+  const Accesses accesses = block_accesses(copy);
   for (size_t i = 0; i < copy.f.iters.size(); ++i) {
     if (!uses_var(copy.f.bindings[i], loop.variable.get())) continue;
     return std::any_of(accesses.begin(), accesses.end(),

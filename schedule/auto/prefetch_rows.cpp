@@ -128,7 +128,7 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
   };
   while (depth + 1 < innermost && is_block(depth)) ++depth;
   if ((*bytes)[depth] <= page_bytes) return std::nullopt;
-  const bool costly = body_cost(block.f.body) >= costly_body;
+  const bool costly = body_cost(block) >= costly_body;
   return costly && reads_for_each_row(block, accesses, loops[depth], steps) ? advance(block, access, loops[depth])
                                                                             : std::nullopt;
 }
@@ -139,7 +139,7 @@ std::optional<std::int64_t> cache_of_next_row(const RuleContext& context, const 
                                               std::int64_t ahead, std::int64_t rows) {
   const std::vector<CacheLevel>& caches = context.device.caches;
   const std::int64_t together = ahead * access.buffer->dtype.bytes(), bytes = together / rows;
-  const bool costly = body_cost(block.f.body) >= costly_body;
+  const bool costly = body_cost(block) >= costly_body;
   if (bytes > page_bytes)
     return costly && 2 * bytes <= own_cache_bytes(context.device) ? std::optional(second_cache) : std::nullopt;
   const double array = static_cast<double>(access.buffer->dtype.bytes()) *
@@ -172,7 +172,7 @@ void prefetch_rows(RuleContext& context) {
       continue;
     const std::optional<Pass> pass = vector_pass(schedule, ref);
     if (!pass) continue;
-    const std::vector<Access> accesses = block_accesses(block);
+    const Accesses accesses = block_accesses(block);
     for (const Access& access : accesses) {
       if (access.store || access.masked || !is_far(access.buffer)) continue;
       const auto row = advance(block, access, pass->rows), step = advance(block, access, pass->steps);

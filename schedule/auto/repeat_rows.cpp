@@ -75,7 +75,7 @@ std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref
   if (row < 2 || lanes < 2 || row % lanes == 0) return std::nullopt;
   const std::int64_t vectors = (row + lanes - 1) / lanes, copies = row / std::gcd(row, lanes);
   if (static_cast<double>(row) > well_filled * static_cast<double>(vectors * lanes) || copies > most_copies ||
-      body_cost(block.f.body) * static_cast<double>(copies) > longest_bodies)
+      body_cost(block) * static_cast<double>(copies) > longest_bodies)
     return std::nullopt;
   RowPlan plan{last, lanes, copies};
   std::vector<size_t> walked{iters[last]};

@@ -1,5 +1,7 @@
 #include "schedule/auto/rule.h"
 
+#include "schedule/auto/block_memo.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -41,7 +43,9 @@ FusionWish fusion_wish(const Block& block) {
   return *wish == 0 ? FusionWish::apart : FusionWish::together;
 }
 
-bool is_sealed(const Block& block) {
+namespace {
+
+bool find_sealed(const Block& block) {
   bool sealed = std::any_of(block.f.iters.begin(), block.f.iters.end(),
                             [](const Iter& iter) { return iter.kind == IterKind::opaque; });
   const auto look = [&](const Stmt& s) {
@@ -53,6 +57,12 @@ bool is_sealed(const Block& block) {
   if (block.f.init) look(block.f.init);
   look(block.f.body);
   return sealed;
+}
+
+}  // namespace
+
+bool is_sealed(const Block& block) {
+  return BlockMemo::ask(block, &BlockMemo::Known::sealed, [&] { return find_sealed(block); });
 }
 
 bool may_join(const RuleContext& context, const Block& block) {

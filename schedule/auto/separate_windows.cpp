@@ -108,7 +108,7 @@ double gain_to_reach(const RuleContext& context, const Block& block, const Windo
 /// Of the last space iter that windows move along, the steps that are worth most by themselves; nothing where none
 /// gains enough.
 std::optional<Window> best_window(const RuleContext& context, const Block& block, const Expr& term) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t across = block.f.iters.size(); across-- > 0;) {
     std::optional<Window> best;
     double most = 0;

@@ -113,7 +113,7 @@ class Planner {
 
   /// The reduction's iters as the array read last walks them.
   bool order_reduction(const ReductionShape& shape) {
-    const std::vector<Access> accesses = block_accesses(block_);
+    const Accesses accesses = block_accesses(block_);
     const auto walk = std::find_if(accesses.rbegin(), accesses.rend(),
                                    [&](const Access& access) { return access.buffer != block_.f.writes[0].buffer; });
     if (walk == accesses.rend()) return false;

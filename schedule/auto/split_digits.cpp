@@ -67,7 +67,7 @@ bool is_element_wise(const Block& block) {
 /// Are stores along whole vectors of a row? Short rows are woven.
 bool fills_vectors(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (stores_in_a_row(accesses, i))
       return extent_estimate(block.f.iters[i].domain.extent) >= vector_lanes(block, context.device);

@@ -28,7 +28,7 @@ struct Groups {
 
 std::optional<Groups> groups_of(const Block& block) {
   const std::vector<Range>& results = block.f.writes[0].ranges;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::optional<std::int64_t> extent = constant_extent(block, i);
     std::int64_t run = 0;

@@ -14,7 +14,7 @@ namespace lathe {
 namespace {
 
 bool moves_by_constant_steps(const Block& block) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return std::all_of(accesses.begin(), accesses.end(), [](const Access& access) {
     return std::all_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return stride; });
   });
@@ -22,7 +22,7 @@ bool moves_by_constant_steps(const Block& block) {
 
 /// Is an element that is reduced read for several results?
 bool shares_operands(const Block& block) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const auto moves = [&](const Access& access, size_t i) {
     return access.strides[i] != 0 && extent_estimate(block.f.iters[i].domain.extent) > 1;
   };

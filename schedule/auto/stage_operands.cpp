@@ -82,7 +82,7 @@ double worthy_reuse(const Block& block, const Buffer& operand, double least) {
 
 /// Does the buffer move by several elements along the result's contiguous axis, so that vectors cannot walk it?
 bool is_strided(const Block& block, const Buffer& buffer) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (stores_in_a_row(accesses, i) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
           return access.buffer == buffer && access.strides[i].value_or(0) > 1;
@@ -133,7 +133,7 @@ struct Strided {
 std::optional<Strided> strided_operand(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
   if (!parts || parts->outputs.size() != 1) return std::nullopt;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const Iter& iter = block.f.iters[i];
     if (iter.kind != IterKind::space || extent_estimate(iter.domain.extent) < 2) continue;

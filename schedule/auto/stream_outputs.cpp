@@ -49,7 +49,7 @@ void stream(RuleContext& context, const Buffer& buffer, std::int64_t bytes) {
   const int line = context.device.caches.back().line_bytes;
   const std::vector<BlockRef> writers = writers_of(schedule, buffer);
   const auto fills_lines = [&](const BlockRef& writer) {
-    const std::vector<Access> accesses = block_accesses(schedule.node(writer));
+    const Accesses accesses = block_accesses(schedule.node(writer));
     return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer != buffer || bytes_side_by_side(schedule, writer, access) >= line;
     });

@@ -140,7 +140,7 @@ bool has_short_blocks(const Streams& streams, const Device& device) {
 }
 
 std::int64_t chains(const Block& block) {
-  if (body_cost(block.f.body) >= costly_update) return costly_chains;
+  if (body_cost(block) >= costly_update) return costly_chains;
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   return op == BinaryOp::min || op == BinaryOp::max ? ordered_chains : least_chains;
 }

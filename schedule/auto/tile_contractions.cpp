@@ -65,7 +65,7 @@ namespace {
 bool may_turn(const Block& block) {
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (!shape || shape->vector_space || !shape->columns) return !shape || shape->column_run == 0;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const size_t columns = *shape->columns;
   return std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
            // What columns of a group share is in no vector's way.

@@ -142,9 +142,9 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
 }
 
 std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors) {
-  for (Access& access : block_accesses(reduction)) {
+  for (const Access& access : block_accesses(reduction)) {
     if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0)
-      return std::move(access);
+      return access;
   }
   return std::nullopt;
 }
@@ -152,11 +152,11 @@ std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t
 std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
   if (!shape.rows || shape.row_run > 0 || shape.column_run > 0) return std::nullopt;
   std::vector<Access> loads;
-  for (Access& access : block_accesses(reduction)) {
+  for (const Access& access : block_accesses(reduction)) {
     if (access.masked) return std::nullopt;
     if (access.store || access.buffer == reduction.f.writes[0].buffer) continue;
     if (access.strides[vectors] != 1) return std::nullopt;
-    loads.push_back(std::move(access));
+    loads.push_back(access);
   }
   if (loads.size() != 2 || !constant_extent(reduction, *shape.rows) || !constant_extent(reduction, vectors))
     return std::nullopt;
@@ -176,7 +176,7 @@ std::optional<size_t> paired_rows(const Block& reduction, const ReductionShape& 
 }
 
 void walk_far_steps_outside(const RuleContext& context, const Block& reduction, ReductionShape& shape) {
-  const std::vector<Access> accesses = block_accesses(reduction);
+  const Accesses accesses = block_accesses(reduction);
   const Access* largest = nullptr;
   double most = static_cast<double>(own_cache_bytes(context.device));
   for (const Access& access : accesses) {
@@ -198,7 +198,7 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
 }
 
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
-  const std::vector<Access> accesses = block_accesses(reduction);
+  const Accesses accesses = block_accesses(reduction);
   std::optional<size_t> best;
   std::int64_t least = 0;
   for (const size_t i : shape.space) {
@@ -223,7 +223,7 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
 std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
                                   size_t vectors) {
   if (!shape.rows || shape.row_run > 0 || shape.column_run > 0 || context.device.caches.empty()) return std::nullopt;
-  const std::vector<Access> accesses = block_accesses(reduction);
+  const Accesses accesses = block_accesses(reduction);
   const CacheLevel& near = context.device.caches.front();
   // What the lanes share, and goes a line further with each row.
   const auto is_far = [&](const Access& access, size_t rows) {

@@ -62,7 +62,7 @@ void Tiler::find_reader() {
   }
   reader_ = *reader;
   if (!shape_.vector_space) return;
-  if (body_cost(schedule_.node(reader_).f.body) > costly_epilogue && !rounds_dots()) {
+  if (body_cost(schedule_.node(reader_)) > costly_epilogue && !rounds_dots()) {
     loops_ = matched_loops(schedule_.node(block_), schedule_.node(reader_));
     copy_ = cache_write(schedule_, block_, space::registers);
   } else {

@@ -25,7 +25,7 @@ constexpr std::int64_t folded_vectors = 4;
 
 /// Do the results of neighbours along the iter lie side by side?
 bool writes_along(const Block& block, size_t iter) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return std::all_of(accesses.begin(), accesses.end(),
                      [&](const Access& access) { return !access.store || access.strides[iter] == 1; });
 }

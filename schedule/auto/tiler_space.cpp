@@ -133,7 +133,7 @@ void Tiler::lay_lanes_last(size_t vectors) {
 
 bool Tiler::picks_windows_of_rows(size_t vectors) const {
   const Block& reduction = schedule_.node(block_);
-  const std::vector<Access> accesses = block_accesses(reduction);
+  const Accesses accesses = block_accesses(reduction);
   const bool by_steps = std::any_of(accesses.begin(), accesses.end(),
                                     [&](const Access& a) { return a.strides[vectors].value_or(0) > 1; });
   return by_steps &&
@@ -146,7 +146,7 @@ bool Tiler::has_rows_to_pick() const {
   const Buffer rows = schedule_.node(reader_).f.writes[0].buffer;
   const std::vector<BlockRef> sums = schedule_.consumers(reader_);
   return std::any_of(sums.begin(), sums.end(), [&](const BlockRef& ref) {
-    const std::vector<Access> accesses = block_accesses(schedule_.node(ref));
+    const Accesses accesses = block_accesses(schedule_.node(ref));
     return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       for (size_t i = 0; access.buffer == rows && i < access.strides.size(); ++i) {
         if (stores_in_a_row(accesses, i) && access.strides[i].value_or(0) > 1) return true;
@@ -325,7 +325,7 @@ void Tiler::store_tile(const StepLoops& loops) {
   }
   if (across_ && reader_row_ && reader_column_) {
     store_across(context_, reader_, *across_, *reader_row_, *reader_column_);
-  } else if (reader_column_ && body_cost(schedule_.node(reader_).f.body) < function_body) {
+  } else if (reader_column_ && body_cost(schedule_.node(reader_)) < function_body) {
     // A function's body would be long to compile for each vector.
     vectorize_columns(schedule_, *reader_column_, reader_lanes());
   } else if (reader_column_) {

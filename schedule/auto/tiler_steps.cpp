@@ -37,7 +37,7 @@ constexpr std::int64_t most_unrolled_updates = 72, most_unrolled_along_axis = 48
 std::int64_t Tiler::most_updates(size_t vectors) const {
   const Block& block = schedule_.node(block_);
   if (is_float_extreme(block)) return most_unrolled_updates;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const bool neighbours = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return access.store || access.strides[vectors] == 0 || access.strides[vectors] == 1;
   });

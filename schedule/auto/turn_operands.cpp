@@ -202,7 +202,7 @@ double turning_cycles(const RuleContext& context, const Operand& operand, std::i
 void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
   if (shape.loads < 2) return;
   const Block& block = context.schedule.node(ref);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const Buffer& result = block.f.writes[0].buffer;
   const auto is_long = [&](size_t iter) { return constant_extent(block, iter).value_or(0) > 1; };
   const auto along_reduction = [&](size_t columns) {
@@ -234,7 +234,7 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
 bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
   if (!shape.vector_space || !shape.rows || shape.reduce.empty()) return false;
   const Block& block = context.schedule.node(ref);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (const Access& access : accesses) {
     const std::int64_t distance = access.strides[*shape.rows].value_or(0);
     if (access.store || access.masked || distance < 2 || access.strides[*shape.vector_space] != 0) continue;
@@ -307,7 +307,7 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
     if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
       return std::nullopt;
-    const std::vector<Access> accesses = block_accesses(block);
+    const Accesses accesses = block_accesses(block);
     const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer == block.f.writes[0].buffer || access.buffer == operand->buffer ||
              (!access.masked && access.strides[depth] == 1);

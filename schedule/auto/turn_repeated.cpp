@@ -71,7 +71,7 @@ bool is_repeated_across(const Device& device, const Block& block, const Access& 
 /// The arrays to copy for the block.
 std::vector<Buffer> repeated_arrays(const Device& device, const Block& block) {
   if (!only_space(block) || has_blocks(block) || is_sealed(block)) return {};
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const std::optional<size_t> written = written_iter(block, accesses);
   if (!written || !as_int(block.f.iters[*written].domain.extent)) return {};
   std::vector<Buffer> found;

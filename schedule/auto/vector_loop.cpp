@@ -95,7 +95,7 @@ bool is_table(const RuleContext& context, const Access& access, size_t iter) {
 }
 
 bool looks_up(const RuleContext& context, const Block& block) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       if (is_table(context, access, i)) return true;
@@ -146,7 +146,7 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
                               ShortRows short_rows) {
   const Block& block = context.schedule.node(ref);
   const Candidates candidates{
-      context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block.f.body)};
+      context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block)};
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
     if (candidates.extent(i) > 1 && candidates.score(i) > candidates.score(best)) best = i;
@@ -166,7 +166,7 @@ std::int64_t streaming_lanes(const RuleContext& context, const BlockRef& ref, co
   const Block& block = context.schedule.node(ref);
   const Device& device = context.device;
   const std::int64_t lanes = vector_lanes(block, device, accesses, iter);
-  if (!loads_lines(device) || body_cost(block.f.body) > costly_body) return lanes;
+  if (!loads_lines(device) || body_cost(block) > costly_body) return lanes;
   double bytes = 0;
   int read = 0, written = 0;
   std::vector<Buffer> seen;

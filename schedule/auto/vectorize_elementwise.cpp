@@ -100,7 +100,7 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
     const auto outer = bound_iter(block, loops, loops[k]), inner = bound_iter(block, loops, loops[k + 1]);
     const std::int64_t* extent = as_int(schedule.node(loops[k + 1]).extent);
     if (!outer || !inner || !extent || *extent < 2 || *extent >= side || !goes_on(block, *outer, *inner)) continue;
-    const std::vector<Access> accesses = block_accesses(block);
+    const Accesses accesses = block_accesses(block);
     const auto turns = [&](const Access& access) { return !access.store && access.strides[*inner] == 1; };
     const auto across = [&](const Access& access) { return access.store && access.strides[*inner] != 1; };
     if (std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
@@ -379,10 +379,10 @@ void lay_vectors(RuleContext& context, const BlockRef& ref) {
   const bool serial = std::all_of(loops.begin(), loops.end(),
                                   [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::serial; });
   if (!iters || !serial || loops.empty()) return;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   if (weave_vectors(context, ref, accesses, loops, *iters)) return;
   const VectorLoop choice = choose_vector_loop(context, ref, accesses, loops, *iters, ShortRows::filled);
-  const double cost = body_cost(block.f.body);
+  const double cost = body_cost(block);
   // Where all that is read lies across what is written, results are turned around as one operand is.
   if (scatters(accesses, (*iters)[choice.loop])) {
     for (size_t i = loops.size(); i-- > 0;) {
@@ -431,7 +431,7 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
   });
   const double cost = iters && !loops.empty()
                           ? choose_vector_loop(context, ref, block_accesses(block), loops, *iters).cost
-                          : body_cost(block.f.body);
+                          : body_cost(block);
   return cost + divisions;
 }
 

@@ -94,7 +94,7 @@ std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleCont
 
 std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef& loop, const RuleContext& context) {
   const bool ordered = is_float_extreme(block);
-  if (body_cost(block.f.body) >= costly_update) return 1;
+  if (body_cost(block) >= costly_update) return 1;
   const Func& func = context.schedule.func();
   const std::int64_t steps = extent_estimate(context.schedule.node(loop).extent, func->facts) / lanes;
   std::int64_t vectors = ordered && steps < long_row ? ordered_chains : chains;
@@ -106,7 +106,7 @@ std::int64_t chains_along(const Block& block, std::int64_t lanes, const LoopRef&
 
 /// The one array that is reduced, where that is all and comes from beyond a core's own caches.
 std::optional<Buffer> streamed_array(const RuleContext& context, const Block& block) {
-  if (body_cost(block.f.body) >= costly_update) return std::nullopt;
+  if (body_cost(block) >= costly_update) return std::nullopt;
   std::optional<Buffer> walked;
   for (const Access& access : block_accesses(block)) {
     if (access.buffer == block.f.writes[0].buffer) continue;
@@ -155,7 +155,7 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
   for (const BlockRef& producer : schedule.producers(reduction)) {
     const Block& block = schedule.node(producer);
     if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
-    if (has_blocks(block) || body_cost(block.f.body) < costly_body) continue;
+    if (has_blocks(block) || body_cost(block) < costly_body) continue;
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;
@@ -171,7 +171,7 @@ std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
 /// The longest reduce iter along which every access of a reduction of tuples is contiguous or stands still.
 std::optional<size_t> tuple_axis(const Block& block) {
   if (!match_update(block)) return std::nullopt;
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   std::optional<size_t> best;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const Iter& iter = block.f.iters[i];
@@ -203,7 +203,7 @@ std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& sh
 /// The space iter along which every access of a reduction of tuples stands still or walks, and a store is contiguous;
 /// the loads as well, unless `strided` ones are taken.
 std::optional<size_t> tuple_column(const Block& block, bool strided) {
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (block.f.iters[i].kind != IterKind::space) continue;
     const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
@@ -450,7 +450,7 @@ void vectorize_reductions(RuleContext& context) {
       return most && *most % vector == 0 && *most % together != 0 ? vector : together;
     };
     const std::optional<Buffer> streamed = shape->vector_reduce ? streamed_array(context, block) : std::nullopt;
-    const std::int64_t whole = lanes_beside(body_cost(block.f.body) - accumulation_cost),
+    const std::int64_t whole = lanes_beside(body_cost(block) - accumulation_cost),
                        lanes = streamed && !is_float_extreme(block) ? streamed_lanes(context, *streamed, whole) : whole;
     // As many partial sums as in whole vectors, each of which adds up no more, and half of them for two rows at once.
     std::int64_t vectors = chains_along(block, whole, found->loop, context) * (whole / lanes);
@@ -478,7 +478,7 @@ void vectorize_reductions(RuleContext& context) {
     };
     const std::optional<BlockRef> producer = computed_on_the_way(context, ref);
     if (producer) {
-      const std::int64_t together = lanes_beside(body_cost(schedule.node(*producer).f.body));
+      const std::int64_t together = lanes_beside(body_cost(schedule.node(*producer)));
       if (attempt(context,
                   fmt::format("reduce {} in {} lanes while {} is computed", ref.name, together, producer->name),
                   [&] { reduce(1, together, producer); }))

@@ -107,11 +107,11 @@ bool walks(const std::vector<Access>& accesses, size_t iter, bool contiguous) {
 void vectorize_other(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  const std::vector<Access> accesses = block_accesses(block);
+  const Accesses accesses = block_accesses(block);
   const std::int64_t lanes = vector_lanes(block, context.device), bytes = widest_bits(block) / 8;
   const auto results = static_cast<std::int64_t>(block.f.writes.size());
   for (const bool contiguous : {true, false}) {
-    if (!contiguous && (results > 1 || body_cost(block.f.body) < function_body)) continue;
+    if (!contiguous && (results > 1 || body_cost(block) < function_body)) continue;
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       if (block.f.iters[i].kind != IterKind::space || !walks(accesses, i, contiguous)) continue;
       const std::optional<OwnLoop> found = own_loop_of(schedule, ref, i);
@@ -141,7 +141,7 @@ void vectorize_scans(RuleContext& context) {
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;
-    const std::vector<Access> accesses = block_accesses(block);
+    const Accesses accesses = block_accesses(block);
     const Access& store = stored(accesses);
     const std::int64_t lanes = vector_lanes(block, context.device);
     for (size_t i = 0; i < block.f.iters.size(); ++i) {

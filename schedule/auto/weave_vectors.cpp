@@ -56,7 +56,7 @@ bool chooses_by(const Block& block, const VarRef& iter, const VarRef& vector) {
 std::optional<size_t> woven_loop(const RuleContext& context, const Block& block, const std::vector<Access>& accesses,
                                  const std::vector<LoopRef>& loops, const std::vector<size_t>& iters, size_t vector) {
   const Schedule& schedule = context.schedule;
-  const bool copies = body_cost(block.f.body) <= copy_body;
+  const bool copies = body_cost(block) <= copy_body;
   for (size_t i = 0; i < loops.size(); ++i) {
     const std::int64_t* extent = as_int(schedule.node(loops[i]).extent);
     if (i == vector || !extent || *extent < 2 || *extent > most_stacked) continue;

@@ -72,7 +72,7 @@ std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduc
   std::vector<BlockRef> casts;
   for (const Buffer& operand : narrow_operands(context.schedule.node(reduction))) {
     const Block& block = context.schedule.node(reduction);
-    const std::vector<Access> accesses = block_accesses(block);
+    const Accesses accesses = block_accesses(block);
     const bool along_vectors = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer == operand && shape->vector_space && access.strides[*shape->vector_space] != 0;
     });
