@@ -49,22 +49,20 @@ std::optional<Pass> vector_pass(const Schedule& schedule, const BlockRef& ref) {
   return std::nullopt;
 }
 
-/// Elements that an access moves when `loop` advances; nothing where that is no constant.
-std::optional<std::int64_t> advance(const Block& block, const Access& access, const LoopRef& loop) {
-  const Expr walk = walk_of(block, access);
+/// Elements that an access whose walk_of this is moves when `loop` advances; nothing where that is no constant.
+std::optional<std::int64_t> advance(const Expr& walk, const LoopRef& loop) {
   if (!walk) return std::nullopt;
   const auto linear = split_linear(walk, loop.variable);
   return linear ? std::optional(linear->first) : std::nullopt;
 }
 
 /// Rows that a pass walks side by side, in an unrolled loop within its steps.
-std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const Block& block, const Access& access,
-                          const Pass& pass) {
-  const auto row = advance(block, access, pass.rows);
+std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const Expr& walk, const Pass& pass) {
+  const auto row = advance(walk, pass.rows);
   const std::vector<LoopRef> loops = schedule.loops(ref);
   for (auto loop = std::find(loops.begin(), loops.end(), pass.steps); loop != loops.end(); ++loop) {
     const std::int64_t* extent = as_int(schedule.node(*loop).extent);
-    const auto moves = advance(block, access, *loop);
+    const auto moves = advance(walk, *loop);
     if (schedule.node(*loop).for_kind == ForKind::unrolled && extent && row && moves && *extent * *moves == *row)
       return *extent;
   }
@@ -73,13 +71,13 @@ std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const B
 
 /// The bytes of an access that one iteration of each loop covers, outermost first; nothing where a loop comes back to
 /// what it has read, or goes on in steps that are not known.
-std::optional<std::vector<std::int64_t>> bytes_within(const Schedule& schedule, const Block& block,
-                                                      const Access& access, const std::vector<LoopRef>& loops) {
+std::optional<std::vector<std::int64_t>> bytes_within(const Schedule& schedule, const Expr& walk, std::int64_t element,
+                                                      const std::vector<LoopRef>& loops) {
   std::vector<std::int64_t> bytes(loops.size());
-  std::int64_t run = access.buffer->dtype.bytes();
+  std::int64_t run = element;
   for (size_t depth = loops.size(); depth-- > 0;) {
     const Expr& extent = schedule.node(loops[depth]).extent;
-    const auto moves = advance(block, access, loops[depth]);
+    const auto moves = advance(walk, loops[depth]);
     bytes[depth] = run;
     if (is_int(extent, 1)) continue;
     if (!moves || *moves <= 0) return std::nullopt;
@@ -92,7 +90,9 @@ std::optional<std::vector<std::int64_t>> bytes_within(const Schedule& schedule, 
 bool reads_for_each_row(const Block& block, const std::vector<Access>& accesses, const LoopRef& row,
                         const LoopRef& steps) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return !access.store && advance(block, access, row) == 0 && advance(block, access, steps).value_or(0) != 0;
+    if (access.store) return false;
+    const Expr walk = walk_of(block, access);
+    return advance(walk, row) == 0 && advance(walk, steps).value_or(0) != 0;
   });
 }
 
@@ -101,11 +101,11 @@ bool reads_for_each_row(const Block& block, const std::vector<Access>& accesses,
 /// does pieces of rows of `piece` bytes, where that is not 0, and any that go on where the array `comes` from the last
 /// cache.
 std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const BlockRef& ref,
-                                           const std::vector<Access>& accesses, const Access& access,
-                                           const LoopRef& steps, std::int64_t near, std::int64_t piece, bool comes) {
+                                           const std::vector<Access>& accesses, const Expr& walk,
+                                           std::int64_t element, const LoopRef& steps, std::int64_t near, std::int64_t piece, bool comes) {
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = schedule.loops(ref);
-  const auto bytes = bytes_within(schedule, block, access, loops);
+  const auto bytes = bytes_within(schedule, walk, element, loops);
   if (!bytes) return std::nullopt;
   const size_t innermost = static_cast<size_t>(std::find(loops.begin(), loops.end(), steps) - loops.begin());
   size_t depth = 0;
@@ -113,23 +113,23 @@ std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const Block
          ((*bytes)[depth] > near / share_of_streams || is_int(schedule.node(loops[depth]).extent, 1)))
     ++depth;
   if (depth == innermost || (*bytes)[depth] <= page_bytes) return std::nullopt;
-  const std::int64_t step = advance(block, access, steps).value_or(0) * access.buffer->dtype.bytes();
+  const std::int64_t step = advance(walk, steps).value_or(0) * element;
   const bool followed = piece > 0 && (*bytes)[innermost] >= piece;
   const bool jumps = block.f.reducer && step >= least_jump && step > (*bytes)[innermost] && !followed;
   // Down a whole column no row goes on.
   const bool goes_on = depth + 1 < innermost;
-  if (jumps) return comes && goes_on ? std::nullopt : advance(block, access, loops[depth]);
+  if (jumps) return comes && goes_on ? std::nullopt : advance(walk, loops[depth]);
   if (comes) return std::nullopt;
   // A block of rows that follow each other is more of the same.
   const auto is_block = [&](size_t outer) {
     const std::int64_t* extent = as_int(schedule.node(loops[outer + 1]).extent);
-    const auto row = advance(block, access, loops[outer + 1]);
-    return extent && row && advance(block, access, loops[outer]) == *extent * *row;
+    const auto row = advance(walk, loops[outer + 1]);
+    return extent && row && advance(walk, loops[outer]) == *extent * *row;
   };
   while (depth + 1 < innermost && is_block(depth)) ++depth;
   if ((*bytes)[depth] <= page_bytes) return std::nullopt;
   const bool costly = body_cost(block) >= costly_body;
-  return costly && reads_for_each_row(block, accesses, loops[depth], steps) ? advance(block, access, loops[depth])
+  return costly && reads_for_each_row(block, accesses, loops[depth], steps) ? advance(walk, loops[depth])
                                                                             : std::nullopt;
 }
 
@@ -175,7 +175,8 @@ void prefetch_rows(RuleContext& context) {
     const Accesses accesses = block_accesses(block);
     for (const Access& access : accesses) {
       if (access.store || access.masked || !is_far(access.buffer)) continue;
-      const auto row = advance(block, access, pass->rows), step = advance(block, access, pass->steps);
+      const Expr walk = walk_of(block, access);
+      const auto row = advance(walk, pass->rows), step = advance(walk, pass->steps);
       if (!row || !step || *step <= 0) continue;
       std::optional<std::int64_t> ahead;
       std::int64_t cache = second_cache;
@@ -183,12 +184,12 @@ void prefetch_rows(RuleContext& context) {
       if (read_before(schedule, ref, pass->steps, access.buffer)) continue;
       if (read_before(schedule, ref, pass->rows, access.buffer)) {
         const std::optional<std::int64_t> waits =
-            cache_of_next_row(context, block, access, *row, rows_at_once(schedule, ref, block, access, *pass));
+            cache_of_next_row(context, block, access, *row, rows_at_once(schedule, ref, walk, *pass));
         if (!waits || !asked.emplace(pass->rows.variable.get(), access.buffer.get()).second) continue;
         ahead = row;
         cache = *waits;
       } else {
-        ahead = streamed_ahead(schedule, ref, accesses, access, pass->steps, near, context.device.stream_piece_bytes,
+        ahead = streamed_ahead(schedule, ref, accesses, walk, access.buffer->dtype.bytes(), pass->steps, near, context.device.stream_piece_bytes,
                                !comes_from_memory(context.device, bytes_of(access.buffer)));
       }
       if (!ahead) continue;
