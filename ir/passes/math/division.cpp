@@ -34,10 +34,40 @@ Expr remainder_f32(Builder& b, const Expr& x, const Expr& y) {
   return b.bind("remainder", copysign_bits(cast(x->dtype, magnitude), x));
 }
 
+/// The same for f64: each turn takes the upper bits of a quotient by y times a power of two. Its product with those is
+/// exact within fma, whose sum with what is left of x is so too: both count in what the multiple of y counts in, and the
+/// sum is below it either way, for a quotient that was rounded may be one too large.
+Expr remainder_f64(Builder& b, const Expr& x, const Expr& y) {
+  constexpr std::int64_t quotient_bits = 52, bias = 1023;
+  constexpr double far = 0x1p700;  // quotients reach 2^2098, floats 2^1024
+  const DType type = x->dtype;
+  const Expr infinity = constant(type, std::numeric_limits<double>::infinity()), zero = constant(type, 0.0);
+  const Expr dividend = b.bind("dividend", unary(UnaryOp::abs, x)), divisor = b.bind("divisor", unary(UnaryOp::abs, y));
+  const Expr valid = b.bind("valid", logical_and(lt(dividend, infinity), gt(divisor, zero)));
+  const Expr left = b.loop({dividend}, [&](const std::vector<Expr>& state) {
+    const Expr runs = logical_and(valid, ge(state[0], divisor));
+    Expr multiple = divisor;
+    for (int i = 0; i < 2; ++i) {
+      const Expr farther = multiple * constant(type, far);
+      multiple = select(ge(state[0], farther), farther, multiple);
+    }
+    const Expr quotient = div(state[0], multiple);
+    const Expr exponent = binary(BinaryOp::shr, bits(quotient), constant(bits(quotient)->dtype, 52));
+    const Expr above = max(exponent - constant(exponent->dtype, quotient_bits - 1), constant(exponent->dtype, bias));
+    const Expr whole = unary(UnaryOp::trunc, quotient * power_of_two(constant(exponent->dtype, 2 * bias) - above));
+    const Expr by = multiple * power_of_two(above);
+    const Expr rest = fma(-whole, by, state[0]);
+    return Builder::Iteration{runs, {select(runs, select(lt(rest, zero), rest + by, rest), state[0])}};
+  })[0];
+  const Expr magnitude = select(valid, left, constant(type, std::numeric_limits<double>::quiet_NaN()));
+  return b.bind("remainder", copysign_bits(magnitude, x));
+}
+
 /// x - trunc(x/y)*y, exact. SLEEF's function gives up where the quotient is huge: far below that, one lane at a time
 /// takes over.
 Expr remainder(Builder& b, const Expr& x, const Expr& y) {
   if (x->dtype.bits == 32 && b.binds()) return remainder_f32(b, x, y);
+  if (x->dtype.bits == 64 && b.binds() && b.device().fused_multiply_add) return remainder_f64(b, x, y);
   const Expr reach = constant(x->dtype, x->dtype.bits == 32 ? 0x1p60 : 0x1p300);
   const Expr usual = b.bind("remainder", library_call(b, "fmod", {x, y}));
   // reach * y is at worst infinite, and then nothing is far.

@@ -57,20 +57,21 @@ Func elementwise(DType in, DType out, int arity, int lanes,
   return FuncNode::make("elementwise", std::move(params), body, {}, {}, Stage::flatten);
 }
 
-std::vector<float> run(const Func& func, std::vector<std::vector<float>> in) {
+template <typename T = float>
+std::vector<T> run(const Func& func, std::vector<std::vector<T>> in) {
   static const bool once = [] {
     math::for_each_library_meaning(register_interpreter_extern);
     return true;
   }();
   (void)once;
-  std::vector<float> out(elements);
+  std::vector<T> out(elements);
   std::vector<HostBuffer> buffers;
-  const auto add = [&](std::vector<float>& v) {
+  const auto add = [&](std::vector<T>& v) {
     auto* begin = reinterpret_cast<std::byte*>(v.data());
-    buffers.push_back({begin, begin, begin + v.size() * sizeof(float)});
+    buffers.push_back({begin, begin, begin + v.size() * sizeof(T)});
   };
   add(out);
-  for (std::vector<float>& v : in) add(v);
+  for (std::vector<T>& v : in) add(v);
   EXPECT_EQ(interpret(func, buffers, {}), 0);
   return out;
 }
@@ -254,29 +255,52 @@ TEST(ExactRemainder, IsFmod) {
   }
 }
 
-TEST(LowerMath, RemaindersOfFloatsAreExactWhateverTheQuotient) {
-  std::vector<float> x = inputs(5), y = inputs(6);
-  std::mt19937_64 random(8);
-  // Quotients of every size, and beside those whole numbers where a rounded quotient could be one too large.
-  for (size_t i = 100; i < x.size(); ++i) {
-    const double divisor = y[i],
-                 quotient = std::ldexp(static_cast<double>(random() >> 11), -static_cast<int>(random() % 54));
-    const auto whole = static_cast<float>(divisor * std::trunc(quotient));
-    const float beside[] = {whole, std::nextafterf(whole, 0.0f), std::nextafterf(whole, INFINITY), x[i]};
-    x[i] = beside[random() % 4];
+/// Operands of a division with quotients of every size, and beside those whole numbers where a rounded quotient could be
+/// one too large; the first are special ones.
+template <typename T, typename Bits>
+std::pair<std::vector<T>, std::vector<T>> divided(std::mt19937_64& random) {
+  constexpr T largest = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::denorm_min(),
+              infinity = std::numeric_limits<T>::infinity();
+  const T special[] = {0, -T{0}, 1, -3, infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), largest, least};
+  std::vector<T> x, y;
+  while (x.size() < elements) {
+    const auto any = [&] {
+      return random() % 4 > 0 ? std::bit_cast<T>(static_cast<Bits>(random()))
+                              : special[random() % std::size(special)];
+    };
+    const T divisor = any();
+    const T quotient = std::ldexp(static_cast<T>(random() >> 11), -static_cast<int>(random() % 54));
+    const T whole = divisor * std::trunc(quotient);
+    const T beside[] = {whole, std::nextafter(whole, T{0}), std::nextafter(whole, infinity), any()};
+    x.push_back(beside[random() % 4]);
+    y.push_back(divisor);
   }
+  return {x, y};
+}
+
+template <typename T, typename Bits>
+void expect_exact_remainders(DType dtype, int lanes) {
+  std::mt19937_64 random(8);
   for (const BinaryOp op : {BinaryOp::floor_mod, BinaryOp::floor_div}) {
-    const Func func = elementwise(f32, f32, 2, 16, [&](const auto& v) { return binary(op, v[0], v[1]); });
-    const std::vector<float> expected = run(func, {x, y});
+    const Func func = elementwise(dtype, dtype, 2, lanes, [&](const auto& v) { return binary(op, v[0], v[1]); });
     for (const Device& d : devices()) {
-      const std::vector<float> got = run(lower_math(func, d), {x, y});
-      for (size_t i = 0; i < x.size(); ++i) {
-        if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
-        EXPECT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i]))
-            << to_string(op) << "(" << x[i] << ", " << y[i] << ") = " << got[i] << ", expected " << expected[i];
+      const Func lowered = lower_math(func, d);
+      for (int round = 0; round < 30; ++round) {
+        const auto [x, y] = divided<T, Bits>(random);
+        const std::vector<T> expected = run<T>(func, {x, y}), got = run<T>(lowered, {x, y});
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
+          ASSERT_EQ(std::bit_cast<Bits>(got[i]), std::bit_cast<Bits>(expected[i]))
+              << to_string(op) << "(" << x[i] << ", " << y[i] << ") = " << got[i] << ", expected " << expected[i];
+        }
       }
     }
   }
+}
+
+TEST(LowerMath, RemaindersOfFloatsAreExactWhateverTheQuotient) {
+  expect_exact_remainders<float, std::uint32_t>(f32, 16);
+  expect_exact_remainders<double, std::uint64_t>(f64, 8);
 }
 
 }  // namespace
