@@ -52,7 +52,8 @@ const std::vector<Function>& own_functions() {
       LATHE_FUNCTION(log2), LATHE_FUNCTION(log10), LATHE_FUNCTION(tanh),
       LATHE_FUNCTION(erf),  LATHE_FUNCTION(sin),   LATHE_FUNCTION(cos),
       LATHE_FUNCTION(tan),  LATHE_FUNCTION(atan),  LATHE_FUNCTION(asin),
-      LATHE_FUNCTION(acos), LATHE_FUNCTION(log1p), {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
+      LATHE_FUNCTION(acos), LATHE_FUNCTION(log1p), LATHE_FUNCTION(expm1),
+      LATHE_FUNCTION(sinh), LATHE_FUNCTION(cosh),  {"sigmoid", UnaryOp::sigmoid, exact_sigmoid}};
 #undef LATHE_FUNCTION
   return functions;
 }

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "ir/intrinsics.h"
 #include "ir/passes/math/coefficients.h"
 #include "ir/passes/math/functions.h"
@@ -118,26 +120,57 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
+/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is counted
+/// wherever it is to be `accurate`.
+struct Reduced {
+  Expr shifted, n, q;
+};
+Reduced reduced_expm1(Builder& b, const Expr& x, bool accurate) {
+  const DType type = x->dtype;
+  const bool single = type.bits == 32;
+  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
+  const Expr shifted = b.bind("shifted", b.multiply_add(x, pick(log2_e, wide_log2_e), pick(round_f32, round_f64)));
+  const Expr n = b.bind("n", shifted - pick(round_f32, round_f64));
+  const Expr ln2_rest = pick(-ln2_low, -wide_ln2_low);
+  const Expr high = b.bind("high", b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), x));
+  const Expr r = b.bind("r", b.multiply_add(n, ln2_rest, high));
+  const Expr tail = single ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
+  const Expr q = accurate ? r + b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r))
+                          : b.multiply_add(r * r, tail, r);
+  return {shifted, n, b.bind("q", q)};
+}
+
+/// 2^(n + down), for an integer `down` with which that is a normal number.
+Expr power_below(Builder& b, const Reduced& x, int down) {
+  const DType type = x.n->dtype;
+  if (b.scales_by_exponent()) return b.bind("power", scaleb(constant(type, std::ldexp(1.0, down)), x.n));
+  const Expr image = bits(x.shifted);
+  return b.bind("power", power_of_two(image + constant(image->dtype, down)));
+}
+
+/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two; and whether n is 0 and that is q,
+/// which the division would cost bits where it is among denormals.
+struct Quotient {
+  Expr value, small, q;
+};
+Quotient expm1_over(Builder& b, const Expr& x, int shift, bool accurate) {
+  const DType type = x->dtype;
+  const Reduced parts = reduced_expm1(b, x, accurate);
+  const Expr power = power_below(b, parts, -shift);
+  const Expr value = b.multiply_add(power, parts.q, power - constant(type, std::ldexp(1.0, -shift)));
+  return {b.bind("over", value), b.bind("small", eq(parts.n, constant(type, 0.0))), parts.q};
+}
+
 /// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
 /// is small n is 0. Beyond 9.1 (f64: 19.1) the nearest float is 1.
 Expr tanh_by_quotient(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
-  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
   const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 9.1 : 19.1);
   const Expr a = b.bind("twice", half + half);
-  const Expr shifted = b.bind("shifted", b.multiply_add(a, pick(log2_e, wide_log2_e), pick(round_f32, round_f64)));
-  const Expr n = b.bind("n", shifted - pick(round_f32, round_f64));
-  const Expr ln2_rest = pick(-ln2_low, -wide_ln2_low);
-  const Expr high = b.bind("high", b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), a));
-  const Expr r = b.bind("r", b.multiply_add(n, ln2_rest, high));
-  const Expr tail = single ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
-  // What rounding r loses counts in f64, whose other errors are as large.
-  const Expr q =
-      single ? b.multiply_add(r * r, tail, r) : r + b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r));
-  const Expr power =
-      b.bind("power", b.scales_by_exponent() ? scaleb(constant(type, 1.0), n) : power_of_two(bits(shifted)));
-  const Expr m = b.bind("m", b.multiply_add(power, q, power - constant(type, 1.0)));
+  const Reduced parts = reduced_expm1(b, a, !single);
+  const Expr power = power_below(b, parts, 0);
+  const Expr m = b.bind("m", b.multiply_add(power, parts.q, power - constant(type, 1.0)));
   const Expr two = constant(type, 2.0), half_one = constant(type, 0.5);
   const Expr sum = b.bind("sum", m + two);
   const Expr small = b.bind("small", lt(m, two));
@@ -181,6 +214,39 @@ Expr exp2_f32(Builder& b, const Expr& argument, double highest) {
   if (looks_up) return low.result(scale_sixteenths(b, r * b.polynomial(coefficients::exp2_sixteenth, r), n, shifted));
   const Expr p = b.multiply_add(b.polynomial(coefficients::exp2, r), r, constant(type, 1.0));
   return low.result(scale(b, p, n, shifted));
+}
+
+/// Below -17.4 (f64: -37.5) the nearest float is -1.
+Expr expm1_float(Builder& b, const Expr& x, double highest) {
+  const bool single = x->dtype.bits == 32;
+  const double infinite = single ? 89 : 710;
+  const Expr above = clamp_low(b, x, single ? -18 : -38);
+  const Quotient half = expm1_over(b, highest <= infinite ? above : clamp_high(b, above, infinite), 1, !single);
+  return with_sign_of(select(half.small, half.q, half.value + half.value), x);
+}
+
+/// (m + m / (m + 1)) / 2 with m = e^|x| - 1, of which a quarter does not overflow before the result does; where |x| is
+/// small m - m^2 / 2 / (m + 1), whose second term, and what its divisor's rounding loses, is little beside the first.
+Expr sinh_float(Builder& b, const Expr& x) {
+  const bool single = x->dtype.bits == 32;
+  const Expr one = constant(x->dtype, 1.0), four = constant(x->dtype, 4.0);
+  const Expr size = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 89.5 : 710.5);
+  const Quotient quarter = expm1_over(b, size, 2, true);
+  const Expr part = b.bind("part", select(quarter.small, quarter.q, quarter.value));
+  const Expr sum = b.multiply_add(part, select(quarter.small, one, four), one);
+  const Expr over = select(quarter.small, part * part * constant(x->dtype, -0.5), part);
+  const Expr times = select(quarter.small, one, constant(x->dtype, 2.0));
+  return with_sign_of((part + div(over, sum)) * times, x);
+}
+
+/// 2 E + 1 / (8 E) with E = e^|x| / 4.
+Expr cosh_float(Builder& b, const Expr& x) {
+  const bool single = x->dtype.bits == 32;
+  const Expr size = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 89.5 : 710.5);
+  const Reduced parts = reduced_expm1(b, size, !single);
+  const Expr power = power_below(b, parts, -2);
+  const Expr quarter = b.bind("quarter", b.multiply_add(power, parts.q, power));
+  return b.multiply_add(quarter, constant(x->dtype, 2.0), div(constant(x->dtype, 0.125), quarter));
 }
 
 /// Cells grow from zero on to where tanh hardly moves.

@@ -44,6 +44,9 @@ Expr tan_float(Builder& b, const Expr& x);
 Expr asin_float(Builder& b, const Expr& x);
 Expr acos_float(Builder& b, const Expr& x);
 Expr atan_float(Builder& b, const Expr& x);
+Expr expm1_float(Builder& b, const Expr& x, double highest);
+Expr sinh_float(Builder& b, const Expr& x);
+Expr cosh_float(Builder& b, const Expr& x);
 /// The root of the sum of squares, and SLEEF's where those leave the normal range.
 Expr hypot_float(Builder& b, const Expr& x, const Expr& y);
 

@@ -20,13 +20,6 @@ Expr up_to(Builder& b, const char* name, const Expr& x, const Expr& limit, const
   return b.unless(b.bind("beyond", gt(absolute(x), limit)), b.bind("usual", call(b, name, x)), replacement);
 }
 
-/// e^|x| / 2, the size of sinh and cosh where e^-|x| no longer counts; in two factors, since e^|x| may overflow.
-Expr half_exp(Builder& b, const Expr& x) {
-  const Expr half = constant(x->dtype, 0.5);
-  const Expr root = call(b, "exp", absolute(x) * half);
-  return half * root * root;
-}
-
 /// log(2|x|), the size of asinh and acosh where 1 no longer counts.
 Expr log_twice(Builder& b, const Expr& x) {
   return call(b, "log", absolute(x)) + constant(x->dtype, 0x1.62e42fefa39efp-1);
@@ -41,13 +34,10 @@ Expr sigmoid_f64(Builder& b, const Expr& x) {
 /// Is f(x) = x to the last bit where |x| is tiny? There SLEEF may flush to a zero, of either sign.
 bool is_identity_at_zero(UnaryOp op) {
   switch (op) {
-    case UnaryOp::expm1:
     case UnaryOp::sin:
     case UnaryOp::tan:
     case UnaryOp::asin:
     case UnaryOp::atan:
-    case UnaryOp::sinh:
-    case UnaryOp::tanh:
     case UnaryOp::asinh:
     case UnaryOp::atanh:
       return true;
@@ -60,17 +50,12 @@ bool is_identity_at_zero(UnaryOp op) {
 Expr away_from_zero(Builder& b, UnaryOp op, const Expr& x) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
-  const Expr hyperbolic_limit = constant(type, single ? 88.0 : 709.0);
   const Expr inverse_limit = constant(type, single ? 0x1p60 : 0x1p500);
   switch (op) {
     case UnaryOp::rsqrt:
       return div(constant(type, 1.0), unary(UnaryOp::sqrt, x));
     case UnaryOp::sigmoid:
       return sigmoid_f64(b, x);
-    case UnaryOp::sinh:
-      return up_to(b, "sinh", x, hyperbolic_limit, with_sign_of(half_exp(b, x), x));
-    case UnaryOp::cosh:
-      return up_to(b, "cosh", x, hyperbolic_limit, half_exp(b, x));
     case UnaryOp::asinh:
       return up_to(b, "asinh", x, inverse_limit, with_sign_of(log_twice(b, x), x));
     case UnaryOp::acosh: {

@@ -43,6 +43,12 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return fused ? log2_f32(b, x) : nullptr;
     case UnaryOp::log10:
       return fused ? log10_f32(b, x) : nullptr;
+    case UnaryOp::expm1:
+      return expm1_float(b, x, highest);
+    case UnaryOp::sinh:
+      return sinh_float(b, x);
+    case UnaryOp::cosh:
+      return cosh_float(b, x);
     case UnaryOp::tanh:
       return tanh_f32(b, x);
     case UnaryOp::sigmoid:
@@ -71,6 +77,12 @@ Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return fused ? log2_f64(b, x) : nullptr;
     case UnaryOp::log10:
       return fused ? log10_f64(b, x) : nullptr;
+    case UnaryOp::expm1:
+      return expm1_float(b, x, highest);
+    case UnaryOp::sinh:
+      return sinh_float(b, x);
+    case UnaryOp::cosh:
+      return cosh_float(b, x);
     case UnaryOp::tanh:
       return tanh_f64(b, x);
     case UnaryOp::erf:
