@@ -102,8 +102,12 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
     if (!outer || !inner || !extent || *extent < 2 || *extent >= side || !goes_on(block, *outer, *inner)) continue;
     const Accesses accesses = block_accesses(block);
     const auto turns = [&](const Access& access) { return !access.store && access.strides[*inner] == 1; };
-    const auto across = [&](const Access& access) { return access.store && access.strides[*inner] != 1; };
-    if (std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
+    const auto across = [&](const Access& access) {
+      const auto& strides = access.strides;
+      return access.store && strides[*inner] != 1 && std::find(strides.begin(), strides.end(), 1) != strides.end();
+    };
+    const auto masked = [](const Access& access) { return access.masked; };
+    if (std::any_of(accesses.begin(), accesses.end(), masked) || std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
       continue;
     attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
             [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });

@@ -52,6 +52,20 @@ TEST(TurnSquares, WalkShortAxesThatGoOnAsOne) {
   EXPECT_FALSE(joins(30, 8, 40)) << "squares of their own";
 }
 
+TEST(TurnSquares, LeaveLoopsApartThatNoSquaresWalk) {
+  const std::string copy = R"(func copy(x: u32[33, 6], out: u32[33, 6] strides [@S]) stage begin {
+  block root() reads x[..] writes out[..] {
+    for i in [0, 33) { for j in [0, 6) {
+      block turn(space vi in [0, 33) = i, space vj in [0, 6) = j) reads x[vi, vj] writes out[vi, vj] {
+        out[vi, vj] = x[vi, vj@M] } } } } })";
+  const auto joins = [&](const std::string& strides, const std::string& mask) {
+    const Func func = parse_func(replaced_all(replaced_all(copy, "@S", strides), "@M", mask));
+    return decisions_on(func, wide(), "turn").find("join the loops of turn that squares walk") != std::string::npos;
+  };
+  EXPECT_FALSE(joins("12, 2", "")) << "nothing is written side by side";
+  EXPECT_FALSE(joins("12, 2", " if vi < vj + 1")) << "two axes tell what is read";
+}
+
 TEST(TurnTiles, CoresShareOutTheRowsOfWhatIsWritten) {
   const auto parts = [](int m, int cores) {
     const Func func = transpose(m, 512, 512, "f32");
