@@ -26,7 +26,7 @@ class BlockMemo {
 
   /// What `find` says of a block, unless it is known.
   template <typename T, typename Find>
-  static T ask(const Block& block, std::optional<T> Known::*what, const Find& find) {
+  static T ask(const Block& block, std::optional<T> Known::* what, const Find& find) {
     if (const Known* known = current(block, false); known && known->*what) return *(known->*what);
     T found = find();
     if (Known* known = current(block, true)) known->*what = found;

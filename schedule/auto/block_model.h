@@ -36,7 +36,8 @@ struct Access {
 /// The accesses of a block, which all who ask share.
 class Accesses {
  public:
-  explicit Accesses(std::vector<Access> found) : found_(std::make_shared<const std::vector<Access>>(std::move(found))) {}
+  explicit Accesses(std::vector<Access> found)
+      : found_(std::make_shared<const std::vector<Access>>(std::move(found))) {}
   auto begin() const { return found_->begin(); }
   auto end() const { return found_->end(); }
   auto rbegin() const { return found_->rbegin(); }

@@ -82,8 +82,7 @@ bool costs_vectors(const RuleContext& context, const BlockRef& ref, const std::v
       return iter.kind == IterKind::ordered || iter.kind == IterKind::opaque;
     });
     return schedule.loops(reader_ref).back() == loops[depth] && !in_order &&
-           (reader.f.reducer || body_cost(reader) > (near ? copy_body : costly_body) ||
-            looks_up(context, reader));
+           (reader.f.reducer || body_cost(reader) > (near ? copy_body : costly_body) || looks_up(context, reader));
   });
 }
 

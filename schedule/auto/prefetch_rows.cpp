@@ -101,8 +101,8 @@ bool reads_for_each_row(const Block& block, const std::vector<Access>& accesses,
 /// does pieces of rows of `piece` bytes, where that is not 0, and any that go on where the array `comes` from the last
 /// cache.
 std::optional<std::int64_t> streamed_ahead(const Schedule& schedule, const BlockRef& ref,
-                                           const std::vector<Access>& accesses, const Expr& walk,
-                                           std::int64_t element, const LoopRef& steps, std::int64_t near, std::int64_t piece, bool comes) {
+                                           const std::vector<Access>& accesses, const Expr& walk, std::int64_t element,
+                                           const LoopRef& steps, std::int64_t near, std::int64_t piece, bool comes) {
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = schedule.loops(ref);
   const auto bytes = bytes_within(schedule, walk, element, loops);
@@ -189,7 +189,8 @@ void prefetch_rows(RuleContext& context) {
         ahead = row;
         cache = *waits;
       } else {
-        ahead = streamed_ahead(schedule, ref, accesses, walk, access.buffer->dtype.bytes(), pass->steps, near, context.device.stream_piece_bytes,
+        ahead = streamed_ahead(schedule, ref, accesses, walk, access.buffer->dtype.bytes(), pass->steps, near,
+                               context.device.stream_piece_bytes,
                                !comes_from_memory(context.device, bytes_of(access.buffer)));
       }
       if (!ahead) continue;

@@ -143,8 +143,7 @@ std::optional<std::int64_t> constant_extent(const Block& block, size_t iter) {
 
 std::optional<Access> vector_operand(const Block& reduction, size_t rows, size_t vectors) {
   for (const Access& access : block_accesses(reduction)) {
-    if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0)
-      return access;
+    if (!access.store && !access.masked && access.strides[vectors] == 1 && access.strides[rows] == 0) return access;
   }
   return std::nullopt;
 }

@@ -145,8 +145,7 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
                               const std::vector<LoopRef>& loops, const std::vector<size_t>& iters,
                               ShortRows short_rows) {
   const Block& block = context.schedule.node(ref);
-  const Candidates candidates{
-      context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block)};
+  const Candidates candidates{context, accesses, loops, iters, vector_lanes(block, context.device), body_cost(block)};
   size_t best = loops.size() - 1;
   for (size_t i = 0; i < loops.size(); ++i) {
     if (candidates.extent(i) > 1 && candidates.score(i) > candidates.score(best)) best = i;

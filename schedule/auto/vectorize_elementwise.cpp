@@ -107,7 +107,8 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
       return access.store && strides[*inner] != 1 && std::find(strides.begin(), strides.end(), 1) != strides.end();
     };
     const auto masked = [](const Access& access) { return access.masked; };
-    if (std::any_of(accesses.begin(), accesses.end(), masked) || std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
+    if (std::any_of(accesses.begin(), accesses.end(), masked) ||
+        std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
       continue;
     attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
             [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +62,10 @@ TEST(TurnSquares, LeaveLoopsApartThatNoSquaresWalk) {
         out[vi, vj] = x[vi, vj@M] } } } } })";
   const auto joins = [&](const std::string& strides, const std::string& mask) {
     const Func func = parse_func(replaced_all(replaced_all(copy, "@S", strides), "@M", mask));
-    return decisions_on(func, wide(), "turn").find("join the loops of turn that squares walk") != std::string::npos;
+    ScheduleLog log;
+    auto_schedule(func, wide(), &log);
+    return std::find(log.decisions.begin(), log.decisions.end(), "join the loops of turn that squares walk") !=
+           log.decisions.end();
   };
   EXPECT_FALSE(joins("12, 2", "")) << "nothing is written side by side";
   EXPECT_FALSE(joins("12, 2", " if vi < vj + 1")) << "two axes tell what is read";

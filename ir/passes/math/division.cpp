@@ -35,8 +35,8 @@ Expr remainder_f32(Builder& b, const Expr& x, const Expr& y) {
 }
 
 /// The same for f64: each turn takes the upper bits of a quotient by y times a power of two. Its product with those is
-/// exact within fma, whose sum with what is left of x is so too: both count in what the multiple of y counts in, and the
-/// sum is below it either way, for a quotient that was rounded may be one too large.
+/// exact within fma, whose sum with what is left of x is so too: both count in what the multiple of y counts in, and
+/// the sum is below it either way, for a quotient that was rounded may be one too large.
 Expr remainder_f64(Builder& b, const Expr& x, const Expr& y) {
   constexpr std::int64_t quotient_bits = 52, bias = 1023;
   constexpr double far = 0x1p700;  // quotients reach 2^2098, floats 2^1024

@@ -120,8 +120,8 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
-/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is counted
-/// wherever it is to be `accurate`.
+/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is
+/// counted wherever it is to be `accurate`.
 struct Reduced {
   Expr shifted, n, q;
 };

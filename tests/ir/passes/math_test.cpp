@@ -255,8 +255,8 @@ TEST(ExactRemainder, IsFmod) {
   }
 }
 
-/// Operands of a division with quotients of every size, and beside those whole numbers where a rounded quotient could be
-/// one too large; the first are special ones.
+/// Operands of a division with quotients of every size, and beside those whole numbers where a rounded quotient could
+/// be one too large; the first are special ones.
 template <typename T, typename Bits>
 std::pair<std::vector<T>, std::vector<T>> divided(std::mt19937_64& random) {
   constexpr T largest = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::denorm_min(),
@@ -265,8 +265,7 @@ std::pair<std::vector<T>, std::vector<T>> divided(std::mt19937_64& random) {
   std::vector<T> x, y;
   while (x.size() < elements) {
     const auto any = [&] {
-      return random() % 4 > 0 ? std::bit_cast<T>(static_cast<Bits>(random()))
-                              : special[random() % std::size(special)];
+      return random() % 4 > 0 ? std::bit_cast<T>(static_cast<Bits>(random())) : special[random() % std::size(special)];
     };
     const T divisor = any();
     const T quotient = std::ldexp(static_cast<T>(random() >> 11), -static_cast<int>(random() % 54));
