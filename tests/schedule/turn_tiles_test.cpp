@@ -1,7 +1,7 @@
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
