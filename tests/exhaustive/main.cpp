@@ -190,20 +190,42 @@ std::pair<float, float> pow_arguments(std::mt19937_64& random) {
   }
 }
 
-Worst check_pow(const Device& device, std::int64_t pairs) {
+/// Points in every direction, near to the axes and to the diagonals too.
+std::pair<float, float> atan2_arguments(std::mt19937_64& random) {
+  const auto any = [&] { return std::bit_cast<float>(static_cast<std::uint32_t>(random())); };
+  const auto pick = [&] { return special[random() % special.size()]; };
+  switch (random() % 8) {
+    case 0:
+      return {any(), any()};
+    case 1:
+      return {pick(), pick()};
+    case 2:
+      return {pick(), any()};
+    case 3:
+      return {any(), pick()};
+    default: {
+      const float x = any(), uniform = static_cast<float>(static_cast<std::int32_t>(random() >> 32)) * 0x1p-31f;
+      return {x * std::ldexp(uniform, 4 - static_cast<int>(random() % 24)), x};
+    }
+  }
+}
+
+/// Of a function of two arguments, on pairs that are drawn.
+Worst check_pairs(BinaryOp op, Exact2 exact, std::pair<float, float> (*arguments)(std::mt19937_64&),
+                  const Device& device, std::int64_t pairs) {
   const Device host = host_device();
-  const ElementwiseKernel kernel(BinaryOp::pow, f32, device, device.lanes(32));
-  const ElementwiseKernel reference(BinaryOp::pow, f64, host, host.lanes(64));
+  const ElementwiseKernel kernel(op, f32, device, device.lanes(32));
+  const ElementwiseKernel reference(op, f64, host, host.lanes(64));
   return over_blocks((pairs + block - 1) / block, [&](std::int64_t number, Worst& worst) {
     std::mt19937_64 random(20240601 + static_cast<std::uint64_t>(number));
     std::vector<float> x(block), y(block), out(block);
     std::vector<double> truth(block);
-    for (std::int64_t i = 0; i < block; ++i) std::tie(x[i], y[i]) = pow_arguments(random);
+    for (std::int64_t i = 0; i < block; ++i) std::tie(x[i], y[i]) = arguments(random);
     kernel(out.data(), {x.data(), y.data()}, block);
     const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
     reference(truth.data(), {wide_x.data(), wide_y.data()}, block);
     take(worst, out.data(), truth.data(), number,
-         [&](std::int64_t i) { return Worst{exact_error_of_pow(x[i], y[i], out[i]), x[i], y[i], out[i]}; });
+         [&](std::int64_t i) { return Worst{exact_error(exact, x[i], y[i], out[i]), x[i], y[i], out[i]}; });
   });
 }
 
@@ -231,7 +253,9 @@ int run(std::int64_t stride, const std::string& only) {
     for (const Function& function : own_functions()) {
       report(function.name, [&] { return check_function(function, device, stride); }, false);
     }
-    report("pow", [&] { return check_pow(device, 1'000'000'000 / stride); }, true);
+    const std::int64_t pairs = 1'000'000'000 / stride;
+    report("pow", [&] { return check_pairs(BinaryOp::pow, mpfr_pow, pow_arguments, device, pairs); }, true);
+    report("atan2", [&] { return check_pairs(BinaryOp::atan2, mpfr_atan2, atan2_arguments, device, pairs); }, true);
   }
   return failed ? 1 : 0;
 }

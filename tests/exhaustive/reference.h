@@ -38,6 +38,8 @@ struct Number {
 
 /// The same against MPFR's value of the function.
 double exact_error(const Function& function, float x, float got);
-double exact_error_of_pow(float x, float y, float got);
+/// .. of a function of two arguments.
+using Exact2 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_srcptr, mpfr_rnd_t);
+double exact_error(Exact2 exact, float x, float y, float got);
 
 }  // namespace lathe::exhaustive

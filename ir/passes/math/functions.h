@@ -44,6 +44,7 @@ Expr tan_float(Builder& b, const Expr& x);
 Expr asin_float(Builder& b, const Expr& x);
 Expr acos_float(Builder& b, const Expr& x);
 Expr atan_float(Builder& b, const Expr& x);
+Expr atan2_float(Builder& b, const Expr& y, const Expr& x);
 Expr expm1_float(Builder& b, const Expr& x, double highest);
 Expr sinh_float(Builder& b, const Expr& x);
 Expr cosh_float(Builder& b, const Expr& x);

@@ -174,6 +174,9 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
       return b.bind("value", pow_integer(b, x, y));
     case BinaryOp::hypot:
       return b.bind("value", hypot_float(b, x, y));
+    case BinaryOp::atan2:
+      if (b.device().fused_multiply_add) return b.bind("value", atan2_float(b, x, y));
+      return b.bind("value", library_binary(b, op, x, y));
     default:
       return b.bind("value", library_binary(b, op, x, y));
   }

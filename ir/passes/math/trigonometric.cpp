@@ -1,3 +1,4 @@
+#include <limits>
 #include <utility>
 
 #include "ir/intrinsics.h"
@@ -165,6 +166,27 @@ Expr atan_float(Builder& b, const Expr& x) {
   const Expr lacks = select(large, half_pi_lacks(x), constant(type, 0.0));
   const Expr y = b.bind("y", t + fma(cube, b.polynomial_by_halves(coefficients::wide_atan, square), lacks));
   return with_sign_of(select(large, y + nearest_half_pi(x), y), x);
+}
+
+/// The angle of the point (x, y): of the first eighth turn atan's polynomial of t, the lesser by the greater of |x| and
+/// |y|; from there on added to, or taken from, as many quarter turns as the point lies away.
+Expr atan2_float(Builder& b, const Expr& y, const Expr& x) {
+  const DType type = x->dtype;
+  const Expr zero = constant(type, 0.0), one = constant(type, 1.0);
+  const Expr up = b.bind("up", unary(UnaryOp::abs, y)), along = b.bind("along", unary(UnaryOp::abs, x));
+  const Expr steep = b.bind("steep", gt(up, along)), back = b.bind("back", unary(UnaryOp::signbit, x));
+  const Expr greater = b.bind("greater", select(steep, up, along)), lesser = b.bind("lesser", select(steep, along, up));
+  // Of two infinities 1, of two zeros 0; of what is not a number, nothing is equal or greater.
+  const Expr infinity = constant(type, std::numeric_limits<double>::infinity());
+  const Expr infinite = logical_and(eq(lesser, infinity), eq(greater, infinity));
+  const Expr ratio = select(infinite, one, div(lesser, select(eq(greater, zero), one, greater)));
+  const Expr t = b.bind("t", select(ne(steep, back), -ratio, ratio));
+  const Expr quarters = b.bind("quarters", select(steep, one, select(back, constant(type, 2.0), zero)));
+  const Expr square = b.bind("square", t * t);
+  const Expr tail =
+      is_single(x) ? b.polynomial(coefficients::atan, square) : b.polynomial_by_halves(coefficients::wide_atan, square);
+  const Expr angle = t + fma(square * t, tail, quarters * half_pi_lacks(x));
+  return with_sign_of(fma(quarters, nearest_half_pi(x), angle), y);
 }
 
 /// Beyond 1/2 the large terms are taken from each other first, and what rounding left of them is added at last.
