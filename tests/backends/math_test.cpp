@@ -124,15 +124,17 @@ void check_unary(UnaryOp op, Exact1 exact) {
   }
 }
 
-/// On arguments up to `range`, near `edges`, and tiny.
-void check_doubles(UnaryOp op, Exact1 exact, const Device& device, double range, const std::vector<double>& edges) {
+/// On so many arguments: up to `range`, near `edges`, and tiny.
+void check_doubles(UnaryOp op, Exact1 exact, const Device& device, double range, const std::vector<double>& edges,
+                   size_t count = size_t{1} << 15) {
   const ElementwiseKernel kernel(op, f64, device, device.lanes(64));
   std::vector<double> in;
   std::mt19937_64 random(17);
   for (const double edge : edges) {
-    for (int i = -20; i < 20; ++i) in.push_back(edge + i * 0x1p-50);
+    const double step = std::max(0x1p-50, std::nextafter(std::abs(edge), INFINITY) - std::abs(edge));
+    for (int i = -20; i < 20; ++i) in.push_back(edge + i * step);
   }
-  while (in.size() < 1 << 15) {
+  while (in.size() < count) {
     const double unit = static_cast<double>(static_cast<std::int64_t>(random())) * 0x1p-63;
     in.push_back(random() % 4 ? unit * range : std::ldexp(unit, -static_cast<int>(random() % 1080)));
   }
@@ -184,9 +186,16 @@ TEST(Math, OwnFunctionsOfDoublesAreWithinTwoUlps) {
   for (const char* level : {"native", "avx2", "baseline"}) {
     const Device device = host_device(level);
     check_doubles(UnaryOp::tanh, mpfr_tanh, device, 20, {0.0, 0.2, 0.35, 0.55, 1.0, 19.0, 19.1});
-    check_doubles(UnaryOp::expm1, mpfr_expm1, device, 40, {0.0, 0.35, -0.35, 1.04, -1.04, -37.4, -38.0, 709.4, 709.79});
-    check_doubles(UnaryOp::sinh, mpfr_sinh, device, 40, {0.0, 0.35, -0.35, 1.04, 19.0, 709.4, 709.79, 710.475, -711.0});
-    check_doubles(UnaryOp::cosh, mpfr_cosh, device, 40, {0.0, 0.35, -0.35, 1.04, 19.0, 709.4, 709.79, 710.475, -711.0});
+    // The greatest numbers whose results are finite.
+    constexpr double of_exp = 709.782712893384, of_half = 710.4758600739439;
+    for (const double range : {40.0, 711.0}) {
+      check_doubles(UnaryOp::expm1, mpfr_expm1, device, range, {0.0, 0.35, -0.35, 1.04, -1.04, -37.4, -38.0, of_exp});
+      check_doubles(UnaryOp::sinh, mpfr_sinh, device, range, {0.0, 0.35, -0.35, 1.04, 19.0, of_exp, of_half, -of_half});
+      check_doubles(UnaryOp::cosh, mpfr_cosh, device, range, {0.0, 0.35, -0.35, 1.04, 19.0, of_exp, of_half, -of_half});
+    }
+    // Where halves of results are rounded on their way.
+    constexpr size_t many = size_t{1} << 18;
+    check_doubles(UnaryOp::sinh, mpfr_sinh, device, 0.5, {0x1.a6db49fd0db08p-2, 0x1.bcff6278814eap-2}, many);
   }
   for (const char* level : {"native", "avx2"}) {
     const Device device = host_device(level);

@@ -120,10 +120,10 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
-/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is
-/// counted wherever it is to be `accurate`.
+/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is counted
+/// wherever it is to be `accurate`; then `rest` is what q lacks.
 struct Reduced {
-  Expr shifted, n, q;
+  Expr shifted, n, q, rest;
 };
 Reduced reduced_expm1(Builder& b, const Expr& x, bool accurate) {
   const DType type = x->dtype;
@@ -135,9 +135,10 @@ Reduced reduced_expm1(Builder& b, const Expr& x, bool accurate) {
   const Expr high = b.bind("high", b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), x));
   const Expr r = b.bind("r", b.multiply_add(n, ln2_rest, high));
   const Expr tail = single ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
-  const Expr q = accurate ? r + b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r))
-                          : b.multiply_add(r * r, tail, r);
-  return {shifted, n, b.bind("q", q)};
+  if (!accurate) return {shifted, n, b.bind("q", b.multiply_add(r * r, tail, r)), nullptr};
+  const Expr t = b.bind("t", b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r)));
+  const Expr q = b.bind("q", r + t);
+  return {shifted, n, q, (r - q) + t};
 }
 
 /// 2^(n + down), for an integer `down` with which that is a normal number.
@@ -148,17 +149,21 @@ Expr power_below(Builder& b, const Reduced& x, int down) {
   return b.bind("power", power_of_two(image + constant(image->dtype, down)));
 }
 
-/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two; and whether n is 0 and that is q,
-/// which the division would cost bits where it is among denormals.
+/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two, and where it is to be `accurate` what
+/// that lacks; and whether n is 0 and the dividend q, which the division would cost bits where it is among denormals.
 struct Quotient {
-  Expr value, small, q;
+  Expr value, lost, small, q, rest;
 };
 Quotient expm1_over(Builder& b, const Expr& x, int shift, bool accurate) {
   const DType type = x->dtype;
   const Reduced parts = reduced_expm1(b, x, accurate);
   const Expr power = power_below(b, parts, -shift);
-  const Expr value = b.multiply_add(power, parts.q, power - constant(type, std::ldexp(1.0, -shift)));
-  return {b.bind("over", value), b.bind("small", eq(parts.n, constant(type, 0.0))), parts.q};
+  const Expr whole = b.bind("whole", power - constant(type, std::ldexp(1.0, -shift)));
+  const Expr value = b.bind("over", b.multiply_add(power, parts.q, whole));
+  const Expr small = b.bind("small", eq(parts.n, constant(type, 0.0)));
+  if (!accurate) return {value, nullptr, small, parts.q, nullptr};
+  const Expr lost = b.multiply_add(power, parts.rest, b.multiply_add(power, parts.q, whole - value));
+  return {value, lost, small, parts.q, parts.rest};
 }
 
 /// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
@@ -236,7 +241,8 @@ Expr sinh_float(Builder& b, const Expr& x) {
   const Expr sum = b.multiply_add(part, select(quarter.small, one, four), one);
   const Expr over = select(quarter.small, part * part * constant(x->dtype, -0.5), part);
   const Expr times = select(quarter.small, one, constant(x->dtype, 2.0));
-  return with_sign_of((part + div(over, sum)) * times, x);
+  const Expr lost = select(quarter.small, quarter.rest, quarter.lost);
+  return with_sign_of((part + (div(over, sum) + lost)) * times, x);
 }
 
 /// 2 E + 1 / (8 E) with E = e^|x| / 4.
