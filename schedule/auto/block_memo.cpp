@@ -16,7 +16,8 @@ bool alike(const Block& a, const Block& b) {
   };
   return &a == &b ||
          (a.f.body == b.f.body && a.f.init == b.f.init && a.f.reducer.has_value() == b.f.reducer.has_value() &&
-          (!a.f.reducer || a.f.reducer->results == b.f.reducer->results) &&
+          (!a.f.reducer || (a.f.reducer->results == b.f.reducer->results && a.f.reducer->lhs == b.f.reducer->lhs &&
+                            a.f.reducer->rhs == b.f.reducer->rhs)) &&
           std::equal(a.f.iters.begin(), a.f.iters.end(), b.f.iters.begin(), b.f.iters.end(), same_iter));
 }
 

@@ -46,7 +46,8 @@ class Accesses {
   bool empty() const { return found_->empty(); }
   const Access& operator[](size_t i) const { return (*found_)[i]; }
   const Access& front() const { return found_->front(); }
-  operator const std::vector<Access>&() const { return *found_; }
+  operator const std::vector<Access>&() const& { return *found_; }
+  operator const std::vector<Access>&() const&& = delete;  // nothing else may hold what is found
 
  private:
   std::shared_ptr<const std::vector<Access>> found_;

@@ -211,8 +211,9 @@ bool share_terms(const RuleContext& context, const Block& a, const Block& b) {
   });
   if (near) return false;
   const std::optional<ReductionShape> first = reduction_shape(a), second = reduction_shape(b);
+  const Accesses mine = block_accesses(a), theirs = block_accesses(b);
   return first && second && first->vector_reduce && first->vector_reduce == second->vector_reduce &&
-         share_elements(block_accesses(a), block_accesses(b), a);
+         share_elements(mine, theirs, a);
 }
 
 /// Gives two nests one loop for each dimension of results of reductions that share their terms: join_reductions joins

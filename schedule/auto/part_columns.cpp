@@ -10,6 +10,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/share_reductions.h"
 #include "schedule/auto/tile_contractions.h"
+#include "schedule/auto/tile_reader.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -181,6 +182,19 @@ std::set<std::string> waiting_for(const Schedule& schedule, const BlockRef& from
   return found;
 }
 
+/// Is it a reduction that tile_contractions takes, or the reader of one that stores its tiles? These have loops of
+/// their own.
+bool is_tiled(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& blocks) {
+  const auto taken = [&](const BlockRef& of) -> std::optional<ReductionShape> {
+    const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(of));
+    return shape && worth_tiling(context, of, *shape) ? shape : std::nullopt;
+  };
+  return taken(ref) || std::any_of(blocks.begin(), blocks.end(), [&](const BlockRef& maker) {
+           const std::optional<ReductionShape> shape = taken(maker);
+           return shape && element_wise_reader(context, maker, *shape, std::nullopt) == ref;
+         });
+}
+
 /// Does another nest walk the rows of arrays that do not stay near, which neither waits for the columns' sums nor, if
 /// it sums columns too, makes them wait?
 bool shares_rows(const RuleContext& context, const Columns& columns, const std::vector<BlockRef>& blocks) {
@@ -192,10 +206,8 @@ bool shares_rows(const RuleContext& context, const Columns& columns, const std::
     if (other == columns.ref || behind.contains(other.name) || !may_join(context, block) || block.f.predicate)
       return false;
     const bool sums = columns_of(context, other).has_value();
-    const std::optional<ReductionShape> shape = reduction_shape(block);
-    if (!sums && shape && worth_tiling(context, other, *shape)) return false;
     const double shared = shared_bytes(schedule, columns, other, sums ? IterKind::reduce : IterKind::space);
-    if (shared <= near_share * near) return false;
+    if (shared <= near_share * near || (!sums && is_tiled(context, other, blocks))) return false;
     return !sums || (shared > near && !waiting_for(schedule, other).contains(columns.ref.name));
   });
 }

@@ -77,7 +77,8 @@ constexpr double worth_idle_lanes = 1.2;
 
 bool prefers_own_groups(const RuleContext& context, const Block& block) {
   const std::optional<Groups> groups = groups_of(block);
-  if (!groups || !stores_in_a_row(block_accesses(block), groups->iter)) return false;
+  const Accesses accesses = block_accesses(block);
+  if (!groups || !stores_in_a_row(accesses, groups->iter)) return false;
   std::optional<std::int64_t> depth = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const auto extent = constant_extent(block, i);

@@ -86,7 +86,8 @@ void copy_turned(Schedule& schedule, const BlockRef& ref, const Buffer& array) {
   const BlockRef copy = reindex(schedule, ref, array->name);
   const Buffer copied = schedule.node(copy).f.writes[0].buffer;
   const Block& reader = schedule.node(ref);
-  const std::optional<size_t> written = written_iter(reader, block_accesses(reader));
+  const Accesses accesses = block_accesses(reader);
+  const std::optional<size_t> written = written_iter(reader, accesses);
   const std::vector<Expr>& indices = load_of(reader, copied)->indices;
   const auto place = std::find(indices.begin(), indices.end(), Expr(reader.f.iters[*written].variable));
   if (place == indices.end() || place + 1 == indices.end()) return;

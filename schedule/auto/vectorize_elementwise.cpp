@@ -434,9 +434,9 @@ double elementwise_cost(const RuleContext& context, const BlockRef& ref) {
     if (node && node->dtype == i64 && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod))
       divisions += division_cost;
   });
-  const double cost = iters && !loops.empty()
-                          ? choose_vector_loop(context, ref, block_accesses(block), loops, *iters).cost
-                          : body_cost(block);
+  const Accesses accesses = block_accesses(block);
+  const double cost =
+      iters && !loops.empty() ? choose_vector_loop(context, ref, accesses, loops, *iters).cost : body_cost(block);
   return cost + divisions;
 }
 

@@ -206,6 +206,18 @@ TEST(PartColumns, LeavesAloneWhatCannotBeJoined) {
       mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
   const std::string products = sum("a", false, "x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
   EXPECT_FALSE(mentions(decisions(over(down + products)), "add up columns")) << "tiles of a matrix by a vector";
+  const std::string added = R"(
+    for m in [0, 128) { for n in [0, 64) { for k in [0, 64) {
+      block p(space vm in [0, 128) = m, space vn in [0, 64) = n, reduce vk in [0, 64) = k)
+          reads y[vm, vk], y[vn, vk], p[vm, vn] writes p[vm, vn] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { p[vm, vn] = 0.0f32 }
+        let l: f32 = p[vm, vn]
+        let r: f32 = y[vm, vk] * y[vn, vk]
+        p[vm, vn] = l + r } } } }
+)" + rows_of("x[vi, vj] + p[vi, vj]", "x[vi, vj], p[vi, vj]", 128, 64);
+  const Func adds = over("    alloc p: f32[128, 64]\n" + down + added);
+  EXPECT_FALSE(mentions(decisions(adds), "add up columns")) << "tiles of a product store them";
   // Columns of x become rows of d.
   const std::string turned = R"(
     for j in [0, 64) { for i in [0, 128) {

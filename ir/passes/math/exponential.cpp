@@ -120,8 +120,8 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
-/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is counted
-/// wherever it is to be `accurate`; then `rest` is what q lacks.
+/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is
+/// counted wherever it is to be `accurate`; then `rest` is what q lacks.
 struct Reduced {
   Expr shifted, n, q, rest;
 };
@@ -149,8 +149,9 @@ Expr power_below(Builder& b, const Reduced& x, int down) {
   return b.bind("power", power_of_two(image + constant(image->dtype, down)));
 }
 
-/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two, and where it is to be `accurate` what
-/// that lacks; and whether n is 0 and the dividend q, which the division would cost bits where it is among denormals.
+/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two, and where it is to be `accurate`
+/// what that lacks; and whether n is 0 and the dividend q, which the division would cost bits where it is among
+/// denormals.
 struct Quotient {
   Expr value, lost, small, q, rest;
 };
