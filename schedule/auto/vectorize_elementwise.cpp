@@ -89,8 +89,9 @@ std::optional<std::vector<size_t>> bound_iters(const Block& block, const std::ve
   return iters;
 }
 
-/// Makes one loop of two along which all accesses go on from one to the other, where a load is contiguous along the
-/// inner one, which is shorter than a square, and lies across what is written: squares then walk both.
+/// Makes one loop of two along which all accesses go on from one to the other, where the inner one is shorter than a
+/// square, and what is loaded is contiguous along it and lies across what is written, or the other way round: squares
+/// then walk both (measured on Zen 4, 110x2x174 of bf16 to 174x110x2: 0.1 of the time).
 void join_short_turned(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
@@ -101,14 +102,21 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
     const std::int64_t* extent = as_int(schedule.node(loops[k + 1]).extent);
     if (!outer || !inner || !extent || *extent < 2 || *extent >= side || !goes_on(block, *outer, *inner)) continue;
     const Accesses accesses = block_accesses(block);
-    const auto turns = [&](const Access& access) { return !access.store && access.strides[*inner] == 1; };
-    const auto across = [&](const Access& access) {
-      const auto& strides = access.strides;
-      return access.store && strides[*inner] != 1 && std::find(strides.begin(), strides.end(), 1) != strides.end();
+    const auto along = [&](bool store) {
+      return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+        return access.store == store && access.strides[*inner] == 1;
+      });
+    };
+    const auto across = [&](bool store) {
+      return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+        const auto& strides = access.strides;
+        return access.store == store && strides[*inner] != 1 && strides[*inner] != 0 &&
+               std::find(strides.begin(), strides.end(), 1) != strides.end();
+      });
     };
     const auto masked = [](const Access& access) { return access.masked; };
     if (std::any_of(accesses.begin(), accesses.end(), masked) ||
-        std::none_of(accesses.begin(), accesses.end(), turns) || std::none_of(accesses.begin(), accesses.end(), across))
+        !((along(false) && across(true)) || (along(true) && across(false))))
       continue;
     attempt(context, fmt::format("join the loops of {} that squares walk", ref.name),
             [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });

@@ -54,6 +54,25 @@ TEST(TurnSquares, WalkShortAxesThatGoOnAsOne) {
   EXPECT_FALSE(joins(30, 8, 40)) << "squares of their own";
 }
 
+/// out[k, i, c] = x[i, c, k].
+TEST(TurnSquares, WalkShortAxesThatAreWrittenAsOne) {
+  const auto joins = [](int channels) {
+    const Func func = parse_func(fmt::format(R"(func last(x: f32[30, {0}, 40], out: f32[40, 30, {0}]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    for k in [0, 40) {{ for i in [0, 30) {{ for c in [0, {0}) {{
+      block turn(space vk in [0, 40) = k, space vi in [0, 30) = i, space vc in [0, {0}) = c)
+          reads x[vi, vc, vk] writes out[vk, vi, vc] {{
+        out[vk, vi, vc] = x[vi, vc, vk] }} }} }} }} }} }})",
+                                             channels));
+    const std::string decisions = decisions_on(func, wide(), "turn");
+    EXPECT_NE(decisions.find("turn squares of turn"), std::string::npos) << decisions;
+    return decisions.find("join the loops of turn that squares walk") != std::string::npos;
+  };
+  EXPECT_TRUE(joins(2));
+  EXPECT_TRUE(joins(3));
+  EXPECT_FALSE(joins(16)) << "squares of their own";
+}
+
 TEST(TurnSquares, LeaveLoopsApartThatNoSquaresWalk) {
   const std::string copy = R"(func copy(x: u32[33, 6], out: u32[33, 6] strides [@S]) stage begin {
   block root() reads x[..] writes out[..] {
@@ -69,6 +88,7 @@ TEST(TurnSquares, LeaveLoopsApartThatNoSquaresWalk) {
   };
   EXPECT_FALSE(joins("12, 2", "")) << "nothing is written side by side";
   EXPECT_FALSE(joins("12, 2", " if vi < vj + 1")) << "two axes tell what is read";
+  EXPECT_FALSE(joins("6, 1", "")) << "nothing is turned";
 }
 
 TEST(TurnTiles, CoresShareOutTheRowsOfWhatIsWritten) {
