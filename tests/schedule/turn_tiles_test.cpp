@@ -73,6 +73,25 @@ TEST(TurnSquares, WalkShortAxesThatAreWrittenAsOne) {
   EXPECT_FALSE(joins(16)) << "squares of their own";
 }
 
+/// out[k, j, c] = x[c, j, k]: no two elements lie side by side in both.
+TEST(ScalarCopies, TakeRowsOfAFewElementsAndSomeOfThoseAtOnce) {
+  const auto decisions = [](int channels, int rows) {
+    const Func func = parse_func(fmt::format(R"(func back(x: f32[{0}, {1}, 20], out: f32[20, {1}, {0}]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    for k in [0, 20) {{ for j in [0, {1}) {{ for c in [0, {0}) {{
+      block turn(space vk in [0, 20) = k, space vj in [0, {1}) = j, space vc in [0, {0}) = c)
+          reads x[vc, vj, vk] writes out[vk, vj, vc] {{
+        out[vk, vj, vc] = x[vc, vj, vk] }} }} }} }} }} }})",
+                                             channels, rows));
+    return decisions_on(func, wide(), "turn");
+  };
+  const std::string few = decisions(3, 30), short_rows = decisions(3, 10), one = decisions(1, 10);
+  EXPECT_TRUE(says(few, "pick 3 of turn at once") && says(few, "pick 4 of turn at once")) << few;
+  EXPECT_TRUE(says(short_rows, "pick 3 of turn at once")) << short_rows;
+  EXPECT_FALSE(says(short_rows, "pick 4 of turn at once")) << "ten rows of three";
+  EXPECT_EQ(one.find("at once"), std::string::npos) << one;
+}
+
 TEST(TurnSquares, LeaveLoopsApartThatNoSquaresWalk) {
   const std::string copy = R"(func copy(x: u32[33, 6], out: u32[33, 6] strides [@S]) stage begin {
   block root() reads x[..] writes out[..] {
