@@ -190,6 +190,10 @@ void tile_contractions(RuleContext& context) {
       take_back();
       staged = true;
     }
+    if (align_steps(context, ref)) {
+      if (tile(context, ref, none)) continue;
+      take_back();
+    }
     if (!staged) continue;
     context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
     // What serves vectors of any rule stays.

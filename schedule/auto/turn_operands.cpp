@@ -42,6 +42,11 @@ constexpr double picked_reuse = 16;
 /// Of what lies between rows, a tile takes one in so many at the most where rows are turned around; and how often its
 /// vectors load an element from which on that pays.
 constexpr double most_taken = 2, spread_reuse = 6;
+/// Reads of an element of an operand from which on a copy that lies along the steps of a sum costs little, and the
+/// steps from which on vectors of them gain (measured on Zen 4, 7x7 of 320 channels in 32 groups at 40, channels last:
+/// 0.05 of the time).
+constexpr double aligned_reuse = 16;
+constexpr std::int64_t least_aligned = 4;
 /// What a core has for itself where its description does not say.
 constexpr std::int64_t assumed_cache = std::int64_t{1} << 20;
 
@@ -265,6 +270,35 @@ bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
 }
 
 }  // namespace
+
+bool align_steps(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || shape->vector_space || shape->vector_reduce || shape->loads != 2) return false;
+  std::vector<Access> loads;
+  for (const Access& access : block_accesses(block)) {
+    if (access.masked) return false;
+    if (access.buffer != block.f.writes[0].buffer) loads.push_back(access);
+  }
+  if (loads.size() != 2) return false;
+  for (const size_t steps : shape->reduce) {
+    for (const bool second : {false, true}) {
+      const Access &along = loads[second ? 1 : 0], &apart = loads[second ? 0 : 1];
+      const std::optional<std::int64_t> elements = constant_elements(apart.buffer);
+      if (extent_estimate(block.f.iters[steps].domain.extent) < least_aligned || along.strides[steps] != 1 ||
+          std::abs(apart.strides[steps].value_or(0)) < 2 || !elements ||
+          instance_count(block) < aligned_reuse * static_cast<double>(*elements))
+        continue;
+      const Load* load = load_along(block, apart.buffer, {steps});
+      const size_t dimension = load ? dimension_walked(block, *load, steps) : 0;
+      if (!load || dimension == load->indices.size()) continue;
+      const Operand operand{load->buffer, dimension, dimension, place_of(block, *load)};
+      return attempt(context, fmt::format("have {} lie along the steps of {}", load->buffer->name, ref.name),
+                     [&] { copy_turned(context, ref, operand); });
+    }
+  }
+  return false;
+}
 
 std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);

@@ -20,6 +20,11 @@ struct TurnedCopy {
 /// tiles read them than all of it before: by turn_copy.
 std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& reduction);
 
+/// Of a sum of products that no vectors walk, whose terms lie side by side in one operand along some of its steps: has
+/// the other, where its elements are read many times, copied so that it lies along them too, as weights with their
+/// channels first do not beside images with theirs last. Says whether it did.
+bool align_steps(RuleContext& context, const BlockRef& reduction);
+
 /// Lays the loops of such a copy where it stands; `width`, where not 0, is that of panels in which its last dimension
 /// is to lie.
 void turn_copy(RuleContext& context, const BlockRef& reduction, const TurnedCopy& turned, std::int64_t width = 0);

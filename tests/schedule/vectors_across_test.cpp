@@ -319,5 +319,33 @@ TEST(VectorsAcross, WalkRowsAgainForEachPanelWhereThatIsNotFar) {
   EXPECT_EQ(panels(256 << 10).find("6 rows x 2 vectors"), std::string::npos) << "rows of 3 MB are far";
 }
 
+/// Of images with their channels last, each group of ten summed by one filter, whose channels come first or last.
+TEST(AlignSteps, OfWeightsWhoseChannelsComeFirst) {
+  const auto decisions = [](int side, const std::string& weights, const std::string& place) {
+    const int results = side - 2;
+    const Func func = parse_func(fmt::format(
+        R"(func grouped(x: f32[{0}, {0}, 40], w: f32[{2}], out: f32[{1}, {1}, 4]) stage begin {{
+  block root() reads x[..], w[..], out[..] writes out[..] {{
+    for i in [0, {1}) {{ for j in [0, {1}) {{ for f in [0, 4) {{ for c in [0, 10) {{ for r in [0, 3) {{ for s in [0, 3) {{
+      block sum(space vi in [0, {1}) = i, space vj in [0, {1}) = j, space vf in [0, 4) = f, reduce vc in [0, 10) = c,
+                reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+          reads x[vi + vr, vj + vs, vf * 10 + vc], w[..], out[vi, vj, vf] writes out[vi, vj, vf] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vi, vj, vf] = 0.0f32 }}
+        let a: f32 = out[vi, vj, vf]
+        let b: f32 = x[vi + vr, vj + vs, vf * 10 + vc] * w[{3}]
+        out[vi, vj, vf] = a + b }} }} }} }} }} }} }} }} }})",
+        side, results, weights, place));
+    return decisions_on(func, wide(), "sum");
+  };
+  const std::string first = decisions(12, "4, 10, 3, 3", "vf, vc, vr, vs"),
+                    last = decisions(12, "4, 3, 3, 10", "vf, vr, vs, vc"),
+                    small = decisions(5, "4, 10, 3, 3", "vf, vc, vr, vs");
+  EXPECT_TRUE(says(first, "have w lie along the steps of sum")) << first;
+  EXPECT_TRUE(says(first, "tile sum: ") && says(last, "tile sum: ")) << first << last;
+  EXPECT_EQ(last.find("have w lie"), std::string::npos) << last;
+  EXPECT_EQ(small.find("have w lie"), std::string::npos) << "each weight is read nine times\n" << small;
+}
+
 }  // namespace
 }  // namespace lathe::testing
