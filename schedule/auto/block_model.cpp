@@ -1,7 +1,5 @@
 #include "schedule/auto/block_model.h"
 
-#include "schedule/auto/block_memo.h"
-
 #include <algorithm>
 #include <unordered_set>
 
@@ -10,6 +8,7 @@
 #include "ir/passes/math/functions.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
+#include "schedule/auto/block_memo.h"
 
 namespace lathe {
 namespace {

@@ -1,13 +1,12 @@
 #include "schedule/auto/contraction.h"
 
-#include "schedule/auto/block_memo.h"
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
 #include "ir/reduction.h"
 #include "ir/visitor.h"
+#include "schedule/auto/block_memo.h"
 
 namespace lathe {
 namespace {

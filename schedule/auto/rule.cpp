@@ -1,12 +1,11 @@
 #include "schedule/auto/rule.h"
 
-#include "schedule/auto/block_memo.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
+#include "schedule/auto/block_memo.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/transform_layout.h"

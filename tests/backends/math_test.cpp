@@ -19,6 +19,7 @@ namespace lathe {
 namespace {
 
 using exhaustive::ElementwiseKernel;
+using exhaustive::Exact2;
 using exhaustive::Number;
 
 constexpr int count = 240;  // a multiple of every lane count below
@@ -95,7 +96,6 @@ int padded(int lanes) {
 }
 
 using Exact1 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
-using Exact2 = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_srcptr, mpfr_rnd_t);
 
 double error(float got, mpfr_srcptr truth) {
   return exhaustive::error_in_ulps(got, truth);

@@ -61,9 +61,9 @@ Worst over_blocks(std::int64_t blocks, const std::function<void(std::int64_t, Wo
   return worst;
 }
 
-/// What a block of results is measured against first: the same function in f64, an f64 ULP being
-/// 2^-29 of an f32's. MPFR has the word wherever that could be the greatest error yet, and on one input in `sampled`
-/// anyway, which keeps the f64 function honest.
+/// What a block of results is measured against first: the same function in f64, an f64 ULP being 2^-29 of an f32's.
+/// MPFR has the word wherever that could be the greatest error yet, and on one input in `sampled` anyway, which keeps
+/// the f64 function honest.
 constexpr double doubt = 0x1p-20;
 constexpr std::int64_t sampled = 4096;
 

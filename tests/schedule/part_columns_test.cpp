@@ -23,13 +23,17 @@ Device with_own_cache(std::int64_t own = 1 << 13) {
   return device;
 }
 
+std::string lines_of(const ScheduleLog& log) {
+  std::string lines;
+  for (const std::string& decision : log.decisions) lines += decision + "\n";
+  return lines;
+}
+
 /// The decisions, one a line, of a schedule that means the same.
 std::string decisions(const Func& func, const Device& device = with_own_cache()) {
   ScheduleLog log;
   expect_same(func, auto_schedule(func, device, &log));
-  std::string lines;
-  for (const std::string& decision : log.decisions) lines += decision + "\n";
-  return lines;
+  return lines_of(log);
 }
 
 /// Is it said, or what is refused?
@@ -64,6 +68,21 @@ std::string rows_of(const std::string& value, const std::string& reads, int rows
         d[vi, vj] = {2} }} }} }}
 )",
       rows, columns, value, reads);
+}
+
+/// A nest that makes a product of 128 rows of a, and so many of y, into `name`.
+std::string product(const std::string& name, const std::string& a, int columns) {
+  return fmt::format(R"(
+    for m in [0, 128) {{ for n in [0, {2}) {{ for k in [0, 64) {{
+      block p(space vm in [0, 128) = m, space vn in [0, {2}) = n, reduce vk in [0, 64) = k)
+          reads {1}[vm, vk], y[vn, vk], {0}[vm, vn] writes {0}[vm, vn] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ {0}[vm, vn] = 0.0f32 }}
+        let l: f32 = {0}[vm, vn]
+        let r: f32 = {1}[vm, vk] * y[vn, vk]
+        {0}[vm, vn] = l + r }} }} }} }}
+)",
+                     name, a, columns);
 }
 
 /// x, y and the weights w are given; d are rows, s and t sums down columns, and a along rows.
@@ -206,16 +225,7 @@ TEST(PartColumns, LeavesAloneWhatCannotBeJoined) {
       mentions(decisions(over(replaced_all(down, "writes s[vj] {", "writes s[vj] @{fuse: 0} {") + made)), "add up"));
   const std::string products = sum("a", false, "x[vi, vj] * w[vj]", "x[vi, vj], w[vj]", 128, 64);
   EXPECT_FALSE(mentions(decisions(over(down + products)), "add up columns")) << "tiles of a matrix by a vector";
-  const std::string added = R"(
-    for m in [0, 128) { for n in [0, 64) { for k in [0, 64) {
-      block p(space vm in [0, 128) = m, space vn in [0, 64) = n, reduce vk in [0, 64) = k)
-          reads y[vm, vk], y[vn, vk], p[vm, vn] writes p[vm, vn] {
-        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
-        init { p[vm, vn] = 0.0f32 }
-        let l: f32 = p[vm, vn]
-        let r: f32 = y[vm, vk] * y[vn, vk]
-        p[vm, vn] = l + r } } } }
-)" + rows_of("x[vi, vj] + p[vi, vj]", "x[vi, vj], p[vi, vj]", 128, 64);
+  const std::string added = product("p", "y", 64) + rows_of("x[vi, vj] + p[vi, vj]", "x[vi, vj], p[vi, vj]", 128, 64);
   const Func adds = over("    alloc p: f32[128, 64]\n" + down + added);
   EXPECT_FALSE(mentions(decisions(adds), "add up columns")) << "tiles of a product store them";
   // Columns of x become rows of d.
@@ -243,17 +253,7 @@ TEST(PartColumns, TellsWhichOfTwoAxesIsTheOuterOne) {
 
 TEST(PartColumns, LeavesProductsAndOtherColumnsAlone) {
   const std::string down = sum("s", true, "x[vi, vj]", "x[vi, vj]", 128, 64);
-  const std::string product = R"(
-    for m in [0, 128) { for n in [0, 24) { for k in [0, 64) {
-      block p(space vm in [0, 128) = m, space vn in [0, 24) = n, reduce vk in [0, 64) = k)
-          reads x[vm, vk], y[vn, vk], d[vm, vn] writes d[vm, vn] {
-        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
-        init { d[vm, vn] = 0.0f32 }
-        let l: f32 = d[vm, vn]
-        let r: f32 = x[vm, vk] * y[vn, vk]
-        d[vm, vn] = l + r } } } }
-)";
-  EXPECT_FALSE(mentions(decisions(over(down + product)), "add up columns"));
+  EXPECT_FALSE(mentions(decisions(over(down + product("d", "x", 24))), "add up columns"));
   // A square, whose columns another reduction goes down one by one, in a loop as long as that over rows.
   const std::string places = R"(
     for c in [0, 128) { for k in [0, 128) {
@@ -295,8 +295,7 @@ TEST(PartColumns, AsksForTheNextRowWhereBlocksOfRowsWouldFitToo) {
   device.caches.back().bytes = 1 << 20;
   ScheduleLog log;
   auto_schedule(func, device, &log);
-  std::string lines;
-  for (const std::string& decision : log.decisions) lines += decision + "\n";
+  const std::string lines = lines_of(log);
   EXPECT_TRUE(says(lines, "sum s_rf beside d.0")) << lines;
   EXPECT_TRUE(says(lines, "have d ask for x 1100 elements ahead")) << lines;
 }

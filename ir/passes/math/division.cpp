@@ -1,3 +1,4 @@
+#include <functional>
 #include <limits>
 
 #include "ir/intrinsics.h"
@@ -12,25 +13,43 @@ Expr power_of_two(const Expr& field) {
   return reinterpret(f64.with_lanes(field->dtype.lanes), binary(BinaryOp::shl, field, constant(field->dtype, 52)));
 }
 
+/// What is left of a positive dividend when `turn` has taken multiples of the divisor from it, as long as it is no
+/// less; not a number where the dividend is not finite, or the divisor zero.
+Expr long_division(Builder& b, const Expr& dividend, const Expr& divisor,
+                   const std::function<Expr(const Expr& left)>& turn) {
+  const DType type = dividend->dtype;
+  const Expr infinity = constant(type, std::numeric_limits<double>::infinity());
+  const Expr valid = b.bind("valid", logical_and(lt(dividend, infinity), gt(divisor, constant(type, 0.0))));
+  const Expr left = b.loop({dividend}, [&](const std::vector<Expr>& state) {
+    const Expr runs = logical_and(valid, ge(state[0], divisor));
+    return Builder::Iteration{runs, {select(runs, turn(state[0]), state[0])}};
+  })[0];
+  return select(valid, left, constant(type, std::numeric_limits<double>::quiet_NaN()));
+}
+
+/// The upper bits of a positive f64, so many: a whole number times a power of two that is no less than 1.
+struct Upper {
+  Expr whole, power;
+};
+Upper upper_bits(const Expr& x, std::int64_t count) {
+  constexpr std::int64_t bias = 1023;
+  const Expr exponent = binary(BinaryOp::shr, bits(x), constant(bits(x)->dtype, 52));
+  const Expr above = max(exponent - constant(exponent->dtype, count - 1), constant(exponent->dtype, bias));
+  const Expr below = constant(exponent->dtype, 2 * bias) - above;
+  return {unary(UnaryOp::trunc, x * power_of_two(below)), power_of_two(above)};
+}
+
 /// x - trunc(x/y)*y, exact, for f32: long division in f64, of whose quotient each turn takes the upper bits. With 24
 /// bits in either operand, a quotient below 2^28 rounds to no other integer, and its product with y is exact. What is
 /// left of x is a multiple of a float that x or y counts in, and below y times the power: exact too.
 Expr remainder_f32(Builder& b, const Expr& x, const Expr& y) {
-  constexpr std::int64_t quotient_bits = 28, bias = 1023;
   const DType wide = f64.with_lanes(x->dtype.lanes);
-  const Expr infinity = constant(wide, std::numeric_limits<double>::infinity());
   const Expr dividend = b.bind("dividend", cast(wide, unary(UnaryOp::abs, x))),
              divisor = b.bind("divisor", cast(wide, unary(UnaryOp::abs, y)));
-  const Expr valid = b.bind("valid", logical_and(lt(dividend, infinity), gt(divisor, constant(wide, 0.0))));
-  const Expr left = b.loop({dividend}, [&](const std::vector<Expr>& state) {
-    const Expr runs = logical_and(valid, ge(state[0], divisor));
-    const Expr quotient = div(state[0], divisor);
-    const Expr exponent = binary(BinaryOp::shr, bits(quotient), constant(bits(quotient)->dtype, 52));
-    const Expr above = max(exponent - constant(exponent->dtype, quotient_bits - 1), constant(exponent->dtype, bias));
-    const Expr whole = unary(UnaryOp::trunc, quotient * power_of_two(constant(exponent->dtype, 2 * bias) - above));
-    return Builder::Iteration{runs, {select(runs, state[0] - whole * (divisor * power_of_two(above)), state[0])}};
-  })[0];
-  const Expr magnitude = select(valid, left, constant(wide, std::numeric_limits<double>::quiet_NaN()));
+  const Expr magnitude = long_division(b, dividend, divisor, [&](const Expr& left) {
+    const auto [whole, power] = upper_bits(div(left, divisor), 28);
+    return left - whole * (divisor * power);
+  });
   return b.bind("remainder", copysign_bits(cast(x->dtype, magnitude), x));
 }
 
@@ -38,28 +57,19 @@ Expr remainder_f32(Builder& b, const Expr& x, const Expr& y) {
 /// exact within fma, whose sum with what is left of x is so too: both count in what the multiple of y counts in, and
 /// the sum is below it either way, for a quotient that was rounded may be one too large.
 Expr remainder_f64(Builder& b, const Expr& x, const Expr& y) {
-  constexpr std::int64_t quotient_bits = 52, bias = 1023;
-  constexpr double far = 0x1p700;  // quotients reach 2^2098, floats 2^1024
   const DType type = x->dtype;
-  const Expr infinity = constant(type, std::numeric_limits<double>::infinity()), zero = constant(type, 0.0);
+  const Expr far = constant(type, 0x1p700);  // quotients reach 2^2098, floats 2^1024
   const Expr dividend = b.bind("dividend", unary(UnaryOp::abs, x)), divisor = b.bind("divisor", unary(UnaryOp::abs, y));
-  const Expr valid = b.bind("valid", logical_and(lt(dividend, infinity), gt(divisor, zero)));
-  const Expr left = b.loop({dividend}, [&](const std::vector<Expr>& state) {
-    const Expr runs = logical_and(valid, ge(state[0], divisor));
+  const Expr magnitude = long_division(b, dividend, divisor, [&](const Expr& left) {
     Expr multiple = divisor;
     for (int i = 0; i < 2; ++i) {
-      const Expr farther = multiple * constant(type, far);
-      multiple = select(ge(state[0], farther), farther, multiple);
+      const Expr farther = multiple * far;
+      multiple = select(ge(left, farther), farther, multiple);
     }
-    const Expr quotient = div(state[0], multiple);
-    const Expr exponent = binary(BinaryOp::shr, bits(quotient), constant(bits(quotient)->dtype, 52));
-    const Expr above = max(exponent - constant(exponent->dtype, quotient_bits - 1), constant(exponent->dtype, bias));
-    const Expr whole = unary(UnaryOp::trunc, quotient * power_of_two(constant(exponent->dtype, 2 * bias) - above));
-    const Expr by = multiple * power_of_two(above);
-    const Expr rest = fma(-whole, by, state[0]);
-    return Builder::Iteration{runs, {select(runs, select(lt(rest, zero), rest + by, rest), state[0])}};
-  })[0];
-  const Expr magnitude = select(valid, left, constant(type, std::numeric_limits<double>::quiet_NaN()));
+    const auto [whole, power] = upper_bits(div(left, multiple), 52);
+    const Expr by = multiple * power, rest = fma(-whole, by, left);
+    return select(lt(rest, constant(type, 0.0)), rest + by, rest);
+  });
   return b.bind("remainder", copysign_bits(magnitude, x));
 }
 

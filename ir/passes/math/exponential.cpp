@@ -63,6 +63,29 @@ Vanishing vanishing_exp(Builder& b, const Expr& x) {
   return {b, x, -104, -176};
 }
 
+/// x = n ln(2) + r, for n a multiple of what the low bits of x log2(e) + `round` count in, as `shifted` has them.
+struct Reduced {
+  Expr shifted, n, high, r;  ///< r is `high`, x less the first part of n ln(2), less the second one
+
+  /// The second part, which r has been rounded with.
+  Expr second() const { return constant(n->dtype, n->dtype.bits == 32 ? -ln2_low : -wide_ln2_low); }
+};
+Reduced reduced(Builder& b, const Expr& x, double round) {
+  const DType type = x->dtype;
+  const bool single = type.bits == 32;
+  Reduced parts;
+  const Expr log2 = constant(type, single ? log2_e : wide_log2_e);
+  parts.shifted = b.bind("shifted", b.multiply_add(x, log2, constant(type, round)));
+  parts.n = b.bind("n", parts.shifted - constant(type, round));
+  const Expr first = constant(type, single ? -ln2_high : -wide_ln2_high);
+  parts.high = b.bind("high", b.multiply_add(parts.n, first, x));
+  parts.r = b.bind("r", b.multiply_add(parts.n, parts.second(), parts.high));
+  return parts;
+}
+double round_of(DType type) {
+  return type.bits == 32 ? round_f32 : round_f64;
+}
+
 /// Has the device a table of 16 powers in a register, and an instruction that scales by what an exponent is beyond
 /// them? Products of sixteenths and the first part of ln(2) are exact only within a fused multiply-add.
 bool looks_up_powers(const Builder& b) {
@@ -81,11 +104,7 @@ Expr scale_sixteenths(Builder& b, const Expr& tail, const Expr& n, const Expr& s
 /// 0.83 of the time, x * sigmoid(x) 0.86). Within 1.0 ULP, of which what the table's powers lack is 0.4; with that
 /// looked up too, within 0.6 (0.94 and 0.89 of the time).
 Expr exp_by_sixteenths(Builder& b, const Expr& x, bool accurate) {
-  const Expr round = constant(x->dtype, round_sixteenths);
-  const Expr shifted = b.bind("shifted", b.multiply_add(x, constant(x->dtype, log2_e), round));
-  const Expr n = b.bind("n", shifted - round);
-  const Expr high = b.multiply_add(n, constant(x->dtype, -ln2_high), x);
-  const Expr r = b.bind("r", b.multiply_add(n, constant(x->dtype, -ln2_low), high));
+  const auto [shifted, n, high, r] = reduced(b, x, round_sixteenths);
   const Expr first = accurate ? r + b.entry(coefficients::sixteenths_rest, f32, bits(shifted)) : r;
   const Expr tail = b.multiply_add(r * r, b.polynomial(coefficients::exp_sixteenth, r), first);
   return scale_sixteenths(b, tail, n, shifted);
@@ -97,12 +116,8 @@ Expr exp_clamped(Builder& b, const Expr& x, bool accurate = false) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
   if (single && looks_up_powers(b)) return exp_by_sixteenths(b, x, accurate);
-  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
-  const Expr one = constant(type, 1.0), round = pick(round_f32, round_f64);
-  const Expr shifted = b.bind("shifted", b.multiply_add(x, pick(log2_e, wide_log2_e), round));
-  const Expr n = b.bind("n", shifted - round);
-  const Expr high = b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), x);
-  const Expr r = b.bind("r", b.multiply_add(n, pick(-ln2_low, -wide_ln2_low), high));
+  const Expr one = constant(type, 1.0);
+  const auto [shifted, n, high, r] = reduced(b, x, round_of(type));
   const Expr tail = single ? b.polynomial(coefficients::exp, r) : b.polynomial(coefficients::wide_exp, r);
   // Each form is the more accurate where it is used: 0.87 ULP with the instruction, 0.97 without.
   const Expr p =
@@ -120,63 +135,50 @@ Expr sigmoid_by_estimate(Builder& b, const Expr& x) {
   return b.multiply_add(b.multiply_add(-q, e, e - q), inverse, q);
 }
 
-/// x = n ln(2) + r and q = e^r - 1. What rounding r loses counts in f64, whose other errors are as large, and is
-/// counted wherever it is to be `accurate`; then `rest` is what q lacks.
-struct Reduced {
-  Expr shifted, n, q, rest;
+/// e^x / 2^shift as power (1 + q), q = e^r - 1, for x that overflows no more than by so many powers of two. What
+/// rounding r loses counts in f64, whose other errors are as large, and is counted wherever it is to be `accurate`;
+/// then `rest` is what q lacks.
+struct Growth {
+  Expr n, power, q, rest;
 };
-Reduced reduced_expm1(Builder& b, const Expr& x, bool accurate) {
+Growth growth_over(Builder& b, const Expr& x, int shift, bool accurate) {
   const DType type = x->dtype;
-  const bool single = type.bits == 32;
-  const auto pick = [&](double of_f32, double of_f64) { return constant(type, single ? of_f32 : of_f64); };
-  const Expr shifted = b.bind("shifted", b.multiply_add(x, pick(log2_e, wide_log2_e), pick(round_f32, round_f64)));
-  const Expr n = b.bind("n", shifted - pick(round_f32, round_f64));
-  const Expr ln2_rest = pick(-ln2_low, -wide_ln2_low);
-  const Expr high = b.bind("high", b.multiply_add(n, pick(-ln2_high, -wide_ln2_high), x));
-  const Expr r = b.bind("r", b.multiply_add(n, ln2_rest, high));
-  const Expr tail = single ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
-  if (!accurate) return {shifted, n, b.bind("q", b.multiply_add(r * r, tail, r)), nullptr};
-  const Expr t = b.bind("t", b.multiply_add(r * r, tail, b.multiply_add(n, ln2_rest, high - r)));
+  const Reduced parts = reduced(b, x, round_of(type));
+  const Expr& r = parts.r;
+  const Expr image = bits(parts.shifted);
+  const Expr power = b.bind("power", b.scales_by_exponent() ? scaleb(constant(type, std::ldexp(1.0, -shift)), parts.n)
+                                                            : power_of_two(image - constant(image->dtype, shift)));
+  const Expr tail =
+      type.bits == 32 ? b.polynomial(coefficients::expm1, r) : b.polynomial_by_halves(coefficients::wide_expm1, r);
+  if (!accurate) return {parts.n, power, b.bind("q", b.multiply_add(r * r, tail, r)), nullptr};
+  const Expr t = b.bind("t", b.multiply_add(r * r, tail, b.multiply_add(parts.n, parts.second(), parts.high - r)));
   const Expr q = b.bind("q", r + t);
-  return {shifted, n, q, (r - q) + t};
+  return {parts.n, power, q, (r - q) + t};
 }
 
-/// 2^(n + down), for an integer `down` with which that is a normal number.
-Expr power_below(Builder& b, const Reduced& x, int down) {
-  const DType type = x.n->dtype;
-  if (b.scales_by_exponent()) return b.bind("power", scaleb(constant(type, std::ldexp(1.0, down)), x.n));
-  const Expr image = bits(x.shifted);
-  return b.bind("power", power_of_two(image + constant(image->dtype, down)));
-}
-
-/// (e^x - 1) / 2^shift for x that overflows no more than by so many powers of two, and where it is to be `accurate`
-/// what that lacks; and whether n is 0 and the dividend q, which the division would cost bits where it is among
-/// denormals.
+/// (e^x - 1) / 2^shift, which cancels nowhere: where |x| is small n is 0. There q is the dividend, of which the
+/// division costs bits where it is among denormals.
 struct Quotient {
-  Expr value, lost, small, q, rest;
+  Growth growth;
+  Expr whole, value;  ///< value is power q + whole
 };
 Quotient expm1_over(Builder& b, const Expr& x, int shift, bool accurate) {
-  const DType type = x->dtype;
-  const Reduced parts = reduced_expm1(b, x, accurate);
-  const Expr power = power_below(b, parts, -shift);
-  const Expr whole = b.bind("whole", power - constant(type, std::ldexp(1.0, -shift)));
-  const Expr value = b.bind("over", b.multiply_add(power, parts.q, whole));
-  const Expr small = b.bind("small", eq(parts.n, constant(type, 0.0)));
-  if (!accurate) return {value, nullptr, small, parts.q, nullptr};
-  const Expr lost = b.multiply_add(power, parts.rest, b.multiply_add(power, parts.q, whole - value));
-  return {value, lost, small, parts.q, parts.rest};
+  const Growth growth = growth_over(b, x, shift, accurate);
+  const Expr whole = b.bind("whole", growth.power - constant(x->dtype, std::ldexp(1.0, -shift)));
+  return {growth, whole, b.bind("over", b.multiply_add(growth.power, growth.q, whole))};
 }
 
-/// With m = e^(2|x|) - 1 the result is m / (m + 2). m is 2^n * (e^r - 1) + (2^n - 1), which cancels nowhere: where |x|
-/// is small n is 0. Beyond 9.1 (f64: 19.1) the nearest float is 1.
+/// |x|, no more than where e^|x| / 2 is infinite.
+Expr size_of_half(Builder& b, const Expr& x) {
+  return clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), x->dtype.bits == 32 ? 89.5 : 710.5);
+}
+
+/// With m = e^(2|x|) - 1 the result is m / (m + 2). Beyond 9.1 (f64: 19.1) the nearest float is 1.
 Expr tanh_by_quotient(Builder& b, const Expr& x) {
   const DType type = x->dtype;
   const bool single = type.bits == 32;
   const Expr half = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 9.1 : 19.1);
-  const Expr a = b.bind("twice", half + half);
-  const Reduced parts = reduced_expm1(b, a, !single);
-  const Expr power = power_below(b, parts, 0);
-  const Expr m = b.bind("m", b.multiply_add(power, parts.q, power - constant(type, 1.0)));
+  const Expr m = expm1_over(b, b.bind("twice", half + half), 0, !single).value;
   const Expr two = constant(type, 2.0), half_one = constant(type, 0.5);
   const Expr sum = b.bind("sum", m + two);
   const Expr small = b.bind("small", lt(m, two));
@@ -228,31 +230,29 @@ Expr expm1_float(Builder& b, const Expr& x, double highest) {
   const double infinite = single ? 89 : 710;
   const Expr above = clamp_low(b, x, single ? -18 : -38);
   const Quotient half = expm1_over(b, highest <= infinite ? above : clamp_high(b, above, infinite), 1, !single);
-  return with_sign_of(select(half.small, half.q, half.value + half.value), x);
+  const Expr small = eq(half.growth.n, constant(x->dtype, 0.0));
+  return with_sign_of(select(small, half.growth.q, half.value + half.value), x);
 }
 
 /// (m + m / (m + 1)) / 2 with m = e^|x| - 1, of which a quarter does not overflow before the result does; where |x| is
 /// small m - m^2 / 2 / (m + 1), whose second term, and what its divisor's rounding loses, is little beside the first.
 Expr sinh_float(Builder& b, const Expr& x) {
-  const bool single = x->dtype.bits == 32;
   const Expr one = constant(x->dtype, 1.0), four = constant(x->dtype, 4.0);
-  const Expr size = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 89.5 : 710.5);
-  const Quotient quarter = expm1_over(b, size, 2, true);
-  const Expr part = b.bind("part", select(quarter.small, quarter.q, quarter.value));
-  const Expr sum = b.multiply_add(part, select(quarter.small, one, four), one);
-  const Expr over = select(quarter.small, part * part * constant(x->dtype, -0.5), part);
-  const Expr times = select(quarter.small, one, constant(x->dtype, 2.0));
-  const Expr lost = select(quarter.small, quarter.rest, quarter.lost);
+  const auto [growth, whole, value] = expm1_over(b, size_of_half(b, x), 2, true);
+  const Expr small = b.bind("small", eq(growth.n, constant(x->dtype, 0.0)));
+  const Expr part = b.bind("part", select(small, growth.q, value));
+  const Expr sum = b.multiply_add(part, select(small, one, four), one);
+  const Expr over = select(small, part * part * constant(x->dtype, -0.5), part);
+  const Expr times = select(small, one, constant(x->dtype, 2.0));
+  const Expr rounded = b.multiply_add(growth.power, growth.q, whole - value);
+  const Expr lost = select(small, growth.rest, b.multiply_add(growth.power, growth.rest, rounded));
   return with_sign_of((part + (div(over, sum) + lost)) * times, x);
 }
 
 /// 2 E + 1 / (8 E) with E = e^|x| / 4.
 Expr cosh_float(Builder& b, const Expr& x) {
-  const bool single = x->dtype.bits == 32;
-  const Expr size = clamp_high(b, b.bind("magnitude", unary(UnaryOp::abs, x)), single ? 89.5 : 710.5);
-  const Reduced parts = reduced_expm1(b, size, !single);
-  const Expr power = power_below(b, parts, -2);
-  const Expr quarter = b.bind("quarter", b.multiply_add(power, parts.q, power));
+  const Growth growth = growth_over(b, size_of_half(b, x), 2, x->dtype.bits != 32);
+  const Expr quarter = b.bind("quarter", b.multiply_add(growth.power, growth.q, growth.power));
   return b.multiply_add(quarter, constant(x->dtype, 2.0), div(constant(x->dtype, 0.125), quarter));
 }
 

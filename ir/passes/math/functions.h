@@ -37,6 +37,11 @@ Expr log1p_f64(Builder& b, const Expr& x);
 Expr log2_f64(Builder& b, const Expr& x);  ///< with a fused multiply-add, as log10
 Expr log10_f64(Builder& b, const Expr& x);
 
+/// f32 and f64, at most 2 ULP.
+Expr expm1_float(Builder& b, const Expr& x, double highest);
+Expr sinh_float(Builder& b, const Expr& x);
+Expr cosh_float(Builder& b, const Expr& x);
+
 /// f32, and with a fused multiply-add f64; those but sin and cos of f32 want it too. At most 2 ULP.
 Expr sin_float(Builder& b, const Expr& x);
 Expr cos_float(Builder& b, const Expr& x);
@@ -45,9 +50,6 @@ Expr asin_float(Builder& b, const Expr& x);
 Expr acos_float(Builder& b, const Expr& x);
 Expr atan_float(Builder& b, const Expr& x);
 Expr atan2_float(Builder& b, const Expr& y, const Expr& x);
-Expr expm1_float(Builder& b, const Expr& x, double highest);
-Expr sinh_float(Builder& b, const Expr& x);
-Expr cosh_float(Builder& b, const Expr& x);
 /// The root of the sum of squares, and SLEEF's where those leave the normal range.
 Expr hypot_float(Builder& b, const Expr& x, const Expr& y);
 

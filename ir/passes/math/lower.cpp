@@ -12,17 +12,24 @@ bool is_f32(DType dtype) {
   return dtype.element() == f32;
 }
 
-/// Of either width, with a fused multiply-add.
-Expr own_fused(Builder& b, UnaryOp op, const Expr& x) {
+/// Of either width.
+Expr own_float(Builder& b, UnaryOp op, const Expr& x, double highest) {
+  const bool fused = b.device().fused_multiply_add;
   switch (op) {
+    case UnaryOp::expm1:
+      return expm1_float(b, x, highest);
+    case UnaryOp::sinh:
+      return sinh_float(b, x);
+    case UnaryOp::cosh:
+      return cosh_float(b, x);
     case UnaryOp::tan:
-      return tan_float(b, x);
+      return fused ? tan_float(b, x) : nullptr;
     case UnaryOp::asin:
-      return asin_float(b, x);
+      return fused ? asin_float(b, x) : nullptr;
     case UnaryOp::acos:
-      return acos_float(b, x);
+      return fused ? acos_float(b, x) : nullptr;
     case UnaryOp::atan:
-      return atan_float(b, x);
+      return fused ? atan_float(b, x) : nullptr;
     default:
       return nullptr;
   }
@@ -43,12 +50,6 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return fused ? log2_f32(b, x) : nullptr;
     case UnaryOp::log10:
       return fused ? log10_f32(b, x) : nullptr;
-    case UnaryOp::expm1:
-      return expm1_float(b, x, highest);
-    case UnaryOp::sinh:
-      return sinh_float(b, x);
-    case UnaryOp::cosh:
-      return cosh_float(b, x);
     case UnaryOp::tanh:
       return tanh_f32(b, x);
     case UnaryOp::sigmoid:
@@ -60,7 +61,7 @@ Expr own_f32(Builder& b, UnaryOp op, const Expr& x, double highest) {
     case UnaryOp::cos:
       return cos_float(b, x);
     default:
-      return fused ? own_fused(b, op, x) : nullptr;
+      return own_float(b, op, x, highest);
   }
 }
 
@@ -77,12 +78,6 @@ Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
       return fused ? log2_f64(b, x) : nullptr;
     case UnaryOp::log10:
       return fused ? log10_f64(b, x) : nullptr;
-    case UnaryOp::expm1:
-      return expm1_float(b, x, highest);
-    case UnaryOp::sinh:
-      return sinh_float(b, x);
-    case UnaryOp::cosh:
-      return cosh_float(b, x);
     case UnaryOp::tanh:
       return tanh_f64(b, x);
     case UnaryOp::erf:
@@ -92,7 +87,7 @@ Expr own_f64(Builder& b, UnaryOp op, const Expr& x, double highest) {
     case UnaryOp::cos:
       return fused ? cos_float(b, x) : nullptr;
     default:
-      return fused ? own_fused(b, op, x) : nullptr;
+      return own_float(b, op, x, highest);
   }
 }
 
@@ -176,7 +171,7 @@ Expr lower_binary(Builder& b, BinaryOp op, const Expr& left, const Expr& right) 
       return b.bind("value", hypot_float(b, x, y));
     case BinaryOp::atan2:
       if (b.device().fused_multiply_add) return b.bind("value", atan2_float(b, x, y));
-      return b.bind("value", library_binary(b, op, x, y));
+      [[fallthrough]];
     default:
       return b.bind("value", library_binary(b, op, x, y));
   }
