@@ -328,4 +328,34 @@ def losses(rng):
     )
 
 
-topics = (axes, several_axes, dtypes, views, scans, softmaxes, norms, losses)
+def crossed(rng):
+    """Operands that lie across each other."""
+    for rows, columns in ((300, 300), (65, 1000), (1000, 1200)):
+        a, b = normal(rng, rows, columns), normal(rng, columns, rows)
+        name = f"{rows}x{columns} beside its transpose"
+        yield Form(
+            f"trace of a product {name}", KIND, [a, b], lambda a, b: lathe.sum(a * b.T), lambda a, b: (a * b.T).sum()
+        )
+        yield Form(
+            f"greatest difference {name}",
+            KIND,
+            [a, b],
+            lambda a, b: lathe.max(lathe.abs(a - b.T)),
+            lambda a, b: (a - b.T).abs().max(),
+        )
+        yield Form(
+            f"argmax {name}", KIND, [a, b], lambda a, b: lathe.argmax(a + b.T, axis=1), lambda a, b: (a + b.T).argmax(1)
+        )
+        yield Form(
+            f"softmax {name}", KIND, [a, b], lambda a, b: lathe.softmax(a + b.T), lambda a, b: (a + b.T).softmax(-1)
+        )
+        yield Form(
+            f"running sums {name}",
+            KIND,
+            [a, b],
+            lambda a, b: lathe.cumulative_sum(a + b.T, axis=1),
+            lambda a, b: (a + b.T).cumsum(1),
+        )
+
+
+topics = (axes, several_axes, dtypes, views, scans, softmaxes, norms, losses, crossed)

@@ -34,6 +34,7 @@
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
+#include "schedule/auto/turn_crossed.h"
 #include "schedule/auto/turn_repeated.h"
 #include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -57,6 +58,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"inline_elementwise", inline_elementwise},
                           {"coalesce_axes", coalesce_axes},
                           {"fold_stacks", fold_stacks},
+                          {"turn_crossed", turn_crossed},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
@@ -122,6 +123,31 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
+/// Does the block copy what lies across what it writes, and would it do so under the loop along one of the two alone?
+/// There are no squares to turn around then.
+bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (!is_elementwise(block) || body_cost(block) > copy_body) return false;
+  const std::int64_t side = widest_square(block, context.device);
+  const Accesses accesses = block_accesses(block);
+  const auto along = [&](size_t iter, bool store) {
+    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.store == store && access.strides[iter] == 1 && !access.masked;
+    });
+  };
+  const Region region = region_read(schedule, block, loop);
+  for (size_t read = 0; side > 1 && read < block.f.iters.size(); ++read) {
+    if (!along(read, false) || along(read, true) || extent_estimate(block.f.iters[read].domain.extent) < side) continue;
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const std::int64_t* extent = as_int(region.ranges[d].extent);
+      if (block.f.writes[0].ranges[d].min == Expr(block.f.iters[read].variable) && extent && *extent < side)
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -200,6 +226,10 @@ void fuse_rows(RuleContext& context) {
       if (wish != FusionWish::together && costs_vectors(context, ref, readers, loops, depth)) {
         context.note(fmt::format("keep {} out of {}: vectors there have no room for what it checks", ref.name,
                                  loops[depth].variable->name));
+        continue;
+      }
+      if (wish != FusionWish::together && costs_squares(context, ref, loops[depth])) {
+        context.note(fmt::format("keep {} out of {}: squares turn it around", ref.name, loops[depth].variable->name));
         continue;
       }
       if (wish != FusionWish::together && costs_columns(context, ref, readers, loops, depth)) {

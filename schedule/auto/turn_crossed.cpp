@@ -1,0 +1,131 @@
+#include "schedule/auto/turn_crossed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/merge_duplicates.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/turn_squares.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/reindex.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// An array that a block reads across: contiguous along the iter `across`, where another one is so along `along`.
+struct Crossed {
+  Buffer array;
+  size_t along, across;
+};
+
+std::int64_t extent_of(const Block& block, size_t iter) {
+  const std::int64_t* extent = as_int(block.f.iters[iter].domain.extent);
+  return extent ? *extent : 0;
+}
+
+/// Is each element of the array read once at the most?
+bool is_read_once(const Block& block, const Access& access) {
+  const std::optional<std::int64_t> elements = constant_elements(access.buffer);
+  return elements && instance_count(block) <= static_cast<double>(*elements) &&
+         std::none_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return !stride; });
+}
+
+bool is_contiguous(const Block& block, const Access& access, size_t iter, std::int64_t side) {
+  return access.strides[iter] == 1 && extent_of(block, iter) >= side;
+}
+
+bool lies_across(const Access& access, size_t iter, std::int64_t side) {
+  return std::abs(access.strides[iter].value_or(0)) >= side;
+}
+
+/// The array to turn around for a block, and the iter that it is to lie along: one that is reduced where there is one.
+std::optional<Crossed> crossed_array(const Block& block, const Device& device) {
+  const std::int64_t side = widest_square(block, device);
+  if (side < 2) return std::nullopt;
+  const Accesses accesses = block_accesses(block);
+  std::optional<Crossed> best;
+  for (const Access& kept : accesses) {
+    if (kept.store || kept.masked || !is_read_once(block, kept)) continue;
+    for (const Access& turned : accesses) {
+      if (turned.store || turned.masked) continue;
+      for (size_t along = 0; along < block.f.iters.size(); ++along) {
+        if (!is_contiguous(block, kept, along, side) || !lies_across(turned, along, side)) continue;
+        for (size_t across = 0; across < block.f.iters.size(); ++across) {
+          if (!is_contiguous(block, turned, across, side) || !lies_across(kept, across, side)) continue;
+          const auto is_space = [&](size_t iter) { return block.f.iters[iter].kind == IterKind::space; };
+          if (!only_space(block) && is_space(along) && is_space(across)) continue;
+          if (!best || (is_space(best->along) && !is_space(along))) best = Crossed{turned.buffer, along, across};
+        }
+      }
+    }
+  }
+  return best;
+}
+
+/// The position of an iter among the indices of a load; their number where it is none of them.
+size_t index_of(const Block& block, const Load& load, size_t iter) {
+  const Expr variable = block.f.iters[iter].variable;
+  return static_cast<size_t>(std::find(load.indices.begin(), load.indices.end(), variable) - load.indices.begin());
+}
+
+/// Has the block read a copy of the array that lies along the iter.
+void copy_turned(Schedule& schedule, const BlockRef& ref, const Crossed& crossed) {
+  const Accesses accesses = block_accesses(schedule.node(ref));
+  Buffer copied;
+  if (load_count(accesses, crossed.array) == 1) {
+    copied = schedule.node(reindex(schedule, ref, crossed.array->name)).f.writes[0].buffer;
+  } else {
+    const auto lies_so = [&](const Load& load) {
+      return index_of(schedule.node(ref), load, crossed.across) + 1 == load.indices.size();
+    };
+    std::optional<size_t> place;
+    for_each_expr(schedule.node(ref).f.body, [&](const Expr& e) {
+      const Load* load = e.as<Load>();
+      if (load && load->buffer == crossed.array && lies_so(*load)) place = place_of(schedule.node(ref), *load);
+    });
+    if (!place) throw Refusal("turn_crossed", 1, "turn_crossed refused: condition 1, an iter is an index");
+    copied = schedule.node(cache_read(schedule, ref, crossed.array->name, space::global, place)).f.writes[0].buffer;
+  }
+  const Block& reader = schedule.node(ref);
+  const Load* load = load_of(reader, copied);
+  const size_t dimension = index_of(reader, *load, crossed.along);
+  if (dimension + 1 < load->indices.size())
+    transform_layout(schedule, ref, copied->name, moved_last(copied->rank(), dimension));
+}
+
+bool turn_for(RuleContext& context, const BlockRef& ref, const std::vector<Buffer>* arrays,
+              std::vector<Buffer>& turned) {
+  const Block& block = context.schedule.node(ref);
+  if (context.scheduled.contains(ref.name) || is_sealed(block) || has_blocks(block) || block.f.predicate) return false;
+  const std::optional<Crossed> crossed = crossed_array(block, context.device);
+  if (!crossed || (arrays && std::find(arrays->begin(), arrays->end(), crossed->array) == arrays->end())) return false;
+  const bool done = attempt(context, fmt::format("turn {} around once for {}", crossed->array->name, ref.name),
+                            [&] { copy_turned(context.schedule, ref, *crossed); });
+  if (done) turned.push_back(crossed->array);
+  return done;
+}
+
+}  // namespace
+
+void turn_crossed(RuleContext& context) {
+  std::vector<Buffer> turned;
+  const std::vector<BlockRef> blocks = context.schedule.blocks();
+  for (const BlockRef& ref : blocks) {
+    if (!only_space(context.schedule.node(ref))) turn_for(context, ref, nullptr, turned);
+  }
+  if (turned.empty()) return;
+  const std::vector<Buffer> shared = turned;
+  for (const BlockRef& ref : blocks) {
+    if (only_space(context.schedule.node(ref))) turn_for(context, ref, &shared, turned);
+  }
+  if (turned.size() > 1) merge_duplicates(context);
+}
+
+}  // namespace lathe

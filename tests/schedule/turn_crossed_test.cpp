@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include "ir/text/parse.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// s[i] or s[] = sum of a[`kept`] * `other`, over `n` x `m` elements; i is reduced where there is but one result.
+Func sums(const std::string& kept, const std::string& other, bool one, int n, int m) {
+  return parse_func(fmt::format(R"(func sums(a: f32[{0}, {1}], b: f32[{1}, {0}], s: f32[{2}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{
+    block sum({3} vi in [0, {0}) = i, reduce vj in [0, {1}) = j) reads a[{4}], {5}, s[{6}] writes s[{6}] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ s[{6}] = 0.0f32 }}
+      let l: f32 = s[{6}]
+      let r: f32 = a[{4}] * {5}
+      s[{6}] = l + r }} }} }} }})",
+                                n, m, one ? "" : fmt::format("{}", n), one ? "reduce" : "space", kept, other,
+                                one ? "" : "vi"));
+}
+
+bool turns(const Func& func, const std::string& block, const std::string& array) {
+  return says(decisions_on(func, wide(), block), "turn " + array + " around once for " + block);
+}
+
+TEST(TurnCrossed, CopiesWhatLiesAcrossAnotherOperand) {
+  for (const bool one : {false, true}) {
+    for (const auto& [n, m] : {std::pair(33, 40), {8, 8}, {100, 9}, {9, 100}}) {
+      const Func func = sums("vi, vj", "b[vj, vi]", one, n, m);
+      EXPECT_TRUE(turns(func, "sum", "b")) << decisions_on(func, wide(), "sum");
+      expect_scheduled_well(func);
+    }
+  }
+  const Func itself = sums("vi, vj", "a[vj, vi]", true, 40, 40);
+  EXPECT_TRUE(turns(itself, "sum", "a")) << decisions_on(itself, wide(), "sum");
+  expect_scheduled_well(itself);
+}
+
+TEST(TurnCrossed, LeavesWhatLiesAlongTheOtherOperand) {
+  EXPECT_FALSE(turns(sums("vi, vj", "a[vi, vj]", true, 33, 40), "sum", "a"));
+  EXPECT_FALSE(turns(sums("vi, 39 - vj", "b[vj, vi]", true, 33, 40), "sum", "b")) << "nothing lies along a row";
+  EXPECT_FALSE(turns(sums("vi, vj", "b[vj, vi]", true, 7, 40), "sum", "b")) << "no square fits";
+  EXPECT_FALSE(turns(sums("vi, vj", "b[vj, vi]", true, 40, 7), "sum", "b")) << "no square fits";
+  EXPECT_FALSE(turns(sums("vi, vj", "b[vj, 0]", true, 33, 40), "sum", "b"));
+}
+
+TEST(TurnCrossed, LeavesContractionsAlone) {
+  // Each element of both is read several times.
+  const Func product = parse_func(R"(func sums(a: f32[20, 24, 16], b: f32[30, 16, 24], s: f32[20, 30]) stage begin {
+  for i in [0, 20) { for j in [0, 30) { for k in [0, 24) { for l in [0, 16) {
+    block sum(space vi in [0, 20) = i, space vj in [0, 30) = j, reduce vk in [0, 24) = k, reduce vl in [0, 16) = l)
+        reads a[vi, vk, vl], b[vj, vl, vk], s[vi, vj] writes s[vi, vj] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { s[vi, vj] = 0.0f32 }
+      let x: f32 = s[vi, vj]
+      let y: f32 = a[vi, vk, vl] * b[vj, vl, vk]
+      s[vi, vj] = x + y } } } } } })");
+  EXPECT_EQ(decisions_on(product, wide(), "sum").find("around once"), std::string::npos);
+  expect_scheduled_well(product);
+}
+
+/// s[i] = max of a[i, j] + b[j, i], out[i, j] = (a[i, j] + b[j, i]) - s[i].
+const char* less_its_greatest = R"(func less(a: f32[24, 40], b: f32[40, 24], out: f32[24, 40]) stage begin {
+  block root() reads a[..], b[..] writes out[..] {
+    alloc s: f32[24]
+    for i in [0, 24) { for j in [0, 40) {
+      block greatest(space vi in [0, 24) = i, reduce vj in [0, 40) = j)
+          reads a[vi, vj], b[vj, vi], s[vi] writes s[vi] {
+        reducer (lhs: f32) (rhs: f32) {select(lhs < rhs, rhs, lhs)} identity {-inf(f32)}
+        init { s[vi] = -inf(f32) }
+        let x: f32 = s[vi]
+        let y: f32 = a[vi, vj] + b[vj, vi]
+        s[vi] = select(x < y, y, x) } } }
+    for i in [0, 24) { for j in [0, 40) {
+      block less(space vi in [0, 24) = i, space vj in [0, 40) = j)
+          reads a[vi, vj], b[vj, vi], s[vi] writes out[vi, vj] {
+        out[vi, vj] = a[vi, vj] + b[vj, vi] - s[vi] } } } } })";
+
+TEST(TurnCrossed, SharesTheCopyWithWhatReadsTheSameElementByElement) {
+  const Func func = parse_func(less_its_greatest);
+  EXPECT_TRUE(turns(func, "greatest", "b")) << decisions_on(func, wide(), "greatest");
+  EXPECT_TRUE(turns(func, "less", "b")) << decisions_on(func, wide(), "less");
+  EXPECT_TRUE(says(decisions_on(func, wide(), "b_reindex"), "turn squares of b_reindex"))
+      << decisions_on(func, wide(), "b_reindex");
+  EXPECT_TRUE(says(decisions_on(func, wide(), "b_reindex_1"), "merge b_reindex_1 with b_reindex"));
+  expect_scheduled_well(func);
+}
+
+}  // namespace
+}  // namespace lathe::testing
