@@ -380,7 +380,93 @@ def moves(rng):
         yield Form(f"{kind} {name_of(dtype)} {times(shape)}, {how}", "element-wise", inputs, own, theirs)
 
 
-topics = (convolutions, transposed, products, layers, attentions, reductions, norms, contractions, windows, moves)
+def viewed(rng, dtype, shape):
+    """A tensor of the shape or one that broadcasts to it, and how it lies: in order, permuted, every other element, or a
+    part of longer rows."""
+    shape = tuple(d if rng.random() < 0.85 else 1 for d in shape)
+    how = pick(rng, ("", "", "", "turned", "strided", "part"))
+    if how == "turned":
+        order = rng.permutation(len(shape))
+        x = typed(rng, dtype, *(shape[d] for d in order)).permute(tuple(int(d) for d in np.argsort(order)))
+        how += f" {''.join(map(str, order))}"
+    elif how == "strided":
+        x = typed(rng, dtype, *shape[:-1], 2 * shape[-1])[..., ::2]
+    elif how == "part":
+        x = typed(rng, dtype, *shape[:-1], shape[-1] + 5)[..., 2:-3]
+    else:
+        x = typed(rng, dtype, *shape)
+    return x, f"{times(shape)} {how}".strip()
+
+
+# Of two or three tensors, in both alike.
+COMBINED = {
+    "a + b": lambda a, b, c: a + b,
+    "a * b": lambda a, b, c: a * b,
+    "a - b": lambda a, b, c: a - b,
+    "a * b + c": lambda a, b, c: a * b + c,
+    "(a - b) ** 2": lambda a, b, c: (a - b) * (a - b),
+    "a + b + c": lambda a, b, c: a + b + c,
+    "|a - b| * c": lambda a, b, c: abs(a - b) * c,
+}
+
+# Of what is combined, over one or more axes.
+ENDS = {
+    "": (lambda s, axes: s, lambda s, axes: s),
+    "sum": (lambda s, axes: lathe.sum(s, axis=axes), torch.sum),
+    "max": (lambda s, axes: lathe.max(s, axis=axes), torch.amax),
+    "mean": (lambda s, axes: lathe.mean(s, axis=axes), torch.mean),
+    "argmax": (lambda s, axes: lathe.argmax(s, axis=axes[0]), lambda s, axes: s.argmax(axes[0])),
+    "softmax": (lambda s, axes: lathe.softmax(s, axis=axes[0]), lambda s, axes: s.softmax(axes[0])),
+    "logsumexp": (lambda s, axes: lathe.logsumexp(s, axis=axes[0]), lambda s, axes: s.logsumexp(axes[0])),
+    "variance": (lambda s, axes: lathe.var(s, axis=axes), lambda s, axes: s.var(axes, correction=0)),
+    "cumsum": (lambda s, axes: lathe.cumulative_sum(s, axis=axes[0]), lambda s, axes: s.cumsum(axes[0])),
+    "less the mean": (
+        lambda s, axes: s - lathe.mean(s, axis=axes, keepdims=True),
+        lambda s, axes: s - s.mean(axes, keepdim=True),
+    ),
+    "l2 normalized": (
+        lambda s, axes: s / lathe.sqrt(lathe.sum(s * s, axis=axes, keepdims=True) + 1e-6),
+        lambda s, axes: s / torch.sqrt((s * s).sum(axes, keepdim=True) + 1e-6),
+    ),
+}
+
+
+def compounds(rng):
+    """Views that lie in several ways, combined element by element and then reduced."""
+    while True:
+        shape = box(rng, pick(rng, (2, 2, 3, 4)), pick(rng, (2e4, 1e5, 1e6)))
+        dtype = pick(rng, (torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16))
+        expression, end = pick(rng, tuple(COMBINED)), pick(rng, tuple(ENDS))
+        if dtype is torch.bfloat16 and ("c" in expression or end == "argmax"):
+            continue  # PyTorch rounds what lies between, Lathe does not
+        operands = 3 if "c" in expression else 2
+        inputs, names = zip(*(viewed(rng, dtype, shape) for _ in range(operands)), strict=True)
+        if torch.broadcast_shapes(*(x.shape for x in inputs)) != shape:
+            continue
+        axes = tuple(int(d) for d in rng.permutation(len(shape))[: pick(rng, (1, 1, 1, 2))])
+        combined, (own, theirs) = COMBINED[expression], ENDS[end]
+        yield Form(
+            f"{end} of {expression}: {name_of(dtype)} {', '.join(names)}" + (f", axes {axes}" if end else ""),
+            "reduction" if end else "element-wise",
+            list(inputs),
+            lambda a, b, c=None, combined=combined, own=own, axes=axes: own(combined(a, b, c), axes),
+            lambda a, b, c=None, combined=combined, theirs=theirs, axes=axes: theirs(combined(a, b, c), axes),
+        )
+
+
+topics = (
+    convolutions,
+    transposed,
+    products,
+    layers,
+    attentions,
+    reductions,
+    norms,
+    contractions,
+    windows,
+    moves,
+    compounds,
+)
 
 
 def forms(seed, count):

@@ -35,6 +35,7 @@
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/tile_contractions.h"
 #include "schedule/auto/turn_crossed.h"
+#include "schedule/auto/turn_nearby.h"
 #include "schedule/auto/turn_repeated.h"
 #include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -76,6 +77,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"join_columns", join_columns},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
+                          {"turn_nearby", turn_nearby},
                           {"cut_choices", cut_choices},
                           {"split_digits", split_digits},
                           {"turn_repeated", turn_repeated},

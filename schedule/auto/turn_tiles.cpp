@@ -40,6 +40,14 @@ std::optional<size_t> dimension_of(const Block& block, const Buffer& buffer, siz
   return found;
 }
 
+/// How far the block's own loops move an iter: a part of its domain where the block stands under loops of what reads
+/// it.
+std::optional<std::int64_t> own_extent(const Schedule& schedule, const BlockRef& ref, size_t iter) {
+  const std::optional<LoopRef> loop = driving_loop(schedule, ref, iter);
+  const std::int64_t* extent = loop ? as_int(schedule.node(*loop).extent) : nullptr;
+  return extent ? std::optional(*extent) : std::nullopt;
+}
+
 /// Places of one of the tiles that an extent is cut into, as equal as squares allow.
 std::int64_t even_tile(std::int64_t extent, std::int64_t most, std::int64_t side) {
   if (extent <= most) return extent;
@@ -74,7 +82,7 @@ std::optional<TurnedTile> plan_tile(const RuleContext& context, const BlockRef& 
   if (context.device.caches.empty()) return std::nullopt;
   const CacheLevel& near = context.device.caches.front();
   const Block& block = context.schedule.node(ref);
-  const auto rows = constant_extent(block, along), columns = constant_extent(block, across);
+  const auto rows = own_extent(context.schedule, ref, along), columns = own_extent(context.schedule, ref, across);
   if (!rows || !columns || *rows < 1 || *columns < 1) return std::nullopt;
   TurnedTile tile{};
   bool conflicts = false, whole_lines = true;

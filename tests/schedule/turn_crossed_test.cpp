@@ -88,5 +88,35 @@ TEST(TurnCrossed, SharesTheCopyWithWhatReadsTheSameElementByElement) {
   expect_scheduled_well(func);
 }
 
+/// A first cache of 1 KiB, a second one of 8.
+Device small_caches() {
+  Device device = wide();
+  device.cores = 2;
+  device.caches = {{1024, 4, 64, false}, {8192, 8, 64, false}, {1 << 20, 16, 64, true}};
+  return device;
+}
+
+/// The decision on how many rows at a time are turned around; empty where there is none.
+std::string nearby(const Func& func) {
+  const std::string decisions = decisions_on(func, small_caches(), "b_reindex");
+  const size_t place = decisions.find("turn b_reindex around for ");
+  expect_scheduled_well(func);
+  return place == std::string::npos ? "" : decisions.substr(place, decisions.find('\n', place) - place);
+}
+
+TEST(TurnNearby, TurnsAFewRowsAtATimeOfWhatLeavesTheCaches) {
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", false, 64, 32)), "turn b_reindex around for 16 rows at a time");
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", false, 60, 32)), "turn b_reindex around for 15 rows at a time");
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", false, 61, 32)), "turn b_reindex around for 16 rows at a time");
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", true, 64, 64)), "turn b_reindex around for 8 rows at a time")
+      << "rows that are reduced as one axis";
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", true, 61, 40)), "") << "groups of rows that do not divide them";
+}
+
+TEST(TurnNearby, LeavesWhatStaysNearOrWhoseRowsAreFew) {
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", false, 32, 32)), "") << "the second cache holds it";
+  EXPECT_EQ(nearby(sums("vi, vj", "b[vj, vi]", false, 16, 300)), "") << "no eight rows stay there";
+}
+
 }  // namespace
 }  // namespace lathe::testing
