@@ -41,7 +41,7 @@ constexpr std::int64_t long_row = 128, longest_row = 1024;
 /// Rows whose tuples are reduced side by side.
 constexpr std::int64_t most_grouped_rows = 4;
 
-/// Elements by wide steps from which on folding vectors of them at the end is worth it, and the lanes of these: chains
+/// Elements by steps from which on folding vectors of them at the end is worth it, and the lanes of these: chains
 /// that hide the latency of an addition. More gain nothing where elements come one by one, and take as long where few
 /// are there (on Cascade Lake the mean of 2 elements in rows of a symbolic length took 40 ns in 16 lanes).
 constexpr std::int64_t least_gathered = 32, lanes_gathered = 4;
@@ -168,27 +168,31 @@ std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
   return instances;
 }
 
-/// The longest reduce iter along which every access of a reduction of tuples is contiguous or stands still.
-std::optional<size_t> tuple_axis(const Block& block) {
-  if (!match_update(block)) return std::nullopt;
+/// Does the access stand still, or walk by so few elements a step that its vectors are picked out of whole ones?
+bool walks_near(const Access& access, size_t iter) {
+  const std::optional<std::int64_t>& stride = access.strides[iter];
+  return stride && std::abs(*stride) <= (access.store ? 1 : most_shuffled_stride);
+}
+
+/// The longest reduce iter of at least `least` steps along which every access walks near.
+std::optional<size_t> near_axis(const Block& block, std::int64_t least, const std::vector<Fact>& facts) {
   const Accesses accesses = block_accesses(block);
   std::optional<size_t> best;
+  std::int64_t longest = least - 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const Iter& iter = block.f.iters[i];
-    const std::int64_t extent = extent_estimate(iter.domain.extent);
-    if (iter.kind != IterKind::reduce || extent < 2) continue;
-    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return access.strides[i] == 0 || access.strides[i] == 1;
-    });
-    if (walks && (!best || extent > extent_estimate(block.f.iters[*best].domain.extent))) best = i;
+    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent, facts);
+    if (block.f.iters[i].kind != IterKind::reduce || extent <= longest) continue;
+    if (!std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) { return walks_near(access, i); }))
+      continue;
+    best = i;
+    longest = extent;
   }
   return best;
 }
 
-/// Where elements of one array alone are folded, which lie by steps too wide for vectors or not known: the longest
-/// reduce iter. Elements are fetched one by one as before, but their additions do not wait for each other.
+/// Where elements are folded that lie by steps too wide for vectors or not known: the longest reduce iter. Elements are
+/// fetched one by one as before, but their additions do not wait for each other.
 std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape, const std::vector<Fact>& facts) {
-  if (shape.vector_space || shape.loads != 1) return std::nullopt;
   std::optional<size_t> best;
   std::int64_t longest = least_gathered - 1;
   for (const size_t i : shape.reduce) {
@@ -200,15 +204,14 @@ std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& sh
   return best;
 }
 
-/// The space iter along which every access of a reduction of tuples stands still or walks, and a store is contiguous;
-/// the loads as well, unless `strided` ones are taken.
+/// The space iter along which every access of a reduction of tuples walks near, and a store is contiguous; loads by any
+/// steps where `strided` ones are taken.
 std::optional<size_t> tuple_column(const Block& block, bool strided) {
   const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (block.f.iters[i].kind != IterKind::space) continue;
     const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      const std::optional<std::int64_t>& stride = access.strides[i];
-      return stride == 0 || stride == 1 || (strided && !access.store && stride);
+      return walks_near(access, i) || (strided && !access.store && access.strides[i]);
     });
     const bool stores = std::any_of(accesses.begin(), accesses.end(),
                                     [&](const Access& access) { return access.store && access.strides[i] == 1; });
@@ -345,7 +348,8 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   // As many lanes as the narrowest type has: wider ones take several registers.
   const std::int64_t lanes = context.device.lanes(std::max(narrowest_bits(block), 32));
   if (vectorize_columns(context, ref, lanes, false)) return;
-  const std::optional<size_t> axis = tuple_axis(block);
+  const std::optional<size_t> axis =
+      match_update(block) ? near_axis(block, 2, schedule.func()->facts) : std::optional<size_t>();
   if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
   const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
   if (!found) return;
@@ -436,15 +440,18 @@ void vectorize_reductions(RuleContext& context) {
     if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape) continue;
-    const std::optional<size_t> axis =
-        shape->vector_reduce ? shape->vector_reduce : gathered_axis(block, *shape, schedule.func()->facts);
+    const std::vector<Fact>& facts = schedule.func()->facts;
+    std::optional<size_t> axis = shape->vector_reduce;
+    if (!axis && !shape->vector_space) axis = near_axis(block, least_gathered, facts);
+    const bool near = axis.has_value();
+    if (!axis && !shape->vector_space) axis = gathered_axis(block, *shape, facts);
     if (!axis) continue;
     const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;
     const auto most = greatest_extent(schedule.node(found->loop).extent, schedule.func());
     const std::int64_t vector = lanes_along(block, found->loop, context);
     const auto lanes_beside = [&](double cost) {
-      if (!shape->vector_reduce) return std::min(vector, lanes_gathered);
+      if (!near) return std::min(vector, lanes_gathered);
       const std::int64_t together = function_lanes(context.device, cost, vector, most);
       // The end of a row has a body of its own, which is long to compile.
       return most && *most % vector == 0 && *most % together != 0 ? vector : together;

@@ -36,6 +36,56 @@ TEST(VectorizeReductions, TakesOneChainWhereTheTermsTakeLonger) {
       << decision("sqrt(x[vi, vk] * x[vi, vk])");
 }
 
+/// out[i] = sum, or place of the greatest, of x[i, `place`] * y[i, k] over 100 k.
+Func beside_rows(const std::string& place, bool tuples) {
+  const char* sum = R"(reducer (l: f32) (r: f32) {{l + r}} identity {{0.0f32}}
+        init {{ out[vi] = 0.0f32 }}
+        let l0: f32 = out[vi]
+        let r0: f32 = {0}
+        out[vi] = l0 + r0)";
+  const char* greatest = R"(reducer (l: f32, li: i64) (r: f32, ri: i64) {{
+          select(!(r <= l) && !is_nan(l) || (l == r || is_nan(l) && is_nan(r)) && ri < li, r, l),
+          select(!(r <= l) && !is_nan(l) || (l == r || is_nan(l) && is_nan(r)) && ri < li, ri, li)}}
+            identity {{-inf(f32), 9223372036854775807i64}}
+        init {{ best[vi] = -inf(f32) out[vi] = 9223372036854775807i64 }}
+        let l0: f32 = best[vi]
+        let l1: i64 = out[vi]
+        let r0: f32 = {0}
+        let r1: i64 = vk
+        best[vi] = select(!(r0 <= l0) && !is_nan(l0) || (l0 == r0 || is_nan(l0) && is_nan(r0)) && r1 < l1, r0, l0)
+        out[vi] = select(!(r0 <= l0) && !is_nan(l0) || (l0 == r0 || is_nan(l0) && is_nan(r0)) && r1 < l1, r1, l1))";
+  const std::string term = fmt::format("x[vi, {}] * y[vi, vk]", place),
+                    body = tuples ? fmt::format(fmt::runtime(greatest), term) : fmt::format(fmt::runtime(sum), term);
+  return parse_func(fmt::format(R"(func total(x: f32[9, 600], y: f32[9, 100], out: {0}[9]) stage begin {{
+  block root() reads x[..], y[..], out[..] writes out[..] {{
+    {1}
+    for i in [0, 9) {{ for k in [0, 100) {{
+      block total(space vi in [0, 9) = i, reduce vk in [0, 100) = k)
+          reads x[vi, {3}], y[vi, vk], out[vi]{2} writes out[vi]{2} {{
+        {4}
+      }} }} }} }} }})",
+                                tuples ? "i64" : "f32", tuples ? "alloc best: f32[9]" : "", tuples ? ", best[vi]" : "",
+                                place, body));
+}
+
+TEST(VectorizeReductions, PicksWhatMovesByAFewElementsBesideWholeVectors) {
+  for (const char* place : {"vk * 2", "vk * 4 + 3", "99 - vk", "500 - vk * 3"}) {
+    const Func sums = beside_rows(place, false), tuples = beside_rows(place, true);
+    EXPECT_TRUE(says(decisions_on(sums, wide(), "total"), "reduce total in 1 vectors of 16 lanes"))
+        << decisions_on(sums, wide(), "total");
+    EXPECT_TRUE(says(decisions_on(tuples, wide(), "total"), "reduce tuples of total")) << place;
+    expect_scheduled_well(sums);
+    expect_scheduled_well(tuples);
+  }
+}
+
+TEST(VectorizeReductions, FetchesWhatMovesByWideStepsBesideWholeVectorsInAFewLanes) {
+  const Func func = beside_rows("vk * 5", false);
+  EXPECT_TRUE(says(decisions_on(func, wide(), "total"), "reduce total in 4 vectors of 4 lanes"))
+      << decisions_on(func, wide(), "total");
+  expect_scheduled_well(func);
+}
+
 Func sums_of_rows(const char* update, const char* identity) {
   return parse_func(fmt::format(R"(func sums(x: f32[8, 20000], out: f32[8]) stage begin {{
   for i in [0, 8) {{ for k in [0, 20000) {{
