@@ -123,31 +123,6 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
-/// Does the block copy what lies across what it writes, and would it do so under the loop along one of the two alone?
-/// There are no squares to turn around then.
-bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
-  const Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  if (!is_elementwise(block) || body_cost(block) > copy_body) return false;
-  const std::int64_t side = widest_square(block, context.device);
-  const Accesses accesses = block_accesses(block);
-  const auto along = [&](size_t iter, bool store) {
-    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return access.store == store && access.strides[iter] == 1 && !access.masked;
-    });
-  };
-  const Region region = region_read(schedule, block, loop);
-  for (size_t read = 0; side > 1 && read < block.f.iters.size(); ++read) {
-    if (!along(read, false) || along(read, true) || extent_estimate(block.f.iters[read].domain.extent) < side) continue;
-    for (size_t d = 0; d < region.ranges.size(); ++d) {
-      const std::int64_t* extent = as_int(region.ranges[d].extent);
-      if (block.f.writes[0].ranges[d].min == Expr(block.f.iters[read].variable) && extent && *extent < side)
-        return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -196,6 +171,33 @@ std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& 
     if (!is_int(loop.extent, 1) && iterations >= context.device.cores) found.push_back(loops[depth]);
   }
   return found;
+}
+
+bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (!is_elementwise(block) || body_cost(block) > copy_body) return false;
+  const std::int64_t side = widest_square(block, context.device);
+  const Accesses accesses = block_accesses(block);
+  const auto along = [&](size_t iter, bool store) {
+    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return access.store == store && access.strides[iter] == 1 && !access.masked;
+    });
+  };
+  const auto turns = [&](size_t iter) {
+    return along(iter, false) != along(iter, true) && extent_estimate(block.f.iters[iter].domain.extent) >= side;
+  };
+  const Region region = region_read(schedule, block, loop);
+  bool reads = false, shortened = false;
+  for (size_t i = 0; side > 1 && i < block.f.iters.size(); ++i) {
+    if (!turns(i)) continue;
+    reads |= along(i, false);
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const std::int64_t* extent = as_int(region.ranges[d].extent);
+      shortened |= block.f.writes[0].ranges[d].min == Expr(block.f.iters[i].variable) && extent && *extent < side;
+    }
+  }
+  return reads && shortened;
 }
 
 void fuse_rows(RuleContext& context) {

@@ -27,6 +27,10 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
 std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& block, const BlockRef& reader,
                                     double most);
 
+/// Does the block copy what lies across what it writes, and would it do so under the loop in stretches shorter than
+/// squares along one of the two? There are none to turn around then.
+bool costs_squares(const RuleContext& context, const BlockRef& block, const LoopRef& loop);
+
 /// What one iteration of the loop reads of what the block computes.
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop);
 

@@ -29,7 +29,7 @@ bool stays_in_own_cache(const Device& device, double part, double all) {
 std::optional<LoopRef> loop_for(const RuleContext& context, const BlockRef& copy, const BlockRef& reader, double all) {
   const std::vector<LoopRef> loops = loops_of_parts(context, copy, reader, 1);
   const Schedule& schedule = context.schedule;
-  if (loops.empty()) return std::nullopt;
+  if (loops.empty() || costs_squares(context, copy, loops.back())) return std::nullopt;
   const double part = live_bytes(schedule, schedule.node(copy), loops.back());
   const bool near = fits_nearby(context.device, part) || stays_in_own_cache(context.device, part, all);
   return near ? std::optional(loops.back()) : std::nullopt;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -10,6 +11,7 @@
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/turn_squares.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/reindex.h"
@@ -37,31 +39,44 @@ bool is_read_once(const Block& block, const Access& access) {
          std::none_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return !stride; });
 }
 
+/// Does the access walk a long axis by so few elements a step that its vectors are picked out of whole ones?
+bool lies_along(const Block& block, const Access& access, size_t iter, std::int64_t side) {
+  const std::int64_t step = std::abs(access.strides[iter].value_or(0));
+  return step > 0 && step <= most_shuffled_stride && extent_of(block, iter) >= side;
+}
+
 bool is_contiguous(const Block& block, const Access& access, size_t iter, std::int64_t side) {
   return access.strides[iter] == 1 && extent_of(block, iter) >= side;
 }
 
 bool lies_across(const Access& access, size_t iter, std::int64_t side) {
-  return std::abs(access.strides[iter].value_or(0)) >= side;
+  return std::abs(access.strides[iter].value_or(0)) >= std::max(side, most_shuffled_stride + 1);
 }
 
-/// The array to turn around for a block, and the iter that it is to lie along: one that is reduced where there is one.
+/// The array to turn around for a block, and the iter that it is to lie along: that along which most arrays lie, then
+/// one that is reduced, then the innermost.
 std::optional<Crossed> crossed_array(const Block& block, const Device& device) {
   const std::int64_t side = widest_square(block, device);
   if (side < 2) return std::nullopt;
   const Accesses accesses = block_accesses(block);
+  const auto is_space = [&](size_t iter) { return block.f.iters[iter].kind == IterKind::space; };
+  const bool accumulates = !only_space(block);
+  const auto worth = [&](size_t iter) {
+    const auto there = std::count_if(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return (access.store ? !accumulates : is_read_once(block, access)) && lies_along(block, access, iter, side);
+    });
+    return std::tuple(there, !is_space(iter), iter);
+  };
   std::optional<Crossed> best;
   for (const Access& kept : accesses) {
     if (kept.store || kept.masked || !is_read_once(block, kept)) continue;
     for (const Access& turned : accesses) {
       if (turned.store || turned.masked) continue;
       for (size_t along = 0; along < block.f.iters.size(); ++along) {
-        if (!is_contiguous(block, kept, along, side) || !lies_across(turned, along, side)) continue;
+        if (!lies_along(block, kept, along, side) || !lies_across(turned, along, side)) continue;
         for (size_t across = 0; across < block.f.iters.size(); ++across) {
           if (!is_contiguous(block, turned, across, side) || !lies_across(kept, across, side)) continue;
-          const auto is_space = [&](size_t iter) { return block.f.iters[iter].kind == IterKind::space; };
-          if (!only_space(block) && is_space(along) && is_space(across)) continue;
-          if (!best || (is_space(best->along) && !is_space(along))) best = Crossed{turned.buffer, along, across};
+          if (!best || worth(along) > worth(best->along)) best = Crossed{turned.buffer, along, across};
         }
       }
     }
@@ -100,16 +115,17 @@ void copy_turned(Schedule& schedule, const BlockRef& ref, const Crossed& crossed
     transform_layout(schedule, ref, copied->name, moved_last(copied->rank(), dimension));
 }
 
-bool turn_for(RuleContext& context, const BlockRef& ref, const std::vector<Buffer>* arrays,
+/// Turns what the block reads across around, one array after another; of given `arrays` alone where there are any.
+void turn_for(RuleContext& context, const BlockRef& ref, const std::vector<Buffer>* arrays,
               std::vector<Buffer>& turned) {
   const Block& block = context.schedule.node(ref);
-  if (context.scheduled.contains(ref.name) || is_sealed(block) || has_blocks(block) || block.f.predicate) return false;
-  const std::optional<Crossed> crossed = crossed_array(block, context.device);
-  if (!crossed || (arrays && std::find(arrays->begin(), arrays->end(), crossed->array) == arrays->end())) return false;
-  const bool done = attempt(context, fmt::format("turn {} around once for {}", crossed->array->name, ref.name),
-                            [&] { copy_turned(context.schedule, ref, *crossed); });
-  if (done) turned.push_back(crossed->array);
-  return done;
+  if (context.scheduled.contains(ref.name) || is_sealed(block) || has_blocks(block) || block.f.predicate) return;
+  while (const std::optional<Crossed> crossed = crossed_array(context.schedule.node(ref), context.device)) {
+    if (arrays && std::find(arrays->begin(), arrays->end(), crossed->array) == arrays->end()) return;
+    const std::string decision = fmt::format("turn {} around once for {}", crossed->array->name, ref.name);
+    if (!attempt(context, decision, [&] { copy_turned(context.schedule, ref, *crossed); })) return;
+    turned.push_back(crossed->array);
+  }
 }
 
 }  // namespace

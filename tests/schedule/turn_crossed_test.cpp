@@ -33,6 +33,9 @@ TEST(TurnCrossed, CopiesWhatLiesAcrossAnotherOperand) {
       expect_scheduled_well(func);
     }
   }
+  const Func backwards = sums("vi, 39 - vj", "b[vj, vi]", true, 33, 40);
+  EXPECT_TRUE(turns(backwards, "sum", "b")) << decisions_on(backwards, wide(), "sum");
+  expect_scheduled_well(backwards);
   const Func itself = sums("vi, vj", "a[vj, vi]", true, 40, 40);
   EXPECT_TRUE(turns(itself, "sum", "a")) << decisions_on(itself, wide(), "sum");
   expect_scheduled_well(itself);
@@ -40,10 +43,25 @@ TEST(TurnCrossed, CopiesWhatLiesAcrossAnotherOperand) {
 
 TEST(TurnCrossed, LeavesWhatLiesAlongTheOtherOperand) {
   EXPECT_FALSE(turns(sums("vi, vj", "a[vi, vj]", true, 33, 40), "sum", "a"));
-  EXPECT_FALSE(turns(sums("vi, 39 - vj", "b[vj, vi]", true, 33, 40), "sum", "b")) << "nothing lies along a row";
   EXPECT_FALSE(turns(sums("vi, vj", "b[vj, vi]", true, 7, 40), "sum", "b")) << "no square fits";
   EXPECT_FALSE(turns(sums("vi, vj", "b[vj, vi]", true, 40, 7), "sum", "b")) << "no square fits";
   EXPECT_FALSE(turns(sums("vi, vj", "b[vj, 0]", true, 33, 40), "sum", "b"));
+}
+
+TEST(TurnCrossed, HasAllLieAsMostDo) {
+  // Two of three arrays lie along i.
+  const Func func = parse_func(R"(func sums(a: f32[24, 40], b: f32[40, 24], c: f32[40, 24], s: f32[24]) stage begin {
+  for i in [0, 24) { for j in [0, 40) {
+    block sum(space vi in [0, 24) = i, reduce vj in [0, 40) = j)
+        reads a[vi, vj], b[vj, vi], c[vj, vi], s[vi] writes s[vi] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { s[vi] = 0.0f32 }
+      let l: f32 = s[vi]
+      let r: f32 = a[vi, vj] * b[vj, vi] + c[vj, vi]
+      s[vi] = l + r } } } })");
+  EXPECT_TRUE(turns(func, "sum", "a")) << decisions_on(func, wide(), "sum");
+  EXPECT_FALSE(turns(func, "sum", "b"));
+  expect_scheduled_well(func);
 }
 
 TEST(TurnCrossed, LeavesContractionsAlone) {
