@@ -454,6 +454,115 @@ def compounds(rng):
         )
 
 
+PAIRED = {
+    "product": lambda x, y: x * y,
+    "square of the difference": lambda x, y: (x - y) * (x - y),
+    "distance": lambda x, y: abs(x - y),
+    "sum": lambda x, y: x + y,
+}
+
+
+def pairs(rng):
+    """All pairs of rows of two tensors, reduced over what they share, over one of them, or not at all."""
+    while True:
+        n, m, width = (extent(rng, 2, 400) for _ in range(3))
+        if not 2e4 < n * m * width < 2e7:
+            continue
+        name, end = pick(rng, tuple(PAIRED)), pick(rng, ("sum", "max", "mean", "argmax", "logsumexp", "sum"))
+        axis, turns = pick(rng, (0, 1, 2, 2, 2)), [rng.random() < 0.3 for _ in range(2)]
+        dtype = pick(rng, (torch.float32, torch.float32, torch.float64))
+        x, y = (
+            typed(rng, dtype, width, k).T if turn else typed(rng, dtype, k, width)
+            for k, turn in zip((n, m), turns, strict=True)
+        )
+        combined, (own, theirs) = PAIRED[name], ENDS[end]
+        yield Form(
+            f"{end} of {name} of pairs {name_of(dtype)} {n}x{m}x{width}{' turned' * turns[0]},{' turned' * turns[1]} axis {axis}",
+            "reduction",
+            [x, y],
+            lambda x, y, combined=combined, own=own, axis=axis: own(combined(x[:, None, :], y[None, :, :]), (axis,)),
+            lambda x, y, combined=combined, theirs=theirs, axis=axis: theirs(
+                combined(x[:, None, :], y[None, :, :]), (axis,)
+            ),
+        )
+
+
+def neighbours(rng):
+    """Sums, extremes or squares of what lies a few steps away, over one to three axes, and what these give reduced."""
+    while True:
+        rank = pick(rng, (1, 2, 2, 3))
+        shape = box(rng, rank, pick(rng, (2e4, 1e5, 1e6)))
+        if min(shape) < 6:
+            continue
+        places = [tuple(int(d) for d in rng.integers(0, 3, rank)) for _ in range(int(rng.integers(2, 7)))]
+        weights = [round(float(w), 2) for w in rng.uniform(-1, 1, len(places))]
+        combine = pick(rng, ("weighted", "weighted", "greatest", "steepest"))
+        dtype = pick(rng, (torch.float32, torch.float32, torch.float64))
+        end, axes = pick(rng, ("", "", "sum", "max", "softmax")), (int(rng.integers(rank)),)
+
+        def around(lib, x, places=places, weights=weights, combine=combine, shape=shape):
+            parts = [x[tuple(slice(d, s - 2 + d) for d, s in zip(place, shape, strict=True))] for place in places]
+            total = parts[0] * weights[0] if combine == "weighted" else parts[0]
+            for part, weight in zip(parts[1:], weights[1:], strict=True):
+                if combine == "weighted":
+                    total = total + part * weight
+                elif combine == "greatest":
+                    total = lib.maximum(total, part)
+                else:
+                    total = lib.maximum(total, abs(part - parts[0]))
+            return total
+
+        own, theirs = ENDS[end]
+        yield Form(
+            f"{end} of {combine} neighbours {name_of(dtype)} {times(shape)} at {' '.join(''.join(map(str, p)) for p in places)}, {axes}",
+            "reduction" if end else "element-wise",
+            [typed(rng, dtype, *shape)],
+            lambda x, around=around, own=own, axes=axes: own(around(lathe, x), axes),
+            lambda x, around=around, theirs=theirs, axes=axes: theirs(around(torch, x), axes),
+        )
+
+
+def choices(rng):
+    """What masks, thresholds and indices choose, and what is reduced of it."""
+    while True:
+        shape = box(rng, pick(rng, (2, 3)), pick(rng, (2e4, 1e5, 1e6)))
+        x, dtype = None, pick(rng, (torch.float32, torch.float32, torch.float64, torch.int32, torch.int64))
+        end, axes = pick(rng, ("", "sum", "max", "argmax", "cumsum")), (int(rng.integers(len(shape))),)
+        x, y = typed(rng, dtype, *shape), typed(rng, dtype, *shape)
+        kind = pick(rng, ("mask", "rows of a mask", "above", "rows at places", "columns at places", "both padded"))
+        own, theirs = ENDS[end]
+        inputs = [x, y]
+        if kind in ("mask", "rows of a mask"):
+            mask = tensor(rng.random(shape if kind == "mask" else (*shape[:-1], 1)) < 0.6)
+            inputs.append(mask)
+            chosen = [lambda lib, x, y, m: lib.where(m, x, y)]
+        elif kind == "above":
+            chosen = [lambda lib, x, y: lib.where(x > y, x - y, y)]
+        elif kind == "both padded":
+            inputs = [x]
+            chosen = [
+                lambda lib, x, shape=shape: (
+                    lathe.pad(x, [(0, 0)] * (len(shape) - 1) + [(2, 3)]) if lib is lathe else F.pad(x, (2, 3))
+                )
+            ]
+        else:
+            axis = 0 if kind == "rows at places" else len(shape) - 1
+            inputs = [x, tensor(rng.integers(0, shape[axis], extent(rng, 1, shape[axis] + 1)))]
+            chosen = [
+                lambda lib, x, i, axis=axis: (
+                    lathe.take(x, i, axis=axis) if lib is lathe else torch.index_select(x, axis, i)
+                )
+            ]
+        choose = chosen[0]
+        yield Form(
+            f"{end} of {kind} {name_of(dtype)} {times(shape)}, {axes}",
+            "reduction" if end else "element-wise",
+            inputs,
+            lambda *a, choose=choose, own=own, axes=axes: own(choose(lathe, *a), axes),
+            lambda *a, choose=choose, theirs=theirs, axes=axes: theirs(choose(torch, *a), axes),
+        )
+
+
 topics = (
     convolutions,
     transposed,
@@ -466,6 +575,9 @@ topics = (
     windows,
     moves,
     compounds,
+    pairs,
+    neighbours,
+    choices,
 )
 
 

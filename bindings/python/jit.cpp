@@ -319,9 +319,12 @@ PyObject* vectorcall(PyObject* object, PyObject* const* arguments, size_t flags,
     Call call;
     if (plain) {
       sort_arguments(*self->name, arguments, 0, count, &call);
-      const Py_ssize_t missing = self->positional < 0 ? 0 : PyTuple_GET_SIZE(self->defaults) - count;
+      // Behind *args stand only those that are given by keyword.
+      const Py_ssize_t parameters = PyTuple_GET_SIZE(self->defaults),
+                       missing = self->positional < 0 ? PyTuple_GET_SIZE(self->keyword_only) : parameters - count;
       if (missing > 0)
-        sort_arguments(*self->name, PySequence_Fast_ITEMS(self->defaults) + count, count, missing, &call);
+        sort_arguments(*self->name, PySequence_Fast_ITEMS(self->defaults) + parameters - missing, count, missing,
+                       &call);
       const VariantUse variant = find_variant(self, call);
       return out ? call_into(*variant, &call, out) : call_new(*variant, &call);
     }

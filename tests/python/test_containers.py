@@ -174,6 +174,16 @@ def test_keyword_only_parameters():
     several = lathe.jit(lambda *xs, by=3: sum(xs[1:], xs[0]) * by)
     np.testing.assert_allclose(several(x, x), x * 6, rtol=1e-6)
     np.testing.assert_allclose(several(x, x, x, by=2.0), x * 6, rtol=1e-6)
+    behind = lathe.jit(lambda x, y, *rest, by=3, shift=0.5: sum(rest, x - y) * by + shift)
+    np.testing.assert_allclose(behind(x, x / 2), x * 1.5 + 0.5, rtol=1e-6)
+    np.testing.assert_allclose(behind(x, x / 2, x, x), x * 7.5 + 0.5, rtol=1e-6)
+    np.testing.assert_allclose(behind(x, x / 2, x, shift=1.0), x * 4.5 + 1, rtol=1e-6)
+    np.testing.assert_allclose(behind(x, x / 2, x, by=2), x * 3 + 0.5, rtol=1e-6)
+    asked = lathe.jit(lambda *xs, by: sum(xs[1:], xs[0]) * by)
+    np.testing.assert_allclose(asked(x, x, by=2), x * 4, rtol=1e-6)
+    for call in (lambda: behind(x), lambda: behind(y=x), lambda: asked(x, x)):
+        with pytest.raises(TypeError):
+            call()
     position_only = lathe.jit(lambda x, /, y=2: x * y)
     np.testing.assert_array_equal(position_only(x, y=3), x * 3)
     with pytest.raises(TypeError):

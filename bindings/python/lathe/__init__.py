@@ -116,7 +116,8 @@ def _parameters(function, name):
         bound.apply_defaults()
         return *bound.args, *(bound.kwargs[keyword] for keyword in keyword_only)
 
-    required = len(named)
+    wanted = [p for p in named if p.kind == p.KEYWORD_ONLY and p.default is inspect.Parameter.empty]
+    required = len(named) - (len(keyword_only) if variadic and not wanted else 0)
     while required > 0 and named[required - 1].default is not inspect.Parameter.empty and not variadic:
         required -= 1
     return {
@@ -128,5 +129,5 @@ def _parameters(function, name):
         "positional": -1 if variadic else len(named) - len(keyword_only),
         "positional_only": len([p for p in named if p.kind == p.POSITIONAL_ONLY]),
         "required": required,
-        "always_binds": variadic and keyword_only != (),
+        "always_binds": variadic and wanted != [],
     }
