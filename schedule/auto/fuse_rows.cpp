@@ -187,17 +187,18 @@ bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRe
   const auto turns = [&](size_t iter) {
     return along(iter, false) != along(iter, true) && extent_estimate(block.f.iters[iter].domain.extent) >= side;
   };
-  const Region region = region_read(schedule, block, loop);
   bool reads = false, shortened = false;
-  for (size_t i = 0; side > 1 && i < block.f.iters.size(); ++i) {
+  for (size_t i = 0; side > 1 && i < block.f.iters.size(); ++i) reads |= turns(i) && along(i, false);
+  if (!reads) return false;
+  const Region region = region_read(schedule, block, loop);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (!turns(i)) continue;
-    reads |= along(i, false);
     for (size_t d = 0; d < region.ranges.size(); ++d) {
       const std::int64_t* extent = as_int(region.ranges[d].extent);
       shortened |= block.f.writes[0].ranges[d].min == Expr(block.f.iters[i].variable) && extent && *extent < side;
     }
   }
-  return reads && shortened;
+  return shortened;
 }
 
 void fuse_rows(RuleContext& context) {

@@ -33,9 +33,14 @@ bool writes_along(const Block& block, size_t iter) {
 }  // namespace
 
 void Tiler::fold(const std::optional<size_t>& columns, std::int64_t column_tile) {
-  const auto extent = columns ? constant_extent(schedule_.node(block_), *columns) : std::nullopt;
-  if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0 &&
-      writes_along(schedule_.node(block_), *columns)) {
+  const Block& block = schedule_.node(block_);
+  // Partial results have taken iters of the reduction along: those over results are as before.
+  std::optional<size_t> iter;
+  for (size_t i = 0, space = 0; columns && i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind == IterKind::space && shape_.space[space++] == *columns) iter = i;
+  }
+  const auto extent = iter ? constant_extent(block, *iter) : std::nullopt;
+  if (extent && column_tile > 1 && column_tile <= lanes_ && *extent % column_tile == 0 && writes_along(block, *iter)) {
     const std::vector<LoopRef> loops = schedule_.loops(block_);
     fold_columns(schedule_, block_, loops[loops.size() - 2], lanes_);
   } else {

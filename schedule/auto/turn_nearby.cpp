@@ -54,10 +54,11 @@ bool move_nearby(RuleContext& context, const BlockRef& ref) {
   const std::int64_t side = widest_square(block, context.device), own = own_cache_bytes(context.device);
   if (side < 2 || own == 0) return false;
   const std::optional<size_t> iter = turned_iter(block, side);
+  if (!iter) return false;
   const Buffer copied = block.f.writes[0].buffer;
   const std::optional<std::int64_t> elements = constant_elements(copied);
   const std::int64_t element = copied->dtype.bytes();
-  if (!iter || !is_allocated(schedule.func(), copied) || !elements || *elements * element * 2 <= own) return false;
+  if (!is_allocated(schedule.func(), copied) || !elements || *elements * element * 2 <= own) return false;
   const auto loop = loop_of_rows(schedule, schedule.consumers(ref));
   const std::int64_t* extent = loop ? as_int(schedule.node(*loop).extent) : nullptr;
   const std::int64_t rows = *as_int(block.f.iters[*iter].domain.extent);

@@ -69,9 +69,13 @@ bool folds(const Reducer& reducer) {
   }
 }
 
-void make_innermost(Schedule& schedule, const OwnLoop& found) {
+/// Makes the loop the innermost, and those over results the outermost: partial results in registers are of one each.
+void make_innermost(Schedule& schedule, const BlockRef& ref, const OwnLoop& found) {
+  const Block& block = schedule.node(ref);
   std::vector<LoopRef> order = found.own;
   std::erase(order, found.loop);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](const LoopRef& loop) { return !drives(block, IterKind::reduce, schedule.node(loop)); });
   order.push_back(found.loop);
   if (order != found.own) reorder(schedule, order);
 }
@@ -371,7 +375,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
                                                                       : in_row >= long_row  ? ordered_chains
                                                                                             : 1;
   attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
-    make_innermost(schedule, *found);
+    make_innermost(schedule, ref, *found);
     const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     const BlockRef partial = rfactor(schedule, ref, within);
     vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
@@ -466,7 +470,7 @@ void vectorize_reductions(RuleContext& context) {
     if (lanes < 2) continue;
     if (goes_in_pairs(context, ref)) vectors = std::max<std::int64_t>(1, vectors / 2);
     const auto reduce = [&](std::int64_t vectors, std::int64_t lanes, const std::optional<BlockRef>& on_the_way) {
-      make_innermost(schedule, *found);
+      make_innermost(schedule, ref, *found);
       const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
       const BlockRef partial = rfactor(schedule, ref, within);
       set_space(schedule, partial, space::registers);

@@ -76,3 +76,15 @@ def test_of_three_that_all_lie_otherwise():
         lambda a, b, c: lathe.sum(a * lathe.permute_dims(b, (2, 1, 0)) * lathe.permute_dims(c, (2, 0, 1)), axis=1)
     )
     near(total(a, b, c), (a * b.transpose(2, 1, 0) * c.transpose(2, 0, 1)).sum(axis=1))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("turned", ["x", "y", "both"])
+def test_places_of_pairs_of_rows(turned, axis):
+    x, y = drawn(np.float32, 24, 40), drawn(np.float32, 30, 40)
+    if turned != "y":
+        x = np.asfortranarray(x)
+    if turned != "x":
+        y = np.asfortranarray(y)
+    nearest = lathe.jit(lambda x, y: lathe.argmin(abs(x[:, None, :] - y[None, :, :]), axis=axis))
+    np.testing.assert_array_equal(nearest(x, y), abs(x[:, None, :] - y[None, :, :]).argmin(axis=axis))

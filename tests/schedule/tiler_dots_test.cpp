@@ -7,6 +7,19 @@
 namespace lathe::testing {
 namespace {
 
+TEST(TilerDots, FindsTheColumnsBehindAnIterThatIsReduced) {
+  expect_scheduled_well(parse_func(
+      R"(func sums(x: i32[33, 3, 40], y: i32[8, 33, 6], z: i32[8, 40], s: i32[8, 33]) stage begin {
+  for i in [0, 40) { for j in [0, 8) { for k in [0, 3) { for c in [0, 33) {
+    block sum(reduce vi in [0, 40) = i, space vj in [0, 8) = j, reduce vk in [0, 3) = k, space vc in [0, 33) = c)
+        reads x[vc, vk, vi], y[vj, vc, vk * 2], z[vj, vi], s[vj, vc] writes s[vj, vc] {
+      reducer (lhs: i32) (rhs: i32) {lhs + rhs} identity {0i32}
+      init { s[vj, vc] = 0i32 }
+      let l: i32 = s[vj, vc]
+      let r: i32 = x[vc, vk, vi] + y[vj, vc, vk * 2] + z[vj, vi]
+      s[vj, vc] = l + r } } } } } })"));
+}
+
 TEST(TilerDots, FoldsOneByOneWhereResultsOfATileLieApart) {
   // The batch is what results lie side by side along; four columns would divide the tile's.
   const Func func = parse_func(

@@ -79,6 +79,22 @@ TEST(VectorizeReductions, PicksWhatMovesByAFewElementsBesideWholeVectors) {
   }
 }
 
+TEST(VectorizeReductions, HasLoopsOverResultsOutsideOfWhatRegistersHold) {
+  const Func func = parse_func(R"(func sums(a: f32[9, 6, 40], b: f32[9, 6, 40], s: f32[9]) stage begin {
+  for j in [0, 6) { for z in [0, 9) { for i in [0, 40) {
+    block total(reduce vj in [0, 6) = j, space vz in [0, 9) = z, reduce vi in [0, 40) = i)
+        reads a[vz, vj, vi], b[vz, vj, vi], s[vz] writes s[vz] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { s[vz] = 0.0f32 }
+      let l: f32 = s[vz]
+      let r: f32 = a[vz, vj, vi] * b[vz, vj, vi]
+      s[vz] = l + r } } } } })");
+  EXPECT_TRUE(says(decisions_on(func, wide(), "total"), "reduce total in"));
+  const std::string text = print(auto_schedule(func, wide()));
+  EXPECT_LT(text.find("in [0, 9)"), text.find("in [0, 6)")) << text;
+  expect_scheduled_well(func);
+}
+
 TEST(VectorizeReductions, FetchesWhatMovesByWideStepsBesideWholeVectorsInAFewLanes) {
   const Func func = beside_rows("vk * 5", false);
   EXPECT_TRUE(says(decisions_on(func, wide(), "total"), "reduce total in 4 vectors of 4 lanes"))
