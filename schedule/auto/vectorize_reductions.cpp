@@ -203,7 +203,8 @@ std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& sh
   std::int64_t longest = least_gathered - 1;
   for (const size_t i : shape.reduce) {
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent, facts);
-    if (extent <= longest) continue;
+    // Each of several operands is fetched under a mask, lane by lane, where the last elements are not known.
+    if (extent <= longest || (shape.loads > 1 && !as_int(block.f.iters[i].domain.extent))) continue;
     best = i;
     longest = extent;
   }

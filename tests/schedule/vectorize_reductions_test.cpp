@@ -79,6 +79,20 @@ TEST(VectorizeReductions, PicksWhatMovesByAFewElementsBesideWholeVectors) {
   }
 }
 
+TEST(VectorizeReductions, FetchesNothingUnderMasksOfALengthThatIsNotKnown) {
+  std::string text = print(beside_rows("vk * 5", false));
+  for (const auto& [from, to] : {std::pair("[0, 100)", "[0, n)"),
+                                 {"f32[9, 100]", "f32[n, 9]"},
+                                 {"y[vi, vk]", "y[vk, vi]"},
+                                 {"out: f32[9])", "out: f32[9], n: i64)"},
+                                 {"stage begin", "stage begin facts {n in [1, 100]}"}})
+    text = replaced_all(text, from, to);
+  const Func symbolic = parse_func(text);
+  ScheduleLog log;
+  auto_schedule(symbolic, wide(), &log);
+  for (const std::string& decision : log.decisions) EXPECT_EQ(decision.find("reduce total in"), std::string::npos);
+}
+
 TEST(VectorizeReductions, HasLoopsOverResultsOutsideOfWhatRegistersHold) {
   const Func func = parse_func(R"(func sums(a: f32[9, 6, 40], b: f32[9, 6, 40], s: f32[9]) stage begin {
   for j in [0, 6) { for z in [0, 9) { for i in [0, 40) {
