@@ -526,7 +526,7 @@ def choices(rng):
     """What masks, thresholds and indices choose, and what is reduced of it."""
     while True:
         shape = box(rng, pick(rng, (2, 3)), pick(rng, (2e4, 1e5, 1e6)))
-        x, dtype = None, pick(rng, (torch.float32, torch.float32, torch.float64, torch.int32, torch.int64))
+        dtype = pick(rng, (torch.float32, torch.float32, torch.float64, torch.int32, torch.int64))
         end, axes = pick(rng, ("", "sum", "max", "argmax", "cumsum")), (int(rng.integers(len(shape))),)
         x, y = typed(rng, dtype, *shape), typed(rng, dtype, *shape)
         kind = pick(rng, ("mask", "rows of a mask", "above", "rows at places", "columns at places", "both padded"))
@@ -535,25 +535,22 @@ def choices(rng):
         if kind in ("mask", "rows of a mask"):
             mask = tensor(rng.random(shape if kind == "mask" else (*shape[:-1], 1)) < 0.6)
             inputs.append(mask)
-            chosen = [lambda lib, x, y, m: lib.where(m, x, y)]
+            choose = lambda lib, x, y, m: lib.where(m, x, y)  # noqa: E731
         elif kind == "above":
-            chosen = [lambda lib, x, y: lib.where(x > y, x - y, y)]
+            choose = lambda lib, x, y: lib.where(x > y, x - y, y)  # noqa: E731
         elif kind == "both padded":
             inputs = [x]
-            chosen = [
-                lambda lib, x, shape=shape: (
-                    lathe.pad(x, [(0, 0)] * (len(shape) - 1) + [(2, 3)]) if lib is lathe else F.pad(x, (2, 3))
-                )
-            ]
+
+            def choose(lib, x, shape=shape):
+                return lathe.pad(x, [(0, 0)] * (len(shape) - 1) + [(2, 3)]) if lib is lathe else F.pad(x, (2, 3))
+
         else:
             axis = 0 if kind == "rows at places" else len(shape) - 1
             inputs = [x, tensor(rng.integers(0, shape[axis], extent(rng, 1, shape[axis] + 1)))]
-            chosen = [
-                lambda lib, x, i, axis=axis: (
-                    lathe.take(x, i, axis=axis) if lib is lathe else torch.index_select(x, axis, i)
-                )
-            ]
-        choose = chosen[0]
+
+            def choose(lib, x, i, axis=axis):
+                return lathe.take(x, i, axis=axis) if lib is lathe else torch.index_select(x, axis, i)
+
         yield Form(
             f"{end} of {kind} {name_of(dtype)} {times(shape)}, {axes}",
             "reduction" if end else "element-wise",

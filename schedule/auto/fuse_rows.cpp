@@ -179,16 +179,12 @@ bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRe
   if (!is_elementwise(block) || body_cost(block) > copy_body) return false;
   const std::int64_t side = widest_square(block, context.device);
   const Accesses accesses = block_accesses(block);
-  const auto along = [&](size_t iter, bool store) {
-    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return access.store == store && access.strides[iter] == 1 && !access.masked;
-    });
-  };
   const auto turns = [&](size_t iter) {
-    return along(iter, false) != along(iter, true) && extent_estimate(block.f.iters[iter].domain.extent) >= side;
+    return lies_along(accesses, iter, false) != lies_along(accesses, iter, true) &&
+           extent_estimate(block.f.iters[iter].domain.extent) >= side;
   };
   bool reads = false, shortened = false;
-  for (size_t i = 0; side > 1 && i < block.f.iters.size(); ++i) reads |= turns(i) && along(i, false);
+  for (size_t i = 0; side > 1 && i < block.f.iters.size(); ++i) reads |= turns(i) && lies_along(accesses, i, false);
   if (!reads) return false;
   const Region region = region_read(schedule, block, loop);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {

@@ -46,6 +46,11 @@ const Load* load_along(const Block& block, const Buffer& buffer, std::initialize
   return found;
 }
 
+size_t dimension_walked(const Block& block, const Load& load, size_t iter) {
+  const Expr variable = block.f.iters[iter].variable;
+  return static_cast<size_t>(std::find(load.indices.begin(), load.indices.end(), variable) - load.indices.begin());
+}
+
 std::optional<size_t> iter_at(const Block& block, const Expr& index) {
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (Expr(block.f.iters[i].variable) == index) return i;

@@ -24,6 +24,8 @@ bool reduces(const Block& block, std::initializer_list<BinaryOp> ops);
 const Load* load_of(const Block& block, const Buffer& buffer);
 /// Of these one that all of the iters move, where the block reads the buffer at several places, as x @ x does.
 const Load* load_along(const Block& block, const Buffer& buffer, std::initializer_list<size_t> iters);
+/// The dimension of which the iter alone is the index; the rank where there is none.
+size_t dimension_walked(const Block& block, const Load& load, size_t iter);
 /// The iter that an index is, alone.
 std::optional<size_t> iter_at(const Block& block, const Expr& index);
 

@@ -117,12 +117,6 @@ std::optional<Crossed> crossed_array(const Block& block, const Device& device, c
   return best;
 }
 
-/// The position of an iter among the indices of a load; their number where it is none of them.
-size_t index_of(const Block& block, const Load& load, size_t iter) {
-  const Expr variable = block.f.iters[iter].variable;
-  return static_cast<size_t>(std::find(load.indices.begin(), load.indices.end(), variable) - load.indices.begin());
-}
-
 void require(bool holds) {
   if (!holds)
     throw Refusal(
@@ -138,8 +132,8 @@ Buffer copy_of_place(Schedule& schedule, const BlockRef& ref, const Crossed& cro
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
     if (load && load->buffer == crossed.array && !load->mask &&
-        index_of(block, *load, crossed.across) + 1 == load->indices.size() &&
-        index_of(block, *load, crossed.along) < load->indices.size())
+        dimension_walked(block, *load, crossed.across) + 1 == load->indices.size() &&
+        dimension_walked(block, *load, crossed.along) < load->indices.size())
       place = place_of(block, *load);
   });
   require(place && elements && static_cast<double>(*elements) <= instance_count(block));
@@ -154,7 +148,7 @@ void copy_turned(Schedule& schedule, const BlockRef& ref, const Crossed& crossed
                               : copy_of_place(schedule, ref, crossed);
   const Block& reader = schedule.node(ref);
   const Load* load = load_of(reader, copied);
-  const size_t dimension = index_of(reader, *load, crossed.along), last = load->indices.size() - 1;
+  const size_t dimension = dimension_walked(reader, *load, crossed.along), last = load->indices.size() - 1;
   require(dimension <= last);
   if (dimension < last) transform_layout(schedule, ref, copied->name, moved_last(copied->rank(), dimension));
 }

@@ -25,13 +25,8 @@ std::optional<size_t> turned_iter(const Block& block, std::int64_t side) {
     return std::nullopt;
   const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const auto lies_along = [&](bool store) {
-      return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-        return access.store == store && access.strides[i] == 1 && !access.masked;
-      });
-    };
     const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
-    if (extent && *extent >= side && lies_along(false) && !lies_along(true)) return i;
+    if (extent && *extent >= side && lies_along(accesses, i, false) && !lies_along(accesses, i, true)) return i;
   }
   return std::nullopt;
 }

@@ -69,12 +69,6 @@ bool can_turn(const Operand& operand) {
   return true;
 }
 
-/// The dimension of which the iter alone is the index; the rank where there is none.
-size_t dimension_walked(const Block& block, const Load& load, size_t iter) {
-  const Expr variable = block.f.iters[iter].variable;
-  return static_cast<size_t>(std::find(load.indices.begin(), load.indices.end(), variable) - load.indices.begin());
-}
-
 /// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
 /// belong to `along` and `across`, among others.
 std::optional<Operand> operand_along(const Block& block, size_t along, size_t across,

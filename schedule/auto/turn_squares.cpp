@@ -48,6 +48,12 @@ std::int64_t widest_square(const Block& block, const Device& device) {
   return 1;
 }
 
+bool lies_along(const std::vector<Access>& accesses, size_t iter, bool store) {
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.store == store && access.strides[iter] == 1 && !access.masked;
+  });
+}
+
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
                      std::int64_t side, const SquareGroup& group) {
   std::erase(loops, across);

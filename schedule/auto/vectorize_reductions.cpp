@@ -355,9 +355,9 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   // As many lanes as the narrowest type has: wider ones take several registers.
   const std::int64_t lanes = context.device.lanes(std::max(narrowest_bits(block), 32));
   if (vectorize_columns(context, ref, lanes, false)) return;
-  const std::optional<size_t> axis =
-      match_update(block) ? near_axis(block, 2, schedule.func()->facts) : std::optional<size_t>();
-  if (!axis || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
+  if (!axis) return;
   const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
   if (!found) return;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
@@ -449,9 +449,10 @@ void vectorize_reductions(RuleContext& context) {
     if (!shape) continue;
     const std::vector<Fact>& facts = schedule.func()->facts;
     std::optional<size_t> axis = shape->vector_reduce;
-    if (!axis && !shape->vector_space) axis = near_axis(block, least_picked, facts);
+    if (!axis && shape->vector_space) continue;
+    if (!axis) axis = near_axis(block, least_picked, facts);
     const bool near = axis.has_value();
-    if (!axis && !shape->vector_space) axis = gathered_axis(block, *shape, facts);
+    if (!axis) axis = gathered_axis(block, *shape, facts);
     if (!axis) continue;
     const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;
