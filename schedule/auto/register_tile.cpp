@@ -17,11 +17,18 @@ namespace {
 constexpr std::int64_t most_vectors = 8;
 /// Rows of a tile of one vector, where a multiplication takes the rows' elements from memory itself.
 constexpr std::int64_t most_memory_rows = 28;
-/// What a sum beyond those that hide the latency costs, as a part of all cycles, where sums share nothing: it saves no
-/// load, but is compiled like the others.
+/// What a sum beyond those that hide the latency costs, as a part of all cycles, where it saves no load or its term
+/// takes far longer than one: it is compiled like the others.
 double sum_penalty(double cycles) {
   return cycles < 1e6 ? 0.03 : 0.01;
 }
+/// Cycles of a term from which on it evaluates a function, whose steps hide the latency of the sum; and the terms side
+/// by side that hide theirs (measured on Zen 4, exponentials of sums of pairs: tiles of 12 to 28 sums take as long, and
+/// three times as long to compile; of one or two 1.1 of the time). Half as many lanes would have each half as busy.
+constexpr double function_terms = 12;
+constexpr std::int64_t function_sums = 4;
+/// That cost where sums share columns, and so save loads.
+constexpr double shared_sum_weight = 0.2;
 /// Loads that beginning another row weighs as much as, where rows share no columns: vectors of one row go on in lines
 /// that come by themselves (measured on sums over the middle axis, of products and of squares).
 constexpr double row_streams = 6;
@@ -111,11 +118,16 @@ bool broadcasts_memory(const Device& device, int bits) {
 struct Distance {
   bool far = false, long_rows = false, own_columns = false, packed = false;
   bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
-  double term_cycles = 0;       ///< of columns of their own: what a vector of terms takes besides a product
+  double term_cycles = 0;       ///< what a vector of terms takes besides a product
   std::int64_t row_sets = 1;    ///< sets of the first cache that lines of the rows lie in
   bool rows_apart = false;      ///< rows beside packed columns lie in lines of their own, `row_sets` sets of them
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
+
+/// Sums that hide each other's latency.
+double wanted_sums(const Device& device, const Rates& rates, double term_cycles) {
+  return term_cycles >= function_terms ? static_cast<double>(function_sums) : wanted_chains(device, rates);
+}
 
 /// Rows whose lines the first cache has ways for; where they share several sets, columns that stream through these take
 /// half of each.
@@ -142,12 +154,13 @@ double weighted_loads(const Device& device, const Rates& rates, std::int64_t row
 double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, std::int64_t vectors,
                    std::int64_t chains, const Distance& distance) {
   const auto sums = static_cast<double>(rows * vectors);
+  const double terms = sums * distance.term_cycles / rates.arithmetic;
   const double loads = distance.own_columns
-                           ? sums * (1 / rates.loads + distance.term_cycles / rates.arithmetic) + 0.5
+                           ? sums / rates.loads + terms + 0.5
                            : static_cast<double>(vectors) / rates.loads + static_cast<double>(rows) / 2;
   // A tile of few chains waits for the last result of each before it can add to it again.
   const double latency = static_cast<double>(device.fma_latency) / static_cast<double>(chains);
-  const double in_flight = sums * static_cast<double>(chains) / wanted_chains(device, rates);
+  const double in_flight = sums * static_cast<double>(chains) / wanted_sums(device, rates, distance.term_cycles);
   const double stalls = stall_cycles * std::clamp(ample_chains - in_flight, 0.0, ample_chains - 1);
   const double waits = distance.packed && distance.streamed > 0 ? rates.line_wait : 0;
   const std::int64_t pushed_out =
@@ -155,7 +168,8 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const bool in_memory = distance.rows_in_memory && vectors == 1;
   const double issued = (sums + static_cast<double>(vectors + (in_memory ? 0 : rows)) + loop_instructions) /
                         static_cast<double>(device.issue_width);
-  return std::max({rates.overlap * sums / rates.arithmetic, loads, latency, distance.streamed / second_cache_bytes,
+  const double added = rates.overlap * sums / rates.arithmetic + (distance.own_columns ? 0 : terms);
+  return std::max({added, loads, latency, distance.streamed / second_cache_bytes,
                    distance.own_columns || !counts_slots(device) ? 0 : issued}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) *
              weighted_loads(device, rates, rows, vectors, distance) +
@@ -201,9 +215,11 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     extents.packed_columns && extents.row_bytes >= line_bytes};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   const bool moves = counts_slots(device) && !distance.rows_in_memory;
+  const bool function = extents.term_cycles >= function_terms;
+  const std::int64_t least_width = function ? lanes : std::min(lanes, std::max<std::int64_t>(2, lanes / 4));
   RegisterTile best;
   double least = 0;
-  for (std::int64_t width = lanes; width >= std::max<std::int64_t>(2, lanes / 4) || width == lanes; width /= 2) {
+  for (std::int64_t width = lanes; width >= least_width; width /= 2) {
     const Rates rates = rates_of(device, width * bits), choosing = choosing_rates(device, rates);
     // Without registers for masks, the last columns' is in a vector register, and stores under it are slow.
     const double masked = device.mask_registers == 0 && all_columns % width != 0 ? masked_store_cycles : 0;
@@ -222,7 +238,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         const std::int64_t strips = all_rows / r, last = all_rows % r;
         std::int64_t chains = 1;
         // Vectors of windows, whose steps are not many, are on their way at the same time.
-        while (!(extents.windows && r > 1) && static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&
+        while (!(extents.windows && r > 1) && !function &&
+               static_cast<double>(r * v * chains) < wanted_chains(device, rates) &&
                2 * chains * (r * v + (r > 1 ? v : 0)) + v <= registers && depth >= 8 * chains)
           chains *= 2;
         const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
@@ -248,9 +265,10 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
             const std::int64_t updates = (r + last) * (v > 1 && panels > 0 ? v + rest : v) * depth;
             const double all = whole * static_cast<double>(extents.windows->images);
             cycles *= 1 + window_penalty(all, updates, all_columns % width != 0);
-          } else if (!extents.shared_columns) {
-            const double spare = std::max(0.0, static_cast<double>(r * v) - wanted_chains(device, by));
-            cycles *= 1 + sum_penalty(whole) * spare;
+          } else if (!extents.shared_columns || extents.term_cycles > 0) {
+            const double spare =
+                std::max(0.0, static_cast<double>(r * v) - wanted_sums(device, by, extents.term_cycles));
+            cycles *= 1 + sum_penalty(whole) * (extents.shared_columns && !function ? shared_sum_weight : 1) * spare;
           }
           return cycles;
         };
@@ -327,6 +345,10 @@ std::int64_t panel_row_parts(const Device& device, const RegisterTile& tile, std
 DotTile choose_dot_tile(const Device& device, const TiledExtents& extents) {
   const std::int64_t registers = device.vector_registers - 1, columns = extents.columns.value_or(unknown_extent),
                      rows = extents.rows.value_or(unknown_extent);
+  if (extents.term_cycles >= function_terms) {
+    const std::int64_t together = std::min(columns, function_sums);
+    return {std::min(rows, function_sums / together), together};
+  }
   const auto rows_of = [&](std::int64_t c) { return std::min(most_dot_sums, registers - c) / c; };
   // A single row takes columns in the place of rows.
   if (rows == 1) return {1, std::min(columns, rows_of(1) / 2 > 8 ? std::int64_t{8} : std::int64_t{4})};

@@ -29,7 +29,7 @@ struct TiledExtents {
   bool packed_columns = false;  ///< what is loaded for the columns of a tile is compact, each vector in one line
   /// Bytes between the elements of two rows in what all lanes share; 0 where not known.
   std::int64_t row_bytes = 0;
-  /// Cycles that a vector of what is added up takes besides those of a product, where rows share no columns.
+  /// Cycles that a vector of what is added up takes besides those of a product of two loads.
   double term_cycles = 0;
   bool one_panel = false;   ///< a tile takes all columns
   bool loads_rows = false;  ///< what lanes share is loaded before arithmetic takes it

@@ -277,6 +277,25 @@ double term_cycles(const Block& reduction, size_t vectors) {
   return cycles;
 }
 
+bool adds_products(const Block& reduction) {
+  const std::optional<ReductionParts> parts = match_update(reduction);
+  const auto widened = [](Expr e) {
+    while (const Cast* cast = e.as<Cast>()) e = cast->value;
+    return e;
+  };
+  const auto is_load = [&](const Expr& e) {
+    const Expr value = widened(e);
+    const Select* select = value.as<Select>();
+    return widened(select ? select->when_true : value).as<Load>() != nullptr;
+  };
+  const auto is_product = [&](const Expr& term) {
+    const Expr value = widened(term);
+    const Binary* product = value.as<Binary>();
+    return product && product->op == BinaryOp::mul && is_load(product->a) && is_load(product->b);
+  };
+  return parts && parts->lets.empty() && std::all_of(parts->terms.begin(), parts->terms.end(), is_product);
+}
+
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand) {
   std::vector<size_t> found;
   for (const size_t i : shape.space) {

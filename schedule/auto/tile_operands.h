@@ -39,6 +39,10 @@ std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduc
 /// to an addition: further arithmetic, and what takes lanes apart that lie a few elements from each other.
 double term_cycles(const Block& reduction, size_t vectors);
 
+/// Does the reduction add up products of two loads, which may be widened or be zero outside of a window? Widening and
+/// masks are part of how operands are loaded.
+bool adds_products(const Block& reduction);
+
 /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
 /// panel in a near cache; outside, it would walk the whole operand again each time.
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand);

@@ -54,8 +54,9 @@ void Tiler::along_reduction(size_t vectors) {
   const auto extent = [&](const std::optional<size_t>& iter) {
     return iter ? most_of(reduction, *iter) : std::optional<std::int64_t>(1);
   };
-  const auto [row_tile, column_tile] =
-      choose_dot_tile(context_.device, {extent(rows), extent(columns), extent(vectors)});
+  TiledExtents extents{extent(rows), extent(columns), extent(vectors)};
+  extents.term_cycles = adds_products(reduction) ? 0 : term_cycles(reduction, vectors);
+  const auto [row_tile, column_tile] = choose_dot_tile(context_.device, extents);
   const auto fit = [&](const std::optional<size_t>& iter, std::int64_t wanted) {
     return std::max<std::int64_t>(1, std::min(wanted, extent(iter).value_or(wanted)));
   };

@@ -177,7 +177,8 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
   return choose_tile(
       context_.device, lanes_, bits,
       {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
-       row_bytes(reduction, vectors), plan.shared ? 0 : term_cycles(reduction, vectors), false, false, windows_});
+       row_bytes(reduction, vectors), plan.shared && adds_products(reduction) ? 0 : term_cycles(reduction, vectors),
+       false, false, windows_});
 }
 
 Tiler::SpacePlan Tiler::plan_space(size_t vectors) {

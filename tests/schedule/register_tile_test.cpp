@@ -199,5 +199,31 @@ TEST(RegisterTile, CountsTheBytesThatDotProductsTakeFromTheSecondCache) {
   EXPECT_GT(streamed, 1.15 * cycles(64, 16, 512)) << "which stay in the first cache";
 }
 
+TEST(RegisterTile, HasFewSumsWhereTermsEvaluateAFunction) {
+  TiledExtents sums{300, 224, 100};
+  sums.term_cycles = 24;
+  const RegisterTile tile = choose_tile(broadcasting(), 16, 32, sums);
+  EXPECT_EQ(tile.rows * tile.vectors, 4) << "as many functions in one body as hide each other's latency";
+  EXPECT_EQ(tile.lanes, 16);
+  EXPECT_EQ(tile.chains, 1);
+  sums.shared_columns = false;
+  const RegisterTile apart = choose_tile(broadcasting(), 16, 32, sums);
+  EXPECT_LE(apart.rows * apart.vectors * apart.chains, 4);
+  const DotTile dots = choose_dot_tile(broadcasting(), sums);
+  EXPECT_EQ(dots.rows * dots.columns, 4);
+  sums.rows = 1;
+  EXPECT_EQ(choose_dot_tile(broadcasting(), sums).columns, 4);
+  sums.columns = 3;
+  EXPECT_EQ(choose_dot_tile(broadcasting(), sums).columns, 3);
+}
+
+TEST(RegisterTile, HasFewerSumsWhereTermsTakeLongerThanProducts) {
+  const TiledExtents products{300, 400, 100};
+  TiledExtents distances = products;
+  distances.term_cycles = 2;
+  const auto sums = [](const RegisterTile& tile) { return tile.rows * tile.vectors; };
+  EXPECT_LT(sums(choose_tile(broadcasting(), 16, 32, distances)), sums(choose_tile(broadcasting(), 16, 32, products)));
+}
+
 }  // namespace
 }  // namespace lathe

@@ -1,4 +1,5 @@
 // Tiles of dot products: how their lanes are folded.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ir/text/parse.h"
@@ -35,6 +36,29 @@ TEST(TilerDots, FoldsOneByOneWhereResultsOfATileLieApart) {
   const std::string decisions = decisions_on(func, wide(), "sum");
   EXPECT_NE(decisions.find("dot products of 16 lanes"), std::string::npos) << decisions;
   expect_scheduled_well(func);
+}
+
+Func sums_of(const std::string& term, const std::string& dtype) {
+  return parse_func(fmt::format(
+      R"(func sums(x: {1}[64, 100], y: {1}[80, 100], out: f32[64, 80]) stage begin {{
+  for i in [0, 64) {{ for j in [0, 80) {{ for k in [0, 100) {{
+    block sum(space vi in [0, 64) = i, space vj in [0, 80) = j, reduce vk in [0, 100) = k)
+        reads out[vi, vj], x[vi, vk], y[vj, vk] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let old: f32 = out[vi, vj]
+      let term: f32 = {0}
+      out[vi, vj] = old + term }} }} }} }} }})",
+      term, dtype));
+}
+
+TEST(TilerDots, TakesFewFunctionsTogether) {
+  const Func functions = sums_of("exp(x[vi, vk] - y[vj, vk])", "f32");
+  const std::string decisions = decisions_on(functions, wide(), "sum");
+  EXPECT_NE(decisions.find("tile sum: 4 rows x 1 vectors of 16 lanes"), std::string::npos) << decisions;
+  expect_scheduled_well(functions);
+  const std::string products = decisions_on(sums_of("cast<f32>(x[vi, vk]) * cast<f32>(y[vj, vk])", "i16"), wide(), "sum");
+  EXPECT_EQ(products.find("tile sum: 4 rows x 1 vectors"), std::string::npos) << products;
 }
 
 }  // namespace
