@@ -57,7 +57,8 @@ TEST(TilerDots, TakesFewFunctionsTogether) {
   const std::string decisions = decisions_on(functions, wide(), "sum");
   EXPECT_NE(decisions.find("tile sum: 4 rows x 1 vectors of 16 lanes"), std::string::npos) << decisions;
   expect_scheduled_well(functions);
-  const std::string products = decisions_on(sums_of("cast<f32>(x[vi, vk]) * cast<f32>(y[vj, vk])", "i16"), wide(), "sum");
+  const std::string products =
+      decisions_on(sums_of("cast<f32>(x[vi, vk]) * cast<f32>(y[vj, vk])", "i16"), wide(), "sum");
   EXPECT_EQ(products.find("tile sum: 4 rows x 1 vectors"), std::string::npos) << products;
 }
 
