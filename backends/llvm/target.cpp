@@ -22,6 +22,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "backends/llvm/align_spills.h"
 #include "backends/llvm/part_steps.h"
 #include "backends/llvm/walk_pointers.h"
 #include "ir/error.h"
@@ -216,23 +217,30 @@ class StageEnd : public llvm::ModulePass {
 };
 char StageEnd::id = 0;
 
-/// A pass manager that takes no idle passes, and ends each stage for all functions before the next.
+/// A pass manager that takes no idle passes, ends each stage for all functions before the next, and aligns spills.
 class KernelPassManager : public llvm::legacy::PassManager {
  public:
+  explicit KernelPassManager(int registers) : registers_(registers) {}
   void add(llvm::Pass* pass) override {
     if (idle_passes().contains(pass->getPassName())) {
       delete pass;
       return;
     }
     if (begins_stage(pass->getPassName())) llvm::legacy::PassManager::add(new StageEnd());
+    if (pass->getPassName() == "Greedy Register Allocator")
+      llvm::legacy::PassManager::add(create_align_spills_pass(registers_));
     llvm::legacy::PassManager::add(pass);
   }
+
+ private:
+  int registers_;
 };
 
 }  // namespace
 
 struct CodeGenerator::Passes {
-  Passes(llvm::TargetMachine& machine, Output output, bool few_slots, int registers) : stream(bytes) {
+  Passes(llvm::TargetMachine& machine, Output output, bool few_slots, int registers)
+      : stream(bytes), manager(registers) {
     manager.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
     manager.add(llvm::createBasicAAWrapperPass());
     manager.add(llvm::createScopedNoAliasAAWrapperPass());

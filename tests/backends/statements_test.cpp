@@ -1,5 +1,6 @@
 #include <sstream>
 
+#include "schedule/auto/auto_schedule.h"
 #include "tests/backends/harness.h"
 
 /// Control flow, register buffers, assertions and parallel loops against the interpreter.
@@ -222,6 +223,44 @@ func tile(a: f32[n * 8], b: f32[n * 64], c: f32[384], n: i64) stage end facts {n
   EXPECT_EQ(assembly.find("rbp"), std::string::npos) << assembly;
 #endif
 }
+
+#if defined(__x86_64__)
+TEST(Registers, AreKeptAlignedOnTheStack) {
+  const Device device = host_device("native");
+  const int lanes = device.lanes(32);
+  const auto scale = [&](int count) {
+    // As many vectors as `count` are live at once.
+    std::string text = fmt::format("func scale(x: f32[{0}], out: f32[{0}]) stage end {{\n", count * lanes);
+    const auto vector = [&](int i) { return fmt::format("[ramp({}, 1, {})]", i * lanes, lanes); };
+    for (int i = 0; i < count; ++i)
+      text += fmt::format("let v{}: f32x{} = x{} * 2.0f32x{}\n", i, lanes, vector(i), lanes);
+    for (int i = 0; i < count; ++i)
+      text += fmt::format("out{} = v{} + v{}\n", vector(i), i, (i * 7 + count / 2) % count);
+    return parse_func(text + "}\n");
+  };
+  const std::string spills = vectors_on_stack(assembly_text(scale(3 * device.vector_registers), device));
+  EXPECT_FALSE(spills.empty());
+  EXPECT_EQ(spills.find("movu"), std::string::npos) << spills;
+  const std::string few = assembly_text(scale(device.vector_registers / 2), device);
+  EXPECT_EQ(few.find("rbp"), std::string::npos) << "the frame takes a register only where vectors are kept: " << few;
+}
+
+TEST(Registers, AreKeptAlignedAcrossCalls) {
+  const Func func = parse_func(R"(
+func turn(x: f32[4096], out: f32[4096]) stage begin {
+  for i in [0, 4096) {
+    block turn(space vi in [0, 4096) = i) reads x[vi] writes out[vi] { out[vi] = tanh(x[vi]) * sin(x[vi]) }
+  }
+}
+)");
+  register_cpu();
+  const Device device = host_device("native");
+  const std::string spills =
+      vectors_on_stack(assembly_text(lower(auto_schedule(func, device), device, find_pipeline("cpu")), device));
+  EXPECT_FALSE(spills.empty());
+  EXPECT_EQ(spills.find("movu"), std::string::npos) << spills;
+}
+#endif
 
 TEST(Registers, AreNotLostToTheConstantsOfAShortLoopBehind) {
   const Device device = host_device("native");
