@@ -168,13 +168,15 @@ IterDomain require_space_domain(const Schedule& schedule, const std::string& app
   IterDomain domain{.path = path_to(schedule, block)};
   domain.own = own_level(domain.path);
   std::string reason = why_not_space(*domain.path.back().as<Block>());
-  if (reason.empty()) reason = why_incomplete(domain.path);
   if (reason.empty()) reason = why_beside_others(domain, loop);
+  if (reason.empty() && holds_loop(domain.path, domain.own, domain.path.size(), loop))
+    reason = why_not_driven(domain.path, schedule.node(loop));
   if (!reason.empty()) {
-    refuse(schedule, application, 1,
-           "block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its "
-           "own, with no other block in the one that is split",
-           domain.path.back(), reason);
+    refuse(
+        schedule, application, 1,
+        "block has only space iters and no init; loop drives one of them over its whole domain, is serial, and holds "
+        "no other block",
+        domain.path.back(), reason);
   }
   return require_loop(schedule, application, std::move(domain), loop);
 }

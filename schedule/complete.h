@@ -40,7 +40,7 @@ struct IterDomain {
 };
 
 /// Refuses by its conditions 1 (the block) and 2 (the loop) what is no such thing, or has other iters than of space;
-/// loops outside of this one may hold other blocks.
+/// loops outside of this one may hold other blocks, and drive the other iters as they like.
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop);
 /// The same of a block that may be a reduction.

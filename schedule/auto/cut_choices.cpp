@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
+#include "ir/length.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -14,6 +16,7 @@
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/complete.h"
+#include "schedule/inlining.h"
 #include "schedule/primitives/split_domain.h"
 #include "schedule/rewrite.h"
 
@@ -21,12 +24,12 @@ namespace lathe {
 namespace {
 
 /// Every block that comes of it is compiled for itself: more of them only where each computes something else.
-constexpr std::int64_t most_parts = 8, most_different_parts = 16;
-/// Vectors that a block has at the least, and those of a row that is cut itself where it repeats others. What is joined
-/// there costs a masked load of each operand for every vector: parts have one at the least, and half of one where the
-/// row is longer (measured on Zen 4: rows of 17, 33 and 100 floats joined take a third of the time when cut, of 16 and
-/// 16 three quarters, of 12 and 12 0.4, of 33 and 33 bytes 0.15, but 1.2 to 1.4 where a row fills one vector).
-constexpr std::int64_t least_vectors = 8, least_repeated_vectors = 4;
+constexpr std::int64_t most_parts = 8, most_different_parts = 64;
+/// Vectors that a block has at the least, those of a row that is cut itself where it repeats others, and the elements
+/// of a part of one that fills no vector (measured on Zen 4, rows joined of 3, 6 or 12 parts of 2 to 7 floats, 20 of
+/// one, or 5 of 2 to 64: 0.05 to 0.3 of the time when cut, of bytes 0.03 to 0.1; 3 to 5 parts of 3 floats 0.7, 10 of
+/// one 1.5; rows of padding 1.0 to 1.3, of bytes to 2.3. With AVX2, where masks of bytes are branches, 0.01 to 0.2).
+constexpr std::int64_t least_vectors = 8, least_repeated_vectors = 4, shortest_joined = 2;
 /// The greatest cost of a body, for each part it is cut into, at which choices still weigh something: twice as much
 /// where what is read jumps.
 constexpr double costly_choice = 8, costly_jumping_choice = 16;
@@ -34,6 +37,9 @@ constexpr double costly_choice = 8, costly_jumping_choice = 16;
 /// Lines of a part that begins within one, where lines are written past the caches: the one that two parts share costs
 /// several (measured on Zen 4: rows of padding beside 112x112 1.1 of the time, halves of rows of 8 KB 2).
 constexpr std::int64_t least_lines = 64;
+
+/// Operands of what is joined from which on a block of its own copies them, part by part, for what reads them together.
+constexpr size_t many_operands = 3;
 
 /// What all parts together compute, at the most, of what the block does where a costly body is cut.
 constexpr double most_longer = 1.25;
@@ -200,9 +206,12 @@ std::set<std::int64_t> row_points(const std::set<std::int64_t>& all, const std::
   return !jumps.empty() && are_edges(parts_of(jumps, extent), lanes) ? jumps : std::set<std::int64_t>{};
 }
 
-bool may_be_cut(const RuleContext& context, const Block& block) {
-  if (block.f.reducer || block.f.predicate || has_blocks(block) || is_sealed(block) || block.f.writes.size() != 1)
-    return false;
+bool may_be_cut(const Block& block) {
+  return !block.f.reducer && !block.f.predicate && !has_blocks(block) && !is_sealed(block) &&
+         block.f.writes.size() == 1;
+}
+
+bool writes_output(const RuleContext& context, const Block& block) {
   return !is_allocated(context.schedule.func(), block.f.writes[0].buffer);
 }
 
@@ -225,35 +234,38 @@ bool parts_differ(const Block& block, const std::vector<std::set<std::int64_t>>&
   return longest <= most_longer * body_cost(block);
 }
 
-/// Are the blocks few, each large enough and of runs that fill vectors, edges of a row aside, and the choices of some
-/// weight in them?
-bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, size_t row,
-                       std::int64_t lanes, std::int64_t least_row) {
-  std::int64_t count = 1, behind = 1;
-  double smallest = instance_count(block), most = costly_choice;
-  for (size_t i = points.size(); i-- > 0;) {
-    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
-    if (!points[i].empty()) {
-      const std::vector<std::int64_t> parts = parts_of(points[i], extent);
-      const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
-      const bool edges = i == row && *shortest < least_row;
-      if (edges) most = costly_jumping_choice;
-      if (i != row && *shortest * behind < lanes) return false;
-      count *= static_cast<std::int64_t>(parts.size());
-      smallest *= static_cast<double>(edges ? *longest : *shortest) / static_cast<double>(extent);
-    }
-    behind *= extent;
-  }
-  if (count == 1 || count > most_different_parts || smallest < static_cast<double>(least_vectors * lanes)) return false;
-  const bool cheap = body_cost(block) <= most * static_cast<double>(count);
-  return (cheap && count <= most_parts) || parts_differ(block, points);
-}
-
 /// An iter along which all stores go on in memory, and the elements that each of its steps takes.
 struct Row {
   size_t iter;
   std::int64_t step;
 };
+
+/// Are the blocks few, each large enough and of runs that fill vectors, edges of a row aside, and the choices of some
+/// weight in them?
+bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64_t>>& points, const Row& row,
+                       std::int64_t lanes, std::int64_t least_row) {
+  std::int64_t count = 1, behind = 1;
+  double smallest = instance_count(block) / static_cast<double>(lanes), most = costly_choice;  // in vectors
+  for (size_t i = points.size(); i-- > 0;) {
+    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);
+    if (!points[i].empty()) {
+      const std::vector<std::int64_t> parts = parts_of(points[i], extent);
+      const auto [shortest, longest] = std::minmax_element(parts.begin(), parts.end());
+      const bool edges = i == row.iter && *shortest < least_row;
+      if (edges) most = costly_jumping_choice;
+      if (i != row.iter && *shortest * behind < lanes) return false;
+      count *= static_cast<std::int64_t>(parts.size());
+      const std::int64_t length = edges ? *longest : *shortest;
+      smallest *=
+          static_cast<double>(i == row.iter ? (length * row.step + lanes - 1) / lanes * lanes / row.step : length) /
+          static_cast<double>(extent);
+    }
+    behind *= extent;
+  }
+  if (count == 1 || count > most_different_parts || smallest < least_vectors) return false;
+  const bool cheap = body_cost(block) <= most * static_cast<double>(count);
+  return (cheap && count <= most_parts) || parts_differ(block, points);
+}
 
 /// Where the row fills no vector, the iter around it of which a few steps do; nothing where there is none.
 std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_t lanes) {
@@ -278,6 +290,30 @@ std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_
   return found.iter == row ? std::nullopt : std::optional(found);
 }
 
+/// The elements that a part of a row has at the least. Each vector of what is joined costs a masked load of each
+/// operand: of several vectors all parts are worth blocks of their own, of one those of two elements at the least, as
+/// single ones are woven. What fills in beside an operand, as padding does, costs nothing: parts of half a vector.
+std::int64_t shortest_part(const Points& points, size_t row, std::int64_t extent, std::int64_t lanes) {
+  const size_t parts = points.of_iters[row].size() + 1, operands = points.jumps.size() + 1;
+  if (extent <= lanes) return operands == parts && parts > 1 ? shortest_joined : lanes;
+  return 2 * operands > parts && parts > 1 ? 1 : (lanes + 1) / 2;
+}
+
+/// Of the points where operands are joined every second one, every fourth or so, where all of them make too many blocks
+/// or too small ones: each then chooses among a few. Nothing where that does not help.
+std::vector<std::set<std::int64_t>> fewer_points(const Block& block, std::vector<std::set<std::int64_t>> points,
+                                                 const Row& row, std::int64_t lanes, std::int64_t least_row) {
+  const std::optional<size_t> joined = joined_iter(block);
+  if (!joined) return {};
+  std::set<std::int64_t>& joins = points[*joined];
+  while (joins.size() + 1 > many_operands) {
+    bool keep = false;
+    std::erase_if(joins, [&](std::int64_t) { return !std::exchange(keep, !keep); });
+    if (makes_good_blocks(block, points, row, lanes, least_row)) return points;
+  }
+  return {};
+}
+
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
 /// loops of its own digits would walk is not cut where it repeats others.
 std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const BlockRef& ref, const Row& row,
@@ -286,18 +322,18 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, row.iter);
   Points found = points_of(block, row.iter, loop && !digits_of(schedule, ref, *loop).empty());
   const std::int64_t extent = extent_estimate(block.f.iters[row.iter].domain.extent);
-  const bool halves = row.step == 1 && extent > lanes && !found.repeats;
-  const std::int64_t least = halves ? (lanes + 1) / 2 : lanes;
+  const std::int64_t least = found.repeats ? lanes : shortest_part(found, row.iter, extent * row.step, lanes);
   const auto steps = [&](std::int64_t count) { return (count + row.step - 1) / row.step; };
   // What repeats inside of short rows would be a vector for each of them.
   const std::int64_t least_row = steps(row.step == 1 && found.repeats ? least_repeated_vectors * lanes : least);
   std::vector<std::set<std::int64_t>>& points = found.of_iters;
   points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least));
-  if (makes_good_blocks(block, points, row.iter, lanes, least_row)) return points;
+  if (makes_good_blocks(block, points, row, lanes, least_row)) return points;
+  if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return fewer;
   for (size_t i = 0; i < points.size(); ++i) {
     if (i != row.iter) points[i].clear();
   }
-  return makes_good_blocks(block, points, row.iter, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
+  return makes_good_blocks(block, points, row, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
 }
 
 std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref, std::int64_t lanes) {
@@ -349,7 +385,7 @@ bool breaks_lines(const Device& device, const Block& block, const std::vector<st
 
 std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask) {
   const Store* store = block.f.body.as<Store>();
-  if (!store || store->indices.empty() || !may_be_cut(context, block)) return std::nullopt;
+  if (!store || store->indices.empty() || !may_be_cut(block) || !writes_output(context, block)) return std::nullopt;
   const std::int64_t lanes = vector_lanes(block, context.device);
   Bounds bounds;
   for (const Iter& iter : block.f.iters) bounds.bind(iter.variable, iter.domain);
@@ -372,10 +408,26 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
   return parts <= most_different_parts ? std::optional(share) : std::nullopt;
 }
 
+std::optional<size_t> joined_iter(const Block& block) {
+  std::vector<std::set<std::int64_t>> joins(block.f.iters.size());
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    if (!choice || is_longer(choice->condition, most_index_nodes)) return;
+    const std::vector<Threshold> thresholds = thresholds_of(block, choice->condition);
+    if (thresholds.empty() || !has_load(choice->when_true) || !has_load(choice->when_false)) return;
+    for (const Threshold& threshold : thresholds) joins[threshold.iter].insert(threshold.point);
+  });
+  for (size_t i = 0; i < joins.size(); ++i) {
+    if (joins[i].size() + 1 >= many_operands) return i;
+  }
+  return std::nullopt;
+}
+
 void cut_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (context.scheduled.contains(ref.name) || !may_be_cut(context, block)) return;
+  if (context.scheduled.contains(ref.name) || !may_be_cut(block)) return;
+  if (!writes_output(context, block) && !joined_iter(block)) return;
   const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
   if (points.empty() || breaks_lines(context.device, block, points)) return;
   attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),

@@ -16,12 +16,18 @@ namespace lathe {
 /// Rows that repeat others, as x[i, j % 100] does, are cut where they begin again. So are the ends of a row where what
 /// it reads jumps, as x[i, (j + 1) % 100] does, turns back or stands still, as x[i, min(max(j - 3, 0), 99)] does.
 ///
-///   1. blocks that write outputs; of those that go past the caches no short parts that begin within lines
-///   2. where every block that comes of it has vectors enough, but for such ends, and there are few
+///   1. blocks that write outputs, or join many operands; of outputs that go past the caches no short parts that begin
+///      within lines
+///   2. where every block that comes of it has vectors enough, but for such ends, and there are few: of more operands
+///      that are joined each part takes several
 ///   3. where the choice weighs something beside what is computed, or each choice computes something else
 void cut_choices(RuleContext& context);
 /// The same for one block, as where digits of an axis that it chooses by have become iters.
 void cut_block(RuleContext& context, const BlockRef& ref);
+
+/// The iter along which the block joins many operands, each vector of which costs a masked load of every one: copied
+/// part by part they are read once.
+std::optional<size_t> joined_iter(const Block& block);
 
 /// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
 /// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.

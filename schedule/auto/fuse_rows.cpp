@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/carried.h"
@@ -123,6 +125,34 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
+/// Would the block, which joins many operands, compute a part of what it joins in each iteration?
+bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
+  const Block& block = schedule.node(ref);
+  const std::optional<size_t> joined = joined_iter(block);
+  if (!joined) return false;
+  const Region region = region_read(schedule, block, loop);
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (block.f.writes[0].ranges[d].min == Expr(block.f.iters[*joined].variable))
+      return constant_difference(region.ranges[d].extent, block.f.iters[*joined].domain.extent) != 0;
+  }
+  return false;
+}
+
+/// Would the block, element-wise as its readers are, evaluate a function for so few elements in each iteration that
+/// they leave most lanes idle, as parts of joined rows do? All of its rows together fill vectors.
+bool idles_functions(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
+                     const LoopRef& loop) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  if (!is_elementwise(block) || asserts(block) || body_cost(block) < function_body) return false;
+  if (!std::all_of(readers.begin(), readers.end(),
+                   [&](const BlockRef& reader) { return is_elementwise(schedule.node(reader)); }))
+    return false;
+  const double inside = live_bytes(schedule, block, loop) / block.f.writes[0].buffer->dtype.bytes();
+  const auto lanes = static_cast<double>(vector_lanes(block, context.device));
+  return 1 < inside && 2 * inside <= lanes && instance_count(block, schedule.func()->facts) >= lanes;
+}
+
 }  // namespace
 
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop) {
@@ -233,6 +263,16 @@ void fuse_rows(RuleContext& context) {
       }
       if (wish != FusionWish::together && costs_columns(context, ref, readers, loops, depth)) {
         context.note(fmt::format("keep {} out of {}: vectors lie along that", ref.name, loops[depth].variable->name));
+        continue;
+      }
+      if (wish != FusionWish::together && parts_operands(schedule, ref, loops[depth])) {
+        context.note(fmt::format("keep {} out of {}: what it joins is copied part by part", ref.name,
+                                 loops[depth].variable->name));
+        continue;
+      }
+      if (wish != FusionWish::together && idles_functions(context, ref, readers, loops[depth])) {
+        context.note(fmt::format("keep {} out of {}: its few elements there would leave lanes idle", ref.name,
+                                 loops[depth].variable->name));
         continue;
       }
       const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);

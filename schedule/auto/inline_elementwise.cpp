@@ -102,6 +102,7 @@ class Known {
   /// Its neighbours are of several kinds by turns, as of tensors that are stacked, or what is inlined into it makes
   /// them.
   bool woven = false;
+  bool joined = false;
   /// Set when every element is read once, by one instance of another block: inlined there, nothing is computed twice.
   std::optional<Place> only_place;
 
@@ -356,6 +357,18 @@ void inline_elementwise(RuleContext& context) {
       context.note(fmt::format("keep {}: its neighbours are computed apart, and reduced together", ref.name));
       continue;
     }
+    known.joined = known.joined || joined_iter(known.block());
+    if (known.joined && wish != FusionWish::together &&
+        std::any_of(places.begin(), places.end(), [&](const Place& place) {
+          const Block& root = blocks[place.root].block();
+          return root.f.reducer ||
+                 std::any_of(root.f.iters.begin(), root.f.iters.end(),
+                             [](const Iter& i) { return i.kind != IterKind::space; }) ||
+                 blocks[place.root].cost() >= function_body;
+        })) {
+      context.note(fmt::format("keep {}: its parts are computed apart, and read together", ref.name));
+      continue;
+    }
     if (inlined > stored && !known.only_place && wish != FusionWish::together) {
       context.note(fmt::format("keep {}: inlined it would cost {:.0f}, stored {:.0f}", ref.name, inlined, stored));
       continue;
@@ -370,7 +383,8 @@ void inline_elementwise(RuleContext& context) {
     if (!waits) batch.emplace(schedule);
     if (!done) continue;
     for (const Place& place : places) blocks[place.root].grow(cost - place.loads);
-    for (const size_t reader : known.readers) blocks[reader].woven |= known.woven;
+    for (const size_t reader : known.readers)
+      blocks[reader].woven |= known.woven, blocks[reader].joined |= known.joined;
   }
   batch->apply();
 }

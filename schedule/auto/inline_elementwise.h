@@ -9,7 +9,9 @@ namespace lathe {
 ///
 ///   1. never out of or into a block that is opaque or calls what is extern (is_sealed)
 ///   2. never what lies in a space that somebody chose: `global` is what tracing gives
-///   3. a block's annotation `fuse` decides before the cost does: 0 keeps it, 1 inlines it
+///   3. never what is joined of many operands into a block that reduces it or evaluates functions: it is copied part by
+///      part (cut_choices)
+///   4. a block's annotation `fuse` decides before the cost does: 0 keeps it, 1 inlines it
 void inline_elementwise(RuleContext& context);
 
 }  // namespace lathe

@@ -5,6 +5,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
+#include "schedule/auto/vector_loop.h"
 
 namespace lathe {
 namespace {
@@ -45,6 +46,16 @@ class Uses : public Visitor {
   NodeSet<const ExprNode*> seen_;
 };
 
+/// Do all accesses go on along `inner`, of so many elements, where `outer` takes a step?
+bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesses, size_t outer, size_t inner,
+                  std::int64_t inner_extent) {
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    if (!access.masked && is_table(context, access, inner) && is_table(context, access, outer)) return true;
+    const auto a = access.strides[outer], b = access.strides[inner];
+    return a && b && !access.masked && *a == *b * inner_extent;
+  });
+}
+
 }  // namespace
 
 bool may_be_one_walk(const Block& block, const std::vector<size_t>& iters, const std::vector<std::int64_t>& extents) {
@@ -63,6 +74,28 @@ bool may_be_one_walk(const Block& block, const std::vector<size_t>& iters, const
   Uses uses(places, walk, bounds);
   uses.visit(block.f.body);
   return uses.fine;
+}
+
+OneWalk find_one_walk(const RuleContext& context, const Block& block, const std::vector<Access>& accesses,
+                      const std::vector<LoopRef>& loops, const std::vector<size_t>& iters) {
+  const auto extent_of = [&](const LoopRef& loop) {
+    const std::int64_t* extent = as_int(context.schedule.node(loop).extent);
+    return extent ? *extent : 0;
+  };
+  std::int64_t extent = extent_of(loops.back());
+  OneWalk found{0, extent};
+  std::vector<size_t> walked{iters.back()};
+  std::vector<std::int64_t> extents;
+  for (size_t inner = loops.size() - 1; inner > 0 && found.extent > 0; --inner) {
+    if (!walks_as_one(context, accesses, iters[inner - 1], iters.back(), found.extent)) break;
+    walked.insert(walked.begin(), iters[inner - 1]);
+    extents.insert(extents.begin(), extent);
+    if (!may_be_one_walk(block, walked, extents)) break;
+    extent = extent_of(loops[inner - 1]);
+    found.extent *= extent;
+    ++found.outer;
+  }
+  return found;
 }
 
 }  // namespace lathe

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/passes/permute_windows.h"
+#include "schedule/auto/one_walk.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -150,7 +151,13 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
   for (size_t i = 0; i < loops.size(); ++i) {
     if (candidates.extent(i) > 1 && candidates.score(i) > candidates.score(best)) best = i;
   }
-  const bool idle = candidates.scalar > function_body && 2 * candidates.extent(best) <= candidates.lanes;
+  const auto row = [&] {
+    return best + 1 < loops.size()
+               ? candidates.extent(best)
+               : std::max(candidates.extent(best), find_one_walk(context, block, accesses, loops, iters).extent);
+  };
+  const bool idle = candidates.scalar > function_body && 2 * candidates.extent(best) <= candidates.lanes &&
+                    2 * row() <= candidates.lanes;
   // What is computed may still be worth it, wherever operands lie.
   if (candidates.score(best) < 0 || (idle && short_rows == ShortRows::filled)) return cheapest(candidates, best);
   return {best, candidates.cost(best), true};

@@ -123,15 +123,6 @@ void join_short_turned(RuleContext& context, const BlockRef& ref) {
   }
 }
 
-bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesses, size_t outer, size_t inner,
-                  std::int64_t inner_extent) {
-  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    if (!access.masked && is_table(context, access, inner) && is_table(context, access, outer)) return true;
-    const auto a = access.strides[outer], b = access.strides[inner];
-    return a && b && !access.masked && *a == *b * inner_extent;
-  });
-}
-
 /// The bytes that a loop over the iter alone touches, each access for itself.
 std::int64_t footprint(const std::vector<Access>& accesses, size_t iter, std::int64_t extent) {
   std::int64_t bytes = 0;
@@ -196,22 +187,8 @@ LoopRef make_one_walk(const RuleContext& context, const Nest& nest) {
     reorder(schedule, order);
     return walk;
   }
-  const auto extent_of = [&](const LoopRef& loop) {
-    const std::int64_t* extent = as_int(schedule.node(loop).extent);
-    return extent ? *extent : 0;
-  };
-  std::int64_t extent = extent_of(walk), run = extent;
-  std::vector<size_t> iters{nest.iter()};
-  std::vector<std::int64_t> extents;
-  for (size_t inner = nest.best; inner > 0 && run > 0; --inner) {
-    if (!walks_as_one(context, nest.accesses, nest.iters[inner - 1], nest.iter(), run)) break;
-    iters.insert(iters.begin(), nest.iters[inner - 1]);
-    extents.insert(extents.begin(), extent);
-    if (!may_be_one_walk(schedule.node(nest.ref), iters, extents)) break;
-    extent = extent_of(nest.loops[inner - 1]);
-    run *= extent;
-    walk = fuse(schedule, nest.loops[inner - 1], walk);
-  }
+  const OneWalk joined = find_one_walk(context, schedule.node(nest.ref), nest.accesses, nest.loops, nest.iters);
+  for (size_t i = 0; i < joined.outer; ++i) walk = fuse(schedule, nest.loops[nest.best - 1 - i], walk);
   return walk;
 }
 

@@ -10,6 +10,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/auto/pair_rows.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/compute_at.h"
@@ -161,7 +162,7 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
   for (const BlockRef& producer : schedule.producers(reduction)) {
     const Block& block = schedule.node(producer);
     if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
-    if (has_blocks(block) || body_cost(block) < costly_body) continue;
+    if (has_blocks(block) || body_cost(block) < costly_body || joined_iter(block)) continue;
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;

@@ -119,6 +119,15 @@ Expr reader_guard(const Stmt& loop, const Buffer& buffer, size_t d, const Range&
   return {};
 }
 
+/// What of the range lies in the domain, where that is known: readers that guard a read need nothing beyond.
+Range within(const Range& range, const Range& domain) {
+  const std::int64_t *min = as_int(range.min), *extent = as_int(range.extent), *domain_min = as_int(domain.min),
+                     *domain_extent = as_int(domain.extent);
+  if (!min || !extent || !domain_min || !domain_extent) return range;
+  const std::int64_t first = std::max(*min, *domain_min), end = std::min(*min + *extent, *domain_min + *domain_extent);
+  return first < end ? Range{index(first), index(end - first)} : range;
+}
+
 /// Does the predicate speak of the block's own iters alone, so that it says the same in other loops?
 bool movable_predicate(const Block& block) {
   if (!block.f.predicate) return true;
@@ -242,12 +251,9 @@ void compute_at(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
     for (size_t i = 0; i < ranges.size(); ++i) {
       if (stored_at != Expr(producer.f.iters[i].variable)) continue;
       const Range domain = ranges[i];
-      const Range& region = required.ranges[d];
-      const std::int64_t* whole_extent = as_int(domain.extent);
-      const std::int64_t* part_extent = as_int(region.extent);
+      const Range region = within(required.ranges[d], domain);
       if (constant_difference(region.extent, domain.extent) == 0 && constant_difference(region.min, domain.min) == 0)
         continue;
-      if (whole_extent && part_extent && *part_extent >= *whole_extent && is_int(region.min, 0)) continue;
       ranges[i] = region;
       cut[i] = domain;
     }

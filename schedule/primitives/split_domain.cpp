@@ -33,8 +33,9 @@ Stmt nest_around(const Path& nest, const For& cut, std::int64_t count, const Stm
   Stmt made = block;
   for (size_t level = nest.size() - 1; level-- > 0;) {
     const For& loop = *nest[level].as<For>();
-    made = For::make(loop.variable, loop.min, &loop == &cut ? index(count) : loop.extent, loop.for_kind,
-                     std::move(made), loop.annotations);
+    made = &loop == &cut
+               ? For::make(loop.variable, loop.min, index(count), loop.for_kind, std::move(made), loop.annotations)
+               : with_body(loop, made);
   }
   return made;
 }

@@ -16,8 +16,8 @@ namespace lathe {
 /// Returns the block of the rest.
 ///
 /// Requires:
-///   1. block has only space iters and no init, and runs over its whole domain, each iter by a serial loop of its own,
-///      with no other block in the one that is split
+///   1. block has only space iters and no init; loop drives one of them over its whole domain, is serial, and holds no
+///      other block
 ///   2. loop drives an iter of block, whose domain is [0, n) with n constant
 ///   3. 0 < point < n
 BlockRef split_domain(Schedule& schedule, const BlockRef& block, const LoopRef& loop, std::int64_t point);

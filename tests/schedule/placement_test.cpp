@@ -51,6 +51,34 @@ TEST(ComputeAt, MovesAPredicateOnTheBlocksOwnIters) {
   expect_scheduled(s, before, "compute_at_predicate");
 }
 
+TEST(ComputeAt, ComputesNothingBeyondWhatAGuardedReaderNeeds) {
+  const Func before = parse_func(R"(func pairs(x: f32[4, 3], y: f32[4, 3], out: f32[4, 6]) {
+  block root() reads x[..], y[..] writes out[..] {
+    alloc z: f32[4, 3]
+    for i in [0, 4) {
+      for j in [0, 3) {
+        block twice(space vi in [0, 4) = i, space vj in [0, 3) = j) reads y[vi, vj] writes z[vi, vj] {
+          z[vi, vj] = y[vi, vj] * 2.0f32
+        }
+      }
+    }
+    for i in [0, 4) {
+      for j in [0, 6) {
+        block join(space vi in [0, 4) = i, space vj in [0, 6) = j) reads x[..], z[..] writes out[vi, vj] {
+          out[vi, vj] = select(vj < 3, x[vi, vj if vj < 3], z[vi, vj - 3 if 3 <= vj])
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  compute_at(s, {"twice"}, s.loop("join", 0));
+  EXPECT_TRUE(is_int(s.node(s.loops({"twice"}).back()).extent, 3));
+  EXPECT_FALSE(s.node(BlockRef{"twice"}).f.predicate);
+  expect_same_results(before, s.func());
+}
+
 TEST(ComputeAt, RefusesABlockWhoseLoopsAreSplit) {
   Schedule s(program("rows"));
   split(s, s.loop("shift", 1), 4);

@@ -8,6 +8,7 @@
 #include "ir/text/print.h"
 #include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/primitives/bind.h"
 #include "schedule/primitives/split.h"
 #include "tests/golden.h"
 #include "tests/schedule/auto_support.h"
@@ -39,6 +40,17 @@ TEST(SplitDomain, LeavesOutWhatEachPartDecides) {
   const BlockRef rest = split_domain(s, {"join"}, s.loop("join", 0), 3);
   EXPECT_EQ(rest.name, "join_1");
   expect_scheduled(s, before, "split_domain");
+}
+
+TEST(SplitDomain, CutsOneLoopOfATile) {
+  const Func before = join(3, 2, 4, 5);
+  Schedule s(before);
+  const auto [outer, inner] = split(s, s.loop("join", 0), 3);
+  bind_loop(s, outer, "block");
+  bind_loop(s, inner, "lane");
+  split_domain(s, {"join"}, s.loop("join", 2), 2);
+  EXPECT_EQ(s.blocks().size(), 2U);
+  expect_same_results(before, s.func());
 }
 
 TEST(SplitDomain, CutsAnInnerLoopAndABlockAgain) {
@@ -140,7 +152,7 @@ TEST(CutChoices, LeavesWhatWouldBeTooSmall) {
   EXPECT_FALSE(cuts(join(20, 4, 9, 31))) << "four rows of 31 elements are less than eight vectors of sixteen";
 }
 
-TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
+TEST(CutChoices, CutsRowsOfSeveralOperandsHoweverShort) {
   const auto sides = [](int left, int right) {
     return parse_func(fmt::format(R"(func sides(a: f32[20, {0}], b: f32[20, {1}], out: f32[20, {2}]) {{
   for i in [0, 20) {{
@@ -159,12 +171,52 @@ TEST(CutChoices, CutsRowsOnlyIntoPartsThatFillVectors) {
   EXPECT_TRUE(cuts(sides(17, 33)));
   EXPECT_TRUE(cuts(sides(15, 15))) << "halves of vectors, of a row that is longer than one";
   EXPECT_TRUE(cuts(sides(3, 14)));
-  EXPECT_FALSE(cuts(sides(8, 8))) << "one vector";
-  EXPECT_FALSE(cuts(sides(7, 7)));
+  EXPECT_TRUE(cuts(sides(7, 7))) << "two in one vector";
+  EXPECT_FALSE(cuts(sides(1, 1))) << "single elements, which are woven";
   expect_scheduled_well(sides(80, 64));
   expect_scheduled_well(sides(17, 33));
   expect_scheduled_well(sides(15, 15));
   expect_scheduled_well(sides(80, 1));
+}
+
+/// Sums of rows of 5, 30, 7 and 62 elements, joined, or of as few of them.
+Func sums_of_joined(int operands) {
+  const std::vector<int> starts = {0, 5, 35, 42, 104};
+  std::string params, reads, value;
+  for (int k = operands; k-- > 0;) {
+    const int from = starts[k], to = k + 1 == operands ? 104 : starts[k + 1];
+    params = fmt::format("x{}: f32[64, {}], {}", k, to - from, params);
+    reads += fmt::format("{}x{}[..]", reads.empty() ? "" : ", ", k);
+    const std::string element = fmt::format("x{0}[vi, vj - {1} if {1} <= vj && vj < {2}]", k, from, to);
+    value = value.empty() ? element : fmt::format("select(vj < {}, {}, {})", to, element, value);
+  }
+  return parse_func(fmt::format(R"(func sums({}out: f32[64]) {{
+  block root() reads {} writes out[..] {{
+    alloc joined: f32[64, 104]
+    for i in [0, 64) {{ for j in [0, 104) {{
+      block join(space vi in [0, 64) = i, space vj in [0, 104) = j) reads {} writes joined[vi, vj] {{
+        joined[vi, vj] = {} }} }} }}
+    for i in [0, 64) {{ for k in [0, 104) {{
+      block sum(space vi in [0, 64) = i, reduce vk in [0, 104) = k) reads out[vi], joined[vi, vk] writes out[vi] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vi] = 0.0f32 }}
+        let l: f32 = out[vi]
+        let r: f32 = joined[vi, vk]
+        out[vi] = l + r }} }} }} }} }}
+)",
+                                params, reads, reads, value));
+}
+
+TEST(CutChoices, CopiesWhatIsJoinedOfManyPartByPartForItsReader) {
+  const Func many = sums_of_joined(4);
+  const std::string decisions = decisions_on(many, wide(), "join");
+  EXPECT_TRUE(says(decisions, "keep join: its parts are computed apart, and read together")) << decisions;
+  EXPECT_TRUE(says(decisions, "keep join out of")) << decisions;
+  EXPECT_TRUE(says(decisions, "cut join where it chooses by its place")) << decisions;
+  expect_scheduled_well(many);
+  const Func two = sums_of_joined(2);
+  EXPECT_TRUE(says(decisions_on(two, wide(), "join"), "inline join"));
+  expect_scheduled_well(two);
 }
 
 TEST(CutChoices, CutsCostlyBodiesWhoseChoicesComputeOtherThings) {

@@ -279,6 +279,22 @@ TEST(VectorLoop, FillsVectorsOfAFunctionWhereRowsAreShort) {
       << "nothing gains by full vectors";
 }
 
+TEST(VectorLoop, WalksShortRowsThatFollowEachOtherAsOne) {
+  const auto points = [](const std::string& value) {
+    return parse_func(fmt::format(R"(func f(x: f32[400, 3], out: f32[400, 3]) stage begin {{
+  for i in [0, 400) {{ for j in [0, 3) {{
+    block f(space vi in [0, 400) = i, space vj in [0, 3) = j) reads x[vi, vj] writes out[vi, vj] {{
+      out[vi, vj] = {} }} }} }} }})",
+                                  value));
+  };
+  const Func whole = points("exp(x[vi, vj])");
+  EXPECT_NE(scheduled(whole).find("vectorized for i_ji in [0, 16)"), std::string::npos) << scheduled(whole);
+  expect_scheduled_well(whole);
+  const Func chosen = points("select(vj < 1, exp(x[vi, vj]), x[vi, vj])");
+  EXPECT_EQ(scheduled(chosen).find("i_j"), std::string::npos) << "each lane would divide its place";
+  expect_scheduled_well(chosen);
+}
+
 /// A function along a row of unknown length, whose steps are as well.
 Func row_of_steps(const std::string& facts, const std::string& value) {
   return parse_func(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "jit/trace/broadcast.h"
@@ -12,6 +13,10 @@
 
 namespace lathe::ops {
 namespace {
+
+/// Tensors joined from which on the result is computed rather than looked at: each reader of a view would choose among
+/// all of them anew. What is stacked is taken apart by its readers.
+constexpr size_t many_tensors = 3;
 
 /// x without a part of `axis`: its indices run from `start`.
 Tensor part(const Tensor& x, size_t axis, std::int64_t start, std::int64_t extent) {
@@ -87,24 +92,26 @@ Tensor concat(const std::vector<Tensor>& given, std::optional<std::int64_t> give
     }
   }
   shape[axis] = total;
-  return view(
-      shape, dtype,
-      [=](const Indices& i, const Expr& mask) {
-        Expr value;
-        for (size_t k = tensors.size(); k-- > 0;) {
-          if (is_int(tensors[k].shape()[axis], 0)) continue;
-          Indices own = i;
-          own[axis] = i[axis] - starts[k];
-          const bool first = k == 0, last = k + 1 == tensors.size();
-          const Expr after = first ? nullptr : ge(i[axis], starts[k]);
-          const Expr before = last ? nullptr : lt(i[axis], starts[k + 1]);
-          const Expr inside = logical_and(after, before);
-          const Expr element = convert(dtype, tensors[k].at(own, logical_and(mask, inside)));
-          value = value && before ? select(before, element, value) : element;
-        }
-        return value ? value : constant(dtype, 0);
-      },
-      "concat");
+  const auto element_of = [=](const Indices& i, const Expr& mask) {
+    Expr value;
+    for (size_t k = tensors.size(); k-- > 0;) {
+      if (is_int(tensors[k].shape()[axis], 0)) continue;
+      Indices own = i;
+      own[axis] = i[axis] - starts[k];
+      const bool first = k == 0, last = k + 1 == tensors.size();
+      const Expr after = first ? nullptr : ge(i[axis], starts[k]);
+      const Expr before = last ? nullptr : lt(i[axis], starts[k + 1]);
+      const Expr inside = logical_and(after, before);
+      const Expr element = convert(dtype, tensors[k].at(own, logical_and(mask, inside)));
+      value = value && before ? select(before, element, value) : element;
+    }
+    return value ? value : constant(dtype, 0);
+  };
+  const bool stacked = std::all_of(tensors.begin(), tensors.end(),
+                                   [&](const Tensor& tensor) { return is_int(tensor.shape()[axis], 1); });
+  if (tensors.size() >= many_tensors && !stacked)
+    return compute(shape, [=](const Indices& i) { return element_of(i, nullptr); }, "concat");
+  return view(shape, dtype, element_of, "concat");
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
