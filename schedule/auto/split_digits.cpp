@@ -58,6 +58,42 @@ Divisors divisors_of(const Block& block, const VarRef& variable) {
   return divisors;
 }
 
+/// Looks for quotients and remainders of a variable in values, conditions and masks, not in places.
+class ValueDigits : public Visitor {
+ public:
+  explicit ValueDigits(const VarRef& variable) : variable_(variable) {}
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (!e || found || !seen_.insert(e.get())) return;
+    const Binary* node = e.as<Binary>();
+    found =
+        node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod) && uses_var(e, variable_.get());
+    Visitor::visit(e);
+  }
+  bool found = false;
+
+ protected:
+  void visit_Load(const Load* node) override { visit(node->mask); }
+  void visit_Store(const Store* node) override {
+    visit(node->value);
+    visit(node->mask);
+  }
+
+ private:
+  const VarRef& variable_;
+  NodeSet<const ExprNode*> seen_;
+};
+
+/// Does the block take the iter apart, other than at places that go on by a step all the same?
+bool takes_apart(const Block& block, size_t iter) {
+  const Accesses accesses = block_accesses(block);
+  if (!std::all_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.strides[iter].has_value(); }))
+    return true;
+  ValueDigits digits(block.f.iters[iter].variable);
+  digits.visit(block.f.body);
+  return digits.found;
+}
+
 bool is_element_wise(const Block& block) {
   return !block.f.reducer && !block.f.init && !has_blocks(block) &&
          std::all_of(block.f.iters.begin(), block.f.iters.end(),
@@ -84,6 +120,7 @@ std::vector<std::int64_t> digits_of(const Schedule& schedule, const BlockRef& re
   const Iter& iter = block.f.iters[static_cast<size_t>(bound - block.f.bindings.begin())];
   const std::int64_t* extent = as_int(iter.domain.extent);
   if (!extent) return {};
+  if (!takes_apart(block, static_cast<size_t>(bound - block.f.bindings.begin()))) return {};
   Divisors divisors = divisors_of(block, iter.variable);
   std::erase_if(divisors.found, [&](std::int64_t c) { return c >= *extent; });
   if (!divisors.remainders) return {};

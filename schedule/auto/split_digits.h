@@ -8,7 +8,8 @@ namespace lathe {
 ///
 ///   for i in 0..35: y[i] = x[i % 5]    ->    for io in 0..7: for ii in 0..5: y[io*5 + ii] = x[ii]
 ///
-///   1. iters of which an access asks for a remainder, and that no access walks in windows
+///   1. iters of which an access asks for a remainder, and goes on by no step all the same, or a value; and that no
+///      access walks in windows
 ///   2. where the divisors divide each other and the extent
 ///   3. where an element is estimated to cost less after it
 ///

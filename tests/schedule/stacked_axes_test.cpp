@@ -50,6 +50,27 @@ TEST(JoinStackedAxes, LeavesAxesOfWhichOneIsAskedForByItself) {
   EXPECT_FALSE(decides(parse_func(text), wide(), "join the axes of stack"));
 }
 
+TEST(JoinStackedAxes, LeavesWhatItJoinedAsOne) {
+  // Digits of the axis are asked for by nothing but the store's places, which go on by a step.
+  std::string value = "x[vi if 4 < vj * 3 + vk] * y[vi if 4 < vj * 3 + vk] / x[vi if 4 < vj * 3 + vk]";
+  for (int k = 5; k-- > 0;) {
+    const std::string mask =
+        k == 0 ? "vj * 3 + vk < 1" : fmt::format("{} < vj * 3 + vk && vj * 3 + vk < {}", k - 1, k + 1);
+    value = fmt::format("select(vj * 3 + vk < {}, {}[vi if {}], {})", k + 1, k % 2 ? "x" : "y", mask, value);
+  }
+  const Func func = parse_func(fmt::format(R"(func matrices(x: f32[400], y: f32[400], out: f32[400, 2, 3]) {{
+  for i in [0, 400) {{
+    for j in [0, 2) {{
+      for k in [0, 3) {{
+        block stack(space vi in [0, 400) = i, space vj in [0, 2) = j, space vk in [0, 3) = k)
+            reads x[vi], y[vi] writes out[vi, vj, vk] {{
+          out[vi, vj, vk] = {} }} }} }} }} }}
+)",
+                                           value));
+  EXPECT_TRUE(decides(func, wide(), "weave stack")) << decisions_on(func, wide(), "stack");
+  expect_scheduled_well(func);
+}
+
 TEST(WeaveVectors, WeavesManyWhereEachStepTakesAnotherArm) {
   EXPECT_TRUE(decides(matrices(100), wide(), "weave stack"));
   const std::string text = replaced_all(replaced_all(print(matrices(100)), "vj * 3 + vk < 1", "vj * 3 + vk < 2"),
