@@ -1,0 +1,25 @@
+"""What forms are drawn with."""
+
+import math
+
+
+def pick(rng, options):
+    return options[int(rng.integers(len(options)))]
+
+
+def extent(rng, low, high):
+    """Even on a logarithmic scale; half of those over 16 are multiples of 8."""
+    drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+    return int(drawn) if drawn < 16 or rng.random() < 0.5 else 8 * round(drawn / 8)
+
+
+def box(rng, rank, elements):
+    """Of between an eighth of so many elements and all."""
+    while True:
+        shape = tuple(extent(rng, 1, elements if rank == 1 else 2000) for _ in range(rank))
+        if elements / 8 < math.prod(shape) < elements:
+            return shape
+
+
+def times(shape):
+    return "x".join(map(str, shape))
