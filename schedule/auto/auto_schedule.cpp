@@ -11,6 +11,7 @@
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
+#include "schedule/auto/inline_joins.h"
 #include "schedule/auto/join_columns.h"
 #include "schedule/auto/join_nests.h"
 #include "schedule/auto/join_parts.h"
@@ -54,6 +55,7 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
+                          {"inline_joins", inline_joins},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},
                           {"inline_elementwise", inline_elementwise},

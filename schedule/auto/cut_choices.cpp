@@ -314,10 +314,13 @@ std::vector<std::set<std::int64_t>> fewer_points(const Block& block, std::vector
   return {};
 }
 
+/// Of what is joined each part is of one operand, or may be of several.
+enum class Parts { of_one, of_several };
+
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
 /// loops of its own digits would walk is not cut where it repeats others.
 std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const BlockRef& ref, const Row& row,
-                                                 std::int64_t lanes) {
+                                                 std::int64_t lanes, Parts parts) {
   const Block& block = schedule.node(ref);
   const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, row.iter);
   Points found = points_of(block, row.iter, loop && !digits_of(schedule, ref, *loop).empty());
@@ -329,7 +332,9 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   std::vector<std::set<std::int64_t>>& points = found.of_iters;
   points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least));
   if (makes_good_blocks(block, points, row, lanes, least_row)) return points;
-  if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return fewer;
+  if (parts == Parts::of_several) {
+    if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return fewer;
+  }
   for (size_t i = 0; i < points.size(); ++i) {
     if (i != row.iter) points[i].clear();
   }
@@ -340,10 +345,13 @@ std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, co
   const Block& block = schedule.node(ref);
   const std::optional<size_t> row = row_of(block);
   if (!row) return {};
-  auto points = points_along(schedule, ref, Row{*row, 1}, lanes);
-  if (!points.empty()) return points;
   const std::optional<Row> joined = row_of_short_rows(block, *row, lanes);
-  return joined ? points_along(schedule, ref, *joined, lanes) : points;
+  for (const Parts parts : {Parts::of_one, Parts::of_several}) {
+    auto points = points_along(schedule, ref, Row{*row, 1}, lanes, parts);
+    if (points.empty() && joined) points = points_along(schedule, ref, *joined, lanes, parts);
+    if (!points.empty()) return points;
+  }
+  return {};
 }
 
 /// Cuts the block, and each part of it, at the points of the iters from `iter` on.

@@ -125,19 +125,6 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
-/// Would the block, which joins many operands, compute a part of what it joins in each iteration?
-bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
-  const Block& block = schedule.node(ref);
-  const std::optional<size_t> joined = joined_iter(block);
-  if (!joined) return false;
-  const Region region = region_read(schedule, block, loop);
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    if (block.f.writes[0].ranges[d].min == Expr(block.f.iters[*joined].variable))
-      return constant_difference(region.ranges[d].extent, block.f.iters[*joined].domain.extent) != 0;
-  }
-  return false;
-}
-
 /// Would the block, element-wise as its readers are, evaluate a function for so few elements in each iteration that
 /// they leave most lanes idle, as parts of joined rows do? All of its rows together fill vectors.
 bool idles_functions(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
@@ -225,6 +212,20 @@ bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRe
     }
   }
   return shortened;
+}
+
+bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
+  const Block& block = schedule.node(ref);
+  const std::optional<size_t> joined = joined_iter(block);
+  if (!joined) return false;
+  const Region region = region_read(schedule, block, loop);
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const bool joins = block.f.writes[0].ranges[d].min == Expr(block.f.iters[*joined].variable);
+    if ((joins || d + 1 == region.ranges.size()) &&
+        constant_difference(region.ranges[d].extent, region.buffer->shape[d]) != 0)
+      return true;
+  }
+  return false;
 }
 
 void fuse_rows(RuleContext& context) {

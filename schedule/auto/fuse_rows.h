@@ -27,6 +27,10 @@ double repetition(const Schedule& schedule, const Block& block, const std::vecto
 std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& block, const BlockRef& reader,
                                     double most);
 
+/// Would the block, which joins many operands, compute a part of the axis that it joins, or of its rows, in each
+/// iteration? It copies them part by part (cut_choices).
+bool parts_operands(const Schedule& schedule, const BlockRef& block, const LoopRef& loop);
+
 /// Does the block copy what lies across what it writes, and would it do so under the loop in stretches shorter than
 /// squares along one of the two? There are none to turn around then.
 bool costs_squares(const RuleContext& context, const BlockRef& block, const LoopRef& loop);

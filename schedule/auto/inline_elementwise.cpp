@@ -102,7 +102,7 @@ class Known {
   /// Its neighbours are of several kinds by turns, as of tensors that are stacked, or what is inlined into it makes
   /// them.
   bool woven = false;
-  bool joined = false;
+  bool joined = false;  ///< of many operands (joined_iter), by itself or through what is inlined
   /// Set when every element is read once, by one instance of another block: inlined there, nothing is computed twice.
   std::optional<Place> only_place;
 
@@ -263,6 +263,13 @@ bool is_taken_narrow(const RuleContext& context, const std::vector<Known>& block
   });
 }
 
+/// Does the block reduce or scan what it reads, or evaluate a function of it, which parts would each be compiled with?
+bool wants_whole(const Block& block) {
+  const bool elementwise = std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                                       [](const Iter& iter) { return iter.kind == IterKind::space; });
+  return !elementwise || body_cost(block) >= function_body;
+}
+
 /// Of the instances of a block, the share that takes an element under a mask: where it is woven, or cut into parts.
 std::optional<double> share_of(const RuleContext& context, const Block& root, const Expr& mask) {
   const std::optional<double> share = woven_share(root, mask);
@@ -359,13 +366,8 @@ void inline_elementwise(RuleContext& context) {
     }
     known.joined = known.joined || joined_iter(known.block());
     if (known.joined && wish != FusionWish::together &&
-        std::any_of(places.begin(), places.end(), [&](const Place& place) {
-          const Block& root = blocks[place.root].block();
-          return root.f.reducer ||
-                 std::any_of(root.f.iters.begin(), root.f.iters.end(),
-                             [](const Iter& i) { return i.kind != IterKind::space; }) ||
-                 blocks[place.root].cost() >= function_body;
-        })) {
+        std::any_of(places.begin(), places.end(),
+                    [&](const Place& place) { return wants_whole(blocks[place.root].block()); })) {
       context.note(fmt::format("keep {}: its parts are computed apart, and read together", ref.name));
       continue;
     }
@@ -383,8 +385,10 @@ void inline_elementwise(RuleContext& context) {
     if (!waits) batch.emplace(schedule);
     if (!done) continue;
     for (const Place& place : places) blocks[place.root].grow(cost - place.loads);
-    for (const size_t reader : known.readers)
-      blocks[reader].woven |= known.woven, blocks[reader].joined |= known.joined;
+    for (const size_t reader : known.readers) {
+      blocks[reader].woven |= known.woven;
+      blocks[reader].joined |= known.joined;
+    }
   }
   batch->apply();
 }

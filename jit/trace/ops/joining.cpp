@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "jit/trace/broadcast.h"
@@ -15,7 +14,7 @@ namespace lathe::ops {
 namespace {
 
 /// Tensors joined from which on the result is computed rather than looked at: each reader of a view would choose among
-/// all of them anew. What is stacked is taken apart by its readers.
+/// all of them anew.
 constexpr size_t many_tensors = 3;
 
 /// x without a part of `axis`: its indices run from `start`.
@@ -107,9 +106,7 @@ Tensor concat(const std::vector<Tensor>& given, std::optional<std::int64_t> give
     }
     return value ? value : constant(dtype, 0);
   };
-  const bool stacked = std::all_of(tensors.begin(), tensors.end(),
-                                   [&](const Tensor& tensor) { return is_int(tensor.shape()[axis], 1); });
-  if (tensors.size() >= many_tensors && !stacked)
+  if (tensors.size() >= many_tensors)
     return compute(shape, [=](const Indices& i) { return element_of(i, nullptr); }, "concat");
   return view(shape, dtype, element_of, "concat");
 }

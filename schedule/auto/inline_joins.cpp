@@ -1,0 +1,86 @@
+#include "schedule/auto/inline_joins.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/cut_choices.h"
+#include "schedule/auto/stacked_axis.h"
+#include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/unfold_reduction.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+bool is_elementwise(const Block& block) {
+  return !block.f.init && std::all_of(block.f.iters.begin(), block.f.iters.end(),
+                                      [](const Iter& iter) { return iter.kind == IterKind::space; });
+}
+
+/// Do all loads of the buffer have an index for which `fine` holds, at the dimension or at any?
+bool reads_at(const Block& reader, const Buffer& buffer, const std::function<bool(const Load&)>& fine) {
+  bool all = true;
+  for_each_expr(reader.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (load && load->buffer == buffer) all &= fine(*load);
+  });
+  return all;
+}
+
+/// Does the reader reduce along the dimension, with a step for each operand?
+bool unfolds(const Block& reader, const Buffer& buffer, size_t dimension) {
+  const std::int64_t* count = as_int(buffer->shape[dimension]);
+  if (!reader.f.reducer || !count || *count > most_unfolded) return false;
+  return reads_at(reader, buffer, [&](const Load& load) {
+    return std::any_of(reader.f.iters.begin(), reader.f.iters.end(), [&](const Iter& iter) {
+      return iter.kind == IterKind::reduce && load.indices[dimension] == Expr(iter.variable);
+    });
+  });
+}
+
+/// Does the reader do a little for each element of an output, at places that do not hang on what is loaded?
+bool chooses(const Schedule& schedule, const Block& reader, const Buffer& buffer) {
+  const bool output = std::none_of(reader.f.writes.begin(), reader.f.writes.end(),
+                                   [&](const Region& region) { return is_allocated(schedule.func(), region.buffer); });
+  if (!output || !is_elementwise(reader) || body_cost(reader) >= function_body) return false;
+  return reads_at(reader, buffer, [](const Load& load) {
+    return std::none_of(load.indices.begin(), load.indices.end(), [](const Expr& index) { return has_load(index); });
+  });
+}
+
+/// Are there readers, each of which takes what the block joins apart?
+bool is_taken_apart(const Schedule& schedule, const BlockRef& ref) {
+  const Block& block = schedule.node(ref);
+  const std::optional<size_t> joined = joined_iter(block);
+  if (!joined || block.f.writes.size() != 1 || !is_allocated(schedule.func(), block.f.writes[0].buffer)) return false;
+  const Region& written = block.f.writes[0];
+  const Iter& iter = block.f.iters[*joined];
+  size_t dimension = 0;
+  while (dimension < written.ranges.size() && written.ranges[dimension].min != Expr(iter.variable)) ++dimension;
+  if (dimension == written.ranges.size()) return false;
+  const bool stacked = is_stacked_along(block, iter);
+  const std::vector<BlockRef> readers = schedule.consumers(ref);
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
+    const Block& reader = schedule.node(reader_ref);
+    return (stacked && unfolds(reader, written.buffer, dimension)) || chooses(schedule, reader, written.buffer);
+  });
+}
+
+}  // namespace
+
+void inline_joins(RuleContext& context) {
+  Schedule& schedule = context.schedule;
+  for (const BlockRef& ref : schedule.blocks()) {
+    const Block& block = schedule.node(ref);
+    if (context.scheduled.contains(ref.name) || fusion_wish(block) == FusionWish::apart || is_sealed(block) ||
+        !is_taken_apart(schedule, ref))
+      continue;
+    attempt(context, fmt::format("inline what {} joins", ref.name), [&] { compute_inline(schedule, ref); });
+  }
+}
+
+}  // namespace lathe
