@@ -21,6 +21,7 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "backends/llvm/align_spills.h"
 #include "backends/llvm/part_steps.h"
@@ -220,27 +221,34 @@ char StageEnd::id = 0;
 /// A pass manager that takes no idle passes, ends each stage for all functions before the next, and aligns spills.
 class KernelPassManager : public llvm::legacy::PassManager {
  public:
-  explicit KernelPassManager(int registers) : registers_(registers) {}
+  KernelPassManager(int registers, bool x86) : registers_(registers), x86_(x86) {}
   void add(llvm::Pass* pass) override {
     if (idle_passes().contains(pass->getPassName())) {
       delete pass;
       return;
     }
     if (begins_stage(pass->getPassName())) llvm::legacy::PassManager::add(new StageEnd());
-    if (pass->getPassName() == "Greedy Register Allocator")
+    if (pass->getPassName() == "Greedy Register Allocator") {
+      // x86 runs it for the registers of matrix tiles (AMX) first, which no kernel has.
+      if (x86_ && !std::exchange(tiles_left_out_, true)) {
+        delete pass;
+        return;
+      }
       llvm::legacy::PassManager::add(create_align_spills_pass(registers_));
+    }
     llvm::legacy::PassManager::add(pass);
   }
 
  private:
   int registers_;
+  bool x86_, tiles_left_out_ = false;
 };
 
 }  // namespace
 
 struct CodeGenerator::Passes {
   Passes(llvm::TargetMachine& machine, Output output, bool few_slots, int registers)
-      : stream(bytes), manager(registers) {
+      : stream(bytes), manager(registers, machine.getTargetTriple().isX86()) {
     manager.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
     manager.add(llvm::createBasicAAWrapperPass());
     manager.add(llvm::createScopedNoAliasAAWrapperPass());

@@ -303,9 +303,9 @@ std::int64_t shortest_part(const Points& points, size_t row, std::int64_t extent
 /// or too small ones: each then chooses among a few. Nothing where that does not help.
 std::vector<std::set<std::int64_t>> fewer_points(const Block& block, std::vector<std::set<std::int64_t>> points,
                                                  const Row& row, std::int64_t lanes, std::int64_t least_row) {
-  const std::optional<size_t> joined = joined_iter(block);
+  const std::optional<JoinedAxis> joined = joined_axis(block);
   if (!joined) return {};
-  std::set<std::int64_t>& joins = points[*joined];
+  std::set<std::int64_t>& joins = points[joined->iter];
   while (joins.size() + 1 > many_operands) {
     bool keep = false;
     std::erase_if(joins, [&](std::int64_t) { return !std::exchange(keep, !keep); });
@@ -416,7 +416,7 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
   return parts <= most_different_parts ? std::optional(share) : std::nullopt;
 }
 
-std::optional<size_t> joined_iter(const Block& block) {
+std::optional<JoinedAxis> joined_axis(const Block& block) {
   std::vector<std::set<std::int64_t>> joins(block.f.iters.size());
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
@@ -426,7 +426,7 @@ std::optional<size_t> joined_iter(const Block& block) {
     for (const Threshold& threshold : thresholds) joins[threshold.iter].insert(threshold.point);
   });
   for (size_t i = 0; i < joins.size(); ++i) {
-    if (joins[i].size() + 1 >= many_operands) return i;
+    if (joins[i].size() + 1 >= many_operands) return JoinedAxis{i, joins[i].size() + 1};
   }
   return std::nullopt;
 }
@@ -435,7 +435,7 @@ void cut_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   if (context.scheduled.contains(ref.name) || !may_be_cut(block)) return;
-  if (!writes_output(context, block) && !joined_iter(block)) return;
+  if (!writes_output(context, block) && !joined_axis(block)) return;
   const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
   if (points.empty() || breaks_lines(context.device, block, points)) return;
   attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),

@@ -25,9 +25,13 @@ void cut_choices(RuleContext& context);
 /// The same for one block, as where digits of an axis that it chooses by have become iters.
 void cut_block(RuleContext& context, const BlockRef& ref);
 
-/// The iter along which the block joins many operands, each vector of which costs a masked load of every one: copied
+/// An iter by which a block chooses among so many operands.
+struct JoinedAxis {
+  size_t iter, operands;
+};
+/// The axis along which the block joins many operands, each vector of which costs a masked load of every one: copied
 /// part by part they are read once.
-std::optional<size_t> joined_iter(const Block& block);
+std::optional<JoinedAxis> joined_axis(const Block& block);
 
 /// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
 /// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.

@@ -216,11 +216,11 @@ bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRe
 
 bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
   const Block& block = schedule.node(ref);
-  const std::optional<size_t> joined = joined_iter(block);
+  const std::optional<JoinedAxis> joined = joined_axis(block);
   if (!joined) return false;
   const Region region = region_read(schedule, block, loop);
   for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const bool joins = block.f.writes[0].ranges[d].min == Expr(block.f.iters[*joined].variable);
+    const bool joins = block.f.writes[0].ranges[d].min == Expr(block.f.iters[joined->iter].variable);
     if ((joins || d + 1 == region.ranges.size()) &&
         constant_difference(region.ranges[d].extent, region.buffer->shape[d]) != 0)
       return true;

@@ -102,7 +102,8 @@ class Known {
   /// Its neighbours are of several kinds by turns, as of tensors that are stacked, or what is inlined into it makes
   /// them.
   bool woven = false;
-  bool joined = false;  ///< of many operands (joined_iter), by itself or through what is inlined
+  /// How many operands are joined (joined_axis), in it or in what is inlined into it; 0 for few.
+  size_t operands = 0;
   /// Set when every element is read once, by one instance of another block: inlined there, nothing is computed twice.
   std::optional<Place> only_place;
 
@@ -270,6 +271,26 @@ bool wants_whole(const Block& block) {
   return !elementwise || body_cost(block) >= function_body;
 }
 
+size_t operands_of(const Block& block) {
+  const std::optional<JoinedAxis> joined = joined_axis(block);
+  return joined ? joined->operands : 0;
+}
+
+/// What it costs to copy what a block joins part by part: each element takes one operand. Where all from the joined
+/// dimension on leaves a core's own caches, the copy does before it is read, as it is made before the loops over that.
+double stored_in_parts(const RuleContext& context, const Known& known, const Buffer& buffer, double instances,
+                       double cost) {
+  const std::optional<JoinedAxis> joined = joined_axis(known.block());
+  double pass = 0;
+  for (size_t d = 0; joined && d < buffer->rank(); ++d) {
+    if (known.block().f.writes[0].ranges[d].min != Expr(known.block().f.iters[joined->iter].variable)) continue;
+    const double bytes = bytes_from(buffer, d, context.schedule.func()->facts);
+    const std::int64_t own = own_cache_bytes(context.device);
+    if (own > 0 && bytes > static_cast<double>(own)) pass = outer_pass_cost;
+  }
+  return instances * (cost / static_cast<double>(std::max<size_t>(known.operands, 1)) + round_trip_cost + 2 * pass);
+}
+
 /// Of the instances of a block, the share that takes an element under a mask: where it is woven, or cut into parts.
 std::optional<double> share_of(const RuleContext& context, const Block& root, const Expr& mask) {
   const std::optional<double> share = woven_share(root, mask);
@@ -328,7 +349,7 @@ void inline_elementwise(RuleContext& context) {
     }
     const double instances = instance_count(known.block(), facts);
     const double cost = known.cost() - 1;
-    double inlined = 0, stored = instances * (cost + round_trip_cost);
+    double inlined = 0, stored = instances * (cost + round_trip_cost), elements = 0;
     std::vector<Place> places = known.only_place ? std::vector{*known.only_place} : places_of(blocks, known, buffer);
     double pass = pass_cost(context, blocks, known, buffer);
     if (places.size() == 1 && !known.only_place)
@@ -353,6 +374,7 @@ void inline_elementwise(RuleContext& context) {
                                      [&](const Place& other) { return other.mask && place.same_element(other); });
       if (!again) inlined += evaluations * (cost + inputs);
       stored += evaluations * std::max(pass, 1.0);
+      elements += evaluations;
     }
     known.woven = known.woven || weaves(known.block());
     const bool reduced = known.woven && std::any_of(known.readers.begin(), known.readers.end(), [&](size_t reader) {
@@ -364,8 +386,9 @@ void inline_elementwise(RuleContext& context) {
       context.note(fmt::format("keep {}: its neighbours are computed apart, and reduced together", ref.name));
       continue;
     }
-    known.joined = known.joined || joined_iter(known.block());
-    if (known.joined && wish != FusionWish::together &&
+    known.operands = std::max(known.operands, operands_of(known.block()));
+    const double parts = stored_in_parts(context, known, buffer, instances, cost);
+    if (known.operands > 0 && inlined > parts + elements && wish != FusionWish::together &&
         std::any_of(places.begin(), places.end(),
                     [&](const Place& place) { return wants_whole(blocks[place.root].block()); })) {
       context.note(fmt::format("keep {}: its parts are computed apart, and read together", ref.name));
@@ -387,7 +410,7 @@ void inline_elementwise(RuleContext& context) {
     for (const Place& place : places) blocks[place.root].grow(cost - place.loads);
     for (const size_t reader : known.readers) {
       blocks[reader].woven |= known.woven;
-      blocks[reader].joined |= known.joined;
+      blocks[reader].operands = std::max(blocks[reader].operands, known.operands);
     }
   }
   batch->apply();

@@ -9,8 +9,8 @@ namespace lathe {
 ///
 ///   1. never out of or into a block that is opaque or calls what is extern (is_sealed)
 ///   2. never what lies in a space that somebody chose: `global` is what tracing gives
-///   3. never what is joined of many operands into a block that reduces it or evaluates functions: it is copied part by
-///      part (cut_choices)
+///   3. what is joined of many operands into a block that reduces it or evaluates functions only where that costs less
+///      than copying it part by part (cut_choices), as where the block reads a slice
 ///   4. a block's annotation `fuse` decides before the cost does: 0 keeps it, 1 inlines it
 void inline_elementwise(RuleContext& context);
 

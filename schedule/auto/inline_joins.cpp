@@ -55,10 +55,10 @@ bool chooses(const Schedule& schedule, const Block& reader, const Buffer& buffer
 /// Are there readers, each of which takes what the block joins apart?
 bool is_taken_apart(const Schedule& schedule, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
-  const std::optional<size_t> joined = joined_iter(block);
+  const std::optional<JoinedAxis> joined = joined_axis(block);
   if (!joined || block.f.writes.size() != 1 || !is_allocated(schedule.func(), block.f.writes[0].buffer)) return false;
   const Region& written = block.f.writes[0];
-  const Iter& iter = block.f.iters[*joined];
+  const Iter& iter = block.f.iters[joined->iter];
   size_t dimension = 0;
   while (dimension < written.ranges.size() && written.ranges[dimension].min != Expr(iter.variable)) ++dimension;
   if (dimension == written.ranges.size()) return false;

@@ -54,6 +54,8 @@ std::vector<std::pair<size_t, LoopRef>> matched_loops(const Block& reduction, co
     for (size_t i = 0; i < reduction.f.iters.size(); ++i) {
       if (written.ranges[d].min == Expr(reduction.f.iters[i].variable)) own = i;
     }
+    // Elements of several places would be taken from a tile by an index that is not constant.
+    if (!is_int(read->ranges[d].extent, 1)) return {};
     const Var* loop = nullptr;
     for (size_t i = 0; i < reader.f.iters.size(); ++i) {
       if (read->ranges[d].min == Expr(reader.f.iters[i].variable)) loop = reader.f.bindings[i].as<Var>();

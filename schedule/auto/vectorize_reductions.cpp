@@ -162,10 +162,23 @@ std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const Bl
   for (const BlockRef& producer : schedule.producers(reduction)) {
     const Block& block = schedule.node(producer);
     if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
-    if (has_blocks(block) || body_cost(block) < costly_body || joined_iter(block)) continue;
+    if (has_blocks(block) || body_cost(block) < costly_body || joined_axis(block)) continue;
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;
+}
+
+/// Does a loop over results lie within an unrolled one? An allocation stays outside of that, so that the loop indexes
+/// it, which no register is.
+bool is_indexed_in_unrolled(const Schedule& schedule, const BlockRef& ref) {
+  const Block& block = schedule.node(ref);
+  bool unrolled = false;
+  for (const LoopRef& loop : schedule.loops(ref)) {
+    const For& node = schedule.node(loop);
+    if (unrolled && node.for_kind == ForKind::serial && drives(block, IterKind::space, node)) return true;
+    unrolled |= node.for_kind == ForKind::unrolled;
+  }
+  return false;
 }
 
 /// How often the loops around a block alone run it.
@@ -476,7 +489,7 @@ void vectorize_reductions(RuleContext& context) {
       make_innermost(schedule, ref, *found);
       const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
       const BlockRef partial = rfactor(schedule, ref, within);
-      set_space(schedule, partial, space::registers);
+      if (!is_indexed_in_unrolled(schedule, partial)) set_space(schedule, partial, space::registers);
       const std::vector<LoopRef> loops = schedule.loops(partial);
       if (!on_the_way) take_extremes_together(context, partial, loops[loops.size() - 2]);
       vectorize_copies(schedule, loops.back(), vectors, lanes);

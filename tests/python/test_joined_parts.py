@@ -79,3 +79,33 @@ def test_of_several_dtypes():
     actual = lathe.jit(lambda *xs: lathe.concat(list(xs), axis=1))(*xs)
     assert actual.dtype == np.int64
     np.testing.assert_array_equal(actual, np.concatenate(xs, axis=1))
+
+
+def test_sums_of_more_than_a_reduction_unfolds():
+    xs = [x[::2, ::2] for x in drawn("float32", 32, (6,) * 66)]
+    actual = lathe.jit(lambda *xs: lathe.mean(lathe.mean(lathe.stack(list(xs), axis=2), axis=2), axis=0))(*xs)
+    np.testing.assert_allclose(actual, np.stack(xs, axis=2).mean(axis=2).mean(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_slice_copies_nothing_else(axis):
+    xs = drawn("float32", 200, (200, 200, 200))
+    whole = lathe.jit(lambda *xs: lathe.tanh(lathe.concat(list(xs), axis=axis)))
+    part = lathe.jit(lambda *xs: lathe.tanh(lathe.take(lathe.concat(list(xs), axis=axis), 3, axis=axis)))
+    assert "alloc concat" in whole.lower(*xs).text("scheduled")
+    assert "alloc concat" not in part.lower(*xs).text("scheduled")
+    joined = np.concatenate(xs, axis=axis)
+    np.testing.assert_allclose(whole(*xs), np.tanh(joined), rtol=1e-5)
+    np.testing.assert_allclose(part(*xs), np.tanh(np.take(joined, 3, axis=axis)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sum", "max"])
+@pytest.mark.parametrize("shape", [(33, 16, 96), (5, 3, 300), (8, 2, 40)])
+def test_neighbours_among_results_of_a_reduction(name, shape):
+    x = np.random.default_rng(2).uniform(-1, 1, shape).astype("float32")
+
+    def rows(reduced):
+        return reduced[1:] - reduced[:-1]
+
+    actual = lathe.jit(lambda x: rows(getattr(lathe, name)(x, axis=0)))(x)
+    np.testing.assert_allclose(actual, rows(getattr(x, name)(axis=0)), rtol=1e-4, atol=1e-5)
