@@ -125,6 +125,16 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
+/// Does the block join operands for a reader that reduces tuples, such as a value and its index? Rows of these overlap
+/// where nothing else stands in their loop (vectorize_reductions): argmax of 280 rows of 42 takes 15 times as long.
+bool costs_row_groups(const Schedule& schedule, const BlockRef& ref, const std::vector<BlockRef>& readers) {
+  const auto reduces_tuples = [&](const BlockRef& reader) {
+    const Block& block = schedule.node(reader);
+    return block.f.reducer && block.f.writes.size() > 1;
+  };
+  return joined_axis(schedule.node(ref)) && std::any_of(readers.begin(), readers.end(), reduces_tuples);
+}
+
 /// Would the block, element-wise as its readers are, evaluate a function for so few elements in each iteration that
 /// they leave most lanes idle, as parts of joined rows do? All of its rows together fill vectors.
 bool idles_functions(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
@@ -248,6 +258,10 @@ void fuse_rows(RuleContext& context) {
     if (wish == FusionWish::apart || sealed) {
       context.note(fmt::format("keep {}: {}", ref.name,
                                sealed ? "it or a reader is opaque or calls what is extern" : "it is to stay apart"));
+      continue;
+    }
+    if (wish != FusionWish::together && costs_row_groups(schedule, ref, readers)) {
+      context.note(fmt::format("keep {}: several rows of what it joins are reduced side by side", ref.name));
       continue;
     }
     const std::vector<LoopRef> loops = common_loops(schedule, readers);

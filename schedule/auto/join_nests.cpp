@@ -9,6 +9,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_loops.h"
@@ -168,9 +169,19 @@ std::optional<std::map<const BufferNode*, Rows>> rows_of(const RuleContext& cont
   return rows;
 }
 
+/// Does the nest's loop walk along what a block of it joins of many operands? It is cut into parts (cut_choices).
+bool walks_operands(const Nest& nest) {
+  return std::any_of(nest.blocks.begin(), nest.blocks.end(), [&](const Stmt& s) {
+    const Block& block = *s.as<Block>();
+    const std::optional<JoinedAxis> joined = joined_axis(block);
+    return joined && uses_var(block.f.bindings[joined->iter], nest.node().variable.get());
+  });
+}
+
 /// Gives two nests that share rows one loop over them.
 bool join_over_rows(RuleContext& context, const Nest& first, const Nest& second) {
   Schedule& schedule = context.schedule;
+  if (walks_operands(first) || walks_operands(second)) return false;
   if (constant_difference(first.node().extent, second.node().extent) != 0 || context.device.caches.empty())
     return false;
   const auto mine = rows_of(context, first), theirs = rows_of(context, second);
