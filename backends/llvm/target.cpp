@@ -313,8 +313,9 @@ std::vector<char> CodeGenerator::generate(llvm::Module& module, Output output) {
 }
 
 CodeGenerator& code_generator(const Device& device) {
-  auto& generator = generators()[device.triple + "/" + device.cpu + "/" + feature_string(device) +
-                                 (tiles_fill_slots(device) ? "/few slots" : "")];
+  auto& generator =
+      generators()[device.triple + "/" + device.cpu + "/" + feature_string(device) + "/" +
+                   std::to_string(device.vector_registers) + (tiles_fill_slots(device) ? "/few slots" : "")];
   if (!generator) generator = std::make_unique<CodeGenerator>(device);
   return *generator;
 }
