@@ -161,24 +161,26 @@ IterDomain require_loop(const Schedule& schedule, const std::string& application
   return domain;
 }
 
+/// Refuses by condition 1, `whole`, a block that has other iters, or a loop that does more than drive one of them.
+IterDomain require_driven(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                          const LoopRef& loop, std::string (*why_not)(const Block& block), const std::string& whole) {
+  IterDomain domain{.path = path_to(schedule, block)};
+  domain.own = own_level(domain.path);
+  std::string reason = why_not(*domain.path.back().as<Block>());
+  if (reason.empty()) reason = why_beside_others(domain, loop);
+  if (reason.empty() && holds_loop(domain.path, domain.own, domain.path.size(), loop))
+    reason = why_not_driven(domain.path, schedule.node(loop));
+  if (!reason.empty()) refuse(schedule, application, 1, whole, domain.path.back(), reason);
+  return require_loop(schedule, application, std::move(domain), loop);
+}
+
 }  // namespace
 
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop) {
-  IterDomain domain{.path = path_to(schedule, block)};
-  domain.own = own_level(domain.path);
-  std::string reason = why_not_space(*domain.path.back().as<Block>());
-  if (reason.empty()) reason = why_beside_others(domain, loop);
-  if (reason.empty() && holds_loop(domain.path, domain.own, domain.path.size(), loop))
-    reason = why_not_driven(domain.path, schedule.node(loop));
-  if (!reason.empty()) {
-    refuse(
-        schedule, application, 1,
-        "block has only space iters and no init; loop drives one of them over its whole domain, is serial, and holds "
-        "no other block",
-        domain.path.back(), reason);
-  }
-  return require_loop(schedule, application, std::move(domain), loop);
+  return require_driven(schedule, application, block, loop, why_not_space,
+                        "block has only space iters and no init; loop drives one of them over its whole domain, is "
+                        "serial, and holds no other block");
 }
 
 IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
@@ -198,20 +200,9 @@ IterDomain require_unordered_domain(const Schedule& schedule, const std::string&
 
 IterDomain require_driven_iter(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                const LoopRef& loop) {
-  IterDomain domain{.path = path_to(schedule, block)};
-  domain.own = own_level(domain.path);
-  std::string reason = why_ordered(*domain.path.back().as<Block>());
-  if (reason.empty()) reason = why_beside_others(domain, loop);
-  if (reason.empty() && holds_loop(domain.path, domain.own, domain.path.size(), loop))
-    reason = why_not_driven(domain.path, schedule.node(loop));
-  if (!reason.empty()) {
-    refuse(
-        schedule, application, 1,
-        "block has only space and reduce iters, one of which loop drives over its whole domain, which is serial, and "
-        "holds no other block",
-        domain.path.back(), reason);
-  }
-  return require_loop(schedule, application, std::move(domain), loop);
+  return require_driven(schedule, application, block, loop, why_ordered,
+                        "block has only space and reduce iters, one of which loop drives over its whole domain, which "
+                        "is serial, and holds no other block");
 }
 
 std::string why_not_pointwise(const Block& block) {

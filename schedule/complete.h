@@ -44,12 +44,11 @@ struct IterDomain {
 IterDomain require_space_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                 const LoopRef& loop);
 /// The same of a block that may be a reduction.
-IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
-                                    const LoopRef& loop);
-
-/// The same of a loop that drives an iter alone, over its whole domain, whatever drives the others.
 IterDomain require_driven_iter(const Schedule& schedule, const std::string& application, const BlockRef& block,
                                const LoopRef& loop);
+/// The same where every iter has a loop of its own, over its whole domain.
+IterDomain require_unordered_domain(const Schedule& schedule, const std::string& application, const BlockRef& block,
+                                    const LoopRef& loop);
 
 /// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
 /// a dimension of one element, so that a whole run writes whole buffers; else what is not so.

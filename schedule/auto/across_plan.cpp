@@ -238,13 +238,6 @@ double crossing_waits(const RuleContext& context, const Block& block, const Redu
 
 }  // namespace
 
-std::optional<size_t> dimension_of(const Region& region, const Block& block, size_t iter) {
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    if (region.ranges[d].min == Expr(block.f.iters[iter].variable)) return d;
-  }
-  return std::nullopt;
-}
-
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape) {
   // Along what the result is contiguous.
   const std::optional<size_t> along = shape.vector_space ? shape.vector_space : shape.columns;

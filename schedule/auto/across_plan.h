@@ -36,7 +36,4 @@ struct AcrossPlan {
 std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef& reduction,
                                       const ReductionShape& shape);
 
-/// The dimension of a region that an iter alone walks.
-std::optional<size_t> dimension_of(const Region& region, const Block& block, size_t iter);
-
 }  // namespace lathe

@@ -4,6 +4,7 @@
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/cut_choices.h"
 
 namespace lathe {
 
@@ -15,6 +16,7 @@ class BlockMemo {
     Stmt block;
     std::optional<Accesses> accesses;
     std::optional<std::optional<ReductionShape>> reduction_shape;
+    std::optional<std::optional<JoinedAxis>> joined_axis;
     std::optional<double> cost;
     std::optional<bool> sealed;
   };

@@ -216,6 +216,13 @@ bool only_space(const Block& block) {
                      [](const Iter& i) { return i.kind == IterKind::space; });
 }
 
+std::optional<size_t> dimension_of(const Region& region, const Block& block, size_t iter) {
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (region.ranges[d].min == Expr(block.f.iters[iter].variable)) return d;
+  }
+  return std::nullopt;
+}
+
 bool is_float_extreme(const Block& block) {
   const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
   return (op == BinaryOp::min || op == BinaryOp::max) && block.f.writes[0].buffer->dtype.is_float();

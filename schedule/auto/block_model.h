@@ -71,6 +71,8 @@ std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts 
 std::optional<std::int64_t> greatest_extent(const Expr& extent, const Func& func);
 /// Is the block element-wise: no reduction, of space iters alone?
 bool only_space(const Block& block);
+/// The dimension of a region that an iter alone walks.
+std::optional<size_t> dimension_of(const Region& region, const Block& block, size_t iter);
 /// Is it a minimum or maximum of floats, which takes several instructions?
 bool is_float_extreme(const Block& block);
 /// The number of instances, estimated.

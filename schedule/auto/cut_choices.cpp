@@ -11,6 +11,7 @@
 #include "ir/length.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
+#include "schedule/auto/block_memo.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_digits.h"
 #include "schedule/auto/stream_outputs.h"
@@ -113,6 +114,21 @@ std::vector<Threshold> thresholds_of(const Block& block, const Expr& e) {
   if (op == BinaryOp::lt || op == BinaryOp::gt) distance.constant -= 1;
   add_thresholds(block, distance, most_nested, found);
   return found;
+}
+
+std::optional<JoinedAxis> find_joined_axis(const Block& block) {
+  std::vector<std::set<std::int64_t>> joins(block.f.iters.size());
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    if (!choice || is_longer(choice->condition, most_index_nodes)) return;
+    const std::vector<Threshold> thresholds = thresholds_of(block, choice->condition);
+    if (thresholds.empty() || !has_load(choice->when_true) || !has_load(choice->when_false)) return;
+    for (const Threshold& threshold : thresholds) joins[threshold.iter].insert(threshold.point);
+  });
+  for (size_t i = 0; i < joins.size(); ++i) {
+    if (joins[i].size() + 1 >= many_operands) return JoinedAxis{i, joins[i].size() + 1};
+  }
+  return std::nullopt;
 }
 
 /// The iter along which all stores are contiguous; nothing when there is none.
@@ -295,8 +311,8 @@ std::optional<Row> row_of_short_rows(const Block& block, size_t row, std::int64_
 /// single ones are woven. What fills in beside an operand, as padding does, costs nothing: parts of half a vector.
 std::int64_t shortest_part(const Points& points, size_t row, std::int64_t extent, std::int64_t lanes) {
   const size_t parts = points.of_iters[row].size() + 1, operands = points.jumps.size() + 1;
-  if (extent <= lanes) return operands == parts && parts > 1 ? shortest_joined : lanes;
-  return 2 * operands > parts && parts > 1 ? 1 : (lanes + 1) / 2;
+  if (extent <= lanes) return operands == parts ? shortest_joined : lanes;
+  return 2 * operands > parts ? 1 : (lanes + 1) / 2;
 }
 
 /// Of the points where operands are joined every second one, every fourth or so, where all of them make too many blocks
@@ -417,18 +433,7 @@ std::optional<double> part_share(const RuleContext& context, const Block& block,
 }
 
 std::optional<JoinedAxis> joined_axis(const Block& block) {
-  std::vector<std::set<std::int64_t>> joins(block.f.iters.size());
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Select* choice = e.as<Select>();
-    if (!choice || is_longer(choice->condition, most_index_nodes)) return;
-    const std::vector<Threshold> thresholds = thresholds_of(block, choice->condition);
-    if (thresholds.empty() || !has_load(choice->when_true) || !has_load(choice->when_false)) return;
-    for (const Threshold& threshold : thresholds) joins[threshold.iter].insert(threshold.point);
-  });
-  for (size_t i = 0; i < joins.size(); ++i) {
-    if (joins[i].size() + 1 >= many_operands) return JoinedAxis{i, joins[i].size() + 1};
-  }
-  return std::nullopt;
+  return BlockMemo::ask(block, &BlockMemo::Known::joined_axis, [&] { return find_joined_axis(block); });
 }
 
 void cut_block(RuleContext& context, const BlockRef& ref) {

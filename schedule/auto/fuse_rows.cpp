@@ -99,11 +99,6 @@ bool costs_lanes(const Schedule& schedule, const std::vector<BlockRef>& readers,
   });
 }
 
-bool is_elementwise(const Block& block) {
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& iter) { return iter.kind == IterKind::space; });
-}
-
 /// Would the block, element-wise as its readers are, give a loop that vectors could lie along an element of its own, as
 /// that over pixels around a few channels? Beside it those channels would be all that vectors have.
 bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
@@ -115,13 +110,13 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   double rows = 1;
   for (size_t i = 0; i <= depth; ++i)
     rows *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
-  if (!is_elementwise(block) || asserts(block) || instance_count(block, facts) != rows ||
+  if (!only_space(block) || asserts(block) || instance_count(block, facts) != rows ||
       static_cast<double>(extent_estimate(schedule.node(loops[depth]).extent, facts)) < lanes)
     return false;
   return std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
     const Block& reader = schedule.node(reader_ref);
     const double inside = instance_count(reader, facts) / rows;
-    return is_elementwise(reader) && 1 < inside && inside < lanes;
+    return only_space(reader) && 1 < inside && inside < lanes;
   });
 }
 
@@ -141,9 +136,9 @@ bool idles_functions(const RuleContext& context, const BlockRef& ref, const std:
                      const LoopRef& loop) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (!is_elementwise(block) || asserts(block) || body_cost(block) < function_body) return false;
+  if (!only_space(block) || asserts(block) || body_cost(block) < function_body) return false;
   if (!std::all_of(readers.begin(), readers.end(),
-                   [&](const BlockRef& reader) { return is_elementwise(schedule.node(reader)); }))
+                   [&](const BlockRef& reader) { return only_space(schedule.node(reader)); }))
     return false;
   const double inside = live_bytes(schedule, block, loop) / block.f.writes[0].buffer->dtype.bytes();
   const auto lanes = static_cast<double>(vector_lanes(block, context.device));
@@ -203,7 +198,7 @@ std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& 
 bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (!is_elementwise(block) || body_cost(block) > copy_body) return false;
+  if (!only_space(block) || body_cost(block) > copy_body) return false;
   const std::int64_t side = widest_square(block, context.device);
   const Accesses accesses = block_accesses(block);
   const auto turns = [&](size_t iter) {
@@ -229,13 +224,11 @@ bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef
   const std::optional<JoinedAxis> joined = joined_axis(block);
   if (!joined) return false;
   const Region region = region_read(schedule, block, loop);
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const bool joins = block.f.writes[0].ranges[d].min == Expr(block.f.iters[joined->iter].variable);
-    if ((joins || d + 1 == region.ranges.size()) &&
-        constant_difference(region.ranges[d].extent, region.buffer->shape[d]) != 0)
-      return true;
-  }
-  return false;
+  const auto is_part = [&](size_t d) {
+    return constant_difference(region.ranges[d].extent, region.buffer->shape[d]) != 0;
+  };
+  const std::optional<size_t> dimension = dimension_of(block.f.writes[0], block, joined->iter);
+  return (dimension && is_part(*dimension)) || is_part(region.ranges.size() - 1);
 }
 
 void fuse_rows(RuleContext& context) {

@@ -266,14 +266,7 @@ bool is_taken_narrow(const RuleContext& context, const std::vector<Known>& block
 
 /// Does the block reduce or scan what it reads, or evaluate a function of it, which parts would each be compiled with?
 bool wants_whole(const Block& block) {
-  const bool elementwise = std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                                       [](const Iter& iter) { return iter.kind == IterKind::space; });
-  return !elementwise || body_cost(block) >= function_body;
-}
-
-size_t operands_of(const Block& block) {
-  const std::optional<JoinedAxis> joined = joined_axis(block);
-  return joined ? joined->operands : 0;
+  return !only_space(block) || body_cost(block) >= function_body;
 }
 
 /// What it costs to copy what a block joins part by part: each element takes one operand. Where all from the joined
@@ -281,14 +274,13 @@ size_t operands_of(const Block& block) {
 double stored_in_parts(const RuleContext& context, const Known& known, const Buffer& buffer, double instances,
                        double cost) {
   const std::optional<JoinedAxis> joined = joined_axis(known.block());
-  double pass = 0;
-  for (size_t d = 0; joined && d < buffer->rank(); ++d) {
-    if (known.block().f.writes[0].ranges[d].min != Expr(known.block().f.iters[joined->iter].variable)) continue;
-    const double bytes = bytes_from(buffer, d, context.schedule.func()->facts);
-    const std::int64_t own = own_cache_bytes(context.device);
-    if (own > 0 && bytes > static_cast<double>(own)) pass = outer_pass_cost;
-  }
-  return instances * (cost / static_cast<double>(std::max<size_t>(known.operands, 1)) + round_trip_cost + 2 * pass);
+  const std::optional<size_t> dimension =
+      joined ? dimension_of(known.block().f.writes[0], known.block(), joined->iter) : std::nullopt;
+  const std::int64_t own = own_cache_bytes(context.device);
+  const bool leaves =
+      own > 0 && dimension && bytes_from(buffer, *dimension, context.schedule.func()->facts) > static_cast<double>(own);
+  const double pass = leaves ? outer_pass_cost : 0;
+  return instances * (cost / static_cast<double>(known.operands) + round_trip_cost + 2 * pass);
 }
 
 /// Of the instances of a block, the share that takes an element under a mask: where it is woven, or cut into parts.
@@ -386,9 +378,9 @@ void inline_elementwise(RuleContext& context) {
       context.note(fmt::format("keep {}: its neighbours are computed apart, and reduced together", ref.name));
       continue;
     }
-    known.operands = std::max(known.operands, operands_of(known.block()));
-    const double parts = stored_in_parts(context, known, buffer, instances, cost);
-    if (known.operands > 0 && inlined > parts + elements && wish != FusionWish::together &&
+    if (const auto joined = joined_axis(known.block())) known.operands = std::max(known.operands, joined->operands);
+    if (known.operands > 0 && wish != FusionWish::together &&
+        inlined > stored_in_parts(context, known, buffer, instances, cost) + elements &&
         std::any_of(places.begin(), places.end(),
                     [&](const Place& place) { return wants_whole(blocks[place.root].block()); })) {
       context.note(fmt::format("keep {}: its parts are computed apart, and read together", ref.name));

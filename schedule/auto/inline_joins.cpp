@@ -16,13 +16,8 @@
 namespace lathe {
 namespace {
 
-bool is_elementwise(const Block& block) {
-  return !block.f.init && std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                                      [](const Iter& iter) { return iter.kind == IterKind::space; });
-}
-
-/// Do all loads of the buffer have an index for which `fine` holds, at the dimension or at any?
-bool reads_at(const Block& reader, const Buffer& buffer, const std::function<bool(const Load&)>& fine) {
+/// Are all loads of the buffer as they should be?
+bool all_loads(const Block& reader, const Buffer& buffer, const std::function<bool(const Load&)>& fine) {
   bool all = true;
   for_each_expr(reader.f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
@@ -35,7 +30,7 @@ bool reads_at(const Block& reader, const Buffer& buffer, const std::function<boo
 bool unfolds(const Block& reader, const Buffer& buffer, size_t dimension) {
   const std::int64_t* count = as_int(buffer->shape[dimension]);
   if (!reader.f.reducer || !count || *count > most_unfolded) return false;
-  return reads_at(reader, buffer, [&](const Load& load) {
+  return all_loads(reader, buffer, [&](const Load& load) {
     return std::any_of(reader.f.iters.begin(), reader.f.iters.end(), [&](const Iter& iter) {
       return iter.kind == IterKind::reduce && load.indices[dimension] == Expr(iter.variable);
     });
@@ -46,8 +41,8 @@ bool unfolds(const Block& reader, const Buffer& buffer, size_t dimension) {
 bool chooses(const Schedule& schedule, const Block& reader, const Buffer& buffer) {
   const bool output = std::none_of(reader.f.writes.begin(), reader.f.writes.end(),
                                    [&](const Region& region) { return is_allocated(schedule.func(), region.buffer); });
-  if (!output || !is_elementwise(reader) || body_cost(reader) >= function_body) return false;
-  return reads_at(reader, buffer, [](const Load& load) {
+  if (!output || !only_space(reader) || body_cost(reader) >= function_body) return false;
+  return all_loads(reader, buffer, [](const Load& load) {
     return std::none_of(load.indices.begin(), load.indices.end(), [](const Expr& index) { return has_load(index); });
   });
 }
@@ -58,15 +53,13 @@ bool is_taken_apart(const Schedule& schedule, const BlockRef& ref) {
   const std::optional<JoinedAxis> joined = joined_axis(block);
   if (!joined || block.f.writes.size() != 1 || !is_allocated(schedule.func(), block.f.writes[0].buffer)) return false;
   const Region& written = block.f.writes[0];
-  const Iter& iter = block.f.iters[joined->iter];
-  size_t dimension = 0;
-  while (dimension < written.ranges.size() && written.ranges[dimension].min != Expr(iter.variable)) ++dimension;
-  if (dimension == written.ranges.size()) return false;
-  const bool stacked = is_stacked_along(block, iter);
+  const std::optional<size_t> dimension = dimension_of(written, block, joined->iter);
+  if (!dimension) return false;
+  const bool stacked = is_stacked_along(block, block.f.iters[joined->iter]);
   const std::vector<BlockRef> readers = schedule.consumers(ref);
   return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
     const Block& reader = schedule.node(reader_ref);
-    return (stacked && unfolds(reader, written.buffer, dimension)) || chooses(schedule, reader, written.buffer);
+    return (stacked && unfolds(reader, written.buffer, *dimension)) || chooses(schedule, reader, written.buffer);
   });
 }
 

@@ -34,15 +34,6 @@ bool has_vectors(const Block& block, const ReductionShape& shape, std::int64_t l
   return shape.vector_reduce && extent_estimate(block.f.iters[*shape.vector_reduce].domain.extent) >= lanes;
 }
 
-/// The dimension of the result that `iter` alone walks.
-std::optional<size_t> result_dimension(const Block& block, size_t iter) {
-  const std::vector<Range>& ranges = block.f.writes[0].ranges;
-  for (size_t d = 0; d < ranges.size(); ++d) {
-    if (ranges[d].min == Expr(block.f.iters[iter].variable)) return d;
-  }
-  return std::nullopt;
-}
-
 bool is_read_for_one_result(const Block& block, const ReductionShape& shape, const Access& access) {
   return std::all_of(shape.space.begin(), shape.space.end(), [&](size_t i) {
     return extent_estimate(block.f.iters[i].domain.extent) == 1 || access.strides[i].value_or(0) != 0;
@@ -150,7 +141,7 @@ std::optional<Walked> channels_to_turn(const RuleContext& context, const Block& 
       // Whole vectors, but for the last of many.
       const std::int64_t idle = (lanes - extent(i) % lanes) % lanes;
       if (extent(i) < lanes || idle * static_cast<std::int64_t>(small_part) > extent(i) ||
-          !result_dimension(block, i) || dimension >= load->indices.end() - 1)
+          !dimension_of(block.f.writes[0], block, i) || dimension >= load->indices.end() - 1)
         continue;
       found = {access.buffer, static_cast<size_t>(dimension - load->indices.begin()), access.masked};
     }
@@ -214,7 +205,7 @@ void lay_results(RuleContext& context, const BlockRef& ref) {
   const double instances = instance_count(block, facts);
   if (instances < least_steps * estimated_elements(block.f.writes[0].buffer, facts)) return;
   for (const size_t iter : shape->space) {
-    const std::optional<size_t> dimension = result_dimension(block, iter);
+    const std::optional<size_t> dimension = dimension_of(block.f.writes[0], block, iter);
     if (!dimension || !walks_operands(block, *shape, iter, lanes, instances)) continue;
     attempt(context, fmt::format("lay the results of {} as its operand lies", ref.name), [&] {
       Buffer result = schedule.node(ref).f.writes[0].buffer;

@@ -95,9 +95,7 @@ bool takes_apart(const Block& block, size_t iter) {
 }
 
 bool is_element_wise(const Block& block) {
-  return !block.f.reducer && !block.f.init && !has_blocks(block) &&
-         std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& iter) { return iter.kind == IterKind::space; });
+  return only_space(block) && !block.f.init && !has_blocks(block);
 }
 
 /// Are stores along whole vectors of a row? Short rows are woven.

@@ -7,12 +7,6 @@
 namespace lathe {
 namespace {
 
-bool element_wise(const Block& block) {
-  if (block.f.reducer || block.f.writes.size() != 1) return false;
-  return std::all_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& i) { return i.kind == IterKind::space; });
-}
-
 /// Elements between neighbours that a vector stores, up to which whole vectors with gaps are stored.
 constexpr std::int64_t widest_gap = 4;
 
@@ -89,8 +83,8 @@ std::optional<BlockRef> element_wise_reader(const RuleContext& context, const Bl
   size_t wanted = 0, walked = 0;
   for (const size_t i : shape.space) wanted += !is_int(reduction.f.iters[i].domain.extent, 1);
   for (const Iter& iter : reader.f.iters) walked += !is_int(iter.domain.extent, 1);
-  if (!element_wise(reader) || matched_loops(reduction, reader).size() != wanted || walked != wanted ||
-      (vectors && !stores_along(reduction, reader, *vectors)))
+  if (!only_space(reader) || reader.f.writes.size() != 1 || matched_loops(reduction, reader).size() != wanted ||
+      walked != wanted || (vectors && !stores_along(reduction, reader, *vectors)))
     return std::nullopt;
   return readers[0];
 }
