@@ -21,15 +21,25 @@ constexpr std::int64_t filled_steps = 8, filled_row = 4, long_row = 24;
 
 constexpr std::int64_t unknown_distance = std::int64_t{1} << 40;
 
-/// Does some access move with the iter, and each by at most `widest` elements?
+/// Does some access move with the iter, and each by at most `widest` elements in either direction, as what is flipped
+/// does? Its vectors are whole ones whose lanes are turned around.
 bool walks_by(const std::vector<Access>& accesses, size_t iter, std::int64_t widest) {
   bool moves = false;
   for (const Access& access : accesses) {
     const std::optional<std::int64_t>& stride = access.strides[iter];
-    if (!stride || *stride < 0 || *stride > widest) return false;
-    moves |= *stride > 0;
+    if (!stride || std::abs(*stride) > widest) return false;
+    moves |= *stride != 0;
   }
   return moves;
+}
+
+bool neighbours_or_constant(const std::vector<Access>& accesses, size_t iter) {
+  return walks_by(accesses, iter, 1);
+}
+
+bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
+  const auto forward = [&](const Access& access) { return access.strides[iter].value_or(0) >= 0; };
+  return neighbours_or_constant(accesses, iter) && std::all_of(accesses.begin(), accesses.end(), forward);
 }
 
 /// The length of the aligned runs of the iter during which loads stand still that else move by no constant step; 0
@@ -47,10 +57,6 @@ std::int64_t shared_run(const std::vector<Access>& loads, size_t iter) {
     }
   }
   return contiguous ? run : 0;
-}
-
-bool contiguous_or_constant(const std::vector<Access>& accesses, size_t iter) {
-  return walks_by(accesses, iter, 1);
 }
 
 /// What an update costs but for choosing between elements and a padding, which most tiles need not ask.
@@ -88,11 +94,14 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   }
   shape.loads = static_cast<int>(loads.size());
   const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
-  for (const size_t i : shape.space) {
-    const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-    if (stores && extent(i) > 1 && contiguous_or_constant(loads, i)) {
-      if (!shape.vector_space || extent(i) > extent(*shape.vector_space)) shape.vector_space = i;
+  for (const auto& walks : {contiguous_or_constant, neighbours_or_constant}) {
+    for (const size_t i : shape.space) {
+      const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
+      if (stores && extent(i) > 1 && walks(loads, i)) {
+        if (!shape.vector_space || extent(i) > extent(*shape.vector_space)) shape.vector_space = i;
+      }
     }
+    if (shape.vector_space) break;
   }
   for (const size_t i : shape.space) {
     const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
@@ -101,10 +110,13 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
     shape.vector_space = i;
     shape.column_run = run;
   }
-  for (const size_t i : shape.reduce) {
-    if (extent(i) > 1 && contiguous_or_constant(loads, i)) {
-      if (!shape.vector_reduce || extent(i) > extent(*shape.vector_reduce)) shape.vector_reduce = i;
+  for (const auto& walks : {contiguous_or_constant, neighbours_or_constant}) {
+    for (const size_t i : shape.reduce) {
+      if (extent(i) > 1 && walks(loads, i)) {
+        if (!shape.vector_reduce || extent(i) > extent(*shape.vector_reduce)) shape.vector_reduce = i;
+      }
     }
+    if (shape.vector_reduce) break;
   }
   // Rows of which every second element or so is reduced: vectors are picked out of whole ones.
   if (!shape.vector_space && !shape.vector_reduce && loads.size() == 1) {
@@ -136,7 +148,7 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
                                                : nullptr;
   if (!vector) return shape;
   const auto reused = [&](const Access& a, size_t iter) {
-    return a.strides[*vector] == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
+    return std::abs(a.strides[*vector].value_or(0)) == 1 && (a.strides[iter] == 0 || a.runs[iter] > 1);
   };
   // Of as many rows those are taken whose elements lie nearer in what all lanes share, then in what they walk.
   const auto distance = [&](size_t iter, bool shared) {

@@ -10,6 +10,7 @@
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
+#include "schedule/auto/vectorize_tuples.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_at.h"
@@ -120,14 +121,27 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   });
 }
 
-/// Does the block join operands for a reader that reduces tuples, such as a value and its index? Rows of these overlap
-/// where nothing else stands in their loop (vectorize_reductions): argmax of 280 rows of 42 takes 15 times as long.
-bool costs_row_groups(const Schedule& schedule, const BlockRef& ref, const std::vector<BlockRef>& readers) {
-  const auto reduces_tuples = [&](const BlockRef& reader) {
+/// Is the loop, or one around it, unrolled, as those over a tile are?
+bool is_unrolled(const Schedule& schedule, const std::vector<LoopRef>& loops, size_t depth) {
+  return std::any_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(depth) + 1,
+                     [&](const LoopRef& loop) { return schedule.node(loop).for_kind == ForKind::unrolled; });
+}
+
+double bytes_of_whole(const Schedule& schedule, const Block& block) {
+  const Buffer& buffer = block.f.writes[0].buffer;
+  return static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts);
+}
+
+/// Would rows no longer overlap whose tuples, such as a value and its index, a reader reduces (vectorize_tuples)?
+/// They do where nothing else stands in their loop, and are short or joined of operands: argmax of 280 joined rows of
+/// 42 takes 15 times as long otherwise.
+bool costs_row_groups(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers) {
+  const Schedule& schedule = context.schedule;
+  const bool joins = joined_axis(schedule.node(ref)).has_value();
+  return std::any_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
     const Block& block = schedule.node(reader);
-    return block.f.reducer && block.f.writes.size() > 1;
-  };
-  return joined_axis(schedule.node(ref)) && std::any_of(readers.begin(), readers.end(), reduces_tuples);
+    return block.f.reducer && block.f.writes.size() > 1 && (joins || takes_rows_side_by_side(block, context.device));
+  });
 }
 
 /// Would the block, element-wise as its readers are, evaluate a function for so few elements in each iteration that
@@ -253,8 +267,8 @@ void fuse_rows(RuleContext& context) {
                                sealed ? "it or a reader is opaque or calls what is extern" : "it is to stay apart"));
       continue;
     }
-    if (wish != FusionWish::together && costs_row_groups(schedule, ref, readers)) {
-      context.note(fmt::format("keep {}: several rows of what it joins are reduced side by side", ref.name));
+    if (wish != FusionWish::together && costs_row_groups(context, ref, readers)) {
+      context.note(fmt::format("keep {}: several rows of what reads it are reduced side by side", ref.name));
       continue;
     }
     const std::vector<LoopRef> loops = common_loops(schedule, readers);
@@ -267,6 +281,11 @@ void fuse_rows(RuleContext& context) {
       }
       if (wish != FusionWish::together && costs_squares(context, ref, loops[depth])) {
         context.note(fmt::format("keep {} out of {}: squares turn it around", ref.name, loops[depth].variable->name));
+        continue;
+      }
+      if (wish != FusionWish::together && schedule.node(ref).f.reducer && is_unrolled(schedule, loops, depth)) {
+        context.note(fmt::format("keep {} out of {}: copies of what it sums up would be no registers", ref.name,
+                                 loops[depth].variable->name));
         continue;
       }
       if (wish != FusionWish::together && costs_columns(context, ref, readers, loops, depth)) {
@@ -283,9 +302,11 @@ void fuse_rows(RuleContext& context) {
                                  loops[depth].variable->name));
         continue;
       }
-      const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
-      if (wish != FusionWish::together && depth > 0 && costs_lanes(schedule, readers, loops[depth]) &&
-          (!room || live_bytes(schedule, schedule.node(ref), loops[depth - 1]) <= static_cast<double>(*room))) {
+      const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]),
+                   outside = depth > 0 ? live_bytes(schedule, schedule.node(ref), loops[depth - 1])
+                                       : bytes_of_whole(schedule, schedule.node(ref));
+      if (wish != FusionWish::together && costs_lanes(schedule, readers, loops[depth]) &&
+          (!room || outside <= static_cast<double>(*room))) {
         context.note(fmt::format("keep {} out of {}: what is folded there would lose its lanes", ref.name,
                                  loops[depth].variable->name));
         continue;

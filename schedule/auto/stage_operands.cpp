@@ -85,7 +85,7 @@ bool is_strided(const Block& block, const Buffer& buffer) {
   const Accesses accesses = block_accesses(block);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (stores_in_a_row(accesses, i) && std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-          return access.buffer == buffer && access.strides[i].value_or(0) > 1;
+          return access.buffer == buffer && std::abs(access.strides[i].value_or(0)) > 1;
         }))
       return true;
   }
@@ -126,7 +126,7 @@ bool repeats_elements(const Load* load) {
 struct Strided {
   Buffer buffer;
   size_t iter;
-  std::int64_t step;  ///< elements that it moves with the iter
+  std::int64_t step;  ///< elements that it moves with the iter, in either direction
   bool masked;
 };
 
@@ -143,10 +143,10 @@ std::optional<Strided> strided_operand(const Block& block) {
       const std::optional<std::int64_t> stride = access.strides[i];
       if (access.buffer == parts->outputs[0].buffer) {
         along &= stride == 1;
-      } else if (stride && *stride > 1 && !found) {
-        found = {access.buffer, i, *stride, access.masked};
+      } else if (stride && std::abs(*stride) > 1 && !found) {
+        found = {access.buffer, i, std::abs(*stride), access.masked};
       } else {
-        along &= stride == 0 || stride == 1;
+        along &= stride && std::abs(*stride) <= 1;
       }
     }
     if (along && found) return found;
@@ -233,17 +233,18 @@ bool stage_windows(RuleContext& context, const BlockRef& ref, const Strided& ope
   if (lies_along_reduction(block, operand.buffer)) return false;
   const auto elements = constant_elements(operand.buffer);
   std::int64_t read = 1, widest_reduce = 0;
-  std::vector<std::pair<size_t, std::int64_t>> walked;  // iters, with their strides
+  std::vector<std::pair<size_t, std::int64_t>> walked;  // iters, with how far they go
   for (const Access& access : block_accesses(block)) {
     if (access.buffer != operand.buffer) continue;
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       const auto stride = access.strides[i];
       const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
-      if (!stride || *stride < 0 || !extent) return false;
-      if (*stride == 0 || *extent == 1) continue;
+      if (!stride || !extent) return false;
+      const std::int64_t step = std::abs(*stride);
+      if (step == 0 || *extent == 1) continue;
       read *= *extent;
-      walked.emplace_back(i, *stride);
-      if (block.f.iters[i].kind == IterKind::reduce) widest_reduce = std::max(widest_reduce, *stride);
+      walked.emplace_back(i, step);
+      if (block.f.iters[i].kind == IterKind::reduce) widest_reduce = std::max(widest_reduce, step);
     }
   }
   const std::int64_t most = elements ? *elements * (operand.step > most_interleaved ? 2 : 1) : 0;

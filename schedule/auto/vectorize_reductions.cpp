@@ -8,11 +8,12 @@
 #include "ir/error.h"
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
-#include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/pair_rows.h"
+#include "schedule/auto/reduction_loops.h"
 #include "schedule/auto/vector_loop.h"
+#include "schedule/auto/vectorize_tuples.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/reorder.h"
@@ -26,21 +27,10 @@
 namespace lathe {
 namespace {
 
-/// Chains that hide the latency of an addition at two a cycle, with no more registers than a small body wants; of a
-/// minimum or maximum of floats, which is three instructions for the sake of NaN and of zeros' signs, or one that waits
-/// for its load, two do nearly in short rows, where every further one is compiled for little.
-constexpr std::int64_t chains = 4, ordered_chains = 2;
-
 /// Vectors of a chain that a minimum or maximum of floats takes at once, the first of these that divides its steps:
 /// each is two instructions then, or three in the place of five (emission joins them), and the chain waits once
 /// (measured on Zen 4: 100x1024 0.63 of the time, 1595x1728 0.71; with AVX2 maxima of 1000x1000 0.71).
 constexpr std::array<std::int64_t, 3> extremes_together = {4, 3, 2};
-
-/// Vectors in a row from which on a second chain of tuples gains more than folding it costs, and four gain as much
-/// again, which take a millisecond more to compile.
-constexpr std::int64_t long_row = 128, longest_row = 1024;
-/// Rows whose tuples are reduced side by side.
-constexpr std::int64_t most_grouped_rows = 4;
 
 /// Elements by steps from which on folding vectors of them at the end is worth it, and the lanes of these: chains
 /// that hide the latency of an addition. More gain nothing where elements come one by one, and take as long where few
@@ -68,27 +58,6 @@ bool folds(const Reducer& reducer) {
     default:
       return false;
   }
-}
-
-/// Makes the loop the innermost, and those over results the outermost: partial results in registers are of one each.
-void make_innermost(Schedule& schedule, const BlockRef& ref, const OwnLoop& found) {
-  const Block& block = schedule.node(ref);
-  std::vector<LoopRef> order = found.own;
-  std::erase(order, found.loop);
-  std::stable_partition(order.begin(), order.end(),
-                        [&](const LoopRef& loop) { return !drives(block, IterKind::reduce, schedule.node(loop)); });
-  order.push_back(found.loop);
-  if (order != found.own) reorder(schedule, order);
-}
-
-/// The loop as so many vectors, one after another without a loop.
-void vectorize_copies(Schedule& schedule, LoopRef loop, std::int64_t vectors, std::int64_t lanes) {
-  if (vectors > 1) {
-    const auto [copies, inner] = split(schedule, loop, lanes);
-    unroll(schedule, copies);
-    loop = inner;
-  }
-  vectorize(schedule, loop);
 }
 
 std::int64_t lanes_along(const Block& block, const LoopRef& loop, const RuleContext& context) {
@@ -188,28 +157,6 @@ std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
   return instances;
 }
 
-/// Does the access stand still, or walk by so few elements a step that its vectors are picked out of whole ones?
-bool walks_near(const Access& access, size_t iter) {
-  const std::optional<std::int64_t>& stride = access.strides[iter];
-  return stride && std::abs(*stride) <= (access.store ? 1 : most_shuffled_stride);
-}
-
-/// The longest reduce iter of at least `least` steps along which every access walks near.
-std::optional<size_t> near_axis(const Block& block, std::int64_t least, const std::vector<Fact>& facts) {
-  const Accesses accesses = block_accesses(block);
-  std::optional<size_t> best;
-  std::int64_t longest = least - 1;
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent, facts);
-    if (block.f.iters[i].kind != IterKind::reduce || extent <= longest) continue;
-    if (!std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) { return walks_near(access, i); }))
-      continue;
-    best = i;
-    longest = extent;
-  }
-  return best;
-}
-
 /// Where elements are folded that lie by steps too wide for vectors or not known: the longest reduce iter. Elements are
 /// fetched one by one as before, but their additions do not wait for each other.
 std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape, const std::vector<Fact>& facts) {
@@ -223,190 +170,6 @@ std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& sh
     longest = extent;
   }
   return best;
-}
-
-/// The space iter along which every access of a reduction of tuples walks near, and a store is contiguous; loads by any
-/// steps where `strided` ones are taken.
-std::optional<size_t> tuple_column(const Block& block, bool strided) {
-  const Accesses accesses = block_accesses(block);
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    if (block.f.iters[i].kind != IterKind::space) continue;
-    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return walks_near(access, i) || (strided && !access.store && access.strides[i]);
-    });
-    const bool stores = std::any_of(accesses.begin(), accesses.end(),
-                                    [&](const Access& access) { return access.store && access.strides[i] == 1; });
-    if (walks && stores) return i;
-  }
-  return std::nullopt;
-}
-
-/// Of the elements that a block reads and writes.
-int narrowest_bits(const Block& block) {
-  int bits = 64;
-  for (const Access& access : block_accesses(block)) bits = std::min(bits, static_cast<int>(access.buffer->dtype.bits));
-  return bits;
-}
-
-/// Rows whose tuples of neighbours are reduced side by side, so that their chains overlap and stay in registers. 1
-/// where several loops, or one of no constant extent, go along the reduction.
-std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& own,
-                          std::optional<LoopRef>& along) {
-  const Block& block = schedule.node(ref);
-  for (const LoopRef& loop : own) {
-    if (!drives(block, IterKind::reduce, schedule.node(loop))) continue;
-    if (along) return 1;
-    along = loop;
-  }
-  const std::int64_t* extent = along ? as_int(schedule.node(*along).extent) : nullptr;
-  if (!extent || !block.f.reducer || !commutes(*block.f.reducer)) return 1;
-  // Fewer iterations than so gain less than folding the rows together takes.
-  return *extent >= 4 * least_iterations * ordered_chains ? ordered_chains : 1;
-}
-
-/// Reduces tuples of several neighbours at once, each in a lane of its own.
-bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t lanes, bool strided) {
-  Schedule& schedule = context.schedule;
-  const std::optional<size_t> column = tuple_column(schedule.node(ref), strided);
-  const std::optional<OwnLoop> found = column ? own_loop_of(schedule, ref, *column) : std::nullopt;
-  if (!found) return false;
-  const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent, schedule.func()->facts);
-  while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
-  if (2 * extent <= lanes) return false;
-  // No instruction gathers narrow elements: lanes that are masked out would each be a branch.
-  if (strided && extent < lanes && narrowest_bits(schedule.node(ref)) < 32) return false;
-  const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
-  std::optional<LoopRef> along;
-  // Gathering short rows takes longer than comparing them.
-  const std::int64_t rows = strided ? 1 : rows_at_once(schedule, ref, found->own, along);
-  const auto lay_out = [&](std::int64_t rows) {
-    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
-    std::vector<LoopRef> order;
-    for (const LoopRef& loop : found->own) {
-      if (rows == 1 || !(loop == *along)) order.push_back(loop == found->loop ? steps : loop);
-    }
-    context.scheduled.insert(ref.name);
-    if (rows == 1) {
-      order.push_back(within);
-      reorder(schedule, order);
-      vectorize_copies(schedule, within, vectors, lanes);
-      return;
-    }
-    const auto [groups, row] = split(schedule, *along, rows);
-    order.insert(order.end(), {groups, row, within});
-    reorder(schedule, order);
-    const BlockRef partial = partial_results(schedule, ref, row);
-    context.scheduled.insert(partial.name);
-    set_space(schedule, partial, space::registers);
-    unroll(schedule, row);
-    vectorize_copies(schedule, within, vectors, lanes);
-    const std::vector<LoopRef> loops = own_loops(schedule, ref);
-    reorder(schedule, {loops[1], loops[0]});
-    unroll(schedule, loops[1]);
-    vectorize_copies(schedule, loops[0], vectors, lanes);
-  };
-  const std::string what = fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes);
-  return (rows > 1 && attempt(context, fmt::format("{}, {} rows at once", what, rows), [&] { lay_out(rows); })) ||
-         attempt(context, what, [&] { lay_out(1); });
-}
-
-/// A loop over rows, so many of which are reduced side by side.
-struct RowGroups {
-  LoopRef loop;
-  std::int64_t rows;
-};
-
-/// Those that leave each core a group at the least; nothing where rows do not divide into groups, or where the terms
-/// take long enough to overlap without, and to compile.
-std::optional<RowGroups> row_groups(const RuleContext& context, const BlockRef& ref, const OwnLoop& found) {
-  const Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  const std::optional<ReductionParts> parts = match_update(block);
-  if (!parts) return std::nullopt;
-  double cost = 0;
-  for (const Stmt& s : parts->lets) cost += expression_cost(s.as<Let>()->value);
-  for (const Expr& term : parts->terms) cost += expression_cost(term);
-  if (cost > costly_body) return std::nullopt;
-  for (const std::int64_t rows : {most_grouped_rows, most_grouped_rows / 2}) {
-    for (size_t i = found.own.size(); i-- > 0;) {
-      const For& loop = schedule.node(found.own[i]);
-      const std::int64_t* extent = as_int(loop.extent);
-      if (extent && *extent % rows == 0 && *extent / rows >= context.device.cores &&
-          drives(block, IterKind::space, loop) && !drives(block, IterKind::reduce, loop))
-        return RowGroups{found.own[i], rows};
-    }
-  }
-  return std::nullopt;
-}
-
-/// Reduces the tuples of several rows in vectors along them, so that their chains overlap and places are worked out
-/// once; lanes are folded across the rows.
-void reduce_row_groups(RuleContext& context, const BlockRef& ref, const OwnLoop& found, const RowGroups& grouped,
-                       std::int64_t lanes) {
-  Schedule& schedule = context.schedule;
-  const auto [groups, row] = split(schedule, grouped.loop, grouped.rows);
-  const auto [steps, lane] = split(schedule, found.loop, lanes);
-  std::vector<LoopRef> order;
-  for (const LoopRef& loop : found.own) {
-    if (!(loop == found.loop)) order.push_back(loop == grouped.loop ? groups : loop);
-  }
-  order.insert(order.end(), {steps, row, lane});
-  reorder(schedule, order);
-  const BlockRef partial = rfactor(schedule, ref, lane);
-  unroll(schedule, row);
-  vectorize(schedule, schedule.loops(partial).back());
-  const std::vector<LoopRef> folds = own_loops(schedule, ref);
-  reorder(schedule, {folds[folds.size() - 1], folds[folds.size() - 2]});
-  vectorize(schedule, folds[folds.size() - 2]);
-  context.scheduled.insert(partial.name);
-  context.scheduled.insert(ref.name);
-}
-
-/// Reduces tuples, such as a value and its index, in vectors: each lane has its own until all are folded in a loop.
-void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
-  Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  // As many lanes as the narrowest type has: wider ones take several registers.
-  const std::int64_t lanes = context.device.lanes(std::max(narrowest_bits(block), 32));
-  if (vectorize_columns(context, ref, lanes, false)) return;
-  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
-  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
-  if (!axis) return;
-  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
-  if (!found) return;
-  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
-  if (lanes < 2) return;
-  if (extent && *extent < lanes * least_iterations) {
-    // Of short rows many at once: elements are gathered one by one, but compared together.
-    vectorize_columns(context, ref, lanes, true);
-    return;
-  }
-  const auto grouped = row_groups(context, ref, *found);
-  if (grouped &&
-      attempt(context, fmt::format("reduce tuples of {} rows of {} in {} lanes", grouped->rows, ref.name, lanes),
-              [&] { reduce_row_groups(context, ref, *found, *grouped, lanes); }))
-    return;
-  const std::int64_t in_row = extent ? *extent / lanes : 0, vectors = in_row >= longest_row ? chains
-                                                                      : in_row >= long_row  ? ordered_chains
-                                                                                            : 1;
-  attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
-    make_innermost(schedule, ref, *found);
-    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
-    const BlockRef partial = rfactor(schedule, ref, within);
-    vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
-    context.scheduled.insert(partial.name);
-    if (vectors > 1) {
-      // Chains are folded lane by lane in vectors, so that only the lanes of one are left for the end.
-      const LoopRef lane = split(schedule, schedule.loops(ref).back(), lanes).second;
-      const BlockRef chain = rfactor(schedule, ref, lane);
-      const std::vector<LoopRef> loops = schedule.loops(chain);
-      unroll(schedule, loops[loops.size() - 2]);
-      vectorize(schedule, loops.back());
-      set_space(schedule, partial, space::registers);
-      context.scheduled.insert(chain.name);
-    }
-    context.scheduled.insert(ref.name);
-  });
 }
 
 /// Reduces rows side by side, each in vectors along it.
@@ -499,7 +262,10 @@ void vectorize_reductions(RuleContext& context) {
         // Of axes that were joined a step crosses rows, for which all of them would be computed.
         if (instances_within(schedule, *on_the_way) > lanes)
           throw Refusal("vectorize_reductions", 1, "more is computed in a step than it reduces");
-        vectorize(schedule, schedule.loops(*on_the_way).back());
+        LoopRef row = schedule.loops(*on_the_way).back();
+        // Of a vector that is stored in several parts the reduction's loads would wait for each to reach memory.
+        if (!is_int(schedule.node(row).extent, lanes)) row = split(schedule, row, lanes).second;
+        vectorize(schedule, row);
         context.scheduled.insert(on_the_way->name);
       }
       context.scheduled.insert(partial.name);

@@ -66,8 +66,10 @@ TEST(ReduceTuples, ReducesFewRowsOneByOne) {
 }
 
 TEST(ReduceTuples, ReducesRowsSideBySide) {
-  EXPECT_EQ(decision(argmax_of_rows(16, 100)), "reduce tuples of 4 rows of argmax in 16 lanes\n");
-  EXPECT_EQ(decision(argmax_of_rows(10, 70)), "reduce tuples of 2 rows of argmax in 16 lanes\n");
+  EXPECT_EQ(decision(argmax_of_rows(16, 300)), "reduce tuples of 4 rows of argmax in 16 lanes\n");
+  EXPECT_EQ(decision(argmax_of_rows(16, 100)), "reduce tuples of 4 rows of argmax in 8 lanes\n")
+      << "folding more lanes takes longer than such a row";
+  EXPECT_EQ(decision(argmax_of_rows(10, 100)), "reduce tuples of 2 rows of argmax in 8 lanes\n");
   expect_golden(print(auto_schedule(argmax_of_rows(16, 100), wide())), "auto_tuples_of_rows.tir");
 }
 
@@ -75,6 +77,16 @@ TEST(ReduceTuples, ReducesARowAloneWhereTheyMakeNoGroups) {
   EXPECT_EQ(decision(argmax_of_rows(15, 100)), "reduce tuples of argmax in 1 vectors of 16 lanes\n");
   EXPECT_EQ(decision(argmax_of_rows(4, 100)), "reduce tuples of argmax in 1 vectors of 16 lanes\n")
       << "four cores share four rows";
+}
+
+TEST(ReduceTuples, FoldsTheLanesOfARowByHalves) {
+  expect_golden(print(auto_schedule(argmax_of_rows(15, 100), wide())), "auto_tuples_of_a_row.tir");
+}
+
+TEST(ReduceTuples, GathersAsManyShortRowsAsThereAreLanes) {
+  for (const int rows : {16, 45})
+    EXPECT_EQ(decision(argmax_of_rows(rows, 90)),
+              fmt::format("reduce tuples of argmax in {} vectors of 16 neighbours\n", rows < 32 ? 1 : 2));
 }
 
 TEST(ReduceTuples, GathersNarrowElementsForWholeVectorsAlone) {

@@ -1,0 +1,253 @@
+#include "schedule/auto/vectorize_tuples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/reduction.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/commutes.h"
+#include "schedule/auto/reduction_loops.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/rfactor.h"
+#include "schedule/primitives/set_space.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Vectors in a row from which on four chains gain as much again as a second one from long_row on, which take a
+/// millisecond more to compile.
+constexpr std::int64_t longest_row = 1024;
+/// Rows of less than so many vectors are gathered, a lane each: of 16 lanes Zen 4 gathers 1565 x 64 in 0.48 of the time
+/// of vectors along rows, 1250 x 80 in 0.63 of that of groups, 1040 x 96 in 1.08; of 8 lanes 2001 x 48 in 0.7, 1564 x
+/// 64 in 1.2.
+constexpr std::int64_t gathered_vectors = 6;
+/// Rows whose tuples are reduced side by side, and the lanes that this takes of rows of up to so many vectors (measured
+/// on Zen 4: half of the 16 take 0.68 of the time of rows of 64, 0.74 of 96, 0.81 of 200, 0.92 of 250).
+constexpr std::int64_t most_grouped_rows = 4, least_lanes = 8, short_vectors = 16;
+
+/// The space iter along which every access of a reduction of tuples walks near, and a store is contiguous; loads by any
+/// steps where `strided` ones are taken.
+std::optional<size_t> tuple_column(const Block& block, bool strided) {
+  const Accesses accesses = block_accesses(block);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind != IterKind::space) continue;
+    const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+      return walks_near(access, i) || (strided && !access.store && access.strides[i]);
+    });
+    const bool stores = std::any_of(accesses.begin(), accesses.end(),
+                                    [&](const Access& access) { return access.store && access.strides[i] == 1; });
+    if (walks && stores) return i;
+  }
+  return std::nullopt;
+}
+
+/// Of the elements that a block reads and writes.
+int narrowest_bits(const Block& block) {
+  int bits = 64;
+  for (const Access& access : block_accesses(block)) bits = std::min(bits, static_cast<int>(access.buffer->dtype.bits));
+  return bits;
+}
+
+/// Rows whose tuples of neighbours are reduced side by side, so that their chains overlap and stay in registers. 1
+/// where several loops, or one of no constant extent, go along the reduction.
+std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const std::vector<LoopRef>& own,
+                          std::optional<LoopRef>& along) {
+  const Block& block = schedule.node(ref);
+  for (const LoopRef& loop : own) {
+    if (!drives(block, IterKind::reduce, schedule.node(loop))) continue;
+    if (along) return 1;
+    along = loop;
+  }
+  const std::int64_t* extent = along ? as_int(schedule.node(*along).extent) : nullptr;
+  if (!extent || !block.f.reducer || !commutes(*block.f.reducer)) return 1;
+  // Fewer iterations than so gain less than folding the rows together takes.
+  return *extent >= 4 * least_iterations * ordered_chains ? ordered_chains : 1;
+}
+
+/// Reduces tuples of several neighbours at once, each in a lane of its own.
+bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t lanes, bool strided) {
+  Schedule& schedule = context.schedule;
+  const std::optional<size_t> column = tuple_column(schedule.node(ref), strided);
+  const std::optional<OwnLoop> found = column ? own_loop_of(schedule, ref, *column) : std::nullopt;
+  if (!found) return false;
+  const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent, schedule.func()->facts);
+  while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
+  if (2 * extent <= lanes) return false;
+  // No instruction gathers narrow elements: lanes that are masked out would each be a branch.
+  if (strided && extent < lanes && narrowest_bits(schedule.node(ref)) < 32) return false;
+  const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
+  std::optional<LoopRef> along;
+  // Gathering short rows takes longer than comparing them.
+  const std::int64_t rows = strided ? 1 : rows_at_once(schedule, ref, found->own, along);
+  const auto lay_out = [&](std::int64_t rows) {
+    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
+    std::vector<LoopRef> order;
+    for (const LoopRef& loop : found->own) {
+      if (rows == 1 || !(loop == *along)) order.push_back(loop == found->loop ? steps : loop);
+    }
+    context.scheduled.insert(ref.name);
+    if (rows == 1) {
+      order.push_back(within);
+      reorder(schedule, order);
+      vectorize_copies(schedule, within, vectors, lanes);
+      return;
+    }
+    const auto [groups, row] = split(schedule, *along, rows);
+    order.insert(order.end(), {groups, row, within});
+    reorder(schedule, order);
+    const BlockRef partial = partial_results(schedule, ref, row);
+    context.scheduled.insert(partial.name);
+    set_space(schedule, partial, space::registers);
+    unroll(schedule, row);
+    vectorize_copies(schedule, within, vectors, lanes);
+    const std::vector<LoopRef> loops = own_loops(schedule, ref);
+    reorder(schedule, {loops[1], loops[0]});
+    unroll(schedule, loops[1]);
+    vectorize_copies(schedule, loops[0], vectors, lanes);
+  };
+  const std::string what = fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes);
+  return (rows > 1 && attempt(context, fmt::format("{}, {} rows at once", what, rows), [&] { lay_out(rows); })) ||
+         attempt(context, what, [&] { lay_out(1); });
+}
+
+/// A loop over rows, so many of which are reduced side by side.
+struct RowGroups {
+  LoopRef loop;
+  std::int64_t rows;
+};
+
+/// Those that leave each core a group at the least; nothing where rows do not divide into groups, or where the terms
+/// take long enough to overlap without, and to compile.
+std::optional<RowGroups> row_groups(const RuleContext& context, const BlockRef& ref, const OwnLoop& found) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::optional<ReductionParts> parts = match_update(block);
+  if (!parts) return std::nullopt;
+  double cost = 0;
+  for (const Stmt& s : parts->lets) cost += expression_cost(s.as<Let>()->value);
+  for (const Expr& term : parts->terms) cost += expression_cost(term);
+  if (cost > costly_body) return std::nullopt;
+  for (const std::int64_t rows : {most_grouped_rows, most_grouped_rows / 2}) {
+    for (size_t i = found.own.size(); i-- > 0;) {
+      const For& loop = schedule.node(found.own[i]);
+      const std::int64_t* extent = as_int(loop.extent);
+      if (extent && *extent % rows == 0 && *extent / rows >= context.device.cores &&
+          drives(block, IterKind::space, loop) && !drives(block, IterKind::reduce, loop))
+        return RowGroups{found.own[i], rows};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Reduces the tuples of several rows in vectors along them, so that their chains overlap and places are worked out
+/// once; lanes are folded across the rows.
+void reduce_row_groups(RuleContext& context, const BlockRef& ref, const OwnLoop& found, const RowGroups& grouped,
+                       std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  const auto [groups, row] = split(schedule, grouped.loop, grouped.rows);
+  const auto [steps, lane] = split(schedule, found.loop, lanes);
+  std::vector<LoopRef> order;
+  for (const LoopRef& loop : found.own) {
+    if (!(loop == found.loop)) order.push_back(loop == grouped.loop ? groups : loop);
+  }
+  order.insert(order.end(), {steps, row, lane});
+  reorder(schedule, order);
+  const BlockRef partial = rfactor(schedule, ref, lane);
+  unroll(schedule, row);
+  vectorize(schedule, schedule.loops(partial).back());
+  const std::vector<LoopRef> folds = own_loops(schedule, ref);
+  reorder(schedule, {folds[folds.size() - 1], folds[folds.size() - 2]});
+  vectorize(schedule, folds[folds.size() - 2]);
+  context.scheduled.insert(partial.name);
+  context.scheduled.insert(ref.name);
+}
+
+/// Folds the lanes that `partial` leaves to the block by halves.
+void fold_tuples(RuleContext& context, const BlockRef& ref, BlockRef partial, std::int64_t lanes) {
+  Schedule& schedule = context.schedule;
+  for (std::int64_t half = lanes / 2; half >= 2; half /= 2) {
+    const LoopRef lane = split(schedule, schedule.loops(ref).back(), half).second;
+    const BlockRef folded = rfactor(schedule, ref, lane);
+    const std::vector<LoopRef> loops = schedule.loops(folded);
+    unroll(schedule, loops[loops.size() - 2]);
+    vectorize(schedule, loops.back());
+    set_space(schedule, partial, space::registers);
+    context.scheduled.insert(folded.name);
+    partial = folded;
+  }
+  unroll(schedule, schedule.loops(ref).back());
+  set_space(schedule, partial, space::registers);
+}
+
+std::int64_t tuple_lanes(const Block& block, const Device& device) {
+  // As many lanes as the narrowest type has: wider ones take several registers.
+  return device.lanes(std::max(narrowest_bits(block), 32));
+}
+
+}  // namespace
+
+bool takes_rows_side_by_side(const Block& block, const Device& device) {
+  if (!block.f.reducer || block.f.writes.size() < 2) return false;
+  std::int64_t steps = 1;
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind == IterKind::reduce) steps *= extent_estimate(iter.domain.extent);
+  }
+  return steps < gathered_vectors * tuple_lanes(block, device);
+}
+
+void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::int64_t lanes = tuple_lanes(block, context.device);
+  if (vectorize_columns(context, ref, lanes, false)) return;
+  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
+  if (!axis) return;
+  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  if (!found) return;
+  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
+  if (lanes < 2) return;
+  if (extent && *extent < gathered_vectors * lanes) {
+    // Of short rows many at once: elements are gathered one by one, but compared together.
+    if (vectorize_columns(context, ref, lanes, true) || *extent < lanes * least_iterations) return;
+  }
+  const auto grouped = row_groups(context, ref, *found);
+  // Lanes are folded one after another across the rows, which takes longer than the rows themselves where these are
+  // short.
+  const std::int64_t grouped_lanes = extent && *extent < short_vectors * lanes ? std::min(lanes, least_lanes) : lanes;
+  if (grouped &&
+      attempt(context,
+              fmt::format("reduce tuples of {} rows of {} in {} lanes", grouped->rows, ref.name, grouped_lanes),
+              [&] { reduce_row_groups(context, ref, *found, *grouped, grouped_lanes); }))
+    return;
+  const std::int64_t in_row = extent ? *extent / lanes : 0, vectors = in_row >= longest_row ? chains
+                                                                      : in_row >= long_row  ? ordered_chains
+                                                                                            : 1;
+  attempt(context, fmt::format("reduce tuples of {} in {} vectors of {} lanes", ref.name, vectors, lanes), [&] {
+    make_innermost(schedule, ref, *found);
+    const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
+    const BlockRef partial = rfactor(schedule, ref, within);
+    BlockRef chain;
+    vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
+    context.scheduled.insert(partial.name);
+    if (vectors > 1) {
+      // Chains are folded lane by lane in vectors, so that only the lanes of one are left for the end.
+      const LoopRef lane = split(schedule, schedule.loops(ref).back(), lanes).second;
+      chain = rfactor(schedule, ref, lane);
+      const std::vector<LoopRef> loops = schedule.loops(chain);
+      unroll(schedule, loops[loops.size() - 2]);
+      vectorize(schedule, loops.back());
+      set_space(schedule, partial, space::registers);
+      context.scheduled.insert(chain.name);
+    }
+    fold_tuples(context, ref, vectors > 1 ? chain : partial, lanes);
+    context.scheduled.insert(ref.name);
+  });
+}
+
+}  // namespace lathe
