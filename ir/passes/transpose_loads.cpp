@@ -80,7 +80,7 @@ class ColumnCollector : public Visitor {
     if (node->mask && !rows) return;
     if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || lanes * node->dtype.bits > 2 * lane_bits) return;
     const std::int64_t* step = as_int(ramp->stride);
-    if (step && *step < lanes) return;
+    if (step && std::abs(*step) < lanes) return;
     statement_of_.emplace(node, statement_);
     const Affine base = to_affine(ramp->base);
     for (Family& family : families_) {

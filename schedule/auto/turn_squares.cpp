@@ -50,7 +50,8 @@ std::int64_t widest_square(const Block& block, const Device& device) {
 
 bool lies_along(const std::vector<Access>& accesses, size_t iter, bool store) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.store == store && access.strides[iter] == 1 && !access.masked;
+    const std::int64_t step = access.strides[iter].value_or(0);
+    return access.store == store && (step == 1 || (step == -1 && !store)) && !access.masked;
   });
 }
 

@@ -18,7 +18,7 @@ inline constexpr double near_square_cycles = 0.5;
 /// The widest square of the block's elements; 1 when there is none. Shuffles of 256 bits run at full rate everywhere.
 std::int64_t widest_square(const Block& block, const Device& device);
 
-/// Does a load without a mask, or a store, lie along the iter?
+/// Does a load without a mask, forwards or backwards, or a store, lie along the iter?
 bool lies_along(const std::vector<Access>& accesses, size_t iter, bool store);
 
 /// How many squares lie side by side below the loop over rows of them: a power of two from `fewest` to `most`, as the

@@ -40,9 +40,10 @@ std::optional<Turned> turned_loop(const RuleContext& context, const Block& block
       const std::int64_t rows = extent_of(i), columns = extent_of(vector);
       if (rows < side || columns < side) continue;
       const bool turned = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-        const auto along = access.strides[iters[i]], across = access.strides[iters[vector]];
-        const bool apart = across ? *across >= side * along.value_or(0) : access.is_steady(iters[vector]);
-        return !access.store && !access.masked && along && *along >= 1 && *along <= most_shuffled_stride && apart;
+        const std::int64_t along = std::abs(access.strides[iters[i]].value_or(0));
+        const auto& across = access.strides[iters[vector]];
+        const bool apart = across ? std::abs(*across) >= side * along : access.is_steady(iters[vector]);
+        return !access.store && !access.masked && along >= 1 && along <= most_shuffled_stride && apart;
       });
       if (!turned) continue;
       // The last squares lie over those before them.
