@@ -273,7 +273,22 @@ Stmt with_iters(const Block& block, const std::function<void(Block::Fields&)>& c
     const auto in_place = [&](const Stmt& s) { return simplify(substitute(s, places), bounds); };
     for (Region& region : f.reads) region = substitute(region, places);
     for (Region& region : f.writes) region = substitute(region, places);
-    f.body = in_place(f.body);
+    if (const auto parts = f.reducer ? match_update(block) : std::nullopt) {
+      const auto place = [&](const Expr& e) { return simplify(substitute(e, places), bounds); };
+      std::vector<ReductionOutput> outputs = parts->outputs;
+      for (ReductionOutput& output : outputs) {
+        for (Expr& e : output.indices) e = place(e);
+      }
+      std::vector<Stmt> lets;
+      for (const Stmt& let : parts->lets)
+        lets.push_back(Let::make(let.as<Let>()->variable, place(let.as<Let>()->value), Seq::make({})));
+      std::vector<Expr> terms;
+      for (const Expr& term : parts->terms) terms.push_back(place(term));
+      // Simplified as a whole a term that is a place would take its name's place, and the update be none.
+      f.body = make_update(*f.reducer, outputs, terms, lets);
+    } else {
+      f.body = in_place(f.body);
+    }
     if (f.init) f.init = in_place(f.init);
   });
   return with_inferred_regions(*made.as<Block>());

@@ -8,6 +8,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/reduction_loops.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
@@ -67,6 +68,27 @@ std::int64_t rows_at_once(const Schedule& schedule, const BlockRef& ref, const s
   if (!extent || !block.f.reducer || !commutes(*block.f.reducer)) return 1;
   // Fewer iterations than so gain less than folding the rows together takes.
   return *extent >= 4 * least_iterations * ordered_chains ? ordered_chains : 1;
+}
+
+/// Makes one loop of two over rows that go on from one to the other, so that few of them fill vectors together; says
+/// whether there were such.
+bool join_rows(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const auto is_rows = [&](size_t i) {
+    return block.f.iters[i].kind == IterKind::space && !is_int(block.f.iters[i].domain.extent, 1);
+  };
+  for (size_t inner = block.f.iters.size(); inner-- > 1;) {
+    for (size_t outer = inner; outer-- > 0;) {
+      if (!is_rows(outer) || !is_rows(inner) || !goes_on(block, outer, inner)) continue;
+      const auto first = own_loop_of(schedule, ref, outer), second = own_loop_of(schedule, ref, inner);
+      if (first && second && attempt(context, fmt::format("join rows of {}", ref.name), [&] {
+            join_iters(schedule, ref, first->loop, second->loop);
+          }))
+        return true;
+    }
+  }
+  return false;
 }
 
 /// Reduces tuples of several neighbours at once, each in a lane of its own.
@@ -193,11 +215,14 @@ std::int64_t tuple_lanes(const Block& block, const Device& device) {
 
 bool takes_rows_side_by_side(const Block& block, const Device& device) {
   if (!block.f.reducer || block.f.writes.size() < 2) return false;
+  const std::int64_t lanes = tuple_lanes(block, device);
+  const std::optional<size_t> column = tuple_column(block, false);
+  if (column && 2 * extent_estimate(block.f.iters[*column].domain.extent) > lanes) return true;
   std::int64_t steps = 1;
   for (const Iter& iter : block.f.iters) {
     if (iter.kind == IterKind::reduce) steps *= extent_estimate(iter.domain.extent);
   }
-  return steps < gathered_vectors * tuple_lanes(block, device);
+  return steps < gathered_vectors * lanes;
 }
 
 void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
@@ -214,6 +239,8 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   if (lanes < 2) return;
   if (extent && *extent < gathered_vectors * lanes) {
     // Of short rows many at once: elements are gathered one by one, but compared together.
+    while (join_rows(context, ref)) {
+    }
     if (vectorize_columns(context, ref, lanes, true) || *extent < lanes * least_iterations) return;
   }
   const auto grouped = row_groups(context, ref, *found);

@@ -46,6 +46,41 @@ def test_along_every_axis(shape, axis):
     np.testing.assert_array_equal(lathe.jit(lambda t: lathe.argmax(t, axis=axis))(x), np.argmax(x, axis))
 
 
+BEFORE = {
+    "rows less their mean": lambda m, x: x - m.mean(x, axis=1, keepdims=True),
+    "columns less their mean": lambda m, x: x - m.mean(x, axis=0, keepdims=True),
+    "rows over their greatest": lambda m, x: x / m.max(m.abs(x), axis=1, keepdims=True),
+    "columns over their greatest": lambda m, x: x / m.max(m.abs(x), axis=0, keepdims=True),
+    "square roots": lambda m, x: m.sqrt(m.abs(x)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(20, 5), (48, 15), (33, 48), (64, 64), (31, 90), (40, 97), (9, 300), (300, 9)])
+@pytest.mark.parametrize("before", BEFORE)
+def test_of_what_is_computed_before(before, shape, dtype):
+    x = (RNG.integers(-2, 3, shape) * 4).astype(dtype)
+    x[::3, ::2] = 8
+    of_lathe, of_numpy = (lambda x: BEFORE[before](lathe, x)), BEFORE[before](np, x)
+    values = lathe.jit(of_lathe)(x)
+    np.testing.assert_allclose(values, of_numpy, 2e-6, 2e-6)
+    for axis in (0, 1):
+        found = lathe.jit(lambda x, axis=axis: lathe.argmax(of_lathe(x), axis=axis))(x)
+        # By its own values: rounding may set apart what ties in NumPy.
+        np.testing.assert_array_equal(
+            np.take_along_axis(values, np.expand_dims(found, axis), axis), values.max(axis, keepdims=True)
+        )
+
+
+@pytest.mark.parametrize("shape", [(50, 5, 48), (7, 3, 2, 15), (1, 40, 30), (33, 1, 60)])
+def test_of_few_short_rows_at_a_time(shape):
+    x = RNG.integers(-2, 3, shape).astype(np.float32)
+    x.flat[RNG.integers(0, x.size, 4)] = np.nan
+    best, total = lathe.jit(lambda t: (lathe.argmax(t, axis=-1), lathe.sum(t, axis=0)))(x)
+    np.testing.assert_array_equal(best, np.argmax(x, -1))
+    np.testing.assert_allclose(total, x.sum(0))
+
+
 @pytest.mark.parametrize("shape", [(5, 500), (300, 33), (2, 7), (1, 1), (64, 2000)])
 def test_a_reducer_of_tuples_finds_the_two_greatest(shape):
     least = float("-inf")

@@ -89,6 +89,16 @@ TEST(ReduceTuples, GathersAsManyShortRowsAsThereAreLanes) {
               fmt::format("reduce tuples of argmax in {} vectors of 16 neighbours\n", rows < 32 ? 1 : 2));
 }
 
+TEST(ReduceTuples, JoinsFewShortRowsToGatherThemTogether) {
+  const std::string rows = replaced_all(print(argmax_of_rows(250, 48)), "vj", "vi, vj");
+  const std::string text = replaced_all(
+      replaced_all(
+          replaced_all(replaced_all(rows, "[250", "[50, 5"), "for j in [0, 250)", "for i in [0, 50) { for j in [0, 5)"),
+          "space vi, vj in [0, 250) = j", "space vi in [0, 50) = i, space vj in [0, 5) = j"),
+      "\n    }\n  }\n}", "\n    } }\n  }\n}");
+  EXPECT_EQ(decision(parse_func(text)), "join rows of argmax\nreduce tuples of argmax in 2 vectors of 16 neighbours\n");
+}
+
 TEST(ReduceTuples, GathersNarrowElementsForWholeVectorsAlone) {
   const auto of_halves = [](int rows) {
     return decision(parse_func(replaced_all(print(argmax_of_rows(rows, 20)), "f32", "f16")));
