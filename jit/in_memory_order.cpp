@@ -110,8 +110,8 @@ class Permuter : public Mutator {
         return found == finder.places.end() ? loops.size() : found->second;
       };
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        const IterKind kind = block->f.iters[a].kind, other = block->f.iters[b].kind;
-        return kind == other ? place_of(a) < place_of(b) : kind < other;
+        const auto is_reduced = [&](size_t i) { return block->f.iters[i].kind == IterKind::reduce; };
+        return is_reduced(a) == is_reduced(b) ? place_of(a) < place_of(b) : is_reduced(b);
       });
       Block::Fields fields = block->f;
       fields.iters = in_order(fields.iters, order);
@@ -127,12 +127,14 @@ class Permuter : public Mutator {
   }
 
  private:
-  /// Space and reduce iters, each bound to the loop at its place: what a trace makes of everything but scans.
+  /// Iters each bound to the loop at its place, of which one at the most runs in order: what a trace makes.
   static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {
     if (block.f.iters.size() != loops.size()) return false;
+    int ordered = 0;
     for (size_t i = 0; i < loops.size(); ++i) {
       const IterKind kind = block.f.iters[i].kind;
-      if (kind != IterKind::space && kind != IterKind::reduce) return false;
+      ordered += kind == IterKind::ordered;
+      if (kind == IterKind::opaque || ordered > 1) return false;
       if (block.f.bindings[i].as<Var>() != loops[i]->variable.get()) return false;
     }
     return true;

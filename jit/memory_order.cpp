@@ -6,8 +6,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/error.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
+#include "schedule/copy_block.h"
+#include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
@@ -154,6 +157,69 @@ class WindowReader : public Visitor {
   std::vector<const Load*> loads_;
 };
 
+/// The loads and stores of a block.
+class AccessList : public Visitor {
+ public:
+  explicit AccessList(const Block& block) { visit(block.f.body); }
+  std::vector<const Load*> loads;
+  std::vector<const Store*> stores;
+
+  using Visitor::visit;
+  void visit(const Expr& e) override {
+    if (seen_.insert(e.get()).second) Visitor::visit(e);
+  }
+
+ protected:
+  void visit_Store(const Store* store) override {
+    stores.push_back(store);
+    Visitor::visit_Store(store);
+  }
+  void visit_Load(const Load* load) override {
+    loads.push_back(load);
+    Visitor::visit_Load(load);
+  }
+
+ private:
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+bool is_scan(const Block& block) {
+  return std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                     [](const Iter& iter) { return iter.kind == IterKind::ordered; });
+}
+
+/// Does the block fold elements each of which it reads once, as sums and scans do and contractions do not?
+bool folds_elements(const Block& block) {
+  if (!block.f.reducer && !is_scan(block)) return false;
+  const AccessList accesses(block);
+  const auto walks_all = [&](const Load* load) {
+    return std::all_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
+      const auto moves = [&](const Expr& e) { return e.as<Var>() == iter.variable.get(); };
+      return is_int(iter.domain.extent, 1) || std::any_of(load->indices.begin(), load->indices.end(), moves);
+    });
+  };
+  return std::any_of(accesses.loads.begin(), accesses.loads.end(),
+                     [&](const Load* load) { return !writes(block, load->buffer) && walks_all(load); });
+}
+
+/// The order of the dimensions that `load` and `store` share, which must be all that `store` has; 0 where it is
+/// row-major.
+StrideClasses order_left(const Load& load, StrideClasses order, const Store& store) {
+  std::vector<size_t> left, dimensions;
+  for (const size_t d : permuted_dimensions(order, load.indices.size())) {
+    const auto found = std::find(store.indices.begin(), store.indices.end(), load.indices[d]);
+    if (load.indices[d].as<Var>() && found != store.indices.end()) left.push_back(found - store.indices.begin());
+  }
+  if (std::is_sorted(left.begin(), left.end())) return 0;
+  for (size_t d = 0; d < store.indices.size(); ++d) {
+    const auto times = std::count(left.begin(), left.end(), d);
+    if (times > 1 || (times == 0 && !is_int(store.buffer->shape[d], 1))) return 0;
+    if (times == 0) dimensions.push_back(d);
+  }
+  dimensions.insert(dimensions.end(), left.begin(), left.end());
+  return classes_of(dimensions);
+}
+
 /// Hears what each store is computed from: the loads of its value, and of what Lets around it bind.
 class StoreListener : public Visitor {
  public:
@@ -200,22 +266,50 @@ class StoreListener : public Visitor {
 /// Blocks come producers first, so that one walk knows every buffer before it is read.
 class OrderFinder : public StoreListener {
  public:
+  OrderFinder(const Func& traced, std::span<const StrideClasses> inputs) {
+    const std::vector<Buffer> buffers = buffer_params(traced);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Voice voice = voice_of(inputs[i], buffers[i]->shape);
+      turned |= voice.kind == Voice::permuted;
+      voices[buffers[i].get()] = kept[buffers[i].get()] = voice;
+    }
+    if (turned) visit(traced->body);
+  }
+  bool turned = false;  ///< does an input lie in another order?
   std::unordered_map<const BufferNode*, Voice> voices;
+  /// As buffers lie that nobody sees, or best would: what reductions and scans leave keeps the order of what they read.
+  std::unordered_map<const BufferNode*, Voice> kept;
 
  protected:
   void visit_Block(const Block* block) override {
+    if (!block->f.reducer) visit(block->f.body);
     const auto plain = [](const Iter& iter) { return iter.kind == IterKind::space; };
-    if (!block->f.reducer && std::all_of(block->f.iters.begin(), block->f.iters.end(), plain)) {
-      visit(block->f.body);
-      return;
-    }
+    if (!block->f.reducer && std::all_of(block->f.iters.begin(), block->f.iters.end(), plain)) return;
     for (const Region& region : block->f.writes) voices[region.buffer.get()] = {Voice::row_major};
+    if (!block->f.reducer) return;
+    keep_orders(*block);
     const Store* store = only_store(*block);
     if (!store) return;
     Voice voice;
     for (const Load* operand : WindowReader(*block, *store).operands())
       voice = agree(voice, voices[operand->buffer.get()], operand->buffer->shape);
-    if (voice.kind == Voice::permuted) voices[store->buffer.get()] = voice;
+    if (voice.kind == Voice::permuted) voices[store->buffer.get()] = kept[store->buffer.get()] = voice;
+  }
+
+  /// The order of the operand's dimensions that are left, of the first operand that has one.
+  void keep_orders(const Block& block) {
+    const AccessList accesses(block);
+    for (const Store* store : accesses.stores) {
+      Voice& voice = kept[store->buffer.get()] = {Voice::row_major};
+      if (store->buffer->rank() > max_permuted_rank) continue;
+      for (const Load* load : accesses.loads) {
+        const auto found = kept.find(load->buffer.get());
+        if (found == kept.end() || found->second.kind != Voice::permuted || load->buffer == store->buffer) continue;
+        if (const StrideClasses left = order_left(*load, found->second.classes, *store))
+          voice = {Voice::permuted, left};
+        break;
+      }
+    }
   }
 
   /// The store of a reduction of one value.
@@ -226,84 +320,23 @@ class OrderFinder : public StoreListener {
   }
 
   void visit_Store(const Store* store) override {
-    voice_ = {};
+    voice_ = kept_ = {};
     StoreListener::visit_Store(store);
     voices[store->buffer.get()] = voice_;
+    kept[store->buffer.get()] = kept_;
   }
   void hear(const Load& load, const Store& store) override {
-    if (reads_same_index(load, store)) voice_ = agree(voice_, voices[load.buffer.get()], load.buffer->shape);
+    if (!reads_same_index(load, store)) return;
+    voice_ = agree(voice_, voices[load.buffer.get()], load.buffer->shape);
+    kept_ = agree(kept_, kept[load.buffer.get()], load.buffer->shape);
   }
 
  private:
-  Voice voice_;
+  Voice voice_, kept_;
 };
 
-/// Orders of what reductions leave in memory for later blocks: that of the operand's dimensions that are left.
-class ReductionOrders : public Visitor {
- public:
-  ReductionOrders(const Func& func, MemoryOrders* orders) : orders_(orders) {
-    for (const Buffer& buffer : allocations(func)) temporaries_.insert(buffer.get());
-  }
-
-  using Visitor::visit;
-  void visit(const Expr& e) override {
-    if (seen_.insert(e.get()).second) Visitor::visit(e);
-  }
-
- protected:
-  void visit_Block(const Block* block) override {
-    loads_.clear();
-    stores_.clear();
-    seen_.clear();
-    visit(block->f.body);
-    if (!block->f.reducer) return;
-    for (const Store* store : stores_) {
-      const BufferNode* buffer = store->buffer.get();
-      if (!temporaries_.count(buffer) || buffer->rank() > max_permuted_rank) continue;
-      for (const Load* load : loads_) {
-        const auto order = orders_->find(load->buffer.get());
-        if (order == orders_->end() || load->buffer.get() == buffer) continue;
-        if (const StrideClasses left = order_left(*load, order->second, *store)) orders_->emplace(buffer, left);
-        break;
-      }
-    }
-  }
-  void visit_Store(const Store* store) override {
-    stores_.push_back(store);
-    Visitor::visit_Store(store);
-  }
-  void visit_Load(const Load* load) override {
-    loads_.push_back(load);
-    Visitor::visit_Load(load);
-  }
-
- private:
-  /// The order of the dimensions that `load` and `store` share, which must be all that `store` has; 0 where it is
-  /// row-major.
-  static StrideClasses order_left(const Load& load, StrideClasses order, const Store& store) {
-    std::vector<size_t> left, dimensions;
-    for (const size_t d : permuted_dimensions(order, load.indices.size())) {
-      const auto found = std::find(store.indices.begin(), store.indices.end(), load.indices[d]);
-      if (load.indices[d].as<Var>() && found != store.indices.end()) left.push_back(found - store.indices.begin());
-    }
-    if (std::is_sorted(left.begin(), left.end())) return 0;
-    for (size_t d = 0; d < store.indices.size(); ++d) {
-      const auto times = std::count(left.begin(), left.end(), d);
-      if (times > 1 || (times == 0 && !is_int(store.buffer->shape[d], 1))) return 0;
-      if (times == 0) dimensions.push_back(d);
-    }
-    dimensions.insert(dimensions.end(), left.begin(), left.end());
-    return classes_of(dimensions);
-  }
-
-  MemoryOrders* orders_;
-  std::unordered_set<const BufferNode*> temporaries_;
-  std::vector<const Store*> stores_;
-  std::vector<const Load*> loads_;
-  std::unordered_set<const ExprNode*> seen_;
-};
-
-/// Which temporaries element-wise operators read at the index at which they store, and how often each is read at all.
+/// Which temporaries element-wise operators read at the index at which they store, and how often each is read at all;
+/// but for those that sums and scans leave, which keep the order of what they fold.
 class SameIndexReads : public StoreListener {
  public:
   explicit SameIndexReads(const Func& func) {
@@ -320,6 +353,9 @@ class SameIndexReads : public StoreListener {
  protected:
   void visit_Block(const Block* block) override {
     const bool before = std::exchange(reduces_, block->f.reducer.has_value());
+    if (is_leaf(*block) && folds_elements(*block)) {
+      for (const Region& region : block->f.writes) temporaries_.erase(region.buffer.get());
+    }
     std::unordered_set<const BufferNode*> own;
     for (const Region& region : block->f.reads) own.insert(region.buffer.get());
     for (const Region& region : block->f.writes) own.erase(region.buffer.get());
@@ -348,24 +384,57 @@ class SameIndexReads : public StoreListener {
 
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs) {
   MemoryOrders orders;
+  const OrderFinder finder(traced, inputs);
+  if (!finder.turned) return orders;
   const std::vector<Buffer> buffers = buffer_params(traced);
-  OrderFinder finder;
-  bool turned = false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Voice voice = voice_of(inputs[i], buffers[i]->shape);
-    turned |= voice.kind == Voice::permuted;
-    finder.voices[buffers[i].get()] = voice;
+  const auto take = [&](const Buffer& buffer, const auto& voices) {
+    const auto found = voices.find(buffer.get());
+    if (found != voices.end() && found->second.kind == Voice::permuted) orders[buffer.get()] = found->second.classes;
+  };
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (i >= inputs.size() || is_permuted(inputs[i])) take(buffers[i], finder.voices);
   }
-  if (!turned) return orders;
-  finder.visit(traced->body);
-  for (const auto& [buffer, voice] : finder.voices) {
-    if (voice.kind == Voice::permuted) orders[buffer] = voice.classes;
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_permuted(inputs[i])) orders.erase(buffers[i].get());
-  }
-  ReductionOrders(traced, &orders).visit(traced->body);
+  for (const Buffer& buffer : allocations(traced)) take(buffer, finder.kept);
   return orders;
+}
+
+Func fold_in_order(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* orders) {
+  const OrderFinder finder(traced, inputs);
+  if (!finder.turned) return traced;
+  const std::vector<Buffer> results = buffer_params(traced);
+  BufferMap made;
+  for_each_stmt(traced->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block || has_blocks(*block) || !folds_elements(*block)) return;
+    for (const Region& region : block->f.writes) {
+      const Buffer& buffer = region.buffer;
+      const auto kept = finder.kept.find(buffer.get());
+      const auto order = orders->find(buffer.get());
+      if (std::find(results.begin(), results.end(), buffer) == results.end() || kept == finder.kept.end() ||
+          kept->second.kind != Voice::permuted ||
+          (order != orders->end() && same_order(order->second, kept->second.classes, buffer->shape)))
+        continue;
+      const Buffer apart =
+          BufferNode::make(buffer->name + "_in_order", buffer->dtype, buffer->shape, space::global, {}, nullptr);
+      made[buffer.get()] = apart;
+      (*orders)[apart.get()] = kept->second.classes;
+    }
+  });
+  if (made.empty()) return traced;
+  const Block* root = traced->body.as<Block>();
+  LATHE_CHECK(root, traced->name);
+  Block::Fields f = root->f;
+  std::vector<Stmt> nests{replace_buffers(f.body, made)};
+  for (const Buffer& buffer : results) {
+    const auto apart = made.find(buffer.get());
+    if (apart == made.end()) continue;
+    f.allocs.push_back(apart->second);
+    std::erase_if(f.reads, [&](const Region& region) { return region.buffer == buffer; });
+    nests.push_back(copy_nest(buffer->name + "_copy", apart->second, buffer));
+  }
+  f.body = Seq::make(std::move(nests));
+  return FuncNode::make(traced->name, traced->params, Block::make(std::move(f)), traced->facts, traced->attrs,
+                        traced->stage);
 }
 
 void follow_outputs(const Func& traced, MemoryOrders* orders) {

@@ -21,14 +21,19 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 /// So lie the results of windows over tensors of four dimensions and more, as of pooling and convolutions, where these
 /// agree: each of their dimensions moves along the tensor's at its place, or along none, as filters do, and the last
 /// one along its own. Either windows slide along them alone, or they have two dimensions that nothing else moves along.
-/// A temporary that holds the results of another reduction has the dimensions that are left in the order of its
-/// operand's. All others are row-major: where arguments disagree or have no neighbours, and results of reductions.
+/// Temporaries that hold the results of other reductions and of scans have the dimensions that are left in the order of
+/// their operand's, and what is computed of them lies so too. All others are row-major: where arguments disagree or
+/// have no neighbours, and results of reductions and scans, and what is computed of those.
 /// PyTorch and NumPy lay out the results of element-wise operators so, but that theirs keep the order of all strided
 /// arguments, and that PyTorch's follow the first of several orders.
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
 
+/// Has sums and scans whose results are to lie otherwise than what they fold write to a temporary that lies as this
+/// does, and copies it: vectors then walk all that a fold reads and writes, and squares turn the copy around.
+Func fold_in_order(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* orders);
+
 /// Has temporaries that one block alone reads, which is no reduction and stores at the same index, lie as what it
-/// stores: once it is known how the outputs that a caller gives do.
+/// stores: once it is known how the outputs that a caller gives do. Those of sums and scans stay as they are.
 void follow_outputs(const Func& traced, MemoryOrders* orders);
 
 /// The Func over arrays that are row-major: dimensions of the buffers named, and the loops over them, change places,

@@ -32,8 +32,8 @@ std::vector<Expr> known_strides(const Buffer& buffer, StrideClasses classes) {
   return strides;
 }
 
-/// The orders that the arguments have, and those that temporaries take from them.
-MemoryOrders orders_of(const Func& traced, std::span<const ArgumentLayout> layouts) {
+/// The Func over arrays that are row-major, where arguments that are dense lie in another order.
+Func over_rows(const Func& traced, std::span<const ArgumentLayout> layouts) {
   const std::vector<Buffer> buffers = buffer_params(traced);
   const std::vector<bool> written = written_params(traced);
   std::vector<StrideClasses> inputs;
@@ -47,14 +47,15 @@ MemoryOrders orders_of(const Func& traced, std::span<const ArgumentLayout> layou
     }
   }
   follow_outputs(traced, &orders);
-  return orders;
+  const Func folding = fold_in_order(traced, inputs, &orders);
+  return in_memory_order(folding, orders);
 }
 
 }  // namespace
 
 Func apply_layouts(const Func& traced, std::span<const ArgumentLayout> layouts, std::vector<StrideParameter>* runtime) {
   LATHE_CHECK(layouts.size() == buffer_params(traced).size(), traced->name);
-  Func func = in_memory_order(traced, orders_of(traced, layouts));
+  Func func = over_rows(traced, layouts);
   std::vector<Param> params = func->params;
   std::vector<Param> stride_params;
   BufferMap map;

@@ -2,6 +2,10 @@
 
 import math
 
+import numpy as np
+
+from .form import typed
+
 
 def pick(rng, options):
     return options[int(rng.integers(len(options)))]
@@ -23,3 +27,19 @@ def box(rng, rank, elements):
 
 def times(shape):
     return "x".join(map(str, shape))
+
+
+def lying(rng, dtype, shape):
+    """A tensor of the shape, and how it lies: in order, permuted, every other element, or a part of longer rows."""
+    how = pick(rng, ("", "", "", "turned", "strided", "part"))
+    if how == "turned":
+        order = rng.permutation(len(shape))
+        x = typed(rng, dtype, *(shape[d] for d in order)).permute(tuple(int(d) for d in np.argsort(order)))
+        how += f" {''.join(map(str, order))}"
+    elif how == "strided":
+        x = typed(rng, dtype, *shape[:-1], 2 * shape[-1])[..., ::2]
+    elif how == "part":
+        x = typed(rng, dtype, *shape[:-1], shape[-1] + 5)[..., 2:-3]
+    else:
+        x = typed(rng, dtype, *shape)
+    return x, f"{times(shape)} {how}".strip()

@@ -4,8 +4,8 @@ import torch
 
 import lathe
 
-from .drawing import box, extent, pick, times
-from .form import Form, indices, name_of, normal, typed
+from .drawing import box, extent, lying, pick
+from .form import Form, indices, name_of, normal
 
 F = torch.nn.functional
 
@@ -47,9 +47,10 @@ FINAL = {
 
 
 def chains(rng):
-    """Two to four steps, each along an axis of its own, and what is reduced of them."""
+    """Two to four steps, each along an axis of its own, and what is reduced of them, of tensors that lie in several ways."""
     while True:
         shape = box(rng, pick(rng, (2, 2, 3, 4)), pick(rng, (2e4, 1e5, 1e6)))
+        x, lies = lying(rng, pick(rng, (torch.float32, torch.float32, torch.float64)), shape)
         steps = [(pick(rng, tuple(STEPS)), int(rng.integers(len(shape)))) for _ in range(int(rng.integers(2, 5)))]
         end, last = pick(rng, tuple(FINAL)), int(rng.integers(len(shape)))
 
@@ -59,9 +60,9 @@ def chains(rng):
             return FINAL[end][which](x, last)
 
         yield Form(
-            f"chain {times(shape)}: {', '.join(f'{name} {axis}' for name, axis in steps)}{f', {end} {last}' * bool(end)}",
+            f"chain {name_of(x.dtype)} {lies}: {', '.join(f'{name} {axis}' for name, axis in steps)}{f', {end} {last}' * bool(end)}",
             "reduction",
-            [typed(rng, pick(rng, (torch.float32, torch.float32, torch.float64)), *shape)],
+            [x],
             lambda x, run=run: run(x, 0),
             lambda x, run=run: run(x, 1),
         )
@@ -93,15 +94,16 @@ RESULTS = {
 
 
 def several(rng):
-    """Two to four results of one tensor, each along an axis of its own."""
+    """Two to four results of one tensor that lies in several ways, each along an axis of its own."""
     while True:
         shape = box(rng, pick(rng, (2, 2, 3, 4)), pick(rng, (2e4, 1e5, 1e6)))
         results = [(pick(rng, tuple(RESULTS)), int(rng.integers(len(shape)))) for _ in range(int(rng.integers(2, 5)))]
         dtype = pick(rng, (torch.float32, torch.float32, torch.float64))
+        x, lies = lying(rng, dtype, shape)
         yield Form(
-            f"results {name_of(dtype)} {times(shape)}: {', '.join(f'{name} {axis}' for name, axis in results)}",
+            f"results {name_of(dtype)} {lies}: {', '.join(f'{name} {axis}' for name, axis in results)}",
             "reduction",
-            [typed(rng, dtype, *shape)],
+            [x],
             *(
                 lambda x, which=which, results=results: tuple(RESULTS[name][which](x, axis) for name, axis in results)
                 for which in (0, 1)

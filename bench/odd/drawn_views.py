@@ -2,31 +2,17 @@
 
 import math
 
-import numpy as np
 import torch
 
 import lathe
 
-from .drawing import box, extent, pick, times
+from .drawing import box, extent, lying, pick, times
 from .form import Form, name_of, normal, tensor, typed
 
 
 def viewed(rng, dtype, shape):
-    """A tensor of the shape or one that broadcasts to it, and how it lies: in order, permuted, every other element, or a
-    part of longer rows."""
-    shape = tuple(d if rng.random() < 0.85 else 1 for d in shape)
-    how = pick(rng, ("", "", "", "turned", "strided", "part"))
-    if how == "turned":
-        order = rng.permutation(len(shape))
-        x = typed(rng, dtype, *(shape[d] for d in order)).permute(tuple(int(d) for d in np.argsort(order)))
-        how += f" {''.join(map(str, order))}"
-    elif how == "strided":
-        x = typed(rng, dtype, *shape[:-1], 2 * shape[-1])[..., ::2]
-    elif how == "part":
-        x = typed(rng, dtype, *shape[:-1], shape[-1] + 5)[..., 2:-3]
-    else:
-        x = typed(rng, dtype, *shape)
-    return x, f"{times(shape)} {how}".strip()
+    """A tensor of the shape or one that broadcasts to it, and how it lies."""
+    return lying(rng, dtype, tuple(d if rng.random() < 0.85 else 1 for d in shape))
 
 
 # Of two or three tensors, in both alike.

@@ -132,6 +132,27 @@ double bytes_of_whole(const Schedule& schedule, const Block& block) {
   return static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts);
 }
 
+/// Do all readers copy what the block leaves, and lie across it, so that squares are to turn it around?
+bool is_turned(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers) {
+  const Schedule& schedule = context.schedule;
+  return std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
+    const Block& reader = schedule.node(reader_ref);
+    const std::int64_t side = widest_square(reader, context.device);
+    if (side < 2 || !only_space(reader) || body_cost(reader) > copy_body) return false;
+    const Accesses accesses = block_accesses(reader);
+    const auto turns = [&](size_t iter, bool store) {
+      return lies_along(accesses, iter, store) && !lies_along(accesses, iter, !store) &&
+             extent_estimate(reader.f.iters[iter].domain.extent) >= side;
+    };
+    bool from = false, to = false;
+    for (size_t i = 0; i < reader.f.iters.size(); ++i) {
+      from |= turns(i, false);
+      to |= turns(i, true);
+    }
+    return from && to;
+  });
+}
+
 /// Would rows no longer overlap whose tuples, such as a value and its index, a reader reduces (vectorize_tuples)?
 /// They do where nothing else stands in their loop, and are short or joined of operands: argmax of 280 joined rows of
 /// 42 takes 15 times as long otherwise.
@@ -269,6 +290,14 @@ void fuse_rows(RuleContext& context) {
     }
     if (wish != FusionWish::together && costs_row_groups(context, ref, readers)) {
       context.note(fmt::format("keep {}: several rows of what reads it are reduced side by side", ref.name));
+      continue;
+    }
+    if (wish != FusionWish::together && takes_rows_side_by_side(schedule.node(ref), context.device)) {
+      context.note(fmt::format("keep {}: it reduces several rows side by side", ref.name));
+      continue;
+    }
+    if (wish != FusionWish::together && schedule.node(ref).f.reducer && is_turned(context, ref, readers)) {
+      context.note(fmt::format("keep {}: squares turn what it leaves around", ref.name));
       continue;
     }
     const std::vector<LoopRef> loops = common_loops(schedule, readers);

@@ -36,8 +36,6 @@ constexpr std::array<std::int64_t, 3> extremes_together = {4, 3, 2};
 /// that hide the latency of an addition. More gain nothing where elements come one by one, and take as long where few
 /// are there (on Cascade Lake the mean of 2 elements in rows of a symbolic length took 40 ns in 16 lanes).
 constexpr std::int64_t least_gathered = 32, lanes_gathered = 4;
-/// The same of elements that are picked out of whole vectors.
-constexpr std::int64_t least_picked = 8;
 
 /// Bytes of a row from which on it is a stream of its own where a device reads several faster than one, which then are
 /// read side by side, and of each a pair of lines at a time (measured on Zen 5, sums of 16 MB: in two chains of one row
@@ -227,7 +225,7 @@ void vectorize_reductions(RuleContext& context) {
     const std::vector<Fact>& facts = schedule.func()->facts;
     std::optional<size_t> axis = shape->vector_reduce;
     if (!axis && shape->vector_space) continue;
-    if (!axis) axis = near_axis(block, least_picked, facts);
+    if (!axis) axis = near_axis(block, 2, facts);
     const bool near = axis.has_value();
     if (!axis) axis = gathered_axis(block, *shape, facts);
     if (!axis) continue;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <numeric>
 
 #include "ir/analysis/verify.h"
@@ -11,6 +12,8 @@
 #include "jit/trace/ops/arithmetic.h"
 #include "jit/trace/ops/linear_algebra.h"
 #include "jit/trace/ops/normalization.h"
+#include "jit/trace/ops/reduction.h"
+#include "jit/trace/ops/scan.h"
 
 namespace lathe {
 namespace {
@@ -53,6 +56,36 @@ TEST(MemoryOrder, ProgramsSeeRowMajorArrays) {
   EXPECT_NE(text.find("x0: f32[8, 6], out: f32[8, 6]"), std::string::npos) << text;
   EXPECT_NE(text.find("alloc softmax_exp: f32[8, 6]"), std::string::npos) << "what lies between, too\n" << text;
   EXPECT_LT(text.find("for i1 in [0, 8)"), text.find("for i0_1 in [0, 6)")) << "loops follow what they write\n" << text;
+}
+
+TEST(MemoryOrder, WhatIsComputedOfSumsLiesAsWhatTheyFold) {
+  const Function f = jit([](Tensor x) { return x - ops::mean(x, std::vector<std::int64_t>{1}, true); });
+  std::vector<float> data(6 * 7 * 8);
+  const std::vector<std::int64_t> shape{6, 7, 8}, strides{1, 6, 42};
+  const TensorView in{data.data(), f32, 3, shape.data(), strides.data()};
+  const Func traced = f.trace({}, {&in, 1});
+  EXPECT_TRUE(verify(traced).empty()) << print(traced);
+  const std::string text = print(traced);
+  EXPECT_NE(text.find("alloc mean: f32[1, 8, 6]"), std::string::npos) << text;
+  EXPECT_NE(text.find("out: f32[8, 7, 6]"), std::string::npos) << text;
+}
+
+TEST(MemoryOrder, FoldsWriteInTheOrderOfWhatTheyReadAndAreCopied) {
+  const std::vector<std::pair<std::function<Tensor(Tensor)>, std::string>> folds{
+      {[](Tensor x) { return ops::sum(x, std::vector<std::int64_t>{1}); }, "alloc out_in_order: f32[8, 6]"},
+      {[](Tensor x) { return ops::argmax(x, 1); }, "alloc out_in_order: i64[8, 6]"},
+      {[](Tensor x) { return ops::cumulative_sum(x, 1); }, "alloc out_in_order: f32[8, 7, 6]"}};
+  std::vector<float> data(6 * 7 * 8);
+  const std::vector<std::int64_t> shape{6, 7, 8}, strides{1, 6, 42}, rows{56, 8, 1};
+  for (const auto& [fold, temporary] : folds) {
+    const Function f = jit(fold);
+    const TensorView in{data.data(), f32, 3, shape.data(), strides.data()},
+        compact{data.data(), f32, 3, shape.data(), rows.data()};
+    const Func traced = f.trace({}, {&in, 1});
+    EXPECT_TRUE(verify(traced).empty()) << print(traced);
+    EXPECT_NE(print(traced).find(temporary), std::string::npos) << print(traced);
+    EXPECT_EQ(print(f.trace({}, {&compact, 1})).find("in_order"), std::string::npos) << "nothing lies across";
+  }
 }
 
 TEST(MemoryOrder, WhatIsRoundedToAGivenOutputLiesAsThat) {
