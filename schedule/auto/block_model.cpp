@@ -203,13 +203,6 @@ bool goes_on(const Block& block, size_t outer, size_t inner) {
          });
 }
 
-bool goes_on_contiguous(const Block& block, size_t outer, size_t inner) {
-  const Accesses accesses = block_accesses(block);
-  return goes_on(block, outer, inner) && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-           return access.strides[inner] == 0 || access.strides[inner] == 1;
-         });
-}
-
 bool only_space(const Block& block) {
   if (block.f.reducer) return false;
   return std::all_of(block.f.iters.begin(), block.f.iters.end(),

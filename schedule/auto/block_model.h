@@ -61,8 +61,6 @@ std::int64_t load_count(const std::vector<Access>& accesses, const Buffer& buffe
 
 /// Does each step of the iter `outer`, in every access, go as far as all of `inner` do?
 bool goes_on(const Block& block, size_t outer, size_t inner);
-/// The same, where what `inner` moves it moves element by element.
-bool goes_on_contiguous(const Block& block, size_t outer, size_t inner);
 
 /// What a variable extent is taken for, or as near to it as the facts allow.
 inline constexpr std::int64_t assumed_extent = 64;

@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_joined_sums.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/join_iters.h"
@@ -128,15 +129,18 @@ bool is_free(const RuleContext& context, const BlockRef& ref) {
   return !block.f.reducer || is_plain_reduction(context, ref);
 }
 
-/// Do all accesses of the block walk the two as one axis, contiguous where it moves them, and none under a mask?
+/// Do all accesses of the block walk the two as one axis, by no more elements than vectors are picked out of, and none
+/// under a mask?
 bool walks_as_one(const Block& block, size_t outer, size_t inner) {
   for (const size_t i : {outer, inner}) {
     const Iter& iter = block.f.iters[i];
     if (iter.kind != IterKind::space || !is_int(iter.domain.min, 0) || !as_int(iter.domain.extent)) return false;
   }
   const Accesses accesses = block_accesses(block);
-  return goes_on_contiguous(block, outer, inner) &&
-         std::none_of(accesses.begin(), accesses.end(), [](const Access& access) { return access.masked; });
+  return goes_on(block, outer, inner) && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+           return !access.masked && access.strides[inner].value_or(0) >= 0 &&
+                  access.strides[inner].value_or(0) <= (access.store ? 1 : most_shuffled_stride);
+         });
 }
 
 void join(Schedule& schedule, const Axes::Pair& pair) {

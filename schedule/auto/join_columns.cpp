@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -119,6 +120,28 @@ Blocks cut_alike(Schedule& schedule, const RowLoops& loops, std::int64_t rows) {
   return {parts, loops.elements == 1 ? within : split(schedule, within, loops.elements).first};
 }
 
+/// Does a block of the nest reduce along rows and over them? Its lanes would be lost where others share the loop over
+/// rows.
+bool reduces_rows(const Stmt& nest) {
+  bool found = false;
+  std::vector<const For*> loops;
+  const std::function<void(const Stmt&)> walk = [&](const Stmt& s) {
+    if (const For* loop = s.as<For>()) {
+      loops.push_back(loop);
+      walk(loop->body);
+      loops.pop_back();
+    } else if (const Seq* seq = s.as<Seq>()) {
+      for (const Stmt& child : seq->stmts) walk(child);
+    } else if (const Block* block = s.as<Block>()) {
+      const auto reduces = [&](const For* loop) { return drives(*block, IterKind::reduce, *loop); };
+      found |= block->f.reducer && loops.size() > 1 && reduces(loops.back()) &&
+               std::any_of(loops.begin(), loops.end() - 1, reduces);
+    }
+  };
+  walk(nest);
+  return found;
+}
+
 /// Gives the nest of `sum` one loop over blocks of rows, and one over their rows, with another nest that reads or
 /// writes the same arrays.
 bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool before) {
@@ -130,7 +153,7 @@ bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool befo
   const LoopRef loop{nest.as<For>()->variable};
   const std::optional<Blocks> blocks = blocks_below(context, nest);
   const std::optional<RowLoops> loops = row_loops(nest, all, rows, columns);
-  if (!is_free(context, nest) || (!blocks && !loops)) return false;
+  if (!is_free(context, nest) || (!blocks && !loops) || reduces_rows(nest)) return false;
   const std::optional<LoopRef> along = blocks ? std::nullopt : std::optional(loops->second.value_or(loops->first));
   if (!walks_with(context, sum, nest, along ? &*along : nullptr, along && loops->elements > 1)) return false;
   return attempt(context, fmt::format("sum {} beside {}", sum.name, schedule.place(loop)), [&] {

@@ -7,6 +7,7 @@
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_joined_sums.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/join_iters.h"
 #include "schedule/rewrite.h"
 
@@ -21,11 +22,14 @@ std::optional<size_t> reduced_by(const Block& block, const For& loop) {
   return std::nullopt;
 }
 
-/// Do both walk memory element by element, one behind the other, where they move an access at all?
+/// Do both walk memory by a few elements at the most, one behind the other, where they move an access at all?
 bool walk_as_one(const Block& block, size_t outer, size_t inner) {
   const Accesses accesses = block_accesses(block);
-  return goes_on_contiguous(block, outer, inner) &&
-         std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return a.strides[inner] == 1; });
+  const auto step = [&](const Access& access) { return access.strides[inner].value_or(0); };
+  return goes_on(block, outer, inner) &&
+         std::all_of(accesses.begin(), accesses.end(),
+                     [&](const Access& a) { return step(a) >= 0 && step(a) <= most_shuffled_stride; }) &&
+         std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) { return step(a) > 0; });
 }
 
 /// Joins the innermost two loops of the block; says whether it did.

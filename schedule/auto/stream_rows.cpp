@@ -10,6 +10,7 @@
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/tile_reader.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
@@ -108,9 +109,11 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
   const std::int64_t cached = own_cache_bytes(device);
   if (cached == 0) return std::nullopt;
   for (const Access& access : block_accesses(block)) {
-    if (access.store || access.masked || access.strides[found.vectors] != 1) continue;
+    // Vectors are picked out of whole ones where columns lie a few elements apart.
+    const std::int64_t step = access.strides[found.vectors].value_or(0);
+    if (access.store || access.masked || step < 1 || step > most_shuffled_stride) continue;
     const auto stride = access.strides[*reduce];
-    if (!stride || *stride < found.columns) continue;
+    if (!stride || *stride < found.columns * step) continue;
     bool once = !shape.rows || access.strides[*shape.rows] == 0;
     double bytes = static_cast<double>(access.buffer->dtype.bytes());
     for (size_t i = 0; i < block.f.iters.size(); ++i) {

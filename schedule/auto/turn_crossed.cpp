@@ -10,6 +10,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/short_squares.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/layout_map.h"
@@ -176,6 +177,7 @@ void turn_for(RuleContext& context, const BlockRef& ref, const std::vector<Buffe
 
 void turn_crossed(RuleContext& context) {
   std::vector<Buffer> turned;
+  copy_into_short_rows(context);
   const std::vector<BlockRef> blocks = context.schedule.blocks();
   for (const BlockRef& ref : blocks) {
     if (!only_space(context.schedule.node(ref))) turn_for(context, ref, nullptr, turned);

@@ -60,6 +60,43 @@ TEST(ShortRows, AreSummedUpOutsideOfARegisterTile) {
   expect_scheduled_well(beside_means(2048, 5, "out: f32[5]", sum_of_differences(2048, 5, false)));
 }
 
+TEST(ShortRows, ReadACopyOfWhatLiesAcrossThem) {
+  const auto difference = [](int row, int first) {
+    return parse_func(
+        fmt::format(R"(func f(x: f32[40, 9, 2, {0}], y: f32[9, 2, 3, 40], out: f32[40, 9, 2, 3]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{
+    for i in [0, 40) {{ for j in [0, 9) {{ for k in [0, 2) {{ for l in [0, 3) {{
+      block out(space vi in [0, 40) = i, space vj in [0, 9) = j, space vk in [0, 2) = k, space vl in [0, 3) = l)
+          reads x[vi, vj, vk, vl + {1}], y[vj, vk, vl, vi] writes out[vi, vj, vk, vl] {{
+        out[vi, vj, vk, vl] = x[vi, vj, vk, vl + {1}] - y[vj, vk, vl, vi]
+      }} }} }} }} }} }} }})",
+                    row, first));
+  };
+  const Func parts = difference(8, 2), rows = difference(3, 0);
+  expect_scheduled_well(parts);
+  expect_scheduled_well(rows);
+  EXPECT_TRUE(says(decisions_on(parts, wide(), "y"), "copy y once in the short rows of out"));
+  EXPECT_TRUE(says(decisions_on(parts, wide(), "y_reindex"), "turn squares of y_reindex"))
+      << decisions_on(parts, wide(), "y_reindex");
+  EXPECT_TRUE(says(decisions_on(rows, wide(), "out"), "join the loops of out that squares walk"))
+      << decisions_on(rows, wide(), "out");
+}
+
+TEST(ShortRows, OfStepsAreFoldedInVectors) {
+  const Func func = parse_func(R"(func f(x: f32[50, 10], out: f32[50]) stage begin {
+  block root() reads x[..] writes out[..] {
+    for i in [0, 50) { for k in [0, 5) {
+      block most(space vi in [0, 50) = i, reduce vk in [0, 5) = k) reads x[vi, vk * 2], out[vi] writes out[vi] {
+        reducer (l: f32) (r: f32) {max(l, r)} identity {-inf(f32)}
+        init { out[vi] = -inf(f32) }
+        let l0: f32 = out[vi]
+        let r0: f32 = x[vi, vk * 2]
+        out[vi] = max(l0, r0)
+      } } } } })");
+  EXPECT_TRUE(says(decisions_on(func, wide(), "most"), "reduce most in 1 vectors of 8 lanes"))
+      << decisions_on(func, wide(), "most");
+}
+
 /// The sums of x[`left`] * y[`right`] over vk for each vi and vj, of which the result has as many as told.
 Func products(const std::string& shapes, const std::string& left, const std::string& right, int rows, int columns,
               int steps) {
