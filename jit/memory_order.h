@@ -13,10 +13,11 @@ namespace lathe {
 using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 
 /// Which buffers of a traced Func lie as `inputs`, its first buffer parameters, do: those of these that are permuted,
-/// and each result and temporary whose elements are computed from arguments' elements at the same index, through other
-/// element-wise operators too, where all of these arguments that have its shape lie in one order: dense, or slices of
-/// such arrays, whose dimension of neighbours is known. What is broadcast has no say, and neither has what is read at
-/// another index.
+/// and each result and temporary whose elements are computed from arguments' elements at the same index, or at one that
+/// moves along each dimension as its own does (slices, flips), through other element-wise operators too, where all of
+/// these arguments lie in one order: dense, or slices of such arrays, whose dimension of neighbours is known. What is
+/// broadcast has no say, and neither has what is read along other dimensions, at loaded places, or under a condition,
+/// as what is joined, padded or rolled, but for temporaries.
 ///
 /// So lie the results of windows over tensors of four dimensions and more, as of pooling and convolutions, where these
 /// agree: each of their dimensions moves along the tensor's at its place, or along none, as filters do, and the last
@@ -28,8 +29,9 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 /// arguments, and that PyTorch's follow the first of several orders.
 MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
 
-/// Has sums and scans whose results are to lie otherwise than what they fold write to a temporary that lies as this
-/// does, and copies it: vectors then walk all that a fold reads and writes, and squares turn the copy around.
+/// Has sums whose results are to lie otherwise than what they fold write to a temporary that lies as this does, and
+/// copies it: vectors then walk all that a fold reads and writes, and squares turn the copy around where neighbours are
+/// others. So too scans whose results have their neighbours along what is scanned, and the operand across.
 Func fold_in_order(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* orders);
 
 /// Has temporaries that one block alone reads, which is no reduction and stores at the same index, lie as what it

@@ -47,8 +47,8 @@ Func over_rows(const Func& traced, std::span<const ArgumentLayout> layouts) {
     }
   }
   follow_outputs(traced, &orders);
-  const Func folding = fold_in_order(traced, inputs, &orders);
-  return in_memory_order(folding, orders);
+  const Func in_order = fold_in_order(traced, inputs, &orders);
+  return in_memory_order(in_order, orders);
 }
 
 }  // namespace

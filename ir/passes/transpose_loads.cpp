@@ -1,6 +1,7 @@
 #include "ir/passes/transpose_loads.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <unordered_map>

@@ -1,6 +1,7 @@
 #include "schedule/auto/contraction.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 

@@ -132,22 +132,27 @@ double bytes_of_whole(const Schedule& schedule, const Block& block) {
   return static_cast<double>(buffer->dtype.bytes()) * estimated_elements(buffer, schedule.func()->facts);
 }
 
-/// Do all readers copy what the block leaves, and lie across it, so that squares are to turn it around?
+/// Do all readers, element-wise, lie across what the block leaves, so that squares are to turn it around?
 bool is_turned(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers) {
   const Schedule& schedule = context.schedule;
+  const Buffer& left = schedule.node(ref).f.writes[0].buffer;
   return std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
     const Block& reader = schedule.node(reader_ref);
     const std::int64_t side = widest_square(reader, context.device);
-    if (side < 2 || !only_space(reader) || body_cost(reader) > copy_body) return false;
-    const Accesses accesses = block_accesses(reader);
-    const auto turns = [&](size_t iter, bool store) {
-      return lies_along(accesses, iter, store) && !lies_along(accesses, iter, !store) &&
-             extent_estimate(reader.f.iters[iter].domain.extent) >= side;
-    };
+    if (side < 2 || !only_space(reader)) return false;
+    std::vector<Access> accesses;
+    for (const Access& access : block_accesses(reader)) {
+      if (access.store || access.buffer == left) accesses.push_back(access);
+    }
     bool from = false, to = false;
     for (size_t i = 0; i < reader.f.iters.size(); ++i) {
-      from |= turns(i, false);
-      to |= turns(i, true);
+      if (extent_estimate(reader.f.iters[i].domain.extent) < side) continue;
+      const bool loads = lies_along(accesses, i, false), stores = lies_along(accesses, i, true);
+      // What stands still is read for all of them.
+      const bool moves =
+          std::none_of(accesses.begin(), accesses.end(), [&](const Access& access) { return access.strides[i] == 0; });
+      from |= loads && !stores;
+      to |= stores && !loads && moves;
     }
     return from && to;
   });

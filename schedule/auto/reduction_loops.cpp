@@ -1,6 +1,7 @@
 #include "schedule/auto/reduction_loops.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/reorder.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/tile_operands.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ir/analysis/affine.h"
 #include "ir/reduction.h"

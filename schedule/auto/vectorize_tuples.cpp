@@ -23,9 +23,10 @@ namespace {
 /// Vectors in a row from which on four chains gain as much again as a second one from long_row on, which take a
 /// millisecond more to compile.
 constexpr std::int64_t longest_row = 1024;
-/// Rows of less than so many vectors are gathered, a lane each: of 16 lanes Zen 4 gathers 1565 x 64 in 0.48 of the time
-/// of vectors along rows, 1250 x 80 in 0.63 of that of groups, 1040 x 96 in 1.08; of 8 lanes 2001 x 48 in 0.7, 1564 x
-/// 64 in 1.2.
+/// Rows of less than so many vectors are gathered, a lane each, where a core's own caches hold the array: of 16 lanes
+/// Zen 4 gathers 1565 x 64 in 0.48 of the time of vectors along rows, 1250 x 80 in 0.63 of that of groups, 1040 x 96 in
+/// 1.08; of 8 lanes 2001 x 48 in 0.7, 1564 x 64 in 1.2. Of an array from farther away lines leave before all of their
+/// elements are gathered: 40000 x 64 1.5 to 2.
 constexpr std::int64_t gathered_vectors = 6;
 /// Rows whose tuples are reduced side by side, and the lanes that this takes of rows of up to so many vectors (measured
 /// on Zen 4: half of the 16 take 0.68 of the time of rows of 64, 0.74 of 96, 0.81 of 200, 0.92 of 250).
@@ -91,6 +92,12 @@ bool join_rows(RuleContext& context, const BlockRef& ref) {
   return false;
 }
 
+/// The lanes that so many neighbours fill; nothing for one.
+std::optional<std::int64_t> column_lanes(std::int64_t extent, std::int64_t lanes) {
+  while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
+  return 2 * extent > lanes ? std::optional(lanes) : std::nullopt;
+}
+
 /// Reduces tuples of several neighbours at once, each in a lane of its own.
 bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t lanes, bool strided) {
   Schedule& schedule = context.schedule;
@@ -98,8 +105,9 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   const std::optional<OwnLoop> found = column ? own_loop_of(schedule, ref, *column) : std::nullopt;
   if (!found) return false;
   const std::int64_t extent = extent_estimate(schedule.node(found->loop).extent, schedule.func()->facts);
-  while (lanes > 2 && lanes / 2 >= extent) lanes /= 2;
-  if (2 * extent <= lanes) return false;
+  const std::optional<std::int64_t> filled = column_lanes(extent, lanes);
+  if (!filled) return false;
+  lanes = *filled;
   // No instruction gathers narrow elements: lanes that are masked out would each be a branch.
   if (strided && extent < lanes && narrowest_bits(schedule.node(ref)) < 32) return false;
   const std::int64_t vectors = extent >= 2 * lanes ? ordered_chains : 1;
@@ -211,38 +219,25 @@ std::int64_t tuple_lanes(const Block& block, const Device& device) {
   return device.lanes(std::max(narrowest_bits(block), 32));
 }
 
-}  // namespace
-
-bool takes_rows_side_by_side(const Block& block, const Device& device) {
-  if (!block.f.reducer || block.f.writes.size() < 2) return false;
-  const std::int64_t lanes = tuple_lanes(block, device);
-  const std::optional<size_t> column = tuple_column(block, false);
-  if (column && 2 * extent_estimate(block.f.iters[*column].domain.extent) > lanes) return true;
-  std::int64_t steps = 1;
-  for (const Iter& iter : block.f.iters) {
-    if (iter.kind == IterKind::reduce) steps *= extent_estimate(iter.domain.extent);
+/// Are rows of so many steps gathered?
+bool gathers_rows(const Block& block, const Device& device, std::int64_t steps) {
+  double bytes = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (!access.store)
+      bytes = std::max(bytes, estimated_elements(access.buffer) * static_cast<double>(access.buffer->dtype.bytes()));
   }
-  return steps < gathered_vectors * lanes;
+  const std::int64_t own = own_cache_bytes(device);
+  const bool near = own == 0 || bytes <= static_cast<double>(own);
+  return steps < (near ? gathered_vectors : least_iterations) * tuple_lanes(block, device);
 }
 
-void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+/// Reduces tuples in vectors along a row, of several rows where these make groups.
+void reduce_along(RuleContext& context, const BlockRef& ref, std::int64_t lanes) {
   Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  const std::int64_t lanes = tuple_lanes(block, context.device);
-  if (vectorize_columns(context, ref, lanes, false)) return;
-  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
-  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
-  if (!axis) return;
-  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  const std::optional<size_t> axis = near_axis(schedule.node(ref), 2, schedule.func()->facts);
+  const std::optional<OwnLoop> found = axis ? own_loop_of(schedule, ref, *axis) : std::nullopt;
   if (!found) return;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
-  if (lanes < 2) return;
-  if (extent && *extent < gathered_vectors * lanes) {
-    // Of short rows many at once: elements are gathered one by one, but compared together.
-    while (join_rows(context, ref)) {
-    }
-    if (vectorize_columns(context, ref, lanes, true) || *extent < lanes * least_iterations) return;
-  }
   const auto grouped = row_groups(context, ref, *found);
   // Lanes are folded one after another across the rows, which takes longer than the rows themselves where these are
   // short.
@@ -275,6 +270,41 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
     fold_tuples(context, ref, vectors > 1 ? chain : partial, lanes);
     context.scheduled.insert(ref.name);
   });
+}
+
+}  // namespace
+
+bool takes_rows_side_by_side(const Block& block, const Device& device) {
+  if (!block.f.reducer || block.f.writes.size() < 2) return false;
+  const std::optional<size_t> column = tuple_column(block, false);
+  if (column && column_lanes(extent_estimate(block.f.iters[*column].domain.extent), tuple_lanes(block, device)))
+    return true;
+  std::int64_t steps = 1;
+  for (const Iter& iter : block.f.iters) {
+    if (iter.kind == IterKind::reduce) steps *= extent_estimate(iter.domain.extent);
+  }
+  return gathers_rows(block, device, steps);
+}
+
+void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::int64_t lanes = tuple_lanes(block, context.device);
+  if (vectorize_columns(context, ref, lanes, false)) return;
+  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
+  if (!axis) return;
+  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  if (!found) return;
+  const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
+  if (lanes < 2) return;
+  if (extent && gathers_rows(block, context.device, *extent)) {
+    // Of short rows many at once: elements are gathered one by one, but compared together.
+    while (join_rows(context, ref)) {
+    }
+    if (vectorize_columns(context, ref, lanes, true) || *extent < lanes * least_iterations) return;
+  }
+  reduce_along(context, ref, lanes);
 }
 
 }  // namespace lathe

@@ -72,6 +72,18 @@ def test_of_what_is_computed_before(before, shape, dtype):
         )
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 64), (3, 5, 95), (2, 2, 2, 70), (90, 3, 40), (30, 20, 2), (30, 20, 3), (9, 40, 8)]
+)
+def test_of_few_rows_or_columns(shape, dtype):
+    x = RNG.integers(0, 4, shape).astype(dtype)
+    for axis in range(x.ndim):
+        np.testing.assert_array_equal(lathe.jit(lambda t, axis=axis: lathe.argmax(t, axis=axis))(x), x.argmax(axis))
+        less = lathe.jit(lambda t, a=axis: lathe.astype(t, lathe.int64) - lathe.argmax(t, axis=a, keepdims=True))(x)
+        np.testing.assert_array_equal(less, x.astype("int64") - x.argmax(axis, keepdims=True))
+
+
 @pytest.mark.parametrize("shape", [(50, 5, 48), (7, 3, 2, 15), (1, 40, 30), (33, 1, 60)])
 def test_of_few_short_rows_at_a_time(shape):
     x = RNG.integers(-2, 3, shape).astype(np.float32)

@@ -127,12 +127,48 @@ def test_elements_at_other_indices_have_no_say():
 
     @lathe.jit
     def moved(x):
-        return x.T + 1, lathe.flip(x), lathe.reshape(x, (36,)), lathe.cumulative_sum(x, axis=0), x @ x, x @ x + x
+        return x.T + 1, lathe.roll(x, 2, axis=0), lathe.reshape(x, (36,)), lathe.cumulative_sum(x, axis=0), x @ x, x @ x + x
 
     results = moved(x)
-    expected = x.T + 1, x[::-1, ::-1], x.reshape(36), x.cumsum(0), x @ x, x @ x + x
+    expected = x.T + 1, np.roll(x, 2, 0), x.reshape(36), x.cumsum(0), x @ x, x @ x + x
     for result, want in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
+        assert result.flags.c_contiguous
+
+
+def test_slices_and_flips_keep_the_order():
+    x = f32(6, 8).T
+
+    @lathe.jit
+    def moved(x):
+        return x[1:] - x[:-1], lathe.flip(x, axis=0) * 2.0, lathe.maximum(x[::2], x[1::2, :]), x[:, 1:-1] + 1.0
+
+    expected = x[1:] - x[:-1], x[::-1] * 2, np.maximum(x[::2], x[1::2]), x[:, 1:-1] + 1
+    for result, want in zip(moved(x), expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-6)
+        assert result.flags.f_contiguous
+
+
+def test_what_is_joined_padded_or_rolled_is_by_rows():
+    x = permuted((40, 6, 33), (2, 0, 1))
+
+    @lathe.jit
+    def moved(x):
+        return (
+            lathe.concat([x, x * 2.0], axis=1),
+            lathe.pad(x, [(1, 2), (0, 0), (3, 1)]),
+            lathe.roll(x, 5, axis=2),
+            lathe.sum(lathe.pad(x, [(0, 0), (2, 2), (0, 0)]), axis=0),
+        )
+
+    expected = (
+        np.concatenate([x, x * 2], 1),
+        np.pad(x, [(1, 2), (0, 0), (3, 1)]),
+        np.roll(x, 5, 2),
+        np.pad(x, [(0, 0), (2, 2), (0, 0)]).sum(0),
+    )
+    for result, want in zip(moved(x), expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
         assert result.flags.c_contiguous
 
 

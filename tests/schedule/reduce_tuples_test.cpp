@@ -89,6 +89,17 @@ TEST(ReduceTuples, GathersAsManyShortRowsAsThereAreLanes) {
               fmt::format("reduce tuples of argmax in {} vectors of 16 neighbours\n", rows < 32 ? 1 : 2));
 }
 
+TEST(ReduceTuples, GathersNoRowsFromFarAway) {
+  EXPECT_EQ(decision(argmax_of_rows(10, 90)), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+  Device far = wide();
+  CacheLevel cache;
+  cache.bytes = 2048;
+  cache.line_bytes = 64;
+  far.caches = {cache};
+  EXPECT_TRUE(
+      says(decisions_on(argmax_of_rows(16, 90), far, "argmax"), "reduce tuples of 4 rows of argmax in 8 lanes"));
+}
+
 TEST(ReduceTuples, JoinsFewShortRowsToGatherThemTogether) {
   const std::string rows = replaced_all(print(argmax_of_rows(250, 48)), "vj", "vi, vj");
   const std::string text = replaced_all(
