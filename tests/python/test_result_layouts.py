@@ -127,7 +127,14 @@ def test_elements_at_other_indices_have_no_say():
 
     @lathe.jit
     def moved(x):
-        return x.T + 1, lathe.roll(x, 2, axis=0), lathe.reshape(x, (36,)), lathe.cumulative_sum(x, axis=0), x @ x, x @ x + x
+        return (
+            x.T + 1,
+            lathe.roll(x, 2, axis=0),
+            lathe.reshape(x, (36,)),
+            lathe.cumulative_sum(x, axis=0),
+            x @ x,
+            x @ x + x,
+        )
 
     results = moved(x)
     expected = x.T + 1, np.roll(x, 2, 0), x.reshape(36), x.cumsum(0), x @ x, x @ x + x
@@ -175,7 +182,11 @@ def test_what_is_joined_padded_or_rolled_is_by_rows():
 def test_given_outputs_of_any_layout_beside_chosen_ones():
     x, y = permuted((6, 8), (1, 0)), permuted((6, 8), (1, 0), seed=1)
     for _ in range(2):
-        for out in (np.empty((6, 8), np.float32), np.empty((8, 6), np.float32).T, np.empty((6, 16), np.float32)[:, ::2]):
+        for out in (
+            np.empty((6, 8), np.float32),
+            np.empty((8, 6), np.float32).T,
+            np.empty((6, 16), np.float32)[:, ::2],
+        ):
             assert affine(x, y, out=out) is out
             np.testing.assert_allclose(out, x * y + 1, rtol=1e-6, atol=1e-6)
             result = affine(x, y)
@@ -213,7 +224,14 @@ def test_torch_tensors_lie_as_torch_lays_them_out():
     channels_last = torch.randn(2, 7, 5, 6).contiguous(memory_format=torch.channels_last)
     one_image = torch.randn(1, 7, 5, 6).contiguous(memory_format=torch.channels_last)
     volume = torch.randn(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
-    for x in (channels_last, one_image, volume, torch.randn(8, 6).T, torch.randn(4, 5, 6).permute(1, 2, 0), torch.randn(4, 5, 6)):
+    for x in (
+        channels_last,
+        one_image,
+        volume,
+        torch.randn(8, 6).T,
+        torch.randn(4, 5, 6).permute(1, 2, 0),
+        torch.randn(4, 5, 6),
+    ):
         result, expected = affine(x, x), x * x + 1
         torch.testing.assert_close(result, expected)
         assert result.stride() == expected.stride()
@@ -232,9 +250,7 @@ def convolution(x, w, groups=1):
         lambda b, f, i, j: lathe.reduce(
             "sum",
             (per_group, r, s),
-            lambda c, p, q: (
-                x[b, c if groups == 1 else f // kernels * per_group + c, i + p, j + q] * w[f, c, p, q]
-            ),
+            lambda c, p, q: x[b, c if groups == 1 else f // kernels * per_group + c, i + p, j + q] * w[f, c, p, q],
         ),
     )
     return lathe.relu(found)
@@ -311,9 +327,11 @@ def test_what_is_computed_in_many_steps_lies_as_its_argument():
 
     for both in (False, True):
         f = lathe.jit(
-            lambda x, both=both: (x + 1, lathe.compute((6, 9), lambda i, j: long(x[i, j])))
-            if both
-            else lathe.compute((6, 9), lambda i, j: long(x[i, j]))
+            lambda x, both=both: (
+                (x + 1, lathe.compute((6, 9), lambda i, j: long(x[i, j])))
+                if both
+                else lathe.compute((6, 9), lambda i, j: long(x[i, j]))
+            )
         )
         result = f(x)[1] if both else f(x)
         np.testing.assert_allclose(result, long(x), rtol=1e-3, atol=1e-3)
