@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "ir/analysis/affine.h"
 #include "ir/visitor.h"
 #include "jit/memory_order.h"
+#include "schedule/access.h"
+#include "schedule/rewrite.h"
 
 /// Funcs over arrays that are row-major, of arrays in another order.
 namespace lathe {
@@ -64,7 +68,7 @@ class Permuter : public Mutator {
     const auto order = orders_.find(node->buffer.get());
     if (order == orders_.end()) return inner;
     const Load& load = *inner.as<Load>();
-    return Load::make(load.buffer, in_order(load.indices, order->second), load.mask);
+    return in_two_pieces(load.buffer, in_order(load.indices, order->second), load.mask);
   }
 
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
@@ -86,7 +90,10 @@ class Permuter : public Mutator {
     };
     permute(&fields.reads, node->f.reads);
     permute(&fields.writes, node->f.writes);
-    return Block::make(std::move(fields));
+    const Stmt permuted = Block::make(std::move(fields));
+    return has_blocks(*permuted.as<Block>()) || !std::exchange(in_pieces_, false)
+               ? permuted
+               : with_inferred_regions(*permuted.as<Block>());
   }
 
   /// The loops of a block, in the order in which what it writes lies, and those of a reduction in that of what it
@@ -127,6 +134,27 @@ class Permuter : public Mutator {
   }
 
  private:
+  /// What is rolled along an axis of rows is read elsewhere row by row, at a remainder; along the last axis, which it
+  /// may be now, rows are two whole pieces.
+  Expr in_two_pieces(const Buffer& buffer, std::vector<Expr> indices, const Expr& mask) {
+    const Binary* node = indices.empty() ? nullptr : indices.back().as<Binary>();
+    const std::int64_t* extent = node && node->op == BinaryOp::floor_mod ? as_int(node->b) : nullptr;
+    if (!extent || !is_int(buffer->shape.back(), *extent)) return Load::make(buffer, std::move(indices), mask);
+    const Affine place = to_affine(node->a);
+    const bool rolled = place.terms.size() == 1 && place.terms[0].coefficient == 1 && place.terms[0].atom.as<Var>() &&
+                        0 < place.constant && place.constant < *extent;
+    if (!rolled) return Load::make(buffer, std::move(indices), mask);
+    const Expr& iter = place.terms[0].atom;
+    const Expr before = lt(iter, index(*extent - place.constant));
+    std::vector<Expr> front = indices, back = std::move(indices);
+    front.back() = iter + index(place.constant);
+    back.back() = iter + index(place.constant - *extent);
+    in_pieces_ = true;
+    return select(before, Load::make(buffer, std::move(front), logical_and(mask, before)),
+                  Load::make(buffer, std::move(back), logical_and(mask, logical_not(before))));
+  }
+  bool in_pieces_ = false;
+
   /// Iters each bound to the loop at its place, of which one at the most runs in order: what a trace makes.
   static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {
     if (block.f.iters.size() != loops.size()) return false;

@@ -10,6 +10,7 @@
 #include "jit/cache/epoch.h"
 #include "jit/function.h"
 #include "jit/trace/ops/arithmetic.h"
+#include "jit/trace/ops/joining.h"
 #include "jit/trace/ops/linear_algebra.h"
 #include "jit/trace/ops/normalization.h"
 #include "jit/trace/ops/reduction.h"
@@ -85,6 +86,15 @@ TEST(MemoryOrder, FoldsWriteInTheOrderOfWhatTheyReadAndAreCopied) {
     EXPECT_NE(print(traced).find(temporary), std::string::npos) << print(traced);
     EXPECT_EQ(print(f.trace({}, {&compact, 1})).find("in_order"), std::string::npos) << "nothing lies across";
   }
+}
+
+TEST(MemoryOrder, RollsAlongNeighboursAreTwoPieces) {
+  const Function f = jit([](Tensor x) { return ops::roll(x, {1}, std::vector<std::int64_t>{0}); });
+  Transposed x;
+  const TensorView in = x.view();
+  const Func traced = f.trace({}, {&in, 1});
+  EXPECT_TRUE(verify(traced).empty()) << print(traced);
+  EXPECT_EQ(print(traced).find('%'), std::string::npos) << print(traced);
 }
 
 TEST(MemoryOrder, ScansAcrossAreTurnedAroundBehindThem) {

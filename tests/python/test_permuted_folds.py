@@ -95,3 +95,21 @@ def test_slices_of_permuted_arrays():
             np.testing.assert_allclose(
                 lathe.jit(lambda x, f=own, axis=axis: f(x, axis))(x), theirs(x, axis), 2e-6, 2e-6
             )
+
+
+@pytest.mark.parametrize(("shape", "order"), CASES)
+@pytest.mark.parametrize("shift", [1, -2])
+def test_rolls(shift, shape, order):
+    x = laid(shape, order)
+    for axis in range(len(shape)):
+        rolled = np.roll(x, shift, axis)
+        np.testing.assert_array_equal(lathe.jit(lambda x, a=axis: lathe.roll(x, shift, axis=a))(x), rolled)
+        for over in range(len(shape)):
+            greatest, place = lathe.jit(
+                lambda x, a=axis, b=over: (
+                    lathe.max(x + lathe.roll(x, shift, axis=a), axis=b),
+                    lathe.argmax(x - lathe.roll(x, shift, axis=a), axis=b),
+                )
+            )(x)
+            np.testing.assert_array_equal(greatest, (x + rolled).max(over))
+            np.testing.assert_array_equal(place, (x - rolled).argmax(over))
