@@ -6,10 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "ir/error.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
-#include "schedule/copy_block.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -20,15 +18,6 @@ struct Voice {
   enum Kind : std::uint8_t { silent, permuted, row_major } kind = silent;
   StrideClasses classes = 0;  ///< of permuted
 };
-
-bool same_order(StrideClasses a, StrideClasses b, const std::vector<Expr>& shape) {
-  const auto wide_dimensions = [&](StrideClasses classes) {
-    std::vector<size_t> dimensions = permuted_dimensions(classes, shape.size());
-    std::erase_if(dimensions, [&](size_t d) { return is_int(shape[d], 1); });
-    return dimensions;
-  };
-  return a == b || wide_dimensions(a) == wide_dimensions(b);
-}
 
 Voice agree(const Voice& a, const Voice& b, const std::vector<Expr>& shape) {
   if (a.kind == Voice::silent) return b;
@@ -170,49 +159,12 @@ class WindowReader : public Visitor {
   std::vector<const Load*> loads_;
 };
 
-/// The loads and stores of a block.
-class AccessList : public Visitor {
- public:
-  explicit AccessList(const Block& block) { visit(block.f.body); }
+std::vector<const Load*> loads_of(const Block& block) {
   std::vector<const Load*> loads;
-  std::vector<const Store*> stores;
-
-  using Visitor::visit;
-  void visit(const Expr& e) override {
-    if (seen_.insert(e.get()).second) Visitor::visit(e);
-  }
-
- protected:
-  void visit_Store(const Store* store) override {
-    stores.push_back(store);
-    Visitor::visit_Store(store);
-  }
-  void visit_Load(const Load* load) override {
-    loads.push_back(load);
-    Visitor::visit_Load(load);
-  }
-
- private:
-  std::unordered_set<const ExprNode*> seen_;
-};
-
-bool is_scan(const Block& block) {
-  return std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                     [](const Iter& iter) { return iter.kind == IterKind::ordered; });
-}
-
-/// Does the block fold elements each of which it reads once, as sums and scans do and contractions do not?
-bool folds_elements(const Block& block) {
-  if (!block.f.reducer && !is_scan(block)) return false;
-  const AccessList accesses(block);
-  const auto walks_all = [&](const Load* load) {
-    return std::all_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
-      const auto moves = [&](const Expr& e) { return e.as<Var>() == iter.variable.get(); };
-      return is_int(iter.domain.extent, 1) || std::any_of(load->indices.begin(), load->indices.end(), moves);
-    });
-  };
-  return std::any_of(accesses.loads.begin(), accesses.loads.end(),
-                     [&](const Load* load) { return !writes(block, load->buffer) && walks_all(load); });
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    if (const Load* load = e.as<Load>()) loads.push_back(load);
+  });
+  return loads;
 }
 
 /// Is the place a remainder, or one of several?
@@ -321,18 +273,20 @@ class OrderFinder : public StoreListener {
 
   /// The order of the operand's dimensions that are left, of the first operand that has one.
   void keep_orders(const Block& block) {
-    const AccessList accesses(block);
-    for (const Store* store : accesses.stores) {
+    const std::vector<const Load*> loads = loads_of(block);
+    for_each_stmt(block.f.body, [&](const Stmt& s) {
+      const Store* store = s.as<Store>();
+      if (!store) return;
       Voice& voice = kept[store->buffer.get()] = {Voice::row_major};
-      if (store->buffer->rank() > max_permuted_rank) continue;
-      for (const Load* load : accesses.loads) {
+      if (store->buffer->rank() > max_permuted_rank) return;
+      for (const Load* load : loads) {
         const auto found = kept.find(load->buffer.get());
         if (found == kept.end() || found->second.kind != Voice::permuted || load->buffer == store->buffer) continue;
         if (const StrideClasses left = order_left(*load, found->second.classes, *store))
           voice = {Voice::permuted, left};
         break;
       }
-    }
+    });
   }
 
   /// The store of a reduction of one value.
@@ -378,13 +332,14 @@ class SameIndexReads : public StoreListener {
  protected:
   void visit_Block(const Block* block) override {
     const bool before = std::exchange(reduces_, block->f.reducer.has_value());
-    if (is_leaf(*block) && folds_elements(*block)) {
+    const bool leaf = !has_blocks(*block);
+    if (leaf && folds_elements(*block)) {
       for (const Region& region : block->f.writes) temporaries_.erase(region.buffer.get());
     }
     std::unordered_set<const BufferNode*> own;
     for (const Region& region : block->f.reads) own.insert(region.buffer.get());
     for (const Region& region : block->f.writes) own.erase(region.buffer.get());
-    for (const BufferNode* buffer : own) readers_[buffer] += is_leaf(*block);
+    for (const BufferNode* buffer : own) readers_[buffer] += leaf;
     Visitor::visit_Block(block);
     reduces_ = before;
   }
@@ -394,108 +349,28 @@ class SameIndexReads : public StoreListener {
   }
 
  private:
-  static bool is_leaf(const Block& block) {
-    bool leaf = true;
-    for_each_stmt(block.f.body, [&](const Stmt& s) { leaf &= s->kind != StmtKind::Block; });
-    return leaf;
-  }
-
   std::unordered_set<const BufferNode*> temporaries_;
   std::unordered_map<const BufferNode*, int> readers_;
   bool reduces_ = false;
 };
 
-/// The dimension of several elements in which neighbours lie.
-std::optional<size_t> innermost(StrideClasses classes, const std::vector<Expr>& shape) {
-  std::optional<size_t> found;
-  if (is_permuted(classes)) {
-    for (const size_t d : permuted_dimensions(classes, shape.size())) {
-      if (!is_int(shape[d], 1)) found = d;
-    }
-  } else {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (!is_int(shape[d], 1)) found = d;
-    }
-  }
-  return found;
-}
-
-/// Elements of the operand's innermost dimension from which on a scan has vectors across.
-constexpr std::int64_t least_across = 16;
-
-/// Is what a scan keeps better turned around behind it: do its results' neighbours lie along what is scanned, and the
-/// operand's across? All of them are; else vectors lie across where results do, and take the operand as it lies
-/// (measured on Zen 4, (1,0,2) of 256x256x64 1.6 to 2.2 of the time through a temporary).
-bool scans_across(const Block& block, const Buffer& results, StrideClasses order, StrideClasses operand) {
-  const std::optional<size_t> inner = innermost(order, results->shape), across = innermost(operand, results->shape);
-  if (!inner || !across || inner == across) return false;
-  const std::int64_t* extent = as_int(results->shape[*across]);
-  const AccessList accesses(block);
-  const auto scanned = [&](const Store* store) {
-    return store->buffer == results && std::any_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
-             return iter.kind == IterKind::ordered && store->indices[*inner].as<Var>() == iter.variable.get();
-           });
-  };
-  return (!extent || *extent >= least_across) && std::any_of(accesses.stores.begin(), accesses.stores.end(), scanned);
-}
-
 }  // namespace
 
-MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs) {
+MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* folded) {
   MemoryOrders orders;
   const OrderFinder finder(traced, inputs);
   if (!finder.turned) return orders;
   const std::vector<Buffer> buffers = buffer_params(traced);
-  const auto take = [&](const Buffer& buffer, const auto& voices) {
+  const auto take = [](const Buffer& buffer, const auto& voices, MemoryOrders* orders) {
     const auto found = voices.find(buffer.get());
-    if (found != voices.end() && found->second.kind == Voice::permuted) orders[buffer.get()] = found->second.classes;
+    if (found != voices.end() && found->second.kind == Voice::permuted) (*orders)[buffer.get()] = found->second.classes;
   };
   for (size_t i = 0; i < buffers.size(); ++i) {
-    if (i >= inputs.size() || is_permuted(inputs[i])) take(buffers[i], finder.voices);
+    if (i >= inputs.size() || is_permuted(inputs[i])) take(buffers[i], finder.voices, &orders);
+    if (i >= inputs.size() && folded) take(buffers[i], finder.kept, folded);
   }
-  for (const Buffer& buffer : allocations(traced)) take(buffer, finder.kept);
+  for (const Buffer& buffer : allocations(traced)) take(buffer, finder.kept, &orders);
   return orders;
-}
-
-Func fold_in_order(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* orders) {
-  const OrderFinder finder(traced, inputs);
-  if (!finder.turned) return traced;
-  const std::vector<Buffer> results = buffer_params(traced);
-  BufferMap made;
-  for_each_stmt(traced->body, [&](const Stmt& s) {
-    const Block* block = s.as<Block>();
-    if (!block || has_blocks(*block) || !folds_elements(*block)) return;
-    for (const Region& region : block->f.writes) {
-      const Buffer& buffer = region.buffer;
-      const auto kept = finder.kept.find(buffer.get());
-      const auto order = orders->find(buffer.get());
-      if (std::find(results.begin(), results.end(), buffer) == results.end() || kept == finder.kept.end() ||
-          kept->second.kind != Voice::permuted ||
-          (order != orders->end() && same_order(order->second, kept->second.classes, buffer->shape)))
-        continue;
-      const StrideClasses lies = order == orders->end() ? 0 : order->second;
-      if (is_scan(*block) && !scans_across(*block, buffer, lies, kept->second.classes)) continue;
-      const Buffer apart =
-          BufferNode::make(buffer->name + "_in_order", buffer->dtype, buffer->shape, space::global, {}, nullptr);
-      made[buffer.get()] = apart;
-      (*orders)[apart.get()] = kept->second.classes;
-    }
-  });
-  if (made.empty()) return traced;
-  const Block* root = traced->body.as<Block>();
-  LATHE_CHECK(root, traced->name);
-  Block::Fields f = root->f;
-  std::vector<Stmt> nests{replace_buffers(f.body, made)};
-  for (const Buffer& buffer : results) {
-    const auto apart = made.find(buffer.get());
-    if (apart == made.end()) continue;
-    f.allocs.push_back(apart->second);
-    std::erase_if(f.reads, [&](const Region& region) { return region.buffer == buffer; });
-    nests.push_back(copy_nest(buffer->name + "_copy", apart->second, buffer));
-  }
-  f.body = Seq::make(std::move(nests));
-  return FuncNode::make(traced->name, traced->params, Block::make(std::move(f)), traced->facts, traced->attrs,
-                        traced->stage);
 }
 
 void follow_outputs(const Func& traced, MemoryOrders* orders) {

@@ -27,12 +27,19 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 /// have no neighbours, and results of reductions and scans, and what is computed of those.
 /// PyTorch and NumPy lay out the results of element-wise operators so, but that theirs keep the order of all strided
 /// arguments, and that PyTorch's follow the first of several orders.
-MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs);
+/// To `folded`, where it is given, go the orders in which results of sums and scans lie as what they fold.
+MemoryOrders memory_orders(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* folded = nullptr);
 
 /// Has sums whose results are to lie otherwise than what they fold write to a temporary that lies as this does, and
 /// copies it: vectors then walk all that a fold reads and writes, and squares turn the copy around where neighbours are
 /// others. So too scans whose results have their neighbours along what is scanned, and the operand across.
-Func fold_in_order(const Func& traced, std::span<const StrideClasses> inputs, MemoryOrders* orders);
+Func fold_in_order(const Func& traced, const MemoryOrders& folded, MemoryOrders* orders);
+
+/// Does the block fold elements each of which it reads once, as sums and scans do and contractions do not?
+bool folds_elements(const Block& block);
+
+/// Do dimensions of several elements lie in the same order?
+bool same_order(StrideClasses a, StrideClasses b, const std::vector<Expr>& shape);
 
 /// Has temporaries that one block alone reads, which is no reduction and stores at the same index, lie as what it
 /// stores: once it is known how the outputs that a caller gives do. Those of sums and scans stay as they are.

@@ -38,7 +38,7 @@ Func over_rows(const Func& traced, std::span<const ArgumentLayout> layouts) {
   const std::vector<bool> written = written_params(traced);
   std::vector<StrideClasses> inputs;
   for (size_t i = 0; i < layouts.size() && !written[i]; ++i) inputs.push_back(layouts[i].strides);
-  MemoryOrders orders = memory_orders(traced, inputs);
+  MemoryOrders folded, orders = memory_orders(traced, inputs, &folded);
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (is_permuted(layouts[i].strides)) {
       orders[buffers[i].get()] = layouts[i].strides;
@@ -47,7 +47,7 @@ Func over_rows(const Func& traced, std::span<const ArgumentLayout> layouts) {
     }
   }
   follow_outputs(traced, &orders);
-  const Func in_order = fold_in_order(traced, inputs, &orders);
+  const Func in_order = fold_in_order(traced, folded, &orders);
   return in_memory_order(in_order, orders);
 }
 

@@ -95,30 +95,28 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   }
   shape.loads = static_cast<int>(loads.size());
   const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
-  for (const auto& walks : {contiguous_or_constant, neighbours_or_constant}) {
-    for (const size_t i : shape.space) {
-      const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-      if (stores && extent(i) > 1 && walks(loads, i)) {
-        if (!shape.vector_space || extent(i) > extent(*shape.vector_space)) shape.vector_space = i;
+  const auto stores_along = [&](size_t i) {
+    return std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
+  };
+  // What goes backwards is turned around, where nothing goes forwards alone.
+  const auto longest = [&](const std::vector<size_t>& iters, const auto& fits) {
+    std::optional<size_t> found;
+    for (const auto& walks : {contiguous_or_constant, neighbours_or_constant}) {
+      for (const size_t i : iters) {
+        if (extent(i) > (found ? extent(*found) : 1) && fits(i) && walks(loads, i)) found = i;
       }
+      if (found) break;
     }
-    if (shape.vector_space) break;
-  }
+    return found;
+  };
+  shape.vector_space = longest(shape.space, stores_along);
   for (const size_t i : shape.space) {
-    const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-    const std::int64_t run = shape.vector_space || !stores ? 0 : shared_run(loads, i);
+    const std::int64_t run = shape.vector_space || !stores_along(i) ? 0 : shared_run(loads, i);
     if (run < shortest_run || extent(i) % run != 0) continue;
     shape.vector_space = i;
     shape.column_run = run;
   }
-  for (const auto& walks : {contiguous_or_constant, neighbours_or_constant}) {
-    for (const size_t i : shape.reduce) {
-      if (extent(i) > 1 && walks(loads, i)) {
-        if (!shape.vector_reduce || extent(i) > extent(*shape.vector_reduce)) shape.vector_reduce = i;
-      }
-    }
-    if (shape.vector_reduce) break;
-  }
+  shape.vector_reduce = longest(shape.reduce, [](size_t) { return true; });
   // Rows of which every second element or so is reduced: vectors are picked out of whole ones.
   if (!shape.vector_space && !shape.vector_reduce && loads.size() == 1) {
     for (const size_t i : shape.reduce) {
@@ -130,8 +128,8 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
       std::all_of(loads.begin(), loads.end(), [](const Access& a) { return a.buffer->dtype.bytes() >= picked_bytes; });
   if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps)) {
     for (const size_t i : shape.space) {
-      const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-      if (stores && extent(i) >= (loads.size() == 1 ? filled_row : long_row) && walks_by(loads, i, widest_step))
+      if (stores_along(i) && extent(i) >= (loads.size() == 1 ? filled_row : long_row) &&
+          walks_by(loads, i, widest_step))
         shape.vector_space = i;
     }
   }
@@ -139,8 +137,7 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps) &&
       update_cost(block) >= function_body) {
     for (const size_t i : shape.space) {
-      const bool stores = std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
-      if (stores && extent(i) >= filled_steps) shape.vector_space = i;
+      if (stores_along(i) && extent(i) >= filled_steps) shape.vector_space = i;
     }
   }
   // Does a load that walks along the vector iter stay where it is when `iter` moves?
@@ -182,9 +179,6 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
     }
   }
   // Sums are folded into vectors of columns where the output is contiguous along these.
-  const auto stores_along = [&](size_t iter) {
-    return std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[iter] == 1; });
-  };
   if (shape.columns && !stores_along(*shape.rows) && !stores_along(*shape.columns)) {
     for (const size_t i : shape.space) {
       if (!stores_along(i) || extent(i) < 2) continue;
@@ -200,9 +194,7 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
     }
   }
   // Of the two, the one along which the output is contiguous is the columns'.
-  const bool contiguous_rows =
-      std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[*shape.rows] == 1; });
-  if (contiguous_rows) std::swap(shape.rows, shape.columns);
+  if (stores_along(*shape.rows)) std::swap(shape.rows, shape.columns);
   return shape;
 }
 

@@ -336,11 +336,13 @@ void fuse_rows(RuleContext& context) {
                                  loops[depth].variable->name));
         continue;
       }
-      const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]),
-                   outside = depth > 0 ? live_bytes(schedule, schedule.node(ref), loops[depth - 1])
-                                       : bytes_of_whole(schedule, schedule.node(ref));
+      const double bytes = live_bytes(schedule, schedule.node(ref), loops[depth]);
+      const auto outside = [&] {
+        return depth > 0 ? live_bytes(schedule, schedule.node(ref), loops[depth - 1])
+                         : bytes_of_whole(schedule, schedule.node(ref));
+      };
       if (wish != FusionWish::together && costs_lanes(schedule, readers, loops[depth]) &&
-          (!room || outside <= static_cast<double>(*room))) {
+          (!room || outside() <= static_cast<double>(*room))) {
         context.note(fmt::format("keep {} out of {}: what is folded there would lose its lanes", ref.name,
                                  loops[depth].variable->name));
         continue;

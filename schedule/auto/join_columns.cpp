@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -122,23 +121,15 @@ Blocks cut_alike(Schedule& schedule, const RowLoops& loops, std::int64_t rows) {
 
 /// Does a block of the nest reduce along rows and over them? Its lanes would be lost where others share the loop over
 /// rows.
-bool reduces_rows(const Stmt& nest) {
+bool reduces_rows(const Schedule& schedule, const Stmt& nest) {
   bool found = false;
-  std::vector<const For*> loops;
-  const std::function<void(const Stmt&)> walk = [&](const Stmt& s) {
-    if (const For* loop = s.as<For>()) {
-      loops.push_back(loop);
-      walk(loop->body);
-      loops.pop_back();
-    } else if (const Seq* seq = s.as<Seq>()) {
-      for (const Stmt& child : seq->stmts) walk(child);
-    } else if (const Block* block = s.as<Block>()) {
-      const auto reduces = [&](const For* loop) { return drives(*block, IterKind::reduce, *loop); };
-      found |= block->f.reducer && loops.size() > 1 && reduces(loops.back()) &&
-               std::any_of(loops.begin(), loops.end() - 1, reduces);
-    }
-  };
-  walk(nest);
+  for_each_stmt(nest, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block || !block->f.reducer) return;
+    const std::vector<LoopRef> loops = schedule.loops(BlockRef{block->f.name});
+    const auto reduces = [&](const LoopRef& loop) { return drives(*block, IterKind::reduce, schedule.node(loop)); };
+    found |= reduces(loops.back()) && std::any_of(loops.begin(), loops.end() - 1, reduces);
+  });
   return found;
 }
 
@@ -153,7 +144,7 @@ bool join(RuleContext& context, const BlockRef& sum, const Stmt& nest, bool befo
   const LoopRef loop{nest.as<For>()->variable};
   const std::optional<Blocks> blocks = blocks_below(context, nest);
   const std::optional<RowLoops> loops = row_loops(nest, all, rows, columns);
-  if (!is_free(context, nest) || (!blocks && !loops) || reduces_rows(nest)) return false;
+  if (!is_free(context, nest) || (!blocks && !loops) || reduces_rows(schedule, nest)) return false;
   const std::optional<LoopRef> along = blocks ? std::nullopt : std::optional(loops->second.value_or(loops->first));
   if (!walks_with(context, sum, nest, along ? &*along : nullptr, along && loops->elements > 1)) return false;
   return attempt(context, fmt::format("sum {} beside {}", sum.name, schedule.place(loop)), [&] {

@@ -36,10 +36,10 @@ bool walks_near(const Access& access, size_t iter) {
   return stride && std::abs(*stride) <= (access.store ? 1 : most_shuffled_stride);
 }
 
-std::optional<size_t> near_axis(const Block& block, std::int64_t least, const std::vector<Fact>& facts) {
+std::optional<size_t> near_axis(const Block& block, const std::vector<Fact>& facts) {
   const Accesses accesses = block_accesses(block);
   std::optional<size_t> best;
-  std::int64_t longest = least - 1;
+  std::int64_t longest = 1;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent, facts);
     if (block.f.iters[i].kind != IterKind::reduce || extent <= longest) continue;

@@ -26,7 +26,7 @@ void vectorize_copies(Schedule& schedule, LoopRef loop, std::int64_t vectors, st
 /// Does the access stand still, or walk by so few elements a step that its vectors are picked out of whole ones?
 bool walks_near(const Access& access, size_t iter);
 
-/// The longest reduce iter of at least `least` steps along which every access walks near.
-std::optional<size_t> near_axis(const Block& block, std::int64_t least, const std::vector<Fact>& facts);
+/// The longest reduce iter of two steps and more along which every access walks near.
+std::optional<size_t> near_axis(const Block& block, const std::vector<Fact>& facts);
 
 }  // namespace lathe

@@ -15,15 +15,6 @@
 namespace lathe {
 namespace {
 
-/// The iter that is bound to the loop.
-std::optional<size_t> iter_of(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {
-  for (size_t i = 0; i < schedule.node(ref).f.iters.size(); ++i) {
-    const auto bound = loop_of_iter(schedule, ref, i);
-    if (bound && *bound == loop) return i;
-  }
-  return std::nullopt;
-}
-
 /// The array to copy for an element-wise block.
 std::optional<Buffer> crosses_short_rows(const Block& block, const Device& device) {
   const std::int64_t side = widest_square(block, device);
@@ -63,7 +54,7 @@ bool join_short_turned(RuleContext& context, const BlockRef& ref) {
   const std::int64_t side = widest_square(block, context.device);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);
   for (size_t k = 0; side > 1 && k + 1 < loops.size(); ++k) {
-    const auto outer = iter_of(schedule, ref, loops[k]), inner = iter_of(schedule, ref, loops[k + 1]);
+    const auto outer = iter_moved_by(block, loops[k].variable), inner = iter_moved_by(block, loops[k + 1].variable);
     const std::int64_t* extent = as_int(schedule.node(loops[k + 1]).extent);
     if (!outer || !inner || !extent || *extent < 2 || *extent >= side || !goes_on(block, *outer, *inner)) continue;
     const Accesses accesses = block_accesses(block);

@@ -225,7 +225,7 @@ void vectorize_reductions(RuleContext& context) {
     const std::vector<Fact>& facts = schedule.func()->facts;
     std::optional<size_t> axis = shape->vector_reduce;
     if (!axis && shape->vector_space) continue;
-    if (!axis) axis = near_axis(block, 2, facts);
+    if (!axis) axis = near_axis(block, facts);
     const bool near = axis.has_value();
     if (!axis) axis = gathered_axis(block, *shape, facts);
     if (!axis) continue;

@@ -197,11 +197,12 @@ void reduce_row_groups(RuleContext& context, const BlockRef& ref, const OwnLoop&
   context.scheduled.insert(ref.name);
 }
 
-/// Folds the lanes that `partial` leaves to the block by halves.
-void fold_tuples(RuleContext& context, const BlockRef& ref, BlockRef partial, std::int64_t lanes) {
+/// Folds what `partial` leaves to the block: chains of so many lanes lane by lane, then these by halves.
+void fold_tuples(RuleContext& context, const BlockRef& ref, BlockRef partial, std::int64_t vectors,
+                 std::int64_t lanes) {
   Schedule& schedule = context.schedule;
-  for (std::int64_t half = lanes / 2; half >= 2; half /= 2) {
-    const LoopRef lane = split(schedule, schedule.loops(ref).back(), half).second;
+  for (std::int64_t width = vectors > 1 ? lanes : lanes / 2; width >= 2; width /= 2) {
+    const LoopRef lane = split(schedule, schedule.loops(ref).back(), width).second;
     const BlockRef folded = rfactor(schedule, ref, lane);
     const std::vector<LoopRef> loops = schedule.loops(folded);
     unroll(schedule, loops[loops.size() - 2]);
@@ -231,11 +232,16 @@ bool gathers_rows(const Block& block, const Device& device, std::int64_t steps) 
   return steps < (near ? gathered_vectors : least_iterations) * tuple_lanes(block, device);
 }
 
+/// The loop along the longest axis that all accesses walk near.
+std::optional<OwnLoop> loop_along(const Schedule& schedule, const BlockRef& ref) {
+  const std::optional<size_t> axis = near_axis(schedule.node(ref), schedule.func()->facts);
+  return axis ? own_loop_of(schedule, ref, *axis) : std::nullopt;
+}
+
 /// Reduces tuples in vectors along a row, of several rows where these make groups.
 void reduce_along(RuleContext& context, const BlockRef& ref, std::int64_t lanes) {
   Schedule& schedule = context.schedule;
-  const std::optional<size_t> axis = near_axis(schedule.node(ref), 2, schedule.func()->facts);
-  const std::optional<OwnLoop> found = axis ? own_loop_of(schedule, ref, *axis) : std::nullopt;
+  const std::optional<OwnLoop> found = loop_along(schedule, ref);
   if (!found) return;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
   const auto grouped = row_groups(context, ref, *found);
@@ -254,20 +260,9 @@ void reduce_along(RuleContext& context, const BlockRef& ref, std::int64_t lanes)
     make_innermost(schedule, ref, *found);
     const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     const BlockRef partial = rfactor(schedule, ref, within);
-    BlockRef chain;
     vectorize_copies(schedule, schedule.loops(partial).back(), vectors, lanes);
     context.scheduled.insert(partial.name);
-    if (vectors > 1) {
-      // Chains are folded lane by lane in vectors, so that only the lanes of one are left for the end.
-      const LoopRef lane = split(schedule, schedule.loops(ref).back(), lanes).second;
-      chain = rfactor(schedule, ref, lane);
-      const std::vector<LoopRef> loops = schedule.loops(chain);
-      unroll(schedule, loops[loops.size() - 2]);
-      vectorize(schedule, loops.back());
-      set_space(schedule, partial, space::registers);
-      context.scheduled.insert(chain.name);
-    }
-    fold_tuples(context, ref, vectors > 1 ? chain : partial, lanes);
+    fold_tuples(context, ref, partial, vectors, lanes);
     context.scheduled.insert(ref.name);
   });
 }
@@ -292,9 +287,7 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   const std::int64_t lanes = tuple_lanes(block, context.device);
   if (vectorize_columns(context, ref, lanes, false)) return;
   if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
-  const std::optional<size_t> axis = near_axis(block, 2, schedule.func()->facts);
-  if (!axis) return;
-  const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
+  const std::optional<OwnLoop> found = loop_along(schedule, ref);
   if (!found) return;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());
   if (lanes < 2) return;
