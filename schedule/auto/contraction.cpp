@@ -127,9 +127,12 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   const bool picks =
       std::all_of(loads.begin(), loads.end(), [](const Access& a) { return a.buffer->dtype.bytes() >= picked_bytes; });
   if (!shape.vector_space && picks && (!shape.vector_reduce || extent(*shape.vector_reduce) < filled_steps)) {
+    // What stands still during all steps, as a bias does, is no operand beside the window.
+    const auto operands = std::count_if(loads.begin(), loads.end(), [&](const Access& load) {
+      return std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t i) { return load.strides[i] != 0; });
+    });
     for (const size_t i : shape.space) {
-      if (stores_along(i) && extent(i) >= (loads.size() == 1 ? filled_row : long_row) &&
-          walks_by(loads, i, widest_step))
+      if (stores_along(i) && extent(i) >= (operands == 1 ? filled_row : long_row) && walks_by(loads, i, widest_step))
         shape.vector_space = i;
     }
   }

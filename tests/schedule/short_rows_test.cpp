@@ -97,6 +97,28 @@ TEST(ShortRows, OfStepsAreFoldedInVectors) {
       << decisions_on(func, wide(), "most");
 }
 
+TEST(ShortRows, OfPooledPixelsAreWalkedInVectorsWhateverStandsStillBesideThem) {
+  for (const char* beside : {"", " + b[vc]", " * b[vc] + a[vc]"}) {
+    const Func func = parse_func(
+        fmt::format(R"(func f(x: f32[32, 30, 30], a: f32[32], b: f32[32], out: f32[32, 15, 15]) stage begin {{
+  block root() reads x[..], a[..], b[..] writes out[..] {{
+    for c in [0, 32) {{ for i in [0, 15) {{ for j in [0, 15) {{ for p in [0, 2) {{ for q in [0, 2) {{
+      block most(space vc in [0, 32) = c, space vi in [0, 15) = i, space vj in [0, 15) = j, reduce vr in [0, 2) = p,
+                 reduce vs in [0, 2) = q)
+          reads x[vc, vi * 2 + vr, vj * 2 + vs], a[vc], b[vc], out[vc, vi, vj] writes out[vc, vi, vj] {{
+        reducer (l: f32) (r: f32) {{max(l, r)}} identity {{-inf(f32)}}
+        init {{ out[vc, vi, vj] = -inf(f32) }}
+        let l0: f32 = out[vc, vi, vj]
+        let r0: f32 = x[vc, vi * 2 + vr, vj * 2 + vs]{}
+        out[vc, vi, vj] = max(l0, r0)
+      }} }} }} }} }} }} }} }})",
+                    beside));
+    EXPECT_TRUE(says(decisions_on(func, wide(), "most"), "tile most: 5 rows x 1 vectors of 16 lanes"))
+        << decisions_on(func, wide(), "most");
+    expect_scheduled_well(func);
+  }
+}
+
 /// The sums of x[`left`] * y[`right`] over vk for each vi and vj, of which the result has as many as told.
 Func products(const std::string& shapes, const std::string& left, const std::string& right, int rows, int columns,
               int steps) {
