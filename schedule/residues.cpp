@@ -24,6 +24,16 @@ Expr fitted(const std::function<std::int64_t(std::int64_t)>& f, const Expr& at, 
   return nullptr;
 }
 
+/// The same of what goes on evenly, modulo the modulus.
+Expr even_steps(const std::function<std::int64_t(std::int64_t)>& f, const Expr& at, std::int64_t count,
+                std::int64_t modulus) {
+  if (count == 1) return index(f(0));
+  if (const Expr line = fitted(f, at, count)) return line;
+  std::int64_t slope = f(1) - f(0);
+  if (slope < 0) slope += modulus;
+  return floor_mod(at * slope + f(0), modulus);
+}
+
 std::int64_t floored(std::int64_t a, std::int64_t b) {
   return (a - ((a % b) + b) % b) / b;
 }
@@ -48,19 +58,57 @@ std::optional<ResidueCondition> residue_condition(const Expr& condition) {
   return ResidueCondition{remainder->a, *modulus, !below ? *value : left ? 0 : *modulus - 1};
 }
 
-Expr matching_residue(const Congruence& c) {
-  if (const Expr line = fitted([&](std::int64_t a) { return c.matching(a); }, c.residue, c.modulus)) return line;
-  // It goes on evenly, modulo the modulus.
-  std::int64_t slope = c.matching(1) - c.matching(0);
-  if (slope < 0) slope += c.modulus;
-  return floor_mod(Expr(c.residue) * slope + c.matching(0), c.modulus);
+std::int64_t Congruence::space_residue(std::int64_t of_class) const {
+  if (by_space()) return of_class;
+  std::int64_t h = 0;
+  while (h + 1 < modulus && !holds(h, of_class)) ++h;
+  return h;
+}
+
+std::int64_t Congruence::reduce_residue(std::int64_t of_class) const {
+  if (!by_space()) return of_class;
+  std::int64_t r = 0;
+  while (r + 1 < modulus && !holds(of_class, r)) ++r;
+  return r;
+}
+
+Expr space_of_class(const Congruence& c) {
+  const auto residue = [&](std::int64_t i) { return c.space_residue(i); };
+  return Expr(c.quotient) * c.modulus + even_steps(residue, c.class_, c.classes(), c.modulus);
+}
+
+Expr reduce_residue_of(const Congruence& c, const Expr& of_class) {
+  return even_steps([&](std::int64_t i) { return c.reduce_residue(i); }, of_class, c.classes(), c.period());
+}
+
+Expr reduce_of_class(const Congruence& c) {
+  return Expr(c.taken) * c.period() + reduce_residue_of(c, c.class_);
+}
+
+ClassOfResidue class_of_residue(const Congruence& c) {
+  if (c.by_space()) return {c.residue, nullptr};
+  // Residues that hold for some r are evenly apart, and the r they hold for go on evenly, modulo the period.
+  const std::int64_t apart = c.modulus / c.period();
+  std::int64_t first = 0;
+  const auto holding = [&](std::int64_t h) {
+    std::int64_t r = 0;
+    while (r < c.period() && !c.holds(h, r)) ++r;
+    return r;
+  };
+  while (holding(first) == c.period()) ++first;
+  const auto r = [&](std::int64_t i) { return holding((first + i * apart) % c.modulus); };
+  const Expr at = even_steps(r, floor_div(Expr(c.residue) - first, apart), c.period(), c.period());
+  Expr exists;
+  if (apart > 1) exists = eq(floor_mod(Expr(c.residue) - first, apart), index(0));
+  if (c.classes() < c.period()) exists = logical_and(exists, lt(at, index(c.classes())));
+  return {at, exists};
 }
 
 Parts::Parts(const std::vector<Congruence>& congruences, const Block& block)
     : congruences_(congruences), block_(block) {
   for (const Congruence& c : congruences_) {
-    iters_[space(c).get()] = Expr(c.quotient) * c.modulus + Expr(c.residue);
-    iters_[reduce(c).get()] = Expr(c.taken) * c.modulus + matching_residue(c);
+    iters_[space(c).get()] = space_of_class(c);
+    iters_[reduce(c).get()] = reduce_of_class(c);
   }
 }
 
@@ -91,15 +139,17 @@ Expr Parts::mutate_Binary(const Expr& e, const Binary* node) {
 /// The form // the modulus, where everything else in it is a multiple; null otherwise.
 Expr Parts::divided(const Affine& form, const Congruence& c) {
   const std::int64_t p = form.coefficient(space(c)), q = form.coefficient(reduce(c)), m = c.modulus;
-  if (p == 0 && q == 0) return nullptr;
-  Expr sum = Expr(c.quotient) * p + Expr(c.taken) * q;
+  if ((p == 0 && q == 0) || q * c.period() % m != 0) return nullptr;
+  Expr sum = Expr(c.quotient) * p + Expr(c.taken) * (q * c.period() / m);
   for (const AffineTerm& term : form.terms) {
     if (term.atom == Expr(space(c)) || term.atom == Expr(reduce(c))) continue;
     if (term.coefficient % m != 0) return nullptr;
     sum = sum + mutate(term.atom) * (term.coefficient / m);
   }
-  const auto rest = [&](std::int64_t a) { return floored(p * a + q * c.matching(a) + form.constant, m); };
-  const Expr line = fitted(rest, c.residue, m);
+  const auto rest = [&](std::int64_t i) {
+    return floored(p * c.space_residue(i) + q * c.reduce_residue(i) + form.constant, m);
+  };
+  const Expr line = c.classes() == 1 ? index(rest(0)) : fitted(rest, c.class_, c.classes());
   if (!line) return nullptr;
   return simplify(sum + line);
 }

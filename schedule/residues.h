@@ -1,5 +1,7 @@
 #pragma once
 /// Iters of a reduction taken apart into residues and quotients, where a condition allows only matching residues.
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,27 +22,38 @@ struct ResidueCondition {
 /// Of a comparison that leaves one residue, however it says so: r == t, r < 1, m - 2 < r. Nothing for any other.
 std::optional<ResidueCondition> residue_condition(const Expr& condition);
 
-/// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list.
+/// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list. What holds
+/// it comes in classes of one residue of each: of every residue of h, or of every residue of r that there is where
+/// these are fewer, as of a step that is wider than what is spread, or that has a divisor of the modulus.
 struct Congruence {
   Expr condition;
   size_t space = 0, reduce = 0;
   std::int64_t space_step = 0, reduce_step = 0, offset = 0, modulus = 0;
-  std::int64_t points = 0, terms = 0;  ///< the extents of the iters
-  VarRef quotient, residue, taken;     ///< h // modulus, h % modulus and r // modulus
+  std::int64_t points = 0, terms = 0;       ///< the extents of the iters
+  VarRef quotient, residue, class_, taken;  ///< h // modulus, h % modulus, the class, and r // period()
 
   bool holds(std::int64_t h, std::int64_t r) const {
     return (h * space_step + r * reduce_step + offset) % modulus == 0;
   }
-  /// The only residue of r for one of h.
-  std::int64_t matching(std::int64_t of_space) const {
-    std::int64_t r = 0;
-    while (r + 1 < modulus && !holds(of_space, r)) ++r;
-    return r;
-  }
+  /// From how many r on their residues repeat themselves.
+  std::int64_t period() const { return modulus / std::gcd(reduce_step, modulus); }
+  std::int64_t classes() const { return std::min(terms, period()); }
+  bool by_space() const { return classes() == modulus; }
+  std::int64_t space_residue(std::int64_t of_class) const;
+  std::int64_t reduce_residue(std::int64_t of_class) const;
 };
 
-/// The matching residue of the reduce iter, over that of the space iter.
-Expr matching_residue(const Congruence& c);
+/// h and r over the class, and the quotient or what is taken.
+Expr space_of_class(const Congruence& c);
+Expr reduce_of_class(const Congruence& c);
+/// The residue of r of a class.
+Expr reduce_residue_of(const Congruence& c, const Expr& of_class);
+
+/// The class of a residue of h, over that, and whether it has one; null where each has.
+struct ClassOfResidue {
+  Expr at, exists;
+};
+ClassOfResidue class_of_residue(const Congruence& c);
 
 /// Writes expressions in quotients and residues of the iters that congruences hold of.
 class Parts : public Mutator {

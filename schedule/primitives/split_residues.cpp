@@ -42,6 +42,7 @@ class Splitter {
                         reduce = block_.f.iters[c.reduce].variable->name;
       c.quotient = Var::make(space + "_quotient");
       c.residue = Var::make(space + "_residue");
+      c.class_ = c.by_space() ? c.residue : Var::make(reduce + "_residue");
       c.taken = Var::make(reduce + "_quotient");
     }
     std::vector<Stmt> nests;
@@ -88,7 +89,7 @@ class Splitter {
   [[noreturn]] void refuse_term(const std::string& note) const {
     refuse(schedule_, application, 2,
            "its term has one factor select(A && .., x, 0), where A says (a*h + b*r + c) % m == t of one space and one "
-           "reduce iter, constants otherwise, b and m without a common divisor, m at most 64",
+           "reduce iter, constants otherwise, m without a common divisor with a or b, m at most 64",
            path_.back(), note);
   }
 
@@ -110,7 +111,8 @@ class Splitter {
       step = term.coefficient;
       (of_space ? c.space : c.reduce) = i;
     }
-    if (c.space_step == 0 || c.reduce_step == 0 || std::gcd(c.reduce_step, c.modulus) != 1) return std::nullopt;
+    if (c.space_step == 0 || c.reduce_step == 0) return std::nullopt;
+    if (std::gcd(c.reduce_step, c.modulus) != 1 && std::gcd(c.space_step, c.modulus) != 1) return std::nullopt;
     return c;
   }
 
@@ -154,7 +156,7 @@ class Splitter {
   void check_iters() {
     const std::string text =
         "these iters start at 0, have constant extents, and are in one such condition each; each residue of the reduce "
-        "iter has a term";
+        "iter has a term, or a and m have no common divisor";
     std::vector<size_t> seen;
     for (Congruence& c : found_) {
       for (const size_t i : {c.space, c.reduce}) {
@@ -172,10 +174,10 @@ class Splitter {
         }
         seen.push_back(i);
       }
-      if (c.terms < c.modulus) {
+      if (!c.by_space() && std::gcd(c.space_step, c.modulus) != 1) {
         refuse(schedule_, application, 3, text, path_.back(),
-               fmt::format("has {} terms along {} for {} residues", c.terms, block_.f.iters[c.reduce].variable->name,
-                           c.modulus));
+               fmt::format("has {} terms along {} for {} residues, in steps of {}", c.terms,
+                           block_.f.iters[c.reduce].variable->name, c.modulus, c.space_step));
       }
     }
   }
@@ -263,13 +265,14 @@ class Splitter {
 
   /// The space iters of the parts, in the places of the block's own. Where a residue has fewer points than another,
   /// the last is none.
-  void add_space_parts(Block::Fields& f) const {
+  void add_space_parts(Block::Fields& f, bool by_class) const {
     for (size_t i = 0; i < block_.f.iters.size(); ++i) {
       const Iter& iter = block_.f.iters[i];
       if (iter.kind != IterKind::space) continue;
       if (const Congruence* c = of_space(i)) {
         add_iter(f, c->quotient, up_to(c->points, c->modulus), IterKind::space);
-        add_iter(f, c->residue, {index(0), index(c->modulus)}, IterKind::space);
+        add_iter(f, by_class ? c->class_ : c->residue, {index(0), index(by_class ? c->classes() : c->modulus)},
+                 IterKind::space);
       } else {
         f.iters.push_back(iter);
         f.bindings.push_back(iter.domain.min);
@@ -277,12 +280,14 @@ class Splitter {
     }
   }
 
+  static Expr space_of_residue(const Congruence& c) { return Expr(c.quotient) * c.modulus + Expr(c.residue); }
+
   /// Where the parts are a point of the output; null when they all are.
-  Expr within_output() const {
+  Expr within_output(bool by_class) const {
     Expr within;
     for (const Congruence& c : found_) {
       if (c.points % c.modulus == 0) continue;
-      within = logical_and(within, lt(Expr(c.quotient) * c.modulus + Expr(c.residue), index(c.points)));
+      within = logical_and(within, lt(by_class ? space_of_class(c) : space_of_residue(c), index(c.points)));
     }
     return within;
   }
@@ -290,7 +295,7 @@ class Splitter {
   /// The dense term. It is taken also where there is no such point, and reads nothing out of bounds there.
   Expr dense_term(const Block::Fields& f) const {
     Parts parts(found_, block_);
-    if (!within_output()) return simplify(parts.mutate(term_));
+    if (!within_output(true)) return simplify(parts.mutate(term_));
     Bounds bounds(schedule_.func());
     for (const Iter& iter : f.iters) bounds.bind(iter.variable, iter.domain);
     parts.replace(choice_, zero_outside(parts.mutate(choice_), bounds));
@@ -301,16 +306,14 @@ class Splitter {
   Stmt dense_nest(std::vector<Buffer>& allocations) {
     Block::Fields f;
     f.name = dense_name = schedule_.unique_name(block_.f.name + "_dense");
-    add_space_parts(f);
+    add_space_parts(f, true);
     for (size_t i = 0; i < block_.f.iters.size(); ++i) {
       const Iter& iter = block_.f.iters[i];
       if (iter.kind == IterKind::space) continue;
       if (const Congruence* c = of_reduce(i)) {
-        add_iter(f, c->taken, up_to(c->terms, c->modulus), iter.kind);
-        if (c->terms % c->modulus != 0) {
-          const Expr inside = lt(Expr(c->taken) * c->modulus + matching_residue(*c), index(c->terms));
-          f.predicate = logical_and(f.predicate, inside);
-        }
+        add_iter(f, c->taken, up_to(c->terms, c->period()), iter.kind);
+        if (c->terms > c->period() && c->terms % c->period() != 0)
+          f.predicate = logical_and(f.predicate, lt(reduce_of_class(*c), index(c->terms)));
       } else {
         f.iters.push_back(iter);
         f.bindings.push_back(iter.domain.min);
@@ -318,8 +321,8 @@ class Splitter {
     }
     std::vector<Range> dimensions;
     for (const Congruence& c : found_) {
-      dimensions.push_back({index(0), index(c.modulus)});
-      dense_at_.emplace_back(c.residue);
+      dimensions.push_back({index(0), index(c.classes())});
+      dense_at_.emplace_back(c.class_);
     }
     for (size_t d = 0; d < output_.indices.size(); ++d) {
       dimensions.push_back({index(0), output_.buffer->shape[d]});
@@ -338,13 +341,21 @@ class Splitter {
   Stmt result_nest() const {
     Block::Fields f;
     f.name = block_.f.name;
-    add_space_parts(f);
-    f.predicate = within_output();
-    Parts parts(found_, block_);
-    std::vector<Expr> at;
-    at.reserve(output_.indices.size());
-    for (const Expr& index : output_.indices) at.push_back(parts.mutate(index));
-    Expr value = load(dense_, dense_at_);
+    add_space_parts(f, false);
+    f.predicate = within_output(false);
+    Substitution points, classes;
+    Expr exists;
+    for (const Congruence& c : found_) {
+      points[block_.f.iters[c.space].variable.get()] = space_of_residue(c);
+      const ClassOfResidue of_residue = class_of_residue(c);
+      classes[c.class_.get()] = of_residue.at;
+      exists = logical_and(exists, of_residue.exists);
+    }
+    std::vector<Expr> at, dense_at;
+    for (const Expr& index : output_.indices) at.push_back(substitute(index, points));
+    for (const Expr& index : dense_at_) dense_at.push_back(substitute(index, classes));
+    Expr value = Load::make(dense_, std::move(dense_at), exists);
+    if (exists) value = select(exists, value, constant(value->dtype, 0));
     if (skipped_) value = value + load(skipped_, skipped_at_);
     f.body = Store::make(output_.buffer, at, value);
     return nest_of(std::move(f));
@@ -391,7 +402,9 @@ class Splitter {
     for (const Congruence& c : found_) {
       add(c.residue, {index(0), index(c.modulus)});
       const VarRef& step = block_.f.iters[c.reduce].variable;
-      matches = logical_and(matches, eq(floor_mod(Expr(step), c.modulus), matching_residue(c)));
+      const ClassOfResidue found = class_of_residue(c);
+      const Expr residue = reduce_residue_of(c, found.at);
+      matches = logical_and(logical_and(matches, found.exists), eq(floor_mod(Expr(step), c.period()), residue));
     }
     for (const size_t i : kept) {
       const Iter& iter = block_.f.iters[i];

@@ -93,6 +93,32 @@ TEST(SplitResidues, TakesAnyStepsThatShareNoDivisor) {
   EXPECT_GT(split, 500);
 }
 
+TEST(SplitResidues, TakesResiduesOfTheTermsWhereResultsHaveNone) {
+  for (const int modulus : {2, 3, 4, 5, 6, 8}) {
+    for (const int step : {1, 5, 7}) {
+      for (const int reduce_step : {-3, -2, 1, 2, 4, 6}) {
+        if (std::gcd(step, modulus) != 1) continue;
+        for (const int offset : {0, 1, -2}) {
+          for (const int points : {7, 12}) {
+            for (const int terms : {1, 2, 5}) {
+              if (terms >= modulus && std::gcd(reduce_step, modulus) == 1) continue;
+              SCOPED_TRACE(fmt::format("{} {} {} {} {} {}", modulus, step, reduce_step, offset, points, terms));
+              const Func before = spread(element(step, reduce_step, offset, modulus), points, terms);
+              Schedule s(before);
+              split_residues(s, {"sum"});
+              expect_same(before, s.func());
+            }
+          }
+        }
+      }
+    }
+  }
+  const Func before = spread(element(1, 2, 1, 5), 13, 3);
+  Schedule s(before);
+  split_residues(s, {"sum"});
+  expect_scheduled(s, before, "split_residues_of_terms");
+}
+
 TEST(SplitResidues, TakesOneResidueHoweverTheConditionSaysSo) {
   for (const char* condition :
        {"(vh + vr) % 3 == 2", "(vh + vr) % 3 < 1", "1 < (vh + vr) % 3", "(vh + vr) % 2 < 1", "0 < (vh + vr) % 2"}) {
@@ -104,8 +130,8 @@ TEST(SplitResidues, TakesOneResidueHoweverTheConditionSaysSo) {
   }
 }
 
-std::vector<float> run(const Func& func, std::vector<float> w) {
-  std::vector<float> x(6, 1.0f), out(20);
+std::vector<float> run(const Func& func, std::vector<float> w, int points) {
+  std::vector<float> x(6, 1.0f), out(static_cast<size_t>(2 * points));
   std::vector<HostBuffer> buffers;
   for (std::vector<float>* data : {&x, &w, &out}) {
     auto* bytes = reinterpret_cast<std::byte*>(data->data());
@@ -115,27 +141,36 @@ std::vector<float> run(const Func& func, std::vector<float> w) {
   return out;
 }
 
-TEST(SplitResidues, KeepsNaNAndInfinitiesOfWhatItLeavesOut) {
-  const Func before = spread(every_second);
+/// NaN and infinities among the weights spoil the results that they spoil without residues.
+void expect_non_finite_kept(const std::string& choice, int points, int terms) {
+  const Func before = spread(choice, points, terms);
   Schedule s(before);
   split_residues(s, {"sum"});
-  for (size_t i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(2 * terms); ++i) {
     for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-      std::vector<float> w(8, 1.0f);
+      std::vector<float> w(static_cast<size_t>(2 * terms), 1.0f);
       w[i] = value;
-      const std::vector<float> expected = run(before, w), found = run(s.func(), w);
+      const std::vector<float> expected = run(before, w, points), found = run(s.func(), w, points);
       bool spoilt = false;
       for (size_t at = 0; at < expected.size(); ++at) {
         spoilt |= std::isnan(expected[at]);
         if (std::isnan(expected[at])) {
-          EXPECT_TRUE(std::isnan(found[at])) << i << " " << at;
+          EXPECT_TRUE(std::isnan(found[at])) << choice << " " << i << " " << at;
         } else {
-          EXPECT_EQ(found[at], expected[at]) << i << " " << at;
+          EXPECT_EQ(found[at], expected[at]) << choice << " " << i << " " << at;
         }
       }
       EXPECT_TRUE(spoilt);
     }
   }
+}
+
+TEST(SplitResidues, KeepsNaNAndInfinitiesOfWhatItLeavesOut) {
+  expect_non_finite_kept(every_second, 10, 4);
+  expect_non_finite_kept(element(1, 1, 0, 5), 13, 3);
+  expect_non_finite_kept(element(1, 2, -1, 4), 10, 4);
+  expect_non_finite_kept(element(1, 2, 0, 5), 10, 2);
+  expect_non_finite_kept(element(1, 1, 0, 2), 10, 1);
 }
 
 void expect_refusal(const Func& func, int condition, const std::string& suffix = "") {
@@ -153,7 +188,7 @@ TEST(SplitResidues, RefusesWhatIsNoWholeSum) {
 
 TEST(SplitResidues, RefusesTermsThatNoResidueDecides) {
   expect_refusal(spread("select(vh + vr < 6, x[vh + vr if vh + vr < 6], 0.0f32)"), 2);
-  expect_refusal(spread(element(1, 2, 0, 2)), 2, "_divisor");
+  expect_refusal(spread(element(2, 2, 0, 2)), 2, "_divisor");
   expect_refusal(spread("select((vh + vr) % 3 < 2, x[(vh + vr) // 3], 0.0f32)"), 2, "_several_residues");
   expect_refusal(spread("select((vh + vr) % 2 == 0, x[(vh + vr) // 4], 1.0f32)"), 2, "_not_zero");
   expect_refusal(spread(element(1, 1, 0, 2), 10, 4, "f32", "select((vh + vr) % 3 == 0, 1.0f32, 0.0f32)"), 2,
@@ -161,7 +196,7 @@ TEST(SplitResidues, RefusesTermsThatNoResidueDecides) {
 }
 
 TEST(SplitResidues, RefusesResiduesWithoutTerms) {
-  expect_refusal(spread(element(1, 1, 0, 5)), 3);
+  expect_refusal(spread(element(2, 1, 0, 6)), 3);
   expect_refusal(spread("select((vh + vr) % 2 == 0 && (vh - vr) % 3 == 0, x[(vh + vr) // 4], 0.0f32)"), 3, "_twice");
 }
 
@@ -233,9 +268,15 @@ TEST(ResidueClasses, TakesNoTapsTogetherOfWhichResiduesHaveDifferentNumbers) {
   }
 }
 
-TEST(ResidueClasses, LeavesWhatHasResiduesWithoutTerms) {
-  EXPECT_EQ(decisions_on(transposed(3, 12, 2), wide(), "sum_dense"), "");
-  EXPECT_EQ(decisions_on(transposed(2, 12, 1), wide(), "sum_dense"), "");
+TEST(ResidueClasses, TilesOneForEachTermWhereResultsHaveNone) {
+  for (const auto& [stride, taps] : {std::pair(3, 2), {2, 1}, {5, 3}}) {
+    for (const int points : {12, 40, 61}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", stride, points, taps));
+      const Func func = transposed(stride, points, taps);
+      EXPECT_NE(decisions_on(func, wide(), "sum_dense").find("tile sum_dense: "), std::string::npos);
+      expect_scheduled_well(func);
+    }
+  }
 }
 
 }  // namespace
