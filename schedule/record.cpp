@@ -113,10 +113,10 @@ class Line {
     for (size_t i = from; i < end; ++i) found.push_back(block(i));
     return found;
   }
-  std::vector<LoopRef> loops() const {
+  std::vector<LoopRef> loops(size_t from = 0) const {
     std::vector<LoopRef> found;
     found.reserve(size());
-    for (size_t i = 0; i < size(); ++i) found.push_back(loop(i));
+    for (size_t i = from; i < size(); ++i) found.push_back(loop(i));
     return found;
   }
   [[noreturn]] void fail(const std::string& expected) const {
@@ -230,7 +230,7 @@ const std::map<std::string, Apply>& primitives() {
       {"set_space", [](Schedule& s, const Line& l) { set_space(s, l.block(0), l.string(1)); }},
       {"shift_operand", [](Schedule& s, const Line& l) { shift_operand(s, l.block(0), l.string(1)); }},
       {"shift_squares", [](Schedule& s, const Line& l) { shift_squares(s, l.block(0), l.block(1), l.integer(2)); }},
-      {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loop(1)); }},
+      {"skip_masked", [](Schedule& s, const Line& l) { skip_masked(s, l.block(0), l.loops(1)); }},
       {"split", [](Schedule& s, const Line& l) { split(s, l.loop(0), l.integer(1)); }},
       {"split_iter", [](Schedule& s, const Line& l) { split_iter(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"split_residues", [](Schedule& s, const Line& l) { split_residues(s, l.block(0)); }},

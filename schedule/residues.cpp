@@ -108,7 +108,7 @@ Parts::Parts(const std::vector<Congruence>& congruences, const Block& block)
     : congruences_(congruences), block_(block) {
   for (const Congruence& c : congruences_) {
     iters_[space(c).get()] = space_of_class(c);
-    iters_[reduce(c).get()] = reduce_of_class(c);
+    if (c.reduce) iters_[block.f.iters[*c.reduce].variable.get()] = reduce_of_class(c);
   }
 }
 
@@ -138,11 +138,12 @@ Expr Parts::mutate_Binary(const Expr& e, const Binary* node) {
 
 /// The form // the modulus, where everything else in it is a multiple; null otherwise.
 Expr Parts::divided(const Affine& form, const Congruence& c) {
-  const std::int64_t p = form.coefficient(space(c)), q = form.coefficient(reduce(c)), m = c.modulus;
+  const std::int64_t p = form.coefficient(space(c)), q = reduce_coefficient(form, c), m = c.modulus;
   if ((p == 0 && q == 0) || q * c.period() % m != 0) return nullptr;
-  Expr sum = Expr(c.quotient) * p + Expr(c.taken) * (q * c.period() / m);
+  Expr sum = Expr(c.quotient) * p;
+  if (c.reduce) sum = sum + Expr(c.taken) * (q * c.period() / m);
   for (const AffineTerm& term : form.terms) {
-    if (term.atom == Expr(space(c)) || term.atom == Expr(reduce(c))) continue;
+    if (term.atom == Expr(space(c)) || (c.reduce && term.atom == Expr(block_.f.iters[*c.reduce].variable))) continue;
     if (term.coefficient % m != 0) return nullptr;
     sum = sum + mutate(term.atom) * (term.coefficient / m);
   }

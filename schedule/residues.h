@@ -22,14 +22,16 @@ struct ResidueCondition {
 /// Of a comparison that leaves one residue, however it says so: r == t, r < 1, m - 2 < r. Nothing for any other.
 std::optional<ResidueCondition> residue_condition(const Expr& condition);
 
-/// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list. What holds
-/// it comes in classes of one residue of each: of every residue of h, or of every residue of r that there is where
-/// these are fewer, as of a step that is wider than what is spread, or that has a divisor of the modulus.
+/// (h*space_step + r*reduce_step + offset) % modulus == 0, of the iters at two positions of a block's list, or of h
+/// alone, with a step of 0, as if r were 0. What holds it comes in classes of one residue of each: of every residue of
+/// h, or of every residue of r that there is where these are fewer, as of a step that is wider than what is spread, or
+/// that has a divisor of the modulus.
 struct Congruence {
   Expr condition;
-  size_t space = 0, reduce = 0;
+  size_t space = 0;
+  std::optional<size_t> reduce;
   std::int64_t space_step = 0, reduce_step = 0, offset = 0, modulus = 0;
-  std::int64_t points = 0, terms = 0;       ///< the extents of the iters
+  std::int64_t points = 0, terms = 1;       ///< the extents of the iters
   VarRef quotient, residue, class_, taken;  ///< h // modulus, h % modulus, the class, and r // period()
 
   bool holds(std::int64_t h, std::int64_t r) const {
@@ -69,7 +71,9 @@ class Parts : public Mutator {
 
  private:
   const VarRef& space(const Congruence& c) const { return block_.f.iters[c.space].variable; }
-  const VarRef& reduce(const Congruence& c) const { return block_.f.iters[c.reduce].variable; }
+  std::int64_t reduce_coefficient(const Affine& form, const Congruence& c) const {
+    return c.reduce ? form.coefficient(block_.f.iters[*c.reduce].variable) : 0;
+  }
   Expr divided(const Affine& form, const Congruence& c);
 
   const std::vector<Congruence>& congruences_;

@@ -295,9 +295,15 @@ void bind_blocks(nb::class_<S>& type) {
           "block"_a, "original"_a, "Removes a block that computes again what `original` has computed before.")
       .def(
           "skip_masked",
-          [](S& s, nb::handle block, const Loop& loop) { skip_masked(s.schedule, s.take_block(block), s.take(loop)); },
-          "block"_a, "loop"_a,
-          "Leaves out iterations of a loop along a reduction in which masks keep its terms at the identity.")
+          [](S& s, nb::handle block, const nb::args& around) {
+            std::vector<LoopRef> loops;
+            for (const nb::handle loop : around) loops.push_back(s.take(nb::cast<const Loop&>(loop)));
+            skip_masked(s.schedule, s.take_block(block), loops);
+          },
+          "block"_a, "loops"_a,
+          "Leaves out iterations of loops around a reduction in which masks, or the zeros around a padded copy, keep "
+          "its "
+          "terms at the identity.")
       .def(
           "fold_choices",
           [](S& s, nb::handle block, const Loop& loop) { fold_choices(s.schedule, s.take_block(block), s.take(loop)); },

@@ -369,7 +369,7 @@ class Chainer {
     place_scores(steps);
     reverse_compute_at(schedule_, *epilogue_, blocks);
     context_.scheduled.insert(chain_.extreme.name);
-    attempt(context_, "leave out masked blocks", [&] { skip_masked(schedule_, chain_.extreme, steps); });
+    attempt(context_, "leave out masked blocks", [&] { skip_masked(schedule_, chain_.extreme, {steps}); });
     context_.note(fmt::format("run {} in blocks of {} rows by {} elements", chain_.mix.name, block_rows_, step));
   }
 

@@ -7,6 +7,7 @@
 #include "schedule/auto/join_windows.h"
 #include "schedule/auto/part_copies.h"
 #include "schedule/auto/place_operands.h"
+#include "schedule/auto/skip_borders.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tiler.h"
 #include "schedule/auto/vector_loop.h"
@@ -370,6 +371,8 @@ void Tiler::along_space(size_t vectors) {
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);
   store_tile(loops);
+  if (!dot_ && !windows_ && !others_ && !loops.chain && !loops.together && !adds_up_parts() && !accurate_cut_)
+    skip_borders(context_, block_, {loops.order, loops.row, shape_.rows, tile.rows, vectors, plan.width});
   const Buffer operand =
       part_copies(context_, loops.chain ? partial_ : block_, plan.operand ? plan.operand->buffer : nullptr);
   if (plan.by_panels && operand) lay_by_panels(context_, block_, operand, plan.vectors, plan.width);

@@ -5,36 +5,33 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/analysis/affine.h"
 #include "ir/analysis/regions.h"
 #include "ir/analysis/relax.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/intrinsics.h"
 #include "ir/reduction.h"
 #include "ir/structural.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
+#include "schedule/finite_sums.h"
+#include "schedule/zero_borders.h"
 
 namespace lathe {
 namespace {
 
 constexpr const char* place_text =
-    "block is a reduction without an init, by loops of which loop, a serial one, drives a reduce iter";
+    "block is a reduction without an init, and loops, serial or unrolled ones, are around it";
 constexpr const char* kept_text =
-    "below loop stand only blocks, which write allocations that nothing outside of loop reads, but for block";
-constexpr const char* fresh_text = "below loop nothing is read of those that the iteration has not written before";
+    "below loops stand only blocks, which write allocations that nothing outside of these reads, but for block";
+constexpr const char* fresh_text = "below loops nothing is read of those that the iteration has not written before";
 constexpr const char* identity_text =
     "where every mask that bounds can be relaxed to is false, block's terms come out as its reducer's identities";
 constexpr const char* finite_text =
-    "an operand that is to be finite is written whole before the nest that holds loop, where nothing writes it, or is "
-    "an input";
+    "an operand that is to be finite is an input, or written whole before the loops that walk it";
 
 using Constant = std::optional<double>;
-
-/// The elements of an operand that an iteration reads.
-struct Operand {
-  Buffer buffer;
-  std::vector<Range> ranges;  ///< over the loop and those around it
-};
 
 Constant folded(const Unary& unary, double a) {
   switch (unary.op) {
@@ -85,39 +82,53 @@ Constant folded(const Binary& binary, double a, double b) {
 /// Runs the body of a loop with constants for what its masks decide when they are false.
 class Masking {
  public:
-  Masking(const Schedule& schedule, const std::string& application, const Path& path, const Path& loop_path)
+  /// Operands are those of whole runs of the loop at the position `whole` of the path.
+  Masking(const Schedule& schedule, const std::string& application, const Path& path, const Path& loop_path,
+          size_t whole)
       : schedule_(schedule),
         application_(application),
         block_(path.back()),
         loop_(*loop_path.back().as<For>()),
         outer_bounds_(bounds_at(schedule.func(), loop_path)),
         bounds_(outer_bounds_),
-        outer_(bounds_.mark()) {
-    for (const Stmt& s : loop_path) {
-      if (const For* around = s.as<For>()) loops_.push_back(around);
+        outer_(bounds_.mark()),
+        whole_bounds_(bounds_at(schedule.func(), Path(loop_path.begin(), after(loop_path, whole)))),
+        whole_(whole_bounds_.mark()) {
+    for (size_t i = 0; i < loop_path.size(); ++i) {
+      const For* around = loop_path[i].as<For>();
+      if (!around) continue;
+      loops_.push_back(around);
+      if (i >= whole && around != &loop_) whole_bounds_.bind(around->variable, Range{around->min, around->extent});
     }
     outer_bounds_.bind(loop_.variable, Range{loop_.min, loop_.extent});
     bounds_.bind(loop_.variable, Range{loop_.min, loop_.extent});
+    whole_bounds_.bind(loop_.variable, Range{loop_.min, loop_.extent});
     outer_ = bounds_.mark();
+    if (loop_path[whole].as<For>() == &loop_) whole_ = whole_bounds_.mark();
   }
 
   void run() { walk(loop_.body); }
 
   std::vector<Expr> guards;  ///< an iteration that counts has one of them true
-  std::vector<Operand> operands;
-  std::vector<const For*> loops_;
+  std::vector<FiniteOperand> operands;
 
  private:
+  static Path::const_iterator after(const Path& path, size_t i) {
+    return path.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+  }
+
   [[noreturn]] void fail(int condition, const char* text, const Stmt& culprit, const std::string& note) const {
     refuse(schedule_, application_, condition, text, culprit, note);
   }
 
   void walk(const Stmt& s) {
     if (const For* loop = s.as<For>()) {
-      const Bounds::Mark mark = bounds_.mark();
+      const Bounds::Mark mark = bounds_.mark(), whole_mark = whole_bounds_.mark();
       bounds_.bind(loop->variable, Range{loop->min, loop->extent});
+      whole_bounds_.bind(loop->variable, Range{loop->min, loop->extent});
       walk(loop->body);
       bounds_.rollback(mark);
+      whole_bounds_.rollback(whole_mark);
     } else if (const Seq* seq = s.as<Seq>()) {
       for (const Stmt& child : seq->stmts) walk(child);
     } else if (const Block* block = s.as<Block>(); block && outer_blocks(block->f.body).empty()) {
@@ -184,7 +195,8 @@ class Masking {
       }
       case ExprKind::Load: {
         const auto found = contents_.find(e.as<Load>()->buffer.get());
-        if (found == contents_.end() || (e.as<Load>()->mask && found->second != 0.0)) return std::nullopt;
+        if (found == contents_.end()) return zero_border(*e.as<Load>());
+        if (e.as<Load>()->mask && found->second != 0.0) return std::nullopt;
         return found->second;
       }
       case ExprKind::Select:
@@ -204,12 +216,34 @@ class Masking {
   Constant choose(const Select& select) {
     if (const Constant decided = evaluate(select.condition))
       return evaluate(*decided != 0 ? select.when_true : select.when_false);
-    const Expr guard = necessary(substitute(select.condition, bindings_));
-    if (!guard) return std::nullopt;
+    return depends_on(conjuncts_of(substitute(select.condition, bindings_))) ? evaluate(select.when_false)
+                                                                             : std::nullopt;
+  }
+
+  /// Zero, as the border of a padded copy is, where that can be told.
+  Constant zero_border(const Load& load) {
+    if (load.mask || !load.dtype.is_scalar()) return std::nullopt;
+    std::vector<Expr> at;
+    for (const Expr& index : load.indices) at.push_back(substitute(index, bindings_));
+    return depends_on(nonzero_conditions(schedule_, load.buffer, at)) ? Constant(0) : std::nullopt;
+  }
+
+  /// Notes that an iteration counts where all of the conditions hold for some instance; of these those that depend on
+  /// the loop, where there are any. False where that is not known.
+  bool depends_on(const std::vector<Expr>& conditions) {
+    Expr guard, of_loop;
+    for (const Expr& condition : conditions) {
+      const Expr needed = necessary(condition);
+      if (!needed || is_int(needed, 1)) continue;
+      guard = guard ? logical_and(guard, needed) : needed;
+      if (uses_var(needed, loop_.variable.get())) of_loop = of_loop ? logical_and(of_loop, needed) : needed;
+    }
+    if (of_loop) guard = of_loop;
+    if (!guard) return false;
     const bool known =
         std::any_of(guards.begin(), guards.end(), [&](const Expr& other) { return equal(other, guard); });
     if (!known) guards.push_back(guard);
-    return evaluate(select.when_false);
+    return true;
   }
 
   bool is_outer(const Expr& e) const {
@@ -222,8 +256,9 @@ class Masking {
     return true;
   }
 
-  SymbolicRange range(const Expr& index) const {
-    SymbolicRange found = Relaxation(bounds_, outer_).range(index);
+  SymbolicRange range(const Expr& index, bool of_operand = false) const {
+    SymbolicRange found =
+        of_operand ? Relaxation(whole_bounds_, whole_).range(index) : Relaxation(bounds_, outer_).range(index);
     if (found.low && !is_outer(found.low)) found.low = nullptr;
     if (found.high && !is_outer(found.high)) found.high = nullptr;
     return found;
@@ -253,20 +288,49 @@ class Masking {
     const Load* load = e.as<Load>();
     if (!load || contents_.contains(load->buffer.get()) || !load->dtype.is_scalar() || load->dtype.bits < 32)
       return false;
-    Operand operand{load->buffer, {}};
+    FiniteOperand operand{load->buffer, {}, !block_.as<Block>()->f.predicate};
+    std::vector<const Var*> walked;
     for (size_t d = 0; d < load->indices.size(); ++d) {
       const Expr& whole = load->buffer->shape[d];
-      const auto [low, high] = range(substitute(load->indices[d], bindings_));
+      const Expr at = simplify(substitute(load->indices[d], bindings_), whole_bounds_);
+      const auto [low, high] = range(at, true);
       Range part{index(0), whole};
+      bool tight = false;
       if (low && high) {
         const Expr extent = simplify(high - low + 1, outer_bounds_);
-        if (as_int(extent) && proves(outer_bounds_, ge(low, index(0))) && proves(outer_bounds_, lt(high, whole)))
+        if (as_int(extent) && proves(outer_bounds_, ge(low, index(0))) && proves(outer_bounds_, lt(high, whole))) {
           part = {simplify(low, outer_bounds_), extent};
+          tight = walks_alone(at, walked);
+        }
       }
+      operand.exact &= tight;
       operand.ranges.push_back(part);
     }
     operands.push_back(std::move(operand));
     return true;
+  }
+
+  /// Do the loops within that the index goes by, each of which no index before does, make up a number as its digits?
+  bool walks_alone(const Expr& at, std::vector<const Var*>& walked) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // places and extents
+    for (const AffineTerm& term : to_affine(at).terms) {
+      for (const VarRef& used : used_vars(term.atom)) {
+        if (whole_bounds_.position(used.get()) < static_cast<int>(whole_.entries)) continue;
+        const Range* domain = whole_bounds_.domain(used.get());
+        const std::int64_t* extent = domain ? as_int(domain->extent) : nullptr;
+        if (!extent || term.atom != Expr(used) || std::find(walked.begin(), walked.end(), used.get()) != walked.end())
+          return false;
+        digits.emplace_back(std::abs(term.coefficient), *extent);
+        walked.push_back(used.get());
+      }
+    }
+    std::sort(digits.begin(), digits.end());
+    std::int64_t place = 1;
+    return std::all_of(digits.begin(), digits.end(), [&](const auto& digit) {
+      const bool fits = digit.first == place;
+      place *= digit.second;
+      return fits;
+    });
   }
 
   const Schedule& schedule_;
@@ -275,86 +339,27 @@ class Masking {
   const For& loop_;
   Bounds outer_bounds_, bounds_;
   Bounds::Mark outer_;
+  Bounds whole_bounds_;
+  Bounds::Mark whole_;
+  std::vector<const For*> loops_;
   Substitution bindings_;
   std::unordered_map<const Var*, Constant> values_;
   std::unordered_map<const BufferNode*, Constant> contents_;  ///< of what the iteration writes
 };
 
-/// A nest that sums zero times the operand's elements for each iteration of the loops that decide which they are.
-struct FiniteSum {
-  Stmt nest;
-  Buffer sums;
-  Expr guard;  ///< true where one of them is not finite
-};
-
-FiniteSum sum_of_zeros(const Schedule& schedule, const Operand& operand, const std::vector<const For*>& loops) {
-  const DType dtype = operand.buffer->dtype;
-  FiniteSum made;
-  Block::Fields fields;
-  fields.name = schedule.unique_name(operand.buffer->name + "_zeros");
-  std::vector<Expr> shape, at, here;
-  std::vector<Range> ranges;
-  Substitution iters;
-  const auto add = [&](const std::string& name, const Range& domain, IterKind kind) {
-    const VarRef variable = Var::make("v" + name);
-    fields.iters.push_back({variable, domain, kind});
-    fields.bindings.emplace_back(Var::make(name));
-    ranges.push_back(domain);
-    return variable;
-  };
-  for (const For* loop : loops) {
-    const bool used = std::any_of(operand.ranges.begin(), operand.ranges.end(),
-                                  [&](const Range& range) { return uses_var(range.min, loop->variable.get()); });
-    if (!used) continue;
-    const VarRef variable = add(loop->variable->name, {loop->min, loop->extent}, IterKind::space);
-    iters[loop->variable.get()] = variable;
-    shape.push_back(loop->extent);
-    at.push_back(Expr(variable) - loop->min);
-    here.push_back(Expr(loop->variable) - loop->min);
-  }
-  if (shape.empty()) {
-    shape.push_back(index(1));
-    at.push_back(index(0));
-    here.push_back(index(0));
-  }
-  std::vector<Expr> indices;
-  for (size_t d = 0; d < operand.ranges.size(); ++d) {
-    const Expr low = substitute(operand.ranges[d].min, iters);
-    if (is_int(operand.ranges[d].extent, 1)) {
-      indices.push_back(low);
-    } else {
-      indices.push_back(low + Expr(add(fmt::format("d{}", d), {index(0), operand.ranges[d].extent}, IterKind::reduce)));
-    }
-  }
-  made.sums = BufferNode::make(schedule.unique_name(operand.buffer->name + "_zeros"), dtype, shape);
-  const Reducer reducer = simple_reducer(BinaryOp::add, dtype);
-  const std::vector<ReductionOutput> outputs{{made.sums, at}};
-  fields.reducer = reducer;
-  fields.init = make_init(reducer, outputs);
-  fields.body = make_update(reducer, outputs, {load(operand.buffer, indices) * constant(dtype, 0)});
-  const Stmt block = Block::make(std::move(fields));
-  made.nest = with_inferred_regions(*block.as<Block>());
-  const Block& node = *made.nest.as<Block>();
-  std::vector<VarRef> variables;
-  variables.reserve(ranges.size());
-  for (const Expr& binding : node.f.bindings) variables.emplace_back(binding.as<Var>());
-  for (size_t i = ranges.size(); i-- > 0;)
-    made.nest = For::make(variables[i], ranges[i].min, ranges[i].extent, ForKind::serial, made.nest);
-  made.guard = ne(load(made.sums, here), constant(dtype, 0));
-  return made;
-}
-
-/// The sums take in all between the elements that the loop reads, which must be written there too.
+/// The sums take in all between the elements that the loops read, which must be written there too, where they may read
+/// more than these.
 void refuse_unwritten(const Schedule& schedule, const std::string& application, const Stmt& nest, const Stmt& body,
-                      const std::vector<Operand>& operands, const std::vector<Buffer>& sums) {
+                      const std::vector<FiniteOperand>& operands, const std::vector<Buffer>& sums) {
   std::vector<Buffer> computed;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     if (!s.as<Block>()) return;
     for (const Region& region : s.as<Block>()->f.writes) computed.push_back(region.buffer);
   });
   const auto considered = [&](const Buffer& buffer) {
-    const bool operand =
-        std::any_of(operands.begin(), operands.end(), [&](const Operand& other) { return other.buffer == buffer; });
+    const bool operand = std::any_of(operands.begin(), operands.end(), [&](const FiniteOperand& other) {
+      return other.buffer == buffer && !other.exact;
+    });
     return operand && std::find(computed.begin(), computed.end(), buffer) != computed.end();
   };
   const Block* root = body.as<Block>();
@@ -369,83 +374,177 @@ void refuse_unwritten(const Schedule& schedule, const std::string& application, 
   }
 }
 
+/// Puts a condition around the body of each of some loops.
+class Guards : public Mutator {
+ public:
+  std::unordered_map<const Var*, Expr> conditions;
+
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override { return e; }
+
+ protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    const Stmt inner = Mutator::mutate_For(s, node);
+    const auto found = conditions.find(node->variable.get());
+    if (found == conditions.end()) return inner;
+    return with_body(*inner.as<For>(), If::make(found->second, inner.as<For>()->body));
+  }
+};
+
+class Skipper {
+ public:
+  Skipper(Schedule& schedule, const BlockRef& block, const std::vector<LoopRef>& loops)
+      : schedule_(schedule), path_(path_to(schedule, block)), node_(*path_.back().as<Block>()) {
+    application_ = "skip_masked(" + block.name;
+    for (const LoopRef& loop : loops) {
+      application_ += ", " + schedule.place(loop);
+      paths_.push_back(path_to(schedule, loop));
+    }
+    application_ += ")";
+    std::sort(paths_.begin(), paths_.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
+  }
+
+  std::vector<BlockRef> run() {
+    check_place();
+    check_below();
+    for (const Path& loop_path : paths_) {
+      Masking masking(schedule_, application_, path_, loop_path, whole());
+      masking.run();
+      Expr& guard = guards_.conditions[loop_path.back().as<For>()->variable.get()];
+      for (const Expr& e : masking.guards) guard = guard ? logical_or(guard, e) : e;
+      for (const FiniteOperand& operand : masking.operands) {
+        if (std::find(operands_.begin(), operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+    }
+    const size_t at = place_of_sums();
+    std::vector<Stmt> stmts;
+    std::vector<Buffer> made;
+    std::vector<BlockRef> sums;
+    for (const FiniteOperand& operand : operands_) {
+      const FiniteSum sum =
+          sum_of_zeros(schedule_, operand, loops_between(0, at), loops_between(at, outermost().size()));
+      stmts.push_back(sum.nest);
+      made.push_back(sum.sums);
+      sums.push_back({sum.block});
+      for (auto& [variable, guard] : guards_.conditions) guard = logical_or(guard, sum.guard);
+    }
+    stmts.push_back(guards_.mutate(outermost()[at]));
+    const Path above(outermost().begin(), outermost().begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    Stmt body = replace_last(above, Seq::make(std::move(stmts)));
+    refuse_unwritten(schedule_, application_, outermost()[at], body, operands_, made);
+    for (const Buffer& buffer : made) body = add_allocation(body, buffer);
+    schedule_.commit(body, application_);
+    return sums;
+  }
+
+ private:
+  const Path& outermost() const { return paths_.front(); }
+
+  void check_place() const {
+    bool fits = node_.f.reducer && !node_.f.init && !paths_.empty();
+    for (const Path& loop_path : paths_) {
+      const ForKind kind = loop_path.back().as<For>()->for_kind;
+      fits &= std::find(path_.begin(), path_.end(), loop_path.back()) != path_.end() &&
+              (kind == ForKind::serial || kind == ForKind::unrolled);
+    }
+    if (!fits) refuse(schedule_, application_, 1, place_text, path_.back(), "is no such reduction");
+  }
+
+  void check_below() const {
+    const For& skipped = *outermost().back().as<For>();
+    std::vector<Stmt> below;
+    for_each_stmt(skipped.body, [&](const Stmt& s) {
+      if (s.as<Block>()) below.push_back(s);
+    });
+    std::vector<Buffer> written;
+    for (const Stmt& s : below) {
+      if (s == path_.back()) continue;
+      for (const Region& region : s.as<Block>()->f.writes) {
+        if (!is_allocated(schedule_.func(), region.buffer) || region.buffer->view_of)
+          refuse(schedule_, application_, 2, kept_text, s, fmt::format("writes {}", region.buffer->name));
+        written.push_back(region.buffer);
+      }
+    }
+    for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
+      const Block* other = s.as<Block>();
+      if (!other || !outer_blocks(other->f.body).empty() || std::find(below.begin(), below.end(), s) != below.end())
+        return;
+      for (const Buffer& buffer : written) {
+        if (reads(*other, buffer))
+          refuse(schedule_, application_, 2, kept_text, s, fmt::format("reads {}", buffer->name));
+      }
+    });
+    Bounds bounds = bounds_at(schedule_.func(), outermost());
+    bounds.bind(skipped.variable, Range{skipped.min, skipped.extent});
+    const auto considered = [&](const Buffer& buffer) {
+      return std::find(written.begin(), written.end(), buffer) != written.end();
+    };
+    for (const ExposedRead& read : exposed_reads(skipped.body, bounds, considered)) {
+      refuse(schedule_, application_, 3, fresh_text, read.block ? read.block : outermost().back(),
+             fmt::format("reads {}, which may be an earlier iteration's", read.region.buffer->name));
+    }
+  }
+
+  /// Where in the path the outermost loop stands of which operands are taken whole: the loop itself, or, where it runs
+  /// within others along the reduction, the outermost of these, so that it asks for nothing that changes there.
+  size_t whole() const {
+    for (size_t i = 0; i < outermost().size(); ++i) {
+      const For* loop = outermost()[i].as<For>();
+      if (loop && drives(node_, IterKind::reduce, *loop)) return i;
+    }
+    return outermost().size() - 1;
+  }
+
+  /// Where in the path the sums are to stand: before all loops, or below those within which an operand is written.
+  size_t place_of_sums() const {
+    size_t at = 0;
+    while (!outermost()[at].as<For>()) ++at;
+    for (size_t i = at; i < outermost().size(); ++i) {
+      if (!outermost()[i].as<For>()) continue;
+      const bool written = std::any_of(operands_.begin(), operands_.end(), [&](const FiniteOperand& operand) {
+        bool found = false;
+        for_each_stmt(outermost()[i],
+                      [&](const Stmt& s) { found |= s.as<Block>() && writes(*s.as<Block>(), operand.buffer); });
+        return found;
+      });
+      if (!written) return at;
+      at = i + 1;
+      while (at < outermost().size() && !outermost()[at].as<For>()) ++at;
+      if (at == outermost().size())
+        refuse(schedule_, application_, 5, finite_text, outermost().back(), "has one written within");
+    }
+    return at;
+  }
+
+  std::vector<const For*> loops_between(size_t from, size_t to) const {
+    std::vector<const For*> found;
+    for (size_t i = from; i < to; ++i) {
+      if (const For* loop = outermost()[i].as<For>()) found.push_back(loop);
+    }
+    for (const For* loop : found) {
+      const bool plain = used_vars(loop->min).empty() && used_vars(loop->extent).empty();
+      for (const FiniteOperand& operand : operands_) {
+        if (!plain && uses_loop(operand, *loop))
+          refuse(schedule_, application_, 5, finite_text, outermost()[from],
+                 fmt::format("decides what {} it reads by loops that depend on others", operand.buffer->name));
+      }
+    }
+    return found;
+  }
+
+  Schedule& schedule_;
+  const Path path_;
+  const Block& node_;
+  std::vector<Path> paths_;  ///< to the loops, outermost first
+  std::string application_;
+  Guards guards_;
+  std::vector<FiniteOperand> operands_;
+};
+
 }  // namespace
 
-void skip_masked(Schedule& schedule, const BlockRef& block, const LoopRef& loop) {
-  const Path path = path_to(schedule, block), loop_path = path_to(schedule, loop);
-  const std::string application = fmt::format("skip_masked({}, {})", block.name, schedule.place(loop));
-  const Block& node = *path.back().as<Block>();
-  const For& skipped = *loop_path.back().as<For>();
-  const bool around = std::find(path.begin(), path.end(), loop_path.back()) != path.end();
-  if (!node.f.reducer || node.f.init || !around || skipped.for_kind != ForKind::serial ||
-      !drives(node, IterKind::reduce, skipped) || drives(node, IterKind::space, skipped)) {
-    refuse(schedule, application, 1, place_text, path.back(), "is no such reduction");
-  }
-
-  std::vector<Stmt> below;
-  for_each_stmt(skipped.body, [&](const Stmt& s) {
-    if (s.as<Block>()) below.push_back(s);
-  });
-  std::vector<Buffer> written;
-  for (const Stmt& s : below) {
-    if (s == path.back()) continue;
-    for (const Region& region : s.as<Block>()->f.writes) {
-      if (!is_allocated(schedule.func(), region.buffer) || region.buffer->view_of)
-        refuse(schedule, application, 2, kept_text, s, fmt::format("writes {}", region.buffer->name));
-      written.push_back(region.buffer);
-    }
-  }
-  for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
-    const Block* other = s.as<Block>();
-    if (!other || !outer_blocks(other->f.body).empty() || std::find(below.begin(), below.end(), s) != below.end())
-      return;
-    for (const Buffer& buffer : written) {
-      if (reads(*other, buffer)) refuse(schedule, application, 2, kept_text, s, fmt::format("reads {}", buffer->name));
-    }
-  });
-  Bounds bounds = bounds_at(schedule.func(), loop_path);
-  bounds.bind(loop.variable, Range{skipped.min, skipped.extent});
-  const auto considered = [&](const Buffer& buffer) {
-    return std::find(written.begin(), written.end(), buffer) != written.end();
-  };
-  for (const ExposedRead& read : exposed_reads(skipped.body, bounds, considered)) {
-    refuse(schedule, application, 3, fresh_text, read.block ? read.block : loop_path.back(),
-           fmt::format("reads {}, which may be an earlier iteration's", read.region.buffer->name));
-  }
-
-  Masking masking(schedule, application, path, loop_path);
-  masking.run();
-  Expr guard;
-  for (const Expr& e : masking.guards) guard = guard ? logical_or(guard, e) : e;
-  size_t nest = 0;
-  while (!loop_path[nest].as<For>()) ++nest;
-  std::vector<Stmt> stmts;
-  std::vector<Buffer> made;
-  for (const Operand& operand : masking.operands) {
-    for_each_stmt(loop_path[nest], [&](const Stmt& s) {
-      if (s.as<Block>() && writes(*s.as<Block>(), operand.buffer))
-        refuse(schedule, application, 5, finite_text, s, fmt::format("writes {}", operand.buffer->name));
-    });
-    for (const For* outer : masking.loops_) {
-      const bool plain = used_vars(outer->min).empty() && used_vars(outer->extent).empty();
-      const bool used = std::any_of(operand.ranges.begin(), operand.ranges.end(),
-                                    [&](const Range& range) { return uses_var(range.min, outer->variable.get()); });
-      if (used && !plain)
-        refuse(schedule, application, 5, finite_text, loop_path[nest],
-               fmt::format("decides what {} it reads by loops that depend on others", operand.buffer->name));
-    }
-    const FiniteSum sum = sum_of_zeros(schedule, operand, masking.loops_);
-    stmts.push_back(sum.nest);
-    made.push_back(sum.sums);
-    guard = logical_or(guard, sum.guard);
-  }
-  const Stmt guarded = with_body(skipped, If::make(guard, skipped.body));
-  stmts.push_back(replace_last(Path(loop_path.begin() + static_cast<std::ptrdiff_t>(nest), loop_path.end()), guarded));
-  const Path above(loop_path.begin(), loop_path.begin() + static_cast<std::ptrdiff_t>(nest) + 1);
-  Stmt body = replace_last(above, Seq::make(std::move(stmts)));
-  refuse_unwritten(schedule, application, loop_path[nest], body, masking.operands, made);
-  for (const Buffer& buffer : made) body = add_allocation(body, buffer);
-  schedule.commit(body, application);
+std::vector<BlockRef> skip_masked(Schedule& schedule, const BlockRef& block, const std::vector<LoopRef>& loops) {
+  return Skipper(schedule, block, loops).run();
 }
 
 }  // namespace lathe

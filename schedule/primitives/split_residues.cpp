@@ -39,7 +39,7 @@ class Splitter {
   Stmt run() {
     for (Congruence& c : found_) {
       const std::string space = block_.f.iters[c.space].variable->name,
-                        reduce = block_.f.iters[c.reduce].variable->name;
+                        reduce = c.reduce ? block_.f.iters[*c.reduce].variable->name : space + "_term";
       c.quotient = Var::make(space + "_quotient");
       c.residue = Var::make(space + "_residue");
       c.class_ = c.by_space() ? c.residue : Var::make(reduce + "_residue");
@@ -88,8 +88,8 @@ class Splitter {
 
   [[noreturn]] void refuse_term(const std::string& note) const {
     refuse(schedule_, application, 2,
-           "its term has one factor select(A && .., x, 0), where A says (a*h + b*r + c) % m == t of one space and one "
-           "reduce iter, constants otherwise, m without a common divisor with a or b, m at most 64",
+           "its term has one factor select(A && .., x, 0), where A says (a*h + b*r + c) % m == t of one space iter and "
+           "one reduce iter or none, constants otherwise, m without a common divisor with a or b, m at most 64",
            path_.back(), note);
   }
 
@@ -109,9 +109,13 @@ class Splitter {
       std::int64_t& step = of_space ? c.space_step : c.reduce_step;
       if (step != 0) return std::nullopt;
       step = term.coefficient;
-      (of_space ? c.space : c.reduce) = i;
+      if (of_space) {
+        c.space = i;
+      } else {
+        c.reduce = i;
+      }
     }
-    if (c.space_step == 0 || c.reduce_step == 0) return std::nullopt;
+    if (c.space_step == 0) return std::nullopt;
     if (std::gcd(c.reduce_step, c.modulus) != 1 && std::gcd(c.space_step, c.modulus) != 1) return std::nullopt;
     return c;
   }
@@ -159,7 +163,9 @@ class Splitter {
         "iter has a term, or a and m have no common divisor";
     std::vector<size_t> seen;
     for (Congruence& c : found_) {
-      for (const size_t i : {c.space, c.reduce}) {
+      std::vector<size_t> of_condition{c.space};
+      if (c.reduce) of_condition.push_back(*c.reduce);
+      for (const size_t i : of_condition) {
         const Iter& iter = block_.f.iters[i];
         const std::int64_t* extent = as_int(iter.domain.extent);
         if (!extent || !is_int(iter.domain.min, 0)) {
@@ -176,8 +182,8 @@ class Splitter {
       }
       if (!c.by_space() && std::gcd(c.space_step, c.modulus) != 1) {
         refuse(schedule_, application, 3, text, path_.back(),
-               fmt::format("has {} terms along {} for {} residues, in steps of {}", c.terms,
-                           block_.f.iters[c.reduce].variable->name, c.modulus, c.space_step));
+               fmt::format("has {} terms for {} residues of {}, in steps of {}", c.terms, c.modulus,
+                           block_.f.iters[c.space].variable->name, c.space_step));
       }
     }
   }
@@ -401,22 +407,27 @@ class Splitter {
     Expr matches;
     for (const Congruence& c : found_) {
       add(c.residue, {index(0), index(c.modulus)});
-      const VarRef& step = block_.f.iters[c.reduce].variable;
       const ClassOfResidue found = class_of_residue(c);
-      const Expr residue = reduce_residue_of(c, found.at);
-      matches = logical_and(logical_and(matches, found.exists), eq(floor_mod(Expr(step), c.period()), residue));
+      matches = logical_and(matches, found.exists);
+      if (!c.reduce) continue;
+      const Expr step(block_.f.iters[*c.reduce].variable);
+      matches = logical_and(matches, eq(floor_mod(step, c.period()), reduce_residue_of(c, found.at)));
     }
     for (const size_t i : kept) {
       const Iter& iter = block_.f.iters[i];
       if (iter.kind == IterKind::space) add(iter.variable, iter.domain);
     }
     for (const Congruence& c : found_) {
-      const Iter& iter = block_.f.iters[c.reduce];
+      if (!c.reduce) continue;
+      const Iter& iter = block_.f.iters[*c.reduce];
       add_iter(f, iter.variable, iter.domain, IterKind::reduce);
     }
     skipped_ = allocated(f.name, dimensions, allocations);
     const Expr zero = constant(zeros->dtype, 0);
-    nests.push_back(sum_nest(std::move(f), skipped_, skipped_at_, select(matches, zero, load(zeros, reversed_at))));
+    const Expr left = select(matches, zero, load(zeros, reversed_at));
+    const bool sums_steps = std::any_of(found_.begin(), found_.end(), [](const Congruence& c) { return c.reduce; });
+    if (!sums_steps) f.body = Store::make(skipped_, skipped_at_, left);
+    nests.push_back(sums_steps ? sum_nest(std::move(f), skipped_, skipped_at_, left) : nest_of(std::move(f)));
   }
 
   /// Orders iters as the dimensions of the first Load that they index, and turns round those that it walks backwards.

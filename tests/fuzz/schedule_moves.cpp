@@ -727,7 +727,7 @@ std::vector<Move> reduction_moves() {
          }
          if (order.size() > 1) reorder(s, order);
          decompose_reduction(s, *block, outer);
-         skip_masked(s, *block, outer);
+         skip_masked(s, *block, {outer});
          return true;
        }},
       {"merge_equal",

@@ -104,6 +104,12 @@ cases = [
     ((1, 32, 28, 28), (32, 32, 4, 4), 2, 1, 0, 1),
     ((1, 64, 28, 28), (64, 64, 2, 8), 2, 1, 0, 1),
     ((1, 64, 28, 28), (64, 64, 4, 8), 4, 0, 0, 1),
+    # Results without terms: more steps between elements than taps, or a divisor of the step and the dilation.
+    ((1, 4, 5, 5), (4, 4, 1, 1), 2, 0, 0, 1),
+    ((2, 16, 7, 7), (16, 32, 1, 1), 2, 0, 1, 1),
+    ((1, 4, 5, 5), (4, 4, 3, 3), 2, 1, 0, 2),
+    ((1, 8, 9, 6), (8, 16, 3, 3), 5, 1, 0, 2),
+    ((1, 8, 6, 9), (8, 16, 2, 3), 4, 0, 2, 6),
 ]
 
 
@@ -118,17 +124,6 @@ def test_each_residue_is_a_dense_sum(case, form):
     np.testing.assert_allclose(f(x, w), expected(x, w, *placement), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("form", [gathered, spread])
-@pytest.mark.parametrize("case", [((1, 4, 5, 5), (4, 4, 1, 1), 2, 0, 0, 1), ((1, 4, 5, 5), (4, 4, 3, 3), 2, 1, 0, 2)])
-def test_what_no_residue_decides_stays(case, form):
-    x_shape, w_shape, *placement = case
-    rng = np.random.default_rng(5)
-    x, w = rng.standard_normal(x_shape, np.float32), rng.standard_normal(w_shape, np.float32)
-    f = lathe.jit(lambda x, w: form(x, w, *placement))
-    assert "_dense" not in f.lower(x, w).text("scheduled")
-    np.testing.assert_allclose(f(x, w), expected(x, w, *placement), rtol=1e-4, atol=1e-4)
-
-
 def test_weights_are_turned_around_for_short_rows_too():
     """Rows of seven columns a residue: half a vector of AVX-512, so that each weight is loaded as often as by twice as many."""
     rng = np.random.default_rng(5)
@@ -139,12 +134,14 @@ def test_weights_are_turned_around_for_short_rows_too():
         assert "x1_global: f32[5, 5, 64, 64]" in f.lower(x, w).text("scheduled")
 
 
-def test_zero_times_what_is_not_finite_is_nan():
+@pytest.mark.parametrize("placement", [(2, 1, 0, 1), (4, 0, 0, 1), (2, 1, 0, 2)], ids=str)
+def test_zero_times_what_is_not_finite_is_nan(placement):
     rng = np.random.default_rng(5)
     x, w = rng.standard_normal((1, 4, 6, 6), np.float32), rng.standard_normal((4, 20, 3, 3), np.float32)
     w[1, 7, 0, 1], w[2, 18, 2, 2] = np.inf, np.nan
-    f = lathe.jit(lambda x, w: spread(x, w, 2, 1, 0, 1))
-    reference = np.empty((1, 20, 11, 11), np.float32)
+    f = lathe.jit(lambda x, w: spread(x, w, *placement))
+    stride, pad, more, dilation = placement
+    reference = np.empty((1, 20, *(extent(6, 3, stride, pad, more, dilation),) * 2), np.float32)
     lathe.interpret(f.lower(x, w).func, [x, w, reference])
     found = f(x, w)
     assert np.isnan(reference).sum() > 100
@@ -157,7 +154,8 @@ def test_zero_times_what_is_not_finite_is_nan():
 def test_the_primitive_by_hand():
     def line(x, w):
         return lathe.compute(
-            (10,), lambda i: lathe.reduce("sum", (4,), lambda k: lathe.select((i + k) % 2 == 0, x[(i + k) // 2], 0.0) * w[k])
+            (10,),
+            lambda i: lathe.reduce("sum", (4,), lambda k: lathe.select((i + k) % 2 == 0, x[(i + k) // 2], 0.0) * w[k]),
         )
 
     rng = np.random.default_rng(5)

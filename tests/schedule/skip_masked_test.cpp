@@ -9,9 +9,12 @@
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
+#include "schedule/primitives/unroll.h"
+#include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
@@ -67,7 +70,7 @@ std::vector<float> run(const Func& func, std::vector<float> a, std::vector<float
 TEST(SkipMasked, LeavesOutTilesAboveTheDiagonal) {
   const Func before = triangle();
   Schedule s(before);
-  skip_masked(s, {"sum"}, tiled(s));
+  skip_masked(s, {"sum"}, {tiled(s)});
   expect_scheduled(s, before, "skip_masked");
 }
 
@@ -77,7 +80,7 @@ TEST(SkipMasked, NeedsOneOfSeveralMasks) {
         "exp2(select(vi >= vk, a[vi, vk], -inf(f32)))", "max(select(vi > vk, a[vi, vk], 0.0f32), 0.0f32)"}) {
     const Func before = triangle(weight);
     Schedule s(before);
-    skip_masked(s, {"sum"}, tiled(s));
+    skip_masked(s, {"sum"}, {tiled(s)});
     expect_same(before, s.func());
   }
 }
@@ -86,7 +89,7 @@ TEST(SkipMasked, NeedsOneOfSeveralMasks) {
 TEST(SkipMasked, KeepsWhatAnElementThatIsNotFiniteGives) {
   const Func before = triangle();
   Schedule s(before);
-  skip_masked(s, {"sum"}, tiled(s));
+  skip_masked(s, {"sum"}, {tiled(s)});
   std::vector<float> a(64, 1), v(8, 1);
   for (const float odd : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     v[6] = odd;
@@ -99,7 +102,7 @@ TEST(SkipMasked, KeepsWhatAnElementThatIsNotFiniteGives) {
 
 void expect_kept(Schedule& s, const LoopRef& loop, int condition, const std::string& suffix = "") {
   expect_refused(
-      s, [&] { skip_masked(s, {"sum"}, loop); }, "skip_masked", condition,
+      s, [&] { skip_masked(s, {"sum"}, {loop}); }, "skip_masked", condition,
       fmt::format("skip_masked_refused_{}{}", condition, suffix));
 }
 
@@ -145,8 +148,8 @@ TEST(SkipMasked, RefusesTermsThatCountWithoutTheirMask) {
   }
 }
 
-TEST(SkipMasked, RefusesAnOperandThatTheNestWrites) {
-  Schedule s(parse_func(R"(func inside(a: f32[8, 8], x: f32[8], out: f32[8]) stage begin {
+TEST(SkipMasked, SumsZerosBelowTheLoopsThatWriteTheOperand) {
+  const Func before = parse_func(R"(func inside(a: f32[8, 8], x: f32[8], out: f32[8]) stage begin {
   block root() reads a[..], x[..], out[..] writes out[..] {
     alloc v: f32[8, 8]
     for i in [0, 8) {
@@ -159,8 +162,10 @@ TEST(SkipMasked, RefusesAnOperandThatTheNestWrites) {
           let l: f32 = out[wi]
           let r: f32 = select(wk <= wi, a[wi, wk], 0.0f32) * v[wi, wk]
           out[wi] = l + r } } } } }
-)"));
-  expect_kept(s, s.loop("sum", 1), 5);
+)");
+  Schedule s(before);
+  skip_masked(s, {"sum"}, {s.loop("sum", 1)});
+  expect_scheduled(s, before, "skip_masked_inside");
 }
 
 /// The sum of zeros would take in what lies between the elements of a layout with gaps.
@@ -181,6 +186,103 @@ TEST(SkipMasked, RefusesAnOperandWithGaps) {
           out[wi] = l + r } } } } } }
 )"));
   expect_kept(s, s.loop("sum", 1), 5, "_gaps");
+}
+
+/// out[f, i] = the sum of x[c, i + r - 1] * w[f, c, r], zero outside of x, through a padded copy; filters come in tiles
+/// of 4 whose weights are copied together.
+Func window(int columns = 8, int taps = 3) {
+  return parse_func(fmt::format(R"(func window(x: f32[2, {0}], w: f32[8, 2, {1}], out: f32[8, {0}]) stage begin {{
+  block root() reads x[..], w[..], out[..] writes out[..] {{
+    alloc padded: f32[2, {2}]
+    for c in [0, 2) {{ for i in [0, {2}) {{
+      block pad(space vc in [0, 2) = c, space vi in [0, {2}) = i) reads x[vc, vi - {3}] writes padded[vc, vi] {{
+        padded[vc, vi] = select({3} <= vi && vi < {4}, x[vc, vi - {3} if {3} <= vi && vi < {4}], 0.0f32)
+      }} }} }}
+    for f in [0, 8) {{ for j in [0, {0}) {{ for c1 in [0, 2) {{ for r in [0, {1}) {{
+      block sum(space wf in [0, 8) = f, space wj in [0, {0}) = j, reduce wc in [0, 2) = c1, reduce wr in [0, {1}) = r)
+          reads out[wf, wj], padded[wc, wj + wr], w[wf, wc, wr] writes out[wf, wj] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[wf, wj] = 0.0f32 }}
+        let l: f32 = out[wf, wj]
+        let t: f32 = padded[wc, wj + wr] * w[wf, wc, wr]
+        out[wf, wj] = l + t
+      }} }} }} }} }} }} }})",
+                                columns, taps, columns + taps - 1, taps / 2, columns + taps / 2));
+}
+
+/// The sum over tiles of 4 filters: f, j, c1, r, then the filters of a tile.
+void tile_window(Schedule& s) {
+  const auto [fo, fi] = split(s, s.loop("sum", 0), 4);
+  reorder(s, {fo, s.loop("sum", 2), s.loop("sum", 3), s.loop("sum", 4), fi});
+  decompose_reduction(s, {"sum"}, s.loop("sum", 2));
+}
+
+TEST(SkipMasked, TakesTheBorderOfAPaddedCopyForAMask) {
+  const Func before = window();
+  Schedule s(before);
+  tile_window(s);
+  EXPECT_EQ(skip_masked(s, {"sum"}, {s.loop("sum", 3)}).size(), 1u);
+  expect_scheduled(s, before, "skip_masked_border");
+  Schedule filled(before);
+  decompose_padding(filled, {"pad"}, filled.loop("pad", 1));
+  tile_window(filled);
+  skip_masked(filled, {"sum"}, {filled.loop("sum", 3)});
+  expect_same(before, filled.func());
+}
+
+TEST(SkipMasked, LeavesOutWhatIsUnrolledToo) {
+  const Func before = window(8, 5);
+  Schedule s(before);
+  const auto [fo, fi] = split(s, s.loop("sum", 0), 4);
+  reorder(s, {fo, s.loop("sum", 3), s.loop("sum", 4), s.loop("sum", 2), fi});
+  decompose_reduction(s, {"sum"}, s.loop("sum", 1));
+  unroll(s, s.loop("sum", 2));
+  unroll(s, s.loop("sum", 3));
+  skip_masked(s, {"sum"}, {s.loop("sum", 3)});
+  expect_scheduled(s, before, "skip_masked_unrolled");
+}
+
+TEST(SkipMasked, AsksOnceForTheOperandOfSeveralLoops) {
+  const Func before = window(24, 9);
+  Schedule s(before);
+  const auto [fo, fi] = split(s, s.loop("sum", 0), 4);
+  const auto [jo, ji] = split(s, s.loop("sum", 2), 4);
+  reorder(s, {fo, jo, s.loop("sum", 4), s.loop("sum", 5), ji, fi});
+  decompose_reduction(s, {"sum"}, s.loop("sum", 2));
+  EXPECT_EQ(skip_masked(s, {"sum"}, {s.loop("sum", 3), s.loop("sum", 4)}).size(), 1u);
+  expect_scheduled(s, before, "skip_masked_loops");
+}
+
+TEST(SkipMasked, KeepsWhatWeightsThatAreNotFiniteGiveInTheBorder) {
+  const Func before = window();
+  Schedule s(before);
+  tile_window(s);
+  skip_masked(s, {"sum"}, {s.loop("sum", 3)});
+  for (const float odd : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (size_t at = 0; at < 48; at += 7) {
+      std::vector<float> x(16, 1), w(48, 1), expected(64), found(64);
+      w[at] = odd;
+      for (const auto& [func, out] : {std::pair(before, &expected), {s.func(), &found}}) {
+        std::vector<HostBuffer> buffers;
+        for (std::vector<float>* data : {&x, &w, out}) {
+          auto* bytes = reinterpret_cast<std::byte*>(data->data());
+          buffers.push_back({bytes, bytes, bytes + data->size() * sizeof(float)});
+        }
+        EXPECT_EQ(interpret(func, buffers, {}), 0);
+      }
+      for (size_t i = 0; i < 64; ++i)
+        EXPECT_TRUE(found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i]))) << at << " " << i;
+    }
+  }
+}
+
+TEST(SkipMasked, RefusesACopyOfWhichMoreThanOneBlockWritesElements) {
+  std::string text = print(window());
+  text = replaced_all(text, "for f in [0, 8) {",
+                      "block more() reads x[0, 0] writes padded[0, 0] { padded[0, 0] = x[0, 0] }\n for f in [0, 8) {");
+  Schedule s(parse_func(text));
+  tile_window(s);
+  expect_kept(s, s.loop("sum", 3), 4, "_written");
 }
 
 }  // namespace

@@ -119,6 +119,16 @@ TEST(SplitResidues, TakesResiduesOfTheTermsWhereResultsHaveNone) {
   expect_scheduled(s, before, "split_residues_of_terms");
 }
 
+TEST(SplitResidues, TakesResiduesThatResultsAloneDecide) {
+  for (const char* condition : {"vh % 3 == 1", "(vh * 2 + 1) % 5 < 1", "vh % 2 < 1"}) {
+    SCOPED_TRACE(condition);
+    const Func before = spread(fmt::format("select({}, x[vh // 3 + vr], 0.0f32)", condition), 10, 3);
+    Schedule s(before);
+    split_residues(s, {"sum"});
+    expect_same(before, s.func());
+  }
+}
+
 TEST(SplitResidues, TakesOneResidueHoweverTheConditionSaysSo) {
   for (const char* condition :
        {"(vh + vr) % 3 == 2", "(vh + vr) % 3 < 1", "1 < (vh + vr) % 3", "(vh + vr) % 2 < 1", "0 < (vh + vr) % 2"}) {
@@ -171,6 +181,7 @@ TEST(SplitResidues, KeepsNaNAndInfinitiesOfWhatItLeavesOut) {
   expect_non_finite_kept(element(1, 2, -1, 4), 10, 4);
   expect_non_finite_kept(element(1, 2, 0, 5), 10, 2);
   expect_non_finite_kept(element(1, 1, 0, 2), 10, 1);
+  expect_non_finite_kept("select(vh % 3 == 1, x[vh // 3 + vr], 0.0f32)", 10, 3);
 }
 
 void expect_refusal(const Func& func, int condition, const std::string& suffix = "") {

@@ -1,0 +1,149 @@
+#include "schedule/auto/skip_borders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/analysis/affine.h"
+#include "ir/conjuncts.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/tile_operands.h"
+#include "schedule/primitives/join_iters.h"
+#include "schedule/primitives/skip_masked.h"
+#include "schedule/primitives/unroll.h"
+#include "schedule/rewrite.h"
+#include "schedule/zero_borders.h"
+
+namespace lathe {
+namespace {
+
+/// The least part of the steps that is worth a condition, and looking whether the other operand is finite.
+constexpr double least_left_out = 1.0 / 32;
+/// Updates up to which the steps along a window's row become one body.
+constexpr std::int64_t most_updates = 64;
+/// Pairs of a result and a step that are looked at.
+constexpr std::int64_t most_pairs = 1 << 16;
+
+/// Where results along one iter read by steps along another within the border: all distances are at least 0.
+struct Border {
+  size_t space, reduce;
+  struct Distance {
+    std::int64_t of_space, of_reduce, constant;
+  };
+  std::vector<Distance> distances;
+};
+
+/// The conditions under which a term may be other than zero.
+std::vector<Expr> conditions_of_terms(const Schedule& schedule, const Block& block) {
+  std::vector<Expr> found;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    std::vector<Expr> more;
+    if (const Load* load = e.as<Load>(); load && !load->mask) {
+      more = nonzero_conditions(schedule, load->buffer, load->indices);
+    } else if (const Select* choice = e.as<Select>()) {
+      more = conjuncts_of(choice->condition);
+    }
+    found.insert(found.end(), more.begin(), more.end());
+  });
+  return found;
+}
+
+std::vector<Border> borders_of(const Schedule& schedule, const Block& block) {
+  std::vector<Border> borders;
+  for (const Expr& condition : conditions_of_terms(schedule, block)) {
+    const Binary* comparison = condition.as<Binary>();
+    if (!comparison || comparison->a->dtype != i64) continue;
+    const bool rises = comparison->op == BinaryOp::lt || comparison->op == BinaryOp::le;
+    if (!rises && comparison->op != BinaryOp::gt && comparison->op != BinaryOp::ge) continue;
+    Affine distance = to_affine(rises ? comparison->b : comparison->a);
+    if (!add_scaled(distance, to_affine(rises ? comparison->a : comparison->b), -1)) continue;
+    if (comparison->op == BinaryOp::lt || comparison->op == BinaryOp::gt) distance.constant -= 1;
+    std::optional<size_t> space, reduce;
+    Border::Distance found{0, 0, distance.constant};
+    bool fits = distance.terms.size() == 2;
+    for (const AffineTerm& term : distance.terms) {
+      const std::optional<size_t> iter = iter_at(block, term.atom);
+      if (!iter) {
+        fits = false;
+      } else if (block.f.iters[*iter].kind == IterKind::reduce) {
+        reduce = iter;
+        found.of_reduce = term.coefficient;
+      } else {
+        space = iter;
+        found.of_space = term.coefficient;
+      }
+    }
+    if (!fits || !space || !reduce) continue;
+    const auto same = std::find_if(borders.begin(), borders.end(),
+                                   [&](const Border& b) { return b.space == *space && b.reduce == *reduce; });
+    if (same == borders.end()) {
+      borders.push_back({*space, *reduce, {found}});
+    } else {
+      same->distances.push_back(found);
+    }
+  }
+  return borders;
+}
+
+/// The part of all steps, for tiles of so many results along the iter, that read nothing within the border.
+double left_out(const Block& block, const Border& border, std::int64_t tile) {
+  const auto results = constant_extent(block, border.space), steps = constant_extent(block, border.reduce);
+  if (!results || !steps || *results * *steps > most_pairs || *results * *steps == 0) return 0;
+  std::int64_t outside = 0, all = 0;
+  for (std::int64_t first = 0; first < *results; first += tile) {
+    const std::int64_t last = std::min(first + tile, *results) - 1;
+    for (std::int64_t step = 0; step < *steps; ++step, ++all) {
+      outside += std::any_of(border.distances.begin(), border.distances.end(), [&](const Border::Distance& distance) {
+        const std::int64_t most = std::max(distance.of_space * first, distance.of_space * last);
+        return most + distance.of_reduce * step + distance.constant < 0;
+      });
+    }
+  }
+  return static_cast<double>(outside) / static_cast<double>(all);
+}
+
+/// Makes one axis of all that a sum walks, which vectors then fill.
+void join_steps(Schedule& schedule, const BlockRef& sums) {
+  std::vector<LoopRef> steps;
+  for (const LoopRef& loop : own_loops(schedule, sums)) {
+    if (drives(schedule.node(sums), IterKind::reduce, schedule.node(loop))) steps.push_back(loop);
+  }
+  while (steps.size() > 1) {
+    const LoopRef inner = steps.back();
+    steps.pop_back();
+    steps.back() = join_iters(schedule, sums, steps.back(), inner);
+  }
+}
+
+}  // namespace
+
+void skip_borders(RuleContext& context, const BlockRef& reduction, const BorderedTile& tile) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(reduction);
+  std::vector<LoopRef> loops;
+  std::optional<LoopRef> row_steps;
+  for (const Border& border : borders_of(schedule, block)) {
+    const std::optional<LoopRef> steps = driving_loop(schedule, reduction, border.reduce);
+    if (!steps || std::find(tile.steps.begin(), tile.steps.end(), *steps) == tile.steps.end()) continue;
+    const bool of_rows = border.space == tile.row_iter, of_vectors = border.space == tile.vector_iter;
+    const std::int64_t together = of_rows ? tile.rows : of_vectors ? tile.width : 1;
+    const std::optional<std::int64_t> results = constant_extent(block, border.space),
+                                      count = constant_extent(block, border.reduce);
+    if (of_rows && tile.row && *steps == tile.steps.back() && results == tile.rows && count &&
+        *count * tile.rows <= most_updates && left_out(block, border, 1) >= least_left_out) {
+      row_steps = steps;
+    } else if (left_out(block, border, together) >= least_left_out) {
+      loops.push_back(*steps);
+    }
+  }
+  if (row_steps) loops.push_back(*tile.row);
+  if (loops.empty()) return;
+  attempt(context, fmt::format("leave out what {} reads of borders", reduction.name), [&] {
+    if (row_steps) unroll(schedule, *row_steps);
+    for (const BlockRef& sums : skip_masked(schedule, reduction, loops)) join_steps(schedule, sums);
+  });
+}
+
+}  // namespace lathe
