@@ -57,6 +57,25 @@ Expr canonical_comparison(BinaryOp op, Affine d) {
   return Binary::make(op, a, b);
 }
 
+/// d < 0 of the lesser or greater of an index and a constant, as a condition on the index alone; null for other forms.
+Expr without_limit(const Affine& d) {
+  const Binary* limit = d.lanes == 1 && d.terms.size() == 1 ? d.terms[0].atom.as<Binary>() : nullptr;
+  if (!limit || (limit->op != BinaryOp::min && limit->op != BinaryOp::max)) return nullptr;
+  const std::int64_t *left = as_int(limit->a), *right = as_int(limit->b);
+  const std::int64_t coefficient = d.terms[0].coefficient;
+  if ((left != nullptr) == (right != nullptr) || std::abs(coefficient) != 1 || d.constant == INT64_MIN) return nullptr;
+  const std::int64_t constant = left ? *left : *right;
+  const Expr& index = left ? limit->b : limit->a;
+  // Of limit < bound, or bound < limit, the constant decides one side, and else the index does.
+  const bool below = coefficient > 0;
+  const std::int64_t bound = below ? -d.constant : d.constant;
+  const bool holds = below ? constant < bound : bound < constant;
+  const bool either = (limit->op == BinaryOp::min) == below;
+  if (holds == either) return IntImm::make(boolean, holds ? 1 : 0);
+  const Expr side = IntImm::make(i64, bound);
+  return below ? Binary::make(BinaryOp::lt, index, side) : Binary::make(BinaryOp::lt, side, index);
+}
+
 }  // namespace
 
 Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) const {
@@ -115,6 +134,7 @@ Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
   if (decided != Truth::unknown) return truth((decided == Truth::yes) == (op != BinaryOp::ne), lanes);
   if (!add_scaled(x, y, -1)) return e;
   x.lanes = lanes;
+  if (const Expr unlimited = op == BinaryOp::lt ? without_limit(x) : Expr()) return simplify(unlimited);
   return canonical_comparison(op, std::move(x));
 }
 

@@ -345,6 +345,10 @@ Expr ExprSimplifier::select(const Expr& e, const Select* s) {
   Expr x = simplify(s->when_true), y = simplify(s->when_false);
   if (identical(x, y)) return x;
   if (auto* u = condition.as<Unary>(); u && u->op == UnaryOp::logical_not) return Select::make(u->a, y, x);
+  if (auto* inner = x.as<Select>();
+      inner && identical(inner->when_false, y) && inner->condition->dtype == condition->dtype)
+    return simplify(
+        Select::make(Binary::make(BinaryOp::logical_and, condition, inner->condition), inner->when_true, y));
   if (is_true(x) && is_false(y)) return condition;
   if (is_false(x) && is_true(y)) return simplify(Unary::make(UnaryOp::logical_not, condition));
   if (Expr c = scalar_of(condition), p = scalar_of(x), q = scalar_of(y); c && p && q && e->dtype.lanes > 1)
