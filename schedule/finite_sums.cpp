@@ -10,6 +10,31 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
+namespace {
+
+/// A block in loops of its own, but for iters that loops around it drive.
+struct Nest {
+  Block::Fields fields;
+  std::vector<std::pair<VarRef, Range>> loops;
+
+  VarRef add(const std::string& name, const Range& domain, IterKind kind, const VarRef& outer = nullptr) {
+    const VarRef variable = Var::make("v" + name), driving = outer ? outer : Var::make(name);
+    fields.iters.push_back({variable, domain, kind});
+    fields.bindings.emplace_back(driving);
+    if (!outer) loops.emplace_back(driving, domain);
+    return variable;
+  }
+
+  Stmt statement() && {
+    const Stmt block = Block::make(std::move(fields));
+    Stmt nest = with_inferred_regions(*block.as<Block>());
+    for (size_t i = loops.size(); i-- > 0;)
+      nest = For::make(loops[i].first, loops[i].second.min, loops[i].second.extent, ForKind::serial, nest);
+    return nest;
+  }
+};
+
+}  // namespace
 
 bool FiniteOperand::operator==(const FiniteOperand& other) const {
   return buffer == other.buffer &&
@@ -26,33 +51,27 @@ FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, c
                        const std::vector<const For*>& within) {
   const DType dtype = operand.buffer->dtype;
   FiniteSum made;
-  Block::Fields fields;
-  fields.name = made.block = schedule.unique_name(operand.buffer->name + "_zeros");
-  std::vector<Expr> shape, at, here;
-  std::vector<std::pair<VarRef, Range>> loops;
+  Nest sums, marks;
+  made.block = sums.fields.name = schedule.unique_name(operand.buffer->name + "_zeros");
+  marks.fields.name = schedule.unique_name(operand.buffer->name + "_odd");
+  std::vector<Expr> shape, at, mark_at, here;
   Substitution iters;
-  const auto add = [&](const std::string& name, const Range& domain, IterKind kind, const For* loop = nullptr) {
-    const VarRef variable = Var::make("v" + name), driving = loop ? loop->variable : Var::make(name);
-    fields.iters.push_back({variable, domain, kind});
-    fields.bindings.emplace_back(driving);
-    if (!loop) loops.emplace_back(driving, domain);
-    return variable;
-  };
   for (const std::vector<const For*>* group : {&around, &within}) {
     for (const For* loop : *group) {
       if (!uses_loop(operand, *loop)) continue;
-      const VarRef variable =
-          add(loop->variable->name, {loop->min, loop->extent}, IterKind::space, group == &around ? loop : nullptr);
+      const Range domain{loop->min, loop->extent};
+      const VarRef outer = group == &around ? loop->variable : nullptr;
+      const VarRef variable = sums.add(loop->variable->name, domain, IterKind::space, outer);
       iters[loop->variable.get()] = variable;
       shape.push_back(loop->extent);
       at.push_back(Expr(variable) - loop->min);
+      mark_at.push_back(Expr(marks.add(loop->variable->name, domain, IterKind::space, outer)) - loop->min);
       here.push_back(Expr(loop->variable) - loop->min);
     }
   }
   if (shape.empty()) {
     shape.push_back(index(1));
-    at.push_back(index(0));
-    here.push_back(index(0));
+    for (std::vector<Expr>* indices : {&at, &mark_at, &here}) indices->push_back(index(0));
   }
   std::vector<Expr> indices;
   for (size_t d = 0; d < operand.ranges.size(); ++d) {
@@ -60,20 +79,21 @@ FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, c
     if (is_int(operand.ranges[d].extent, 1)) {
       indices.push_back(low);
     } else {
-      indices.push_back(low + Expr(add(fmt::format("d{}", d), {index(0), operand.ranges[d].extent}, IterKind::reduce)));
+      const Range steps{index(0), operand.ranges[d].extent};
+      indices.push_back(low + Expr(sums.add(fmt::format("d{}", d), steps, IterKind::reduce)));
     }
   }
-  made.sums = BufferNode::make(schedule.unique_name(operand.buffer->name + "_zeros"), dtype, shape);
+  const Buffer zeros = BufferNode::make(schedule.unique_name(operand.buffer->name + "_zeros"), dtype, shape);
+  const Buffer odd = BufferNode::make(schedule.unique_name(operand.buffer->name + "_odd"), boolean, shape);
   const Reducer reducer = simple_reducer(BinaryOp::add, dtype);
-  const std::vector<ReductionOutput> outputs{{made.sums, at}};
-  fields.reducer = reducer;
-  fields.init = make_init(reducer, outputs);
-  fields.body = make_update(reducer, outputs, {load(operand.buffer, indices) * constant(dtype, 0)});
-  const Stmt block = Block::make(std::move(fields));
-  made.nest = with_inferred_regions(*block.as<Block>());
-  for (size_t i = loops.size(); i-- > 0;)
-    made.nest = For::make(loops[i].first, loops[i].second.min, loops[i].second.extent, ForKind::serial, made.nest);
-  made.guard = ne(load(made.sums, here), constant(dtype, 0));
+  const std::vector<ReductionOutput> outputs{{zeros, at}};
+  sums.fields.reducer = reducer;
+  sums.fields.init = make_init(reducer, outputs);
+  sums.fields.body = make_update(reducer, outputs, {load(operand.buffer, indices) * constant(dtype, 0)});
+  marks.fields.body = Store::make(odd, mark_at, ne(load(zeros, mark_at), constant(dtype, 0)));
+  made.nests = {std::move(sums).statement(), std::move(marks).statement()};
+  made.buffers = {zeros, odd};
+  made.guard = load(odd, here);
   return made;
 }
 

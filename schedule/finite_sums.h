@@ -20,15 +20,16 @@ struct FiniteOperand {
 /// Do the elements change with the loop?
 bool uses_loop(const FiniteOperand& operand, const For& loop);
 
-/// A nest that sums zero times the operand's elements.
+/// Nests that sum zero times the operand's elements, and say of which sums one is not finite. Loops ask for that mark
+/// rather than for the sum, as a comparison of floats would take a register of those that hold tiles.
 struct FiniteSum {
-  Stmt nest;
-  std::string block;  ///< the name of that in it
-  Buffer sums;
-  Expr guard;  ///< true where one of them is not finite
+  std::vector<Stmt> nests;
+  std::string block;  ///< the name of that which sums
+  std::vector<Buffer> buffers;
+  Expr guard;  ///< true where an element is not finite
 };
 
-/// The nest stands below the loops `around`, and makes a sum for each iteration of `within` that decides which elements
+/// The nests stand below the loops `around`, and make a sum for each iteration of `within` that decides which elements
 /// these are.
 FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, const std::vector<const For*>& around,
                        const std::vector<const For*>& within);

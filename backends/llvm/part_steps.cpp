@@ -17,8 +17,17 @@ constexpr std::ptrdiff_t loaded_together = 4, beside = 2;
 /// multiplies it.
 constexpr int least_products = 4;
 
-bool is_sum(const llvm::PHINode& phi) {
-  return phi.getType()->isVectorTy() && phi.getType()->isFPOrFPVectorTy();
+/// Is the block an iteration of a loop, or what a condition leaves out of one?
+bool is_iteration(llvm::BasicBlock& block) {
+  if (llvm::is_contained(llvm::successors(&block), &block)) return true;
+  llvm::BasicBlock *before = block.getSinglePredecessor(), *behind = block.getSingleSuccessor();
+  return before && behind && llvm::is_contained(llvm::successors(before), behind);
+}
+
+/// Does the multiply-add go on with a sum that comes from before the block?
+bool enters(const llvm::IntrinsicInst& fma) {
+  const auto* sum = llvm::dyn_cast<llvm::Instruction>(fma.getArgOperand(2));
+  return !sum || sum->getParent() != fma.getParent() || llvm::isa<llvm::PHINode>(sum);
 }
 
 /// The load of an element that all lanes take; null for anything else.
@@ -59,16 +68,18 @@ void load_anew(llvm::BasicBlock& block) {
 }
 
 bool part(llvm::BasicBlock& block, int registers) {
-  if (!llvm::is_contained(llvm::successors(&block), &block)) return false;
+  if (!is_iteration(block)) return false;
   std::vector<llvm::LoadInst*> firsts, loads;
   std::map<llvm::Value*, size_t> elements;  // the steps that have loaded them
   std::set<llvm::Value*> kept;              // of these, what later steps multiply too
   int products = 0;
+  std::ptrdiff_t sums = 0;
   for (llvm::Instruction& instruction : block) {
     const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
     const auto called = call ? call->getIntrinsicID() : llvm::Intrinsic::not_intrinsic;
     if (called == llvm::Intrinsic::fma) {
       products += call->getType()->isVectorTy() ? 1 : 0;
+      sums += call->getType()->isVectorTy() && enters(*call) ? 1 : 0;
       for (llvm::Value* operand : call->args()) {
         if (broadcast_load(operand) && elements.try_emplace(operand, firsts.size()).first->second < firsts.size())
           kept.insert(operand);
@@ -83,7 +94,7 @@ bool part(llvm::BasicBlock& block, int registers) {
       return false;
     }
   }
-  const auto held = llvm::count_if(block.phis(), is_sum) + static_cast<std::ptrdiff_t>(kept.size());
+  const auto held = sums + static_cast<std::ptrdiff_t>(kept.size());
   if (firsts.empty() || held + loaded_together + beside <= registers) return false;
   for (llvm::LoadInst* first : firsts) {
     llvm::IRBuilder<>(first).CreateFence(llvm::AtomicOrdering::AcquireRelease, llvm::SyncScope::SingleThread);

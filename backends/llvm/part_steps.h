@@ -3,7 +3,8 @@
 
 namespace lathe::codegen {
 
-/// Parts the steps that one iteration of a tile takes, by fences for the compiler alone, which become no instruction:
+/// Parts the steps that one iteration of a tile takes, or what a condition may leave out of it, by fences for the
+/// compiler alone, which become no instruction:
 ///
 ///   loop: b = load p           loop: b = load p
 ///         s0 += a * b, ..            s0 += a * b, ..

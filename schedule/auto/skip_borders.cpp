@@ -134,14 +134,15 @@ void skip_borders(RuleContext& context, const BlockRef& reduction, const Bordere
     if (of_rows && tile.row && *steps == tile.steps.back() && results == tile.rows && count &&
         *count * tile.rows <= most_updates && left_out(block, border, 1) >= least_left_out) {
       row_steps = steps;
-    } else if (left_out(block, border, together) >= least_left_out) {
+    } else if (schedule.node(*steps).for_kind == ForKind::serial &&
+               left_out(block, border, together) >= least_left_out) {
       loops.push_back(*steps);
     }
   }
   if (row_steps) loops.push_back(*tile.row);
   if (loops.empty()) return;
   attempt(context, fmt::format("leave out what {} reads of borders", reduction.name), [&] {
-    if (row_steps) unroll(schedule, *row_steps);
+    if (row_steps && schedule.node(*row_steps).for_kind == ForKind::serial) unroll(schedule, *row_steps);
     for (const BlockRef& sums : skip_masked(schedule, reduction, loops)) join_steps(schedule, sums);
   });
 }

@@ -288,7 +288,7 @@ class Masking {
     const Load* load = e.as<Load>();
     if (!load || contents_.contains(load->buffer.get()) || !load->dtype.is_scalar() || load->dtype.bits < 32)
       return false;
-    FiniteOperand operand{load->buffer, {}, !block_.as<Block>()->f.predicate};
+    FiniteOperand operand{load->buffer, {}, true};
     std::vector<const Var*> walked;
     for (size_t d = 0; d < load->indices.size(); ++d) {
       const Expr& whole = load->buffer->shape[d];
@@ -306,6 +306,10 @@ class Masking {
       operand.exact &= tight;
       operand.ranges.push_back(part);
     }
+    // A predicate that decides by other loops leaves out no element.
+    const Expr& predicate = block_.as<Block>()->f.predicate;
+    operand.exact &= !predicate || std::none_of(walked.begin(), walked.end(),
+                                                [&](const Var* var) { return uses_var(predicate, var); });
     operands.push_back(std::move(operand));
     return true;
   }
@@ -423,8 +427,8 @@ class Skipper {
     for (const FiniteOperand& operand : operands_) {
       const FiniteSum sum =
           sum_of_zeros(schedule_, operand, loops_between(0, at), loops_between(at, outermost().size()));
-      stmts.push_back(sum.nest);
-      made.push_back(sum.sums);
+      stmts.insert(stmts.end(), sum.nests.begin(), sum.nests.end());
+      made.insert(made.end(), sum.buffers.begin(), sum.buffers.end());
       sums.push_back({sum.block});
       for (auto& [variable, guard] : guards_.conditions) guard = logical_or(guard, sum.guard);
     }

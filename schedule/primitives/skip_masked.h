@@ -6,7 +6,7 @@ namespace lathe {
 /// Leaves out the iterations of loops around a reduction in which masks keep every term at the reducer's identity.
 ///
 ///   for ko:                                       for ko:
-///     for i: for ki: block P: p[i, ki] =            if ko*8 <= io*4 + 3 or z[ko] != 0:
+///     for i: for ki: block P: p[i, ki] =            if ko*8 <= io*4 + 3 or z[ko]:
 ///       select(ko*8 + ki <= io*4 + i,        ->       for i: for ki: block P
 ///              exp(s[i, ki]), 0)                      for i: for ki: block C: c[i] += p[i, ki] * v[ko*8 + ki]
 ///     for i: for ki: block C:

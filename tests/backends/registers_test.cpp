@@ -227,22 +227,24 @@ func tile(a: f32[{0}], b: f32[{1}], c: f32[{2}]) stage end attrs {{shared_bytes:
 #endif
 }
 
-class StepsTogether : public ::testing::TestWithParam<int> {};
+/// The rows of a tile, and whether a condition may leave its steps out.
+class StepsTogether : public ::testing::TestWithParam<std::pair<int, bool>> {};
 
 TEST_P(StepsTogether, KeepTheirSumsInRegisters) {
-  const int rows = GetParam();
+  const auto [rows, conditional] = GetParam();
   constexpr int steps = 3;
   std::string text = R"(
-func tile(a: f32[1024], b: f32[4096], c: f32[48]) stage end {
+func tile(a: f32[1024], b: f32[4096], odd: bool[1], c: f32[48]) stage end {
   block() {
     alloc acc: f32[48] @register
 )";
-  const auto each_slot = [&](auto line) {
-    for (int r = 0; r < rows; ++r)
+  const auto each_slot = [&, count = rows](auto line) {
+    for (int r = 0; r < count; ++r)
       for (int v = 0; v < 2; ++v) text += line(r, v, fmt::format("acc[ramp({}, 1, 4)]", r * 8 + v * 4)) + "\n";
   };
   each_slot([](int, int, const std::string& slot) { return slot + " = 0.0f32x4"; });
   text += "for k in [0, 40) {\n";
+  if (conditional) text += "if k < 38 || odd[0] {\n";
   // Steps of a window: each but the last row's element is multiplied again in the next one, a row further on.
   for (int s = 0; s < steps; ++s) {
     each_slot([&](int r, int v, const std::string& slot) {
@@ -250,11 +252,14 @@ func tile(a: f32[1024], b: f32[4096], c: f32[48]) stage end {
                          s * 8 + v * 4);
     });
   }
-  text += "}\n";
+  text += conditional ? "}\n}\n" : "}\n";
   each_slot(
       [](int r, int v, const std::string& slot) { return fmt::format("c[ramp({}, 1, 4)] = {}", r * 8 + v * 4, slot); });
   const Func func = parse_func(text + "}\n}\n");
-  expect_same(func, {bytes_of(floats(1024)), bytes_of(floats(4096)), bytes_of(std::vector<float>(48))});
+  for (const char odd : {0, 1}) {
+    expect_same(func, {bytes_of(floats(1024)), bytes_of(floats(4096)), bytes_of(std::vector<char>{odd}),
+                       bytes_of(std::vector<float>(48))});
+  }
 #if defined(__x86_64__)
   Device device = host_device("avx2");
   device.issue_width = 2 * device.fma_per_cycle;
@@ -264,7 +269,8 @@ func tile(a: f32[1024], b: f32[4096], c: f32[48]) stage end {
 }
 
 // Ten sums leave room for vectors of two steps, but not for elements of theirs besides.
-INSTANTIATE_TEST_SUITE_P(Rows, StepsTogether, ::testing::Values(5, 6));
+INSTANTIATE_TEST_SUITE_P(Rows, StepsTogether,
+                         ::testing::Values(std::pair(5, false), std::pair(6, false), std::pair(5, true)));
 
 TEST(Registers, RefuseAnIndexThatIsNotConstant) {
   const Func func = parse_func(R"(
