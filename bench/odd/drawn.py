@@ -13,7 +13,7 @@ from suite.movement import max_pool
 
 import lathe
 
-from . import drawn_chains, drawn_views
+from . import drawn_chains, drawn_networks, drawn_views
 from .drawing import box, extent, pick, times
 from .form import Form, name_of, normal, positive, tensor, typed
 from .movement import average_pool
@@ -379,6 +379,7 @@ topics = (
     drawn_chains.chains,
     drawn_chains.several,
     drawn_chains.tables,
+    drawn_networks.networks,
 )
 
 

@@ -352,7 +352,9 @@ class Unmasker : public Mutator {
     if (!node->mask || !is_register(node->buffer) || !harmless_.contains(node)) return Mutator::mutate_Load(e, node);
     if (!read_within_stores(node->buffer, node->indices) && !collected_.behind_whole_store.contains(node))
       return Mutator::mutate_Load(e, node);
-    return Load::make(node->buffer, node->indices);
+    const Expr unmasked = Load::make(node->buffer, node->indices);
+    // Of one element the mask alone may have lanes.
+    return unmasked->dtype == e->dtype ? unmasked : Broadcast::make(unmasked, e->dtype.lanes);
   }
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
     if (!node->mask || !is_register(node->buffer) || !read_within_stores(node->buffer, node->indices))

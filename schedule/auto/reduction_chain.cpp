@@ -17,6 +17,25 @@ bool constant_extents(const Block& block) {
                      [](const Iter& iter) { return as_int(iter.domain.extent) && *as_int(iter.domain.extent) > 0; });
 }
 
+/// Are the weights of a row those of several results of the mix, its columns?
+bool mixes_columns(const Schedule& schedule, const Chain& chain) {
+  const Block& mix = schedule.node(chain.mix);
+  std::vector<BlockRef> makers = chain.between;
+  makers.push_back(chain.weights);
+  const auto weighs = [&](const Access& access) {
+    return std::any_of(makers.begin(), makers.end(),
+                       [&](const BlockRef& maker) { return writes(schedule.node(maker), access.buffer); });
+  };
+  for (size_t i = 0; i < mix.f.iters.size(); ++i) {
+    if (mix.f.iters[i].kind != IterKind::space || is_int(mix.f.iters[i].domain.extent, 1)) continue;
+    const Accesses accesses = block_accesses(mix);
+    if (std::all_of(accesses.begin(), accesses.end(),
+                    [&](const Access& access) { return !weighs(access) || access.strides[i] == 0; }))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool reduces(const Block& block, std::initializer_list<BinaryOp> ops) {
@@ -84,6 +103,7 @@ std::optional<Chain> find_chain(const RuleContext& context, const BlockRef& extr
   }
   if (mixes.size() != 1 || !free(mixes[0]) || !reduces(schedule.node(mixes[0]), {BinaryOp::add})) return std::nullopt;
   chain.mix = mixes[0];
+  if (!mixes_columns(schedule, chain)) return std::nullopt;
 
   for (const BlockRef& ref : schedule.producers(extreme)) {
     if (schedule.node(ref).f.reducer) chain.scores = ref;
