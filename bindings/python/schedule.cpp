@@ -302,8 +302,7 @@ void bind_blocks(nb::class_<S>& type) {
           },
           "block"_a, "loops"_a,
           "Leaves out iterations of loops around a reduction in which masks, or the zeros around a padded copy, keep "
-          "its "
-          "terms at the identity.")
+          "its terms at the identity.")
       .def(
           "fold_choices",
           [](S& s, nb::handle block, const Loop& loop) { fold_choices(s.schedule, s.take_block(block), s.take(loop)); },

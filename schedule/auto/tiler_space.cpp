@@ -371,8 +371,10 @@ void Tiler::along_space(size_t vectors) {
   if (const auto first = loops.outermost()) decompose_reduction(schedule_, loops.chain ? partial_ : block_, *first);
   ask_in_steps(plan, loops);
   store_tile(loops);
-  if (!dot_ && !windows_ && !others_ && !loops.chain && !adds_up_parts() && !accurate_cut_)
-    skip_borders(context_, block_, {loops.order, loops.row, shape_.rows, tile.rows, vectors, plan.width});
+  if (!dot_ && !windows_ && !others_ && !adds_up_parts() && !accurate_cut_) {
+    skip_borders(context_, loops.chain ? partial_ : block_,
+                 {loops.order, loops.row, shape_.rows, tile.rows, vectors, plan.width});
+  }
   const Buffer operand =
       part_copies(context_, loops.chain ? partial_ : block_, plan.operand ? plan.operand->buffer : nullptr);
   if (plan.by_panels && operand) lay_by_panels(context_, block_, operand, plan.vectors, plan.width);

@@ -286,8 +286,9 @@ class Masking {
   bool need_finite(const Expr& e) {
     if (const Broadcast* broadcast = e.as<Broadcast>()) return need_finite(broadcast->value);
     const Load* load = e.as<Load>();
-    if (!load || contents_.contains(load->buffer.get()) || !load->dtype.is_scalar() || load->dtype.bits < 32)
-      return false;
+    if (!load || contents_.contains(load->buffer.get()) || !load->dtype.is_scalar()) return false;
+    if (!load->dtype.is_float()) return true;
+    if (load->dtype.bits < 32 || is_viewed(load->buffer)) return false;
     FiniteOperand operand{load->buffer, {}, true};
     std::vector<const Var*> walked;
     for (size_t d = 0; d < load->indices.size(); ++d) {
@@ -312,6 +313,16 @@ class Masking {
                                                 [&](const Var* var) { return uses_var(predicate, var); });
     operands.push_back(std::move(operand));
     return true;
+  }
+
+  /// May the elements be written by another name?
+  bool is_viewed(const Buffer& buffer) const {
+    bool viewed = bool(buffer->view_of);
+    for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
+      if (!s.as<Block>()) return;
+      for (const Buffer& other : s.as<Block>()->f.allocs) viewed |= other->view_of && other->view_of->buffer == buffer;
+    });
+    return viewed;
   }
 
   /// Do the loops within that the index goes by, each of which no index before does, make up a number as its digits?
@@ -499,23 +510,34 @@ class Skipper {
     return outermost().size() - 1;
   }
 
-  /// Where in the path the sums are to stand: before all loops, or below those within which an operand is written.
+  static bool is_conditional(const Stmt& s) { return s.as<If>() || (s.as<Block>() && s.as<Block>()->f.predicate); }
+
+  bool writes_operand(const Stmt& loop) const {
+    bool found = false;
+    for_each_stmt(loop, [&](const Stmt& s) {
+      for (const FiniteOperand& operand : operands_) found |= s.as<Block>() && writes(*s.as<Block>(), operand.buffer);
+    });
+    return found;
+  }
+
+  /// Where in the path the sums are to stand: before all loops, or below those within which an operand is written, and
+  /// below the conditions under which its elements are read.
   size_t place_of_sums() const {
-    size_t at = 0;
-    while (!outermost()[at].as<For>()) ++at;
-    for (size_t i = at; i < outermost().size(); ++i) {
-      if (!outermost()[i].as<For>()) continue;
-      const bool written = std::any_of(operands_.begin(), operands_.end(), [&](const FiniteOperand& operand) {
-        bool found = false;
-        for_each_stmt(outermost()[i],
-                      [&](const Stmt& s) { found |= s.as<Block>() && writes(*s.as<Block>(), operand.buffer); });
-        return found;
-      });
-      if (!written) return at;
-      at = i + 1;
-      while (at < outermost().size() && !outermost()[at].as<For>()) ++at;
-      if (at == outermost().size())
-        refuse(schedule_, application_, 5, finite_text, outermost().back(), "has one written within");
+    const Path& path = outermost();
+    const auto next_loop = [&](size_t i) {
+      while (i < path.size() && !path[i].as<For>()) ++i;
+      return i;
+    };
+    size_t at = next_loop(0);
+    for (size_t i = 0; i < path.size() && !operands_.empty(); ++i) {
+      if (is_conditional(path[i]) || (path[i].as<For>() && writes_operand(path[i])))
+        at = std::max(at, next_loop(i + 1));
+    }
+    if (at == path.size()) refuse(schedule_, application_, 5, finite_text, path.back(), "has one written within");
+    for (const Path& loop_path : paths_) {
+      const auto below = loop_path.begin() + static_cast<std::ptrdiff_t>(at);
+      if (!operands_.empty() && std::any_of(below, loop_path.end(), is_conditional))
+        refuse(schedule_, application_, 5, finite_text, loop_path.back(), "has one read under a condition of its own");
     }
     return at;
   }

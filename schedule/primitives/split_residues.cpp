@@ -89,7 +89,7 @@ class Splitter {
   [[noreturn]] void refuse_term(const std::string& note) const {
     refuse(schedule_, application, 2,
            "its term has one factor select(A && .., x, 0), where A says (a*h + b*r + c) % m == t of one space iter and "
-           "one reduce iter or none, constants otherwise, m without a common divisor with a or b, m at most 64",
+           "one reduce iter or none, constants otherwise, m and one of a and b without a common divisor, m at most 64",
            path_.back(), note);
   }
 

@@ -21,7 +21,8 @@ namespace lathe {
 ///   1. block is a sum from zero, runs over its whole domain, each iter by a serial loop of its own with no other block
 ///   in those loops, writes at its space iters, and reads its output nowhere else
 ///   2. its term has one factor select(A && .., x, 0), where A says (a*h + b*r + c) % m == t, as a bound too, of one
-///   space iter and one reduce iter or none, constants otherwise, m without a common divisor with a or b, m at most 64
+///   space iter and one reduce iter or none, constants otherwise, m and one of a and b without a common divisor, m at
+///   most 64
 ///   3. these iters start at 0, have constant extents, and are in one such condition each; each residue of the reduce
 ///   iter has a term, or a and m have no common divisor
 ///   4. what is multiplied by the factor does not use the space iters

@@ -65,6 +65,24 @@ TEST(SkipBorders, LeavesOutTilesBesideTheImageWhereWindowsAreWide) {
   expect_scheduled_well(func);
 }
 
+TEST(SkipBorders, LeavesOutRowsThatAreFilledApartFromColumns) {
+  Device device = with_caches();
+  device.caches[0].bytes = 256;  // a row is filled at a time
+  const std::string text = print(auto_schedule(convolution(32, 32, 7), device));
+  const std::string mark = "|| w_global_odd";
+  EXPECT_NE(text.find(mark), std::string::npos) << text;
+  EXPECT_NE(text.find(mark), text.rfind(mark)) << text;
+  expect_scheduled_well(convolution(32, 32, 5));
+}
+
+TEST(SkipBorders, LeavesOutStepsOfSeveralChains) {
+  const Func func = convolution(16, 8, 5, 3, 3);
+  const std::string decisions = decisions_on(func, with_caches(), "sum");
+  EXPECT_NE(decisions.find(" chains"), std::string::npos) << decisions;
+  EXPECT_NE(decisions.find("reads of borders"), std::string::npos) << decisions;
+  expect_scheduled_well(func);
+}
+
 TEST(SkipBorders, AsksForNothingWhereBordersAreAFewParts) {
   EXPECT_FALSE(leaves_out(convolution(16, 32, 56), with_caches()));
 }

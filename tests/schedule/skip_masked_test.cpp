@@ -276,6 +276,60 @@ TEST(SkipMasked, KeepsWhatWeightsThatAreNotFiniteGiveInTheBorder) {
   }
 }
 
+TEST(SkipMasked, TakesThePredicateOfACopyForAMask) {
+  const Func before = parse_func(R"(func inside(x: f32[8], w: f32[3], out: f32[8]) stage begin {
+  block root() reads x[..], w[..], out[..] writes out[..] {
+    alloc padded: f32[10]
+    for z in [0, 10) { block zero(space vz in [0, 10) = z) writes padded[vz] { padded[vz] = 0.0f32 } }
+    for c in [0, 10) {
+      block pad(space vc in [0, 10) = c) where 0 < c && c < 9 reads x[vc - 1] writes padded[vc] {
+        padded[vc] = x[vc - 1 if 0 < vc && vc < 9] } }
+    for i in [0, 8) { for k in [0, 3) {
+      block sum(space vi in [0, 8) = i, reduce vk in [0, 3) = k) reads out[vi], padded[vi + vk], w[vk] writes out[vi] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vi] = 0.0f32 }
+        let l: f32 = out[vi]
+        let r: f32 = padded[vi + vk] * w[vk]
+        out[vi] = l + r } } } } }
+)");
+  Schedule s(before);
+  decompose_reduction(s, {"sum"}, s.loop("sum", 1));
+  skip_masked(s, {"sum"}, {s.loop("sum", 1)});
+  expect_same(before, s.func());
+  EXPECT_NE(print(s.func()).find("if 0 < i + k_2 && i + k_2 < 9 || w_odd"), std::string::npos) << print(s.func());
+}
+
+/// Sums along the triangle, of which the operand of `term` is made by `made` in the loop over rows.
+std::string rows_of(const std::string& allocated, const std::string& made, const std::string& operand) {
+  return fmt::format(R"(func rows(a: f32[8, 8], x: f32[8], w: f32[2, 8], out: f32[8]) stage begin {{
+  block root() reads a[..], x[..], w[..], out[..] writes out[..] {{
+    {0}
+    for i in [0, 8) {{
+      block start(space vs in [0, 8) = i) writes out[vs] {{ out[vs] = 0.0f32 }}
+      {1} for k in [0, 8) {{
+        block sum(space wi in [0, 8) = i, reduce wk in [0, 8) = k) reads out[wi], a[wi, wk], {2} writes out[wi] {{
+          reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+          let l: f32 = out[wi]
+          let r: f32 = select(wk <= wi, a[wi, wk], 0.0f32) * {2}
+          out[wi] = l + r }} }}{3} }} }} }})",
+                     allocated, made, operand, made.find("if") == std::string::npos ? "" : " }");
+}
+
+TEST(SkipMasked, RefusesAnOperandThatIsWrittenByAnotherName) {
+  Schedule s(parse_func(rows_of("alloc v: f32[8, 8] alloc u: f32[8, 8] view_of v[0:+8, 0:+8]",
+                                "for j in [0, 8) { block v(space vv in [0, 8) = i, space vj in [0, 8) = j) reads x[vj] "
+                                "writes v[vv, vj] { v[vv, vj] = x[vj] } }",
+                                "u[wi, wk]")));
+  expect_kept(s, s.loop("sum", 1), 4, "_view");
+}
+
+TEST(SkipMasked, SumsNothingThatAConditionKeepsFromBeingRead) {
+  const Func before = parse_func(rows_of("", "if i < 2 {", "w[wi, wk]"));
+  Schedule s(before);
+  skip_masked(s, {"sum"}, {s.loop("sum", 1)});
+  expect_same(before, s.func());
+}
+
 TEST(SkipMasked, RefusesACopyOfWhichMoreThanOneBlockWritesElements) {
   std::string text = print(window());
   text = replaced_all(text, "for f in [0, 8) {",
