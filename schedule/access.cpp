@@ -340,6 +340,11 @@ Stmt with_tile_regions(const Stmt& s) {
   });
 }
 
+bool is_constant_zero(const Expr& e) {
+  const FloatImm* real = e.as<FloatImm>();
+  return is_int(e, 0) || (real && real->value == 0);
+}
+
 Stmt add_predicate(const Block& block, const Expr& condition) {
   return with_fields(block, [&](Block::Fields& f) { f.predicate = logical_and(f.predicate, condition); });
 }

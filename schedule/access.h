@@ -50,6 +50,9 @@ Stmt with_tile_regions(const Stmt& s);
 /// Does such a block stand in it?
 bool has_tiles(const Stmt& s);
 
+/// Is it the constant zero, of either sign?
+bool is_constant_zero(const Expr& e);
+
 /// Adds condition to what a block's predicate says.
 Stmt add_predicate(const Block& block, const Expr& condition);
 

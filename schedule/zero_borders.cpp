@@ -6,16 +6,12 @@
 #include "ir/conjuncts.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
+#include "schedule/access.h"
 #include "schedule/carried.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
 namespace {
-
-bool is_zero(const Expr& e) {
-  const FloatImm* real = e.as<FloatImm>();
-  return is_int(e, 0) || (real && real->value == 0);
-}
 
 /// The only statement that is no Let.
 const Store* only_store(Stmt s) {
@@ -38,7 +34,7 @@ std::vector<Expr> nonzero_conditions(const Schedule& schedule, const Buffer& buf
       if (region.buffer != buffer) continue;
       const Store* store = block->f.init ? nullptr : only_store(block->f.body);
       plain &= store && store->buffer == buffer && store->value->dtype.is_scalar();
-      if (!plain || is_zero(store->value)) continue;
+      if (!plain || is_constant_zero(store->value)) continue;
       plain &= !copy;
       copy = block;
       stored = store;
@@ -68,7 +64,7 @@ std::vector<Expr> nonzero_conditions(const Schedule& schedule, const Buffer& buf
   const Select* choice = stored->value.as<Select>();
   const Load* load = stored->value.as<Load>();
   for (const Expr& condition :
-       {choice && is_zero(choice->when_false) ? choice->condition : Expr(), load ? load->mask : Expr()}) {
+       {choice && is_constant_zero(choice->when_false) ? choice->condition : Expr(), load ? load->mask : Expr()}) {
     const std::vector<Expr> parts = conjuncts_of(condition);
     asked.insert(asked.end(), parts.begin(), parts.end());
   }

@@ -129,14 +129,9 @@ class Splitter {
       append_choices(negated->a, choices);
     } else if (const Cast* converted = e.as<Cast>()) {
       append_choices(converted->value, choices);
-    } else if (const Select* choice = e.as<Select>(); choice && is_zero(choice->when_false)) {
+    } else if (const Select* choice = e.as<Select>(); choice && is_constant_zero(choice->when_false)) {
       choices.push_back(e);
     }
-  }
-
-  static bool is_zero(const Expr& e) {
-    const FloatImm* real = e.as<FloatImm>();
-    return is_int(e, 0) || (real && real->value == 0);
   }
 
   void match_term() {
@@ -144,7 +139,8 @@ class Splitter {
     append_choices(term_, choices);
     for (const Expr& choice : choices) {
       std::vector<Congruence> here;
-      for (Expr at = choice; at.as<Select>() && is_zero(at.as<Select>()->when_false); at = at.as<Select>()->when_true) {
+      for (Expr at = choice; at.as<Select>() && is_constant_zero(at.as<Select>()->when_false);
+           at = at.as<Select>()->when_true) {
         for (const Expr& condition : conjuncts_of(at.as<Select>()->condition)) {
           if (const auto c = congruence(condition)) here.push_back(*c);
         }
