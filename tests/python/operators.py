@@ -54,22 +54,8 @@ class Case:
     relative to the largest of |result| and 1e-30, or to `scale(arrays)` where errors follow the inputs' size.
     """
 
-    def __init__(
-        self,
-        name,
-        reference,
-        accepts,
-        *,
-        op=None,
-        arity=1,
-        low=None,
-        high=None,
-        shapes=None,
-        ulp=4,
-        special=True,
-        scale=None,
-        second=None,
-    ):
+    def __init__(self, name, reference, accepts, *, op=None, arity=1, low=None, high=None, shapes=None, ulp=4, special=True,
+                 scale=None, second=None):
         self.name = name
         self.reference = reference
         self.accepts = set(accepts)
@@ -147,13 +133,8 @@ def make_cases():
     add("sigmoid", sigmoid, FLOATS)
     add("relu", lambda x: np.where(np.isnan(x), x, np.maximum(x, np.zeros((), x.dtype))), NUMBERS)
     add("gelu", lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))), FLOATS, scale=largest, special=False)
-    add(
-        "gelu_tanh",
-        lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-        FLOATS,
-        scale=largest,
-        special=False,
-    )
+    add("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), FLOATS,
+        scale=largest, special=False)
     add("silu", lambda x: x * sigmoid(x), FLOATS, scale=largest, special=False)
     add("softplus", lambda x: np.logaddexp(x, 0), FLOATS, scale=largest, ulp=8)
     for name in ("floor", "ceil", "trunc", "round"):
@@ -169,12 +150,8 @@ def make_cases():
     add("reciprocal", lambda x: 1 / x, FLOATS)
     add("logical_not", np.logical_not, {"bool"})
     add("bitwise_invert", np.bitwise_not, INTEGERS | {"bool"})
-    add(
-        "clip",
-        lambda x: np.clip(x, -1 if x.dtype.kind != "u" else 1, 2),
-        NUMBERS,
-        op=lambda x: lathe.clip(x, -1 if x.dtype.name[0] != "u" else 1, 2),
-    )
+    add("clip", lambda x: np.clip(x, -1 if x.dtype.kind != "u" else 1, 2), NUMBERS,
+        op=lambda x: lathe.clip(x, -1 if x.dtype.name[0] != "u" else 1, 2))
     add("astype", lambda x: x.astype(np.float64), EVERY, op=lambda x: lathe.astype(x, lathe.float64))
 
     # Element-wise, two operands.
@@ -191,14 +168,8 @@ def make_cases():
     for name in ("maximum", "minimum"):
         add2(name, getattr(np, name), NUMBERS)
     for name in ("hypot", "copysign", "nextafter", "logaddexp"):
-        add2(
-            name,
-            getattr(np, name),
-            FLOATS,
-            scale=largest if name == "logaddexp" else None,
-            special=name != "nextafter",
-            ulp=8,
-        )
+        add2(name, getattr(np, name), FLOATS, scale=largest if name == "logaddexp" else None,
+             special=name != "nextafter", ulp=8)
     add2("atan2", np.arctan2, FLOATS)
     for name in ("equal", "not_equal"):
         add2(name, getattr(np, name), EVERY)
@@ -210,137 +181,45 @@ def make_cases():
         add2(name, getattr(np, name), INTEGERS | {"bool"})
     add2("bitwise_left_shift", np.left_shift, INTEGERS, second=(0, 6))
     add2("bitwise_right_shift", np.right_shift, INTEGERS, second=(0, 6))
-    add2(
-        "where",
-        lambda a, b: np.where(a > b, a, b) if a.dtype != bool else np.where(a, a, b),
-        EVERY,
-        op=lambda a, b: lathe.where(a > b, a, b) if a.dtype != lathe.bool else lathe.where(a, a, b),
-    )
+    add2("where", lambda a, b: np.where(a > b, a, b) if a.dtype != bool else np.where(a, a, b), EVERY,
+         op=lambda a, b: lathe.where(a > b, a, b) if a.dtype != lathe.bool else lathe.where(a, a, b))
 
     # Reductions.
-    add(
-        "sum",
-        integer_sum(lambda x, dtype: np.sum(x, axis=1, dtype=dtype)),
-        NUMBERS,
-        op=lambda x: lathe.sum(x, axis=1),
-        special=False,
-        ulp=16,
-        scale=lambda x: largest(x) * x.shape[1],
-    )
-    add(
-        "prod",
-        integer_sum(lambda x, dtype: np.prod(x, axis=0, dtype=dtype)),
-        NUMBERS,
-        op=lambda x: lathe.prod(x, axis=0),
-        special=False,
-        ulp=16,
-    )
+    add("sum", integer_sum(lambda x, dtype: np.sum(x, axis=1, dtype=dtype)), NUMBERS, op=lambda x: lathe.sum(x, axis=1),
+        special=False, ulp=16, scale=lambda x: largest(x) * x.shape[1])
+    add("prod", integer_sum(lambda x, dtype: np.prod(x, axis=0, dtype=dtype)), NUMBERS, op=lambda x: lathe.prod(x, axis=0), special=False, ulp=16)
     for name, f in (("cumulative_sum", np.cumsum), ("cumulative_prod", np.cumprod)):
-        add(
-            name,
-            integer_sum(lambda x, dtype, theirs=f: theirs(x, axis=1, dtype=dtype)),
-            NUMBERS,
-            op=lambda x, name=name: getattr(lathe, name)(x, axis=1),
-            special=False,
-            ulp=16,
-            scale=(lambda x: largest(x) * x.shape[1]) if f is np.cumsum else None,
-        )
-    add(
-        "mean",
-        lambda x: np.mean(x, axis=1),
-        FLOATS,
-        op=lambda x: lathe.mean(x, axis=1),
-        special=False,
-        ulp=16,
-        scale=largest,
-    )
+        add(name, integer_sum(lambda x, dtype, theirs=f: theirs(x, axis=1, dtype=dtype)), NUMBERS,
+            op=lambda x, name=name: getattr(lathe, name)(x, axis=1), special=False, ulp=16,
+            scale=(lambda x: largest(x) * x.shape[1]) if f is np.cumsum else None)
+    add("mean", lambda x: np.mean(x, axis=1), FLOATS, op=lambda x: lathe.mean(x, axis=1), special=False, ulp=16, scale=largest)
     add("var", lambda x: np.var(x, axis=1), FLOATS, op=lambda x: lathe.var(x, axis=1), special=False, ulp=32)
-    add(
-        "std",
-        lambda x: np.std(x, axis=0, ddof=1),
-        FLOATS,
-        op=lambda x: lathe.std(x, axis=0, correction=1),
-        special=False,
-        ulp=32,
-    )
+    add("std", lambda x: np.std(x, axis=0, ddof=1), FLOATS, op=lambda x: lathe.std(x, axis=0, correction=1),
+        special=False, ulp=32)
     for name in ("max", "min"):
-        add(
-            name,
-            (lambda f: lambda x: f(x, axis=1))(getattr(np, name)),
-            NUMBERS,
-            op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)),
-        )
+        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), NUMBERS,
+            op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)))
     for name in ("argmax", "argmin"):
-        add(
-            name,
-            (lambda f: lambda x: f(x, axis=1))(getattr(np, name)),
-            NUMBERS,
-            op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)),
-        )
+        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), NUMBERS,
+            op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)))
     for name in ("any", "all"):
-        add(
-            name,
-            (lambda f: lambda x: f(x, axis=0))(getattr(np, name)),
-            EVERY,
-            op=(lambda f: lambda x: f(x, axis=0))(getattr(lathe, name)),
-        )
-    add(
-        "logsumexp",
-        lambda x: np.log(np.exp(x).sum(-1)),
-        FLOATS,
-        op=lambda x: lathe.logsumexp(x, axis=-1),
-        special=False,
-        ulp=16,
-        scale=largest,
-    )
+        add(name, (lambda f: lambda x: f(x, axis=0))(getattr(np, name)), EVERY,
+            op=(lambda f: lambda x: f(x, axis=0))(getattr(lathe, name)))
+    add("logsumexp", lambda x: np.log(np.exp(x).sum(-1)), FLOATS, op=lambda x: lathe.logsumexp(x, axis=-1), special=False,
+        ulp=16, scale=largest)
     add("softmax", softmax, FLOATS, special=False, ulp=16, scale=lambda x: 1)
     add("log_softmax", lambda x: np.log(softmax(x)), FLOATS, special=False, ulp=16, scale=largest)
     add("layer_norm", lambda x: standardize(x, 1e-5), FLOATS, special=False, ulp=64, scale=lambda x: 1)
-    add(
-        "rms_norm",
-        lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6),
-        FLOATS,
-        special=False,
-        ulp=32,
-        scale=lambda x: 1,
-    )
+    add("rms_norm", lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), FLOATS, special=False, ulp=32,
+        scale=lambda x: 1)
 
     # Contractions.
-    add(
-        "matmul",
-        np.matmul,
-        NUMBERS,
-        shapes=[(3, 7, 11), (11, 5)],
-        special=False,
-        low=-3,
-        high=3,
-        ulp=16,
-        scale=matmul_scale,
-    )
-    add(
-        "einsum",
-        lambda a, b: np.einsum("bij,bkj->bik", a, b),
-        NUMBERS,
-        op=lambda a, b: lathe.einsum("bij,bkj->bik", a, b),
-        shapes=[(2, 5, 9), (2, 6, 9)],
-        special=False,
-        low=-3,
-        high=3,
-        ulp=16,
-        scale=matmul_scale,
-    )
+    add("matmul", np.matmul, NUMBERS, shapes=[(3, 7, 11), (11, 5)], special=False, low=-3, high=3, ulp=16, scale=matmul_scale)
+    add("einsum", lambda a, b: np.einsum("bij,bkj->bik", a, b), NUMBERS, op=lambda a, b: lathe.einsum("bij,bkj->bik", a, b),
+        shapes=[(2, 5, 9), (2, 6, 9)], special=False, low=-3, high=3, ulp=16, scale=matmul_scale)
     add("outer", np.outer, NUMBERS, shapes=[(7,), (5,)], special=False, low=-3, high=3)
-    add(
-        "vecdot",
-        lambda a, b: (a * b).sum(-1, dtype=a.dtype),
-        NUMBERS,
-        shapes=[(4, 13), (4, 13)],
-        special=False,
-        low=-3,
-        high=3,
-        ulp=16,
-        scale=matmul_scale,
-    )
+    add("vecdot", lambda a, b: (a * b).sum(-1, dtype=a.dtype), NUMBERS, shapes=[(4, 13), (4, 13)], special=False, low=-3, high=3,
+        ulp=16, scale=matmul_scale)
 
     # Views: bit for bit, for every dtype.
     def view(name, reference, op, **kwargs):
@@ -353,65 +232,29 @@ def make_cases():
     view("moveaxis", lambda x: np.moveaxis(x, 0, 2), lambda x: lathe.moveaxis(x, 0, 2), shapes=cube)
     view("expand_dims", lambda x: np.expand_dims(x, 1), lambda x: lathe.expand_dims(x, 1), shapes=cube)
     view("squeeze", lambda x: x.squeeze(1), lambda x: lathe.squeeze(x, 1), shapes=[(4, 1, 5)])
-    view(
-        "broadcast_to",
-        lambda x: np.broadcast_to(x, (3, 4, 5)),
-        lambda x: lathe.broadcast_to(x, (3, 4, 5)),
-        shapes=[(4, 1)],
-    )
+    view("broadcast_to", lambda x: np.broadcast_to(x, (3, 4, 5)), lambda x: lathe.broadcast_to(x, (3, 4, 5)), shapes=[(4, 1)])
     view("flip", lambda x: np.flip(x, 1), lambda x: lathe.flip(x, 1), shapes=cube)
     view("getitem", lambda x: x[1:, ::-2, 2], lambda x: x[1:, ::-2, 2], shapes=cube)
-    view(
-        "concat", lambda a, b: np.concatenate([a, b], 1), lambda a, b: lathe.concat([a, b], 1), shapes=[(3, 4), (3, 2)]
-    )
+    view("concat", lambda a, b: np.concatenate([a, b], 1), lambda a, b: lathe.concat([a, b], 1), shapes=[(3, 4), (3, 2)])
     view("stack", lambda a, b: np.stack([a, b], 1), lambda a, b: lathe.stack([a, b], 1), shapes=[(3, 4), (3, 4)])
     view("split", lambda x: np.split(x, 3, 2)[1], lambda x: lathe.split(x, 3, 2)[1], shapes=cube)
     view("unstack", lambda x: x[:, 2], lambda x: lathe.unstack(x, 1)[2], shapes=cube)
-    view(
-        "pad",
-        lambda x: np.pad(x, ((0, 0), (2, 1))),
-        lambda x: lathe.pad(x, ((0, 0), (2, 1)), value=False if x.dtype == lathe.bool else 0),
-        shapes=[(3, 4)],
-    )
+    view("pad", lambda x: np.pad(x, ((0, 0), (2, 1))), lambda x: lathe.pad(x, ((0, 0), (2, 1)), value=False if x.dtype == lathe.bool else 0),
+         shapes=[(3, 4)])
     view("roll", lambda x: np.roll(x, 2, 1), lambda x: lathe.roll(x, 2, 1), shapes=cube)
     view("tril", lambda x: np.tril(x, 1), lambda x: lathe.tril(x, 1), shapes=cube)
     view("triu", lambda x: np.triu(x, -1), lambda x: lathe.triu(x, -1), shapes=cube)
 
     # Gathers.
     view("take", lambda x: np.take(x, INDICES, 0), lambda x: lathe.take(x, INDICES, 0), shapes=cube)
-    view(
-        "take_along_axis",
-        lambda x: np.take_along_axis(x, ALONG, 1),
-        lambda x: lathe.take_along_axis(x, ALONG, 1),
-        shapes=[(3, 4)],
-    )
-    add(
-        "index_add",
-        added_at,
-        NUMBERS,
-        op=lambda x, y: lathe.index_add(x, INDICES, y, 1),
-        special=False,
-        scale=largest,
-        shapes=[(3, 4), (3, 5)],
-    )
-    add(
-        "one_hot",
-        lambda x: np.eye(6, dtype=np.float32)[np.clip(x, 0, 5)],
-        INTEGERS,
-        op=lambda x: lathe.one_hot(x, 6),
-        low=0,
-        high=5,
-        ulp=0,
-        shapes=[(7,)],
-    )
+    view("take_along_axis", lambda x: np.take_along_axis(x, ALONG, 1), lambda x: lathe.take_along_axis(x, ALONG, 1), shapes=[(3, 4)])
+    add("index_add", added_at, NUMBERS, op=lambda x, y: lathe.index_add(x, INDICES, y, 1), special=False, scale=largest,
+        shapes=[(3, 4), (3, 5)])
+    add("one_hot", lambda x: np.eye(6, dtype=np.float32)[np.clip(x, 0, 5)], INTEGERS, op=lambda x: lathe.one_hot(x, 6),
+        low=0, high=5, ulp=0, shapes=[(7,)])
 
     # From nothing.
-    view(
-        "full_like",
-        lambda x: np.full_like(x, 1),
-        lambda x: lathe.full_like(x, True if x.dtype == lathe.bool else 1),
-        shapes=[(3, 4)],
-    )
+    view("full_like", lambda x: np.full_like(x, 1), lambda x: lathe.full_like(x, True if x.dtype == lathe.bool else 1), shapes=[(3, 4)])
     view("zeros_like", np.zeros_like, lathe.zeros_like, shapes=[(3, 4)])
     view("ones_like", np.ones_like, lathe.ones_like, shapes=[(3, 4)])
     return cases

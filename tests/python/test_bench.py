@@ -149,9 +149,7 @@ def test_a_page_sums_up_its_own_tables(tmp_path):
     assert "1 of 2 compile times lie over their target, in ms: reduction softmax 7.3 (of 6)." in text
 
 
-@pytest.mark.parametrize(
-    "page", ["performance.md", "performance-cascadelake.md", "performance-znver5.md", "performance-znver3.md"]
-)
+@pytest.mark.parametrize("page", ["performance.md", "performance-cascadelake.md", "performance-znver5.md", "performance-znver3.md"])
 def test_summaries_in_the_docs_are_of_the_tables_below_them(page):
     text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / page).read_text()
     assert report.in_short(text) in text

@@ -41,9 +41,7 @@ def test_products():
     a, b = sample(33, 40), sample(40, 17, seed=1)
     result = lathe.jit(lambda a, b: a @ b)(a, b)
     assert result.dtype == bfloat16
-    np.testing.assert_allclose(
-        result.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), rtol=2**-7, atol=2**-6
-    )
+    np.testing.assert_allclose(result.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), rtol=2**-7, atol=2**-6)
 
 
 def test_captured_and_broadcast():

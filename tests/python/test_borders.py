@@ -146,9 +146,7 @@ TURNED = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("mode", TURNED)
-@pytest.mark.parametrize(
-    "shape, ahead, behind", [((2, 9, 56), 3, 3), ((1, 70, 200), 1, 2), ((3, 4, 5), 3, 2), ((2, 3, 300), 2, 299)]
-)
+@pytest.mark.parametrize("shape, ahead, behind", [((2, 9, 56), 3, 3), ((1, 70, 200), 1, 2), ((3, 4, 5), 3, 2), ((2, 3, 300), 2, 299)])
 def test_padding_by_places(mode, shape, ahead, behind, dtype):
     behind = min(behind, shape[1] - 1)
     x = np.random.default_rng(1).integers(0, 200, shape).astype(dtype)

@@ -87,9 +87,7 @@ def test_mistakes_are_results_with_messages(library):
 
 @pytest.mark.parametrize("path", [LIBRARY, pathlib.Path(lathe._lathe.__file__)], ids=["liblathe", "extension"])
 def test_nothing_else_is_exported(path):
-    symbols = subprocess.run(
-        ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
-    ).stdout.split("\n")
+    symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout.split("\n")
     names = {line.split()[-1] for line in symbols if line.strip()}
     assert {n for n in names if not n.startswith("lathe_")} <= {"PyInit__lathe"}
 
@@ -98,6 +96,4 @@ def test_the_header_compiles_as_c(tmp_path):
     header = pathlib.Path(__file__).parents[2] / "bindings/c/lathe.h"
     source = tmp_path / "use.c"
     source.write_text(f'#include "{header}"\nint main(void) {{ return lathe_abi_version() == 0; }}\n')
-    subprocess.run(
-        ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", source, "-o", tmp_path / "use.o"], check=True
-    )
+    subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", source, "-o", tmp_path / "use.o"], check=True)

@@ -139,10 +139,7 @@ def test_out_in_containers():
     np.testing.assert_array_equal(out["double"], x * 2)
     np.testing.assert_array_equal(out["again"][0], x + 1)
     np.testing.assert_array_equal(out["again"][1], x)
-    with pytest.raises(
-        TypeError,
-        match=r"two: out is \(array, array, array\), the function returns \{'again': \[array, array\], 'double': array\}",
-    ):
+    with pytest.raises(TypeError, match=r"two: out is \(array, array, array\), the function returns \{'again': \[array, array\], 'double': array\}"):
         two(x, out=tuple(np.empty(4, np.float32) for _ in range(3)))
     with pytest.raises(TypeError, match="out is a str, expected an array"):
         two(x, out={"double": "no array"})
@@ -168,12 +165,7 @@ def test_keyword_only_parameters():
     out = np.empty(4, np.float32)
     assert scaled(x, by=2.0, out=out) is out
     assert "sum" in scaled.lower(x, by=2.0).text("traced")
-    for call in (
-        lambda: scaled(x),
-        lambda: scaled(x, None, 2.0),
-        lambda: scaled(x, by=1.0, bye=2.0),
-        lambda: scaled(x, by=1.0, x=x),
-    ):
+    for call in (lambda: scaled(x), lambda: scaled(x, None, 2.0), lambda: scaled(x, by=1.0, bye=2.0), lambda: scaled(x, by=1.0, x=x)):
         with pytest.raises(TypeError):
             call()
     optional = lathe.jit(lambda x, *, by=3: x * by)
@@ -313,12 +305,7 @@ def test_equal_values_in_static_ones_differ_by_type():
     traced = []
     f = lathe.jit(lambda x, s: traced.append(s) or x * 2)
     x = np.ones(3, np.float32)
-    for wrap in (
-        lambda v: frozenset({v, 5}),
-        lambda v: Options(v),
-        lambda v: Options((v,)),
-        lambda v: (frozenset({(v, "a")}), 7),
-    ):
+    for wrap in (lambda v: frozenset({v, 5}), lambda v: Options(v), lambda v: Options((v,)), lambda v: (frozenset({(v, "a")}), 7)):
         traced.clear()
         for _ in range(2):
             for value in (1, True, 1.0, 0.0, -0.0):

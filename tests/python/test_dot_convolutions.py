@@ -105,16 +105,11 @@ def test_extremes_of_bytes_do_not_saturate():
 def test_what_follows_a_convolution_of_bytes_sees_its_sums():
     rng = np.random.default_rng(1)
     x, w = byte_values(rng, np.uint8, 1, 32, 10, 10), byte_values(rng, np.int8, 40, 32, 3, 3)
-    scale, bias = (
-        rng.uniform(1e-4, 1e-3, (1, 40, 1, 1)).astype(np.float32),
-        rng.integers(-99, 99, (1, 40, 1, 1), np.int32),
-    )
+    scale, bias = rng.uniform(1e-4, 1e-3, (1, 40, 1, 1)).astype(np.float32), rng.integers(-99, 99, (1, 40, 1, 1), np.int32)
 
     def quantized(x, w, scale, bias):
         sums = convolution(x, w, pad=1) + bias
-        return lathe.astype(
-            lathe.clip(lathe.round(lathe.astype(sums, lathe.float32) * scale) + 64.0, 0, 255), lathe.uint8
-        )
+        return lathe.astype(lathe.clip(lathe.round(lathe.astype(sums, lathe.float32) * scale) + 64.0, 0, 255), lathe.uint8)
 
     out = lathe.jit(quantized)(x, w, scale, bias)
     sums = (expected(x, w, 1, 1, 1, 1) + bias).astype(np.float32)

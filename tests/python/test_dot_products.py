@@ -5,20 +5,7 @@ import pytest
 
 import lathe
 
-SHAPES = [
-    (8, 32, 16),
-    (16, 48, 64),
-    (31, 67, 127),
-    (7, 13, 5),
-    (64, 64, 4),
-    (5, 1, 7),
-    (1, 9, 8),
-    (33, 17, 1),
-    (4, 5, 3),
-    (0, 5, 7),
-    (5, 0, 7),
-    (5, 7, 0),
-]
+SHAPES = [(8, 32, 16), (16, 48, 64), (31, 67, 127), (7, 13, 5), (64, 64, 4), (5, 1, 7), (1, 9, 8), (33, 17, 1), (4, 5, 3), (0, 5, 7), (5, 0, 7), (5, 7, 0)]
 
 
 def product(x, y):
@@ -62,11 +49,7 @@ def test_batches_and_strides_of_bytes():
 
 def test_an_epilogue_follows_a_product_of_bytes():
     rng = np.random.default_rng(1)
-    x, y, bias = (
-        byte_values(rng, np.int8, 24, 40),
-        byte_values(rng, np.int8, 40, 48),
-        rng.integers(-9, 9, 48, dtype=np.int32),
-    )
+    x, y, bias = byte_values(rng, np.int8, 24, 40), byte_values(rng, np.int8, 40, 48), rng.integers(-9, 9, 48, dtype=np.int32)
     out = lathe.jit(lambda x, y, bias: lathe.maximum(product(x, y) + bias, 0))(x, y, bias)
     np.testing.assert_array_equal(np.asarray(out), np.maximum(x.astype(np.int32) @ y.astype(np.int32) + bias, 0))
 
@@ -82,6 +65,4 @@ def test_values_that_are_quantized_on_the_way_stay_bytes(m, n, k):
     x, w = rng.standard_normal((m, k), np.float32), byte_values(rng, np.int8, k, n)
     scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
     y = np.clip(np.round(x / scale), -127, 127).astype(np.int32)
-    np.testing.assert_allclose(
-        lathe.jit(quantized)(x, w), (y @ w.astype(np.int32)).astype(np.float32) * scale, rtol=1e-6
-    )
+    np.testing.assert_allclose(lathe.jit(quantized)(x, w), (y @ w.astype(np.int32)).astype(np.float32) * scale, rtol=1e-6)

@@ -80,9 +80,7 @@ def test_a_subscript_of_none_alone_adds_an_axis():
 
 def test_half_floats_are_folded_in_f32_and_rounded_once():
     x = np.full((3, 4096), 0.1, np.float16)
-    sums = lathe.jit(
-        lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x.shape[1], lambda r: x[i, r] * x[i, r]))
-    )
+    sums = lathe.jit(lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x.shape[1], lambda r: x[i, r] * x[i, r])))
     expected = (x.astype(np.float32) ** 2).sum(1).astype(np.float16)
     assert sums(x).dtype == np.float16
     np.testing.assert_array_equal(sums(x), expected)

@@ -98,14 +98,7 @@ def test_a_hint_shrinks_the_copy_of_a_gather():
         np.testing.assert_array_equal(run(s.func, [x, p], (r, m)), x[:, p] * 2)
     assert compacted(plain.func).buffers["x_global"].shape == (r, n)
     assert compacted(hinted.func).buffers["x_global"].shape == (r, 2 * 63 + 8)
-    for at, index in [
-        (0, n - 1),
-        (m - 1, 0),
-        (100, 2 * 100 + 4),
-        (100, 2 * 100 - 5),
-        (63, 2 * 63 + 4),
-        (64, 2 * 64 - 5),
-    ]:
+    for at, index in [(0, n - 1), (m - 1, 0), (100, 2 * 100 + 4), (100, 2 * 100 - 5), (63, 2 * 63 + 4), (64, 2 * 64 - 5)]:
         planted = p.copy()
         planted[at] = index
         np.testing.assert_array_equal(run(hinted.func, [x, planted], (r, m)), x[:, planted] * 2)
@@ -273,14 +266,7 @@ def test_a_record_with_hints_replays_on_another_shape_and_other_names():
     record = lathe.Record.parse(str(s.record))
     assert 'annotate_buffer_access(pool, "x", "read", "[i0, +1), [i1 * 4 + i2, +5)")' in str(record)
     text = POOL.format(c=2, n=200, m=40)
-    for name, other in [
-        ("block pool(", "block most("),
-        ("x[", "image["),
-        ("x:", "image:"),
-        ("vi", "at"),
-        ("p[", "q["),
-        ("p:", "q:"),
-    ]:
+    for name, other in [("block pool(", "block most("), ("x[", "image["), ("x:", "image:"), ("vi", "at"), ("p[", "q["), ("p:", "q:")]:
         text = text.replace(name, other)
     again = lathe.Schedule(lathe.ir.parse(text))
     again.replay(record)
@@ -300,11 +286,8 @@ def test_bad_hints_leave_the_schedule_as_it_was():
         (lambda n, c, h, w: [(n, n + 1)], lathe.Refusal, "condition 2.*has a hint of 1 ranges for x, which has 4"),
         (lambda n, c, h, w: [n, c, h, w], TypeError, r"the region is one \(begin, end\)"),
         (lambda n, c, h, w: [(n, 1.5), (c, c), (h, h), (w, w)], TypeError, ""),
-        (
-            lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)],
-            lathe.Refusal,
-            "condition 4.*in dimension 3 where n = 0, c = 0, h = 0, w = 99",
-        ),
+        (lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)], lathe.Refusal,
+         "condition 4.*in dimension 3 where n = 0, c = 0, h = 0, w = 99"),
         (lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h), (2 * w, 2 * w + 1)], lathe.Refusal, "condition 3"),
         (lambda n, c, h: [], TypeError, "positional"),
     ]:
@@ -393,11 +376,7 @@ def test_a_trusted_hint_is_not_checked():
     wrong = lathe.Schedule(lathe.ir.parse(RESIZE))
     with pytest.raises(lathe.Refusal, match="condition 4"):  # nobody is trusted against a witness
         wrong.annotate_buffer_access(
-            "resize",
-            "x",
-            "read",
-            lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)],
-            trusted=True,
+            "resize", "x", "read", lambda n, c, h, w: [(n, n + 1), (c, c + 1), (2 * h, 2 * h + 1), (w, w + 1)], trusted=True
         )
 
 

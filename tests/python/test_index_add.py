@@ -24,9 +24,7 @@ def test_sums_of_segments(count, segments, width):
     x, ids = normal(count, width), RNG.integers(0, segments, count)
     f = lathe.jit(lambda x, ids: lathe.index_add(lathe.zeros((segments, width)), ids, x))
     np.testing.assert_allclose(f(x, ids), added(np.zeros((segments, width)), ids, x), rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(
-        f(x, np.sort(ids)), added(np.zeros((segments, width)), np.sort(ids), x), rtol=1e-5, atol=1e-4
-    )
+    np.testing.assert_allclose(f(x, np.sort(ids)), added(np.zeros((segments, width)), np.sort(ids), x), rtol=1e-5, atol=1e-4)
 
 
 def test_means_of_segments_and_what_is_read_of_them():
@@ -61,12 +59,7 @@ def test_two_sums_from_the_same_beginning():
 
 def test_messages_of_a_graph():
     nodes, edges, width = 50, 300, 20
-    x, source, target, weight = (
-        normal(nodes, width),
-        RNG.integers(0, nodes, edges),
-        RNG.integers(0, nodes, edges),
-        normal(edges),
-    )
+    x, source, target, weight = normal(nodes, width), RNG.integers(0, nodes, edges), RNG.integers(0, nodes, edges), normal(edges)
 
     @lathe.jit
     def attend(x, source, target, score):

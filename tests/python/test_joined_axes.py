@@ -60,9 +60,7 @@ def test_reductions_over_short_axes(shape, fold, axis):
     x = np.random.default_rng(2).uniform(0.999, 1.001, shape).astype(np.float32)
     found = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(x)
     np.testing.assert_allclose(found, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)
-    turned = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(
-        x.transpose(1, 0, 3, 2).copy().transpose(1, 0, 3, 2)
-    )
+    turned = lathe.jit(lambda x: getattr(lathe, fold)(x, axis=axis))(x.transpose(1, 0, 3, 2).copy().transpose(1, 0, 3, 2))
     np.testing.assert_allclose(turned, FOLDS[fold](x.astype(np.float64), axis=axis), rtol=1e-4)
 
 

@@ -5,20 +5,7 @@ import pytest
 
 import lathe
 
-SIZES = [
-    (200, 100),
-    (100, 133),
-    (133, 100),
-    (64, 224),
-    (7, 14),
-    (14, 7),
-    (100, 33),
-    (100, 21),
-    (3, 50),
-    (2, 17),
-    (1, 40),
-    (50, 1),
-]
+SIZES = [(200, 100), (100, 133), (133, 100), (64, 224), (7, 14), (14, 7), (100, 33), (100, 21), (3, 50), (2, 17), (1, 40), (50, 1)]
 DTYPES = [np.float32, np.float64, np.int32, np.uint8]
 
 
@@ -132,12 +119,7 @@ def test_a_list_of_known_places_needs_no_check():
 
 @pytest.mark.parametrize(
     "list_of",
-    [
-        lambda: lathe.arange(80) - 3,
-        lambda: 39 - lathe.arange(40),
-        lambda: lathe.arange(20) * 3 % 40,
-        lambda: lathe.arange(4) * 10,
-    ],
+    [lambda: lathe.arange(80) - 3, lambda: 39 - lathe.arange(40), lambda: lathe.arange(20) * 3 % 40, lambda: lathe.arange(4) * 10],
     ids=["from the end", "falling", "wrapped", "strided"],
 )
 def test_lists_of_places(list_of):

@@ -147,10 +147,7 @@ def test_scalars_are_given_by_name():
     func = lathe.ir.parse("""func scale(x: f32[n], n: i64, f: f32, y: f32[n]) stage begin facts { n in [0, 100] } {
       block root() { for i in [0, n) { block s(space v in [0, n) = i) reads x[v] writes y[v] { y[v] = x[v] * f } } } }""")
     x, y = np.arange(5, dtype=np.float32), np.empty(5, np.float32)
-    for run in (
-        lathe.compile(func, schedule=True),
-        lambda *arrays, **scalars: lathe.interpret(func, arrays, **scalars),
-    ):
+    for run in (lathe.compile(func, schedule=True), lambda *arrays, **scalars: lathe.interpret(func, arrays, **scalars)):
         y[:] = -1
         run(x, y, n=5, f=2.5)
         np.testing.assert_array_equal(y, x * np.float32(2.5))
@@ -354,8 +351,7 @@ def test_a_panel_is_double_buffered():
 
 
 def test_a_window_of_rows_rolls():
-    s = lathe.Schedule(
-        lathe.ir.parse("""func stencil(x: f32[40, 6], y: f32[38, 6]) stage begin {
+    s = lathe.Schedule(lathe.ir.parse("""func stencil(x: f32[40, 6], y: f32[38, 6]) stage begin {
       block root() reads x[..] writes y[..] {
         alloc t: f32[40, 6]
         for i in [0, 40) { for j in [0, 6) {
@@ -363,8 +359,7 @@ def test_a_window_of_rows_rolls():
             t[vi, vj] = x[vi, vj] * x[vi, vj] } } }
         for i1 in [0, 38) { for j1 in [0, 6) {
           block s(space wi in [0, 38) = i1, space wj in [0, 6) = j1) reads t[wi, wj], t[wi + 2, wj] writes y[wi, wj] {
-            y[wi, wj] = t[wi, wj] + t[wi + 2, wj] } } } } }""")
-    )
+            y[wi, wj] = t[wi, wj] + t[wi + 2, wj] } } } } }"""))
     rows = s.loops("s")[0]
     s.compute_at("t", rows)
     assert s.rolling_buffer("t", rows).name == "t_first"
@@ -406,9 +401,7 @@ def test_tiles_become_instances_of_an_instruction():
     s = lathe.Schedule(lathe.ir.parse(BIAS.format(m=4, n=6, k=8)))
     tile = tiles(s, 4)
     before = s.func
-    with pytest.raises(
-        lathe.Refusal, match=r"the intrinsic has 'for t in \[0, 2\) \{', the block has 'for ri in \[0, 4\)"
-    ):
+    with pytest.raises(lathe.Refusal, match=r"the intrinsic has 'for t in \[0, 2\) \{', the block has 'for ri in \[0, 4\)"):
         s.tensorize(tile, dot2)
     assert s.func == before
 

@@ -1,5 +1,4 @@
 """Tensors stacked along an axis: of results, where vectors are woven, and of reductions, which take one a step."""
-
 import numpy as np
 import pytest
 

@@ -43,9 +43,7 @@ def test_out():
     torch.testing.assert_close(out, torch.nn.functional.gelu(x * y + 1))
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8, torch.int64, torch.bool]
-)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8, torch.int64, torch.bool])
 def test_dtypes(dtype):
     x = (random(4, 7) * 10).to(dtype)
     result = lathe.jit(lambda t: lathe.where(t == t, t, t), name="same")(x)
@@ -184,9 +182,7 @@ def test_scaled_dot_product_attention():
     def attend(q, k, v):
         return lathe.softmax(q @ k.mT * 0.25) @ v
 
-    torch.testing.assert_close(
-        attend(q, k, v), torch.nn.functional.scaled_dot_product_attention(q, k, v), rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(attend(q, k, v), torch.nn.functional.scaled_dot_product_attention(q, k, v), rtol=1e-5, atol=1e-5)
 
 
 def test_results_are_compact_aligned_and_their_own():
@@ -310,7 +306,5 @@ assert np.allclose(f(x).numpy(), expected.numpy(), rtol=1e-4)
 @pytest.mark.parametrize("found", ["before", "behind"])
 def test_a_forked_process_does_without_pytorchs_threads(two_threads, found):
     """Whether a kernel took a tensor before the fork or not: PyTorch's threads are there either way."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK, found], capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, found], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -7,18 +7,7 @@ import pytest
 
 import lathe
 
-SHAPES = [
-    (16, 16),
-    (17, 33),
-    (40, 50),
-    (128, 64),
-    (15, 70),
-    (3, 20, 37),
-    (2, 17, 1, 48),
-    (2, 16, 5, 32),
-    (0, 40),
-    (1, 64),
-]
+SHAPES = [(16, 16), (17, 33), (40, 50), (128, 64), (15, 70), (3, 20, 37), (2, 17, 1, 48), (2, 16, 5, 32), (0, 40), (1, 64)]
 DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint16, np.int64, np.bool_]
 
 
@@ -50,9 +39,7 @@ def test_rows_that_meet_in_one_set_of_a_cache(shape, dtype):
     x = (np.random.default_rng(3).standard_normal(shape) * 50).astype(dtype)
     turn = lathe.jit(lambda x: lathe.positive(lathe.matrix_transpose(x)))
     np.testing.assert_array_equal(turn(x), x.T)
-    add = lathe.jit(
-        lambda x, y: lathe.matrix_transpose(x) + lathe.matrix_transpose(y) + lathe.matrix_transpose(x[::-1])
-    )
+    add = lathe.jit(lambda x, y: lathe.matrix_transpose(x) + lathe.matrix_transpose(y) + lathe.matrix_transpose(x[::-1]))
     y = x + np.ones_like(x)
     np.testing.assert_array_equal(add(x, y), (x + y + x[::-1]).T)
 

@@ -21,9 +21,7 @@ def arrays(rows, columns, depth):
     return rng.standard_normal((rows, depth), np.float32), rng.integers(0, 256, (depth // 2, columns), np.uint8)
 
 
-@pytest.mark.parametrize(
-    "rows, columns, depth", [(1, 64, 32), (4, 33, 64), (16, 101, 48), (16, 561, 1152), (20, 7, 10)]
-)
+@pytest.mark.parametrize("rows, columns, depth", [(1, 64, 32), (4, 33, 64), (16, 101, 48), (16, 561, 1152), (20, 7, 10)])
 def test_beside_numpy(rows, columns, depth):
     x, packed = arrays(rows, columns, depth)
     whole = np.stack([packed & 15, packed >> 4], 1).reshape(depth, columns).astype(np.float64) - 8
