@@ -65,11 +65,15 @@ std::int64_t Congruence::space_residue(std::int64_t of_class) const {
   return h;
 }
 
+std::optional<std::int64_t> Congruence::matching(std::int64_t h) const {
+  for (std::int64_t r = 0; r < period(); ++r) {
+    if (holds(h, r)) return r;
+  }
+  return std::nullopt;
+}
+
 std::int64_t Congruence::reduce_residue(std::int64_t of_class) const {
-  if (!by_space()) return of_class;
-  std::int64_t r = 0;
-  while (r + 1 < modulus && !holds(of_class, r)) ++r;
-  return r;
+  return by_space() ? *matching(of_class) : of_class;
 }
 
 Expr space_of_class(const Congruence& c) {
@@ -90,13 +94,8 @@ ClassOfResidue class_of_residue(const Congruence& c) {
   // Residues that hold for some r are evenly apart, and the r they hold for go on evenly, modulo the period.
   const std::int64_t apart = c.modulus / c.period();
   std::int64_t first = 0;
-  const auto holding = [&](std::int64_t h) {
-    std::int64_t r = 0;
-    while (r < c.period() && !c.holds(h, r)) ++r;
-    return r;
-  };
-  while (holding(first) == c.period()) ++first;
-  const auto r = [&](std::int64_t i) { return holding((first + i * apart) % c.modulus); };
+  while (!c.matching(first)) ++first;
+  const auto r = [&](std::int64_t i) { return *c.matching((first + i * apart) % c.modulus); };
   const Expr at = even_steps(r, floor_div(Expr(c.residue) - first, apart), c.period(), c.period());
   Expr exists;
   if (apart > 1) exists = eq(floor_mod(Expr(c.residue) - first, apart), index(0));
@@ -108,7 +107,7 @@ Parts::Parts(const std::vector<Congruence>& congruences, const Block& block)
     : congruences_(congruences), block_(block) {
   for (const Congruence& c : congruences_) {
     iters_[space(c).get()] = space_of_class(c);
-    if (c.reduce) iters_[block.f.iters[*c.reduce].variable.get()] = reduce_of_class(c);
+    if (c.reduce) iters_[reduce(c).get()] = reduce_of_class(c);
   }
 }
 
@@ -138,12 +137,12 @@ Expr Parts::mutate_Binary(const Expr& e, const Binary* node) {
 
 /// The form // the modulus, where everything else in it is a multiple; null otherwise.
 Expr Parts::divided(const Affine& form, const Congruence& c) {
-  const std::int64_t p = form.coefficient(space(c)), q = reduce_coefficient(form, c), m = c.modulus;
+  const std::int64_t p = form.coefficient(space(c)), q = c.reduce ? form.coefficient(reduce(c)) : 0, m = c.modulus;
   if ((p == 0 && q == 0) || q * c.period() % m != 0) return nullptr;
   Expr sum = Expr(c.quotient) * p;
   if (c.reduce) sum = sum + Expr(c.taken) * (q * c.period() / m);
   for (const AffineTerm& term : form.terms) {
-    if (term.atom == Expr(space(c)) || (c.reduce && term.atom == Expr(block_.f.iters[*c.reduce].variable))) continue;
+    if (term.atom == Expr(space(c)) || (c.reduce && term.atom == Expr(reduce(c)))) continue;
     if (term.coefficient % m != 0) return nullptr;
     sum = sum + mutate(term.atom) * (term.coefficient / m);
   }

@@ -41,6 +41,8 @@ struct Congruence {
   std::int64_t period() const { return modulus / std::gcd(reduce_step, modulus); }
   std::int64_t classes() const { return std::min(terms, period()); }
   bool by_space() const { return classes() == modulus; }
+  /// The least r that the condition holds of; nothing where it holds of none.
+  std::optional<std::int64_t> matching(std::int64_t h) const;
   std::int64_t space_residue(std::int64_t of_class) const;
   std::int64_t reduce_residue(std::int64_t of_class) const;
 };
@@ -71,9 +73,8 @@ class Parts : public Mutator {
 
  private:
   const VarRef& space(const Congruence& c) const { return block_.f.iters[c.space].variable; }
-  std::int64_t reduce_coefficient(const Affine& form, const Congruence& c) const {
-    return c.reduce ? form.coefficient(block_.f.iters[*c.reduce].variable) : 0;
-  }
+  /// Null where the condition hangs on h alone.
+  VarRef reduce(const Congruence& c) const { return c.reduce ? block_.f.iters[*c.reduce].variable : nullptr; }
   Expr divided(const Affine& form, const Congruence& c);
 
   const std::vector<Congruence>& congruences_;

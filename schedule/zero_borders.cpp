@@ -28,7 +28,7 @@ std::vector<Expr> nonzero_conditions(const Schedule& schedule, const Buffer& buf
   bool plain = true;
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     const Block* block = s.as<Block>();
-    if (!block || !outer_blocks(block->f.body).empty()) return;
+    if (!block || has_blocks(*block)) return;
     for (const Region& region : block->f.writes) {
       plain &= !region.buffer->view_of || region.buffer->view_of->buffer != buffer;
       if (region.buffer != buffer) continue;

@@ -175,13 +175,8 @@ void bind_loops(nb::class_<S>& type) {
           },
           "outer"_a, "inner"_a, "One loop of two that nest directly.")
       .def(
-          "reorder",
-          [](S& s, const nb::args& order) {
-            std::vector<LoopRef> loops;
-            for (const nb::handle loop : order) loops.push_back(s.take(nb::cast<const Loop&>(loop)));
-            reorder(s.schedule, loops);
-          },
-          "loops"_a, "Loops of one nest in a new order, outermost first.")
+          "reorder", [](S& s, const nb::args& loops) { reorder(s.schedule, s.take(loops)); }, "loops"_a,
+          "Loops of one nest in a new order, outermost first.")
       .def(
           "parallel", [](S& s, const Loop& loop, std::int64_t grain) { parallel(s.schedule, s.take(loop), grain); },
           "loop"_a, "grain"_a = 1, "Iterations run on the threads; `grain` of them at least in a task.")
@@ -295,10 +290,8 @@ void bind_blocks(nb::class_<S>& type) {
           "block"_a, "original"_a, "Removes a block that computes again what `original` has computed before.")
       .def(
           "skip_masked",
-          [](S& s, nb::handle block, const nb::args& around) {
-            std::vector<LoopRef> loops;
-            for (const nb::handle loop : around) loops.push_back(s.take(nb::cast<const Loop&>(loop)));
-            skip_masked(s.schedule, s.take_block(block), loops);
+          [](S& s, nb::handle block, const nb::args& loops) {
+            skip_masked(s.schedule, s.take_block(block), s.take(loops));
           },
           "block"_a, "loops"_a,
           "Leaves out iterations of loops around a reduction in which masks, or the zeros around a padded copy, keep "

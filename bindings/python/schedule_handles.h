@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "bindings/python/convert.h"
 #include "ir/error.h"
@@ -34,6 +35,11 @@ class PythonSchedule {
   const LoopRef& take(const Loop& loop) const {
     if (loop.owner != number) refuse_foreign(fmt::format("loop {}", loop.ref.variable->name));
     return loop.ref;
+  }
+  std::vector<LoopRef> take(const nanobind::args& loops) const {
+    std::vector<LoopRef> taken;
+    for (const nanobind::handle loop : loops) taken.push_back(take(nanobind::cast<const Loop&>(loop)));
+    return taken;
   }
   const BlockRef& take(const BlockHandle& block) const {
     if (block.owner != number) refuse_foreign(fmt::format("block {}", block.ref.name));

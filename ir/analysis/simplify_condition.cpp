@@ -58,7 +58,7 @@ Expr canonical_comparison(BinaryOp op, Affine d) {
 }
 
 /// d < 0 of the lesser or greater of an index and a constant, as a condition on the index alone; null for other forms.
-Expr without_limit(const Affine& d) {
+Expr on_index_alone(const Affine& d) {
   const Binary* limit = d.lanes == 1 && d.terms.size() == 1 ? d.terms[0].atom.as<Binary>() : nullptr;
   if (!limit || (limit->op != BinaryOp::min && limit->op != BinaryOp::max)) return nullptr;
   const std::int64_t *left = as_int(limit->a), *right = as_int(limit->b);
@@ -134,7 +134,7 @@ Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
   if (decided != Truth::unknown) return truth((decided == Truth::yes) == (op != BinaryOp::ne), lanes);
   if (!add_scaled(x, y, -1)) return e;
   x.lanes = lanes;
-  if (const Expr unlimited = op == BinaryOp::lt ? without_limit(x) : Expr()) return simplify(unlimited);
+  if (const Expr simpler = op == BinaryOp::lt ? on_index_alone(x) : Expr()) return simplify(simpler);
   return canonical_comparison(op, std::move(x));
 }
 

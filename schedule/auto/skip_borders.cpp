@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "ir/analysis/affine.h"
+#include "ir/analysis/comparison.h"
 #include "ir/conjuncts.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/tile_operands.h"
-#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/skip_masked.h"
 #include "schedule/primitives/unroll.h"
 #include "schedule/rewrite.h"
@@ -50,38 +50,41 @@ std::vector<Expr> conditions_of_terms(const Schedule& schedule, const Block& blo
   return found;
 }
 
+/// A distance that one iter over results and one over steps make up; nothing for any other, and their places.
+struct Placed {
+  std::optional<size_t> space, reduce;
+  Border::Distance distance;
+};
+Placed placed(const Block& block, const Affine& form) {
+  Placed found{{}, {}, {0, 0, form.constant}};
+  if (form.terms.size() != 2) return found;
+  for (const AffineTerm& term : form.terms) {
+    const std::optional<size_t> iter = iter_at(block, term.atom);
+    if (!iter) continue;
+    const bool of_reduce = block.f.iters[*iter].kind == IterKind::reduce;
+    (of_reduce ? found.reduce : found.space) = iter;
+    (of_reduce ? found.distance.of_reduce : found.distance.of_space) = term.coefficient;
+  }
+  return found;
+}
+
 std::vector<Border> borders_of(const Schedule& schedule, const Block& block) {
-  std::vector<Border> borders;
+  std::vector<Affine> distances;
   for (const Expr& condition : conditions_of_terms(schedule, block)) {
     const Binary* comparison = condition.as<Binary>();
-    if (!comparison || comparison->a->dtype != i64) continue;
-    const bool rises = comparison->op == BinaryOp::lt || comparison->op == BinaryOp::le;
-    if (!rises && comparison->op != BinaryOp::gt && comparison->op != BinaryOp::ge) continue;
-    Affine distance = to_affine(rises ? comparison->b : comparison->a);
-    if (!add_scaled(distance, to_affine(rises ? comparison->a : comparison->b), -1)) continue;
-    if (comparison->op == BinaryOp::lt || comparison->op == BinaryOp::gt) distance.constant -= 1;
-    std::optional<size_t> space, reduce;
-    Border::Distance found{0, 0, distance.constant};
-    bool fits = distance.terms.size() == 2;
-    for (const AffineTerm& term : distance.terms) {
-      const std::optional<size_t> iter = iter_at(block, term.atom);
-      if (!iter) {
-        fits = false;
-      } else if (block.f.iters[*iter].kind == IterKind::reduce) {
-        reduce = iter;
-        found.of_reduce = term.coefficient;
-      } else {
-        space = iter;
-        found.of_space = term.coefficient;
-      }
-    }
-    if (!fits || !space || !reduce) continue;
-    const auto same = std::find_if(borders.begin(), borders.end(),
-                                   [&](const Border& b) { return b.space == *space && b.reduce == *reduce; });
+    if (comparison && comparison->op != BinaryOp::eq) append_inequalities(comparison->op, *comparison, distances);
+  }
+  std::vector<Border> borders;
+  for (const Affine& form : distances) {
+    const auto [space, reduce, distance] = placed(block, form);
+    if (!space || !reduce) continue;
+    const auto same = std::find_if(borders.begin(), borders.end(), [&, s = *space, r = *reduce](const Border& border) {
+      return border.space == s && border.reduce == r;
+    });
     if (same == borders.end()) {
-      borders.push_back({*space, *reduce, {found}});
+      borders.push_back({*space, *reduce, {distance}});
     } else {
-      same->distances.push_back(found);
+      same->distances.push_back(distance);
     }
   }
   return borders;
@@ -102,19 +105,6 @@ double left_out(const Block& block, const Border& border, std::int64_t tile) {
     }
   }
   return static_cast<double>(outside) / static_cast<double>(all);
-}
-
-/// Makes one axis of all that a sum walks, which vectors then fill.
-void join_steps(Schedule& schedule, const BlockRef& sums) {
-  std::vector<LoopRef> steps;
-  for (const LoopRef& loop : own_loops(schedule, sums)) {
-    if (drives(schedule.node(sums), IterKind::reduce, schedule.node(loop))) steps.push_back(loop);
-  }
-  while (steps.size() > 1) {
-    const LoopRef inner = steps.back();
-    steps.pop_back();
-    steps.back() = join_iters(schedule, sums, steps.back(), inner);
-  }
 }
 
 }  // namespace
@@ -143,7 +133,7 @@ void skip_borders(RuleContext& context, const BlockRef& reduction, const Bordere
   if (loops.empty()) return;
   attempt(context, fmt::format("leave out what {} reads of borders", reduction.name), [&] {
     if (row_steps && schedule.node(*row_steps).for_kind == ForKind::serial) unroll(schedule, *row_steps);
-    for (const BlockRef& sums : skip_masked(schedule, reduction, loops)) join_steps(schedule, sums);
+    for (const BlockRef& sums : skip_masked(schedule, reduction, loops)) join_short_sum(context, sums);
   });
 }
 

@@ -14,9 +14,9 @@ namespace lathe {
 ///
 /// What masks say is relaxed over the loops within each, and the body runs with constants for what they decide. The
 /// zeros around what a block copies, of a buffer that it pads, say as much as a mask. Zero times an element is zero
-/// only where that is finite: for such operands, a nest before the loops sums zero times them (z above), and iterations
-/// with a sum that is not 0 are not left out. So NaN and infinities come out as before. Within several loops along the
-/// reduction the sum is that of all of their iterations. Returns the blocks that make sums.
+/// only where that is finite: for such operands, nests before the loops sum zero times them and mark sums that are not
+/// 0 (z above), and iterations with a mark are not left out. So NaN and infinities come out as before. Within several
+/// loops along the reduction the sum is that of all of their iterations. Returns the blocks that make sums.
 ///
 /// Requires:
 ///   1. block is a reduction without an init, and loops, serial or unrolled ones, are around it

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/text/device.h"
 #include "ir/text/parse.h"
 #include "schedule/auto/auto_schedule.h"
@@ -25,6 +27,12 @@ Device narrow() {
   device.name = "narrow";
   device.vector_bits = 128;
   device.vector_registers = 16;
+  return device;
+}
+
+Device with_caches(std::int64_t own) {
+  Device device = fused(wide(), 1);
+  device.caches = {{std::int64_t{32} << 10, 8, 64, false}, {own, 8, 64, false}, {std::int64_t{64} << 20, 16, 64, true}};
   return device;
 }
 
@@ -106,6 +114,12 @@ std::string decisions_on(const Func& func, const Device& device, const std::stri
     if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";
   }
   return lines;
+}
+
+bool decides(const Func& func, const Device& device, const std::string& decision) {
+  ScheduleLog log;
+  auto_schedule(func, device, &log);
+  return std::find(log.decisions.begin(), log.decisions.end(), decision) != log.decisions.end();
 }
 
 bool says(const std::string& decisions, const std::string& what) {

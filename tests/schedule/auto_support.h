@@ -1,5 +1,6 @@
 #pragma once
 /// Programs and devices for the tests of the automatic scheduler.
+#include <cstdint>
 #include <string>
 
 #include "ir/device.h"
@@ -13,6 +14,8 @@ Device wide();
 Device narrow();
 /// The device with so many fused multiply-adds a cycle: two, or one over the whole width of 512 bits.
 Device fused(Device device, int per_cycle);
+/// One of 512 bits with caches of 32 KiB and of so many bytes a core, and 64 MiB shared.
+Device with_caches(std::int64_t own);
 /// A machine with one dot product, of unsigned by signed bytes.
 Device dotting();
 
@@ -26,6 +29,8 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
 void expect_scheduled_well(const Func& func);
 /// The decisions that speak of a block, one a line; the schedule is checked as expect_scheduled_well does.
 std::string decisions_on(const Func& func, const Device& device, const std::string& block);
+/// Does this decision come of the schedule, which is not run, as large ones would take long to?
+bool decides(const Func& func, const Device& device, const std::string& decision);
 /// Does one of these lines begin so? A decision that could not be carried out begins with "not".
 bool says(const std::string& decisions, const std::string& what);
 

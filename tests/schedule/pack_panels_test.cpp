@@ -12,6 +12,8 @@
 namespace lathe {
 namespace {
 
+using testing::decides;
+
 /// Two multiply-adds a cycle of vectors that are lines of the first cache.
 Device lines() {
   Device device = testing::wide();
@@ -50,12 +52,6 @@ Device filled() {
   Device device = spacious();
   device.issue_width = 6;
   return device;
-}
-
-bool decides(const Func& func, const Device& device, const std::string& wanted) {
-  ScheduleLog log;
-  auto_schedule(func, device, &log);
-  return std::find(log.decisions.begin(), log.decisions.end(), wanted) != log.decisions.end();
 }
 
 bool packs(const Func& func, const Device& device) {

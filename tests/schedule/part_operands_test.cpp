@@ -46,10 +46,7 @@ Func residues(int filters, int size, int depth, const std::string& tap = "3 - vs
 }
 
 bool parts(const Func& func, const Device& device) {
-  ScheduleLog log;
-  auto_schedule(func, device, &log);
-  const std::string wanted = "bring what tiles of product read of w together";
-  return std::find(log.decisions.begin(), log.decisions.end(), wanted) != log.decisions.end();
+  return decides(func, device, "bring what tiles of product read of w together");
 }
 
 TEST(PartOperands, BringsTogetherWhatThePassOfAResidueReads) {

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -35,22 +33,16 @@ Func convolution(int channels, int filters, int side, int taps = 3, int apart = 
       channels, filters, side, taps, pad, apart, inside));
 }
 
-Device with_caches() {
-  Device device = fused(wide(), 1);
-  device.caches = {{std::int64_t{32} << 10, 8, 64, false}, {std::int64_t{1} << 20, 8, 64, false}};
-  return device;
+Device cached() {
+  return with_caches(std::int64_t{1} << 20);
 }
 
-/// Without running it.
 bool leaves_out(const Func& func, const Device& device) {
-  ScheduleLog log;
-  auto_schedule(func, device, &log);
-  return std::find(log.decisions.begin(), log.decisions.end(), "leave out what sum reads of borders") !=
-         log.decisions.end();
+  return decides(func, device, "leave out what sum reads of borders");
 }
 
 TEST(SkipBorders, LeavesOutRowsAndColumnsOfSmallImages) {
-  const Device device = with_caches();
+  const Device device = cached();
   for (const int side : {5, 7}) {
     const Func func = convolution(32, 32, side);
     EXPECT_TRUE(leaves_out(func, device)) << side;
@@ -61,12 +53,12 @@ TEST(SkipBorders, LeavesOutRowsAndColumnsOfSmallImages) {
 
 TEST(SkipBorders, LeavesOutTilesBesideTheImageWhereWindowsAreWide) {
   const Func func = convolution(16, 16, 20, 3, 8);
-  EXPECT_TRUE(leaves_out(func, with_caches()));
+  EXPECT_TRUE(leaves_out(func, cached()));
   expect_scheduled_well(func);
 }
 
 TEST(SkipBorders, LeavesOutRowsThatAreFilledApartFromColumns) {
-  Device device = with_caches();
+  Device device = cached();
   device.caches[0].bytes = 256;  // a row is filled at a time
   const std::string text = print(auto_schedule(convolution(32, 32, 7), device));
   const std::string mark = "|| w_global_odd";
@@ -77,14 +69,14 @@ TEST(SkipBorders, LeavesOutRowsThatAreFilledApartFromColumns) {
 
 TEST(SkipBorders, LeavesOutStepsOfSeveralChains) {
   const Func func = convolution(16, 8, 5, 3, 3);
-  const std::string decisions = decisions_on(func, with_caches(), "sum");
+  const std::string decisions = decisions_on(func, cached(), "sum");
   EXPECT_NE(decisions.find(" chains"), std::string::npos) << decisions;
   EXPECT_NE(decisions.find("reads of borders"), std::string::npos) << decisions;
   expect_scheduled_well(func);
 }
 
 TEST(SkipBorders, AsksForNothingWhereBordersAreAFewParts) {
-  EXPECT_FALSE(leaves_out(convolution(16, 32, 56), with_caches()));
+  EXPECT_FALSE(leaves_out(convolution(16, 32, 56), cached()));
 }
 
 }  // namespace

@@ -63,12 +63,8 @@ Device fused(Device device) {
   return device;
 }
 
-/// Without running it, as large ones would take long to.
 bool lays_across(const Func& func, const Device& device) {
-  ScheduleLog log;
-  auto_schedule(func, device, &log);
-  return std::find(log.decisions.begin(), log.decisions.end(), "lay the vectors of product across memory") !=
-         log.decisions.end();
+  return decides(func, device, "lay the vectors of product across memory");
 }
 
 bool lies_across(const Shape& shape, const Device& device) {

@@ -71,12 +71,6 @@ Tile tile_of(const Func& func, const Device& device) {
   return tile;
 }
 
-Device with_caches(std::int64_t own) {
-  Device device = fused(wide(), 1);
-  device.caches = {{std::int64_t{32} << 10, 8, 64, false}, {own, 8, 64, false}, {std::int64_t{64} << 20, 16, 64, true}};
-  return device;
-}
-
 TEST(Windows, CountsEachElementThatRowsShareOnce) {
   const auto loads = [](std::int64_t row_stride, std::int64_t step_stride, std::int64_t own) {
     Windows windows;
