@@ -4,36 +4,23 @@ and reductions, one to four of them."""
 import math
 
 import torch
+from suite.convolutions import convolution, extent
 
 import lathe
 
 from .drawing import pick
 from .form import Form, normal, positive
+from .written import standardized
 
 F = torch.nn.functional
 
 
 def extents_of(size, taps, stride, pad, dilation):
-    return tuple((s + 2 * pad - dilation * (t - 1) - 1) // stride + 1 for s, t in zip(size, taps, strict=True))
+    return tuple(extent(s, t, stride, pad, dilation) for s, t in zip(size, taps, strict=True))
 
 
 def padded(x, pad, value=0.0):
     return lathe.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * (len(x.shape) - 2)], value=value) if pad else x
-
-
-def convolution(x, w, stride, pad, dilation, groups):
-    filters, channels, *taps = w.shape
-    out = extents_of(x.shape[2:], taps, stride, pad, dilation)
-    x = padded(x, pad)
-
-    def term(b, f, at, c, by):
-        group = f // (filters // groups) * channels if groups > 1 else 0
-        return x[(b, group + c, *(o * stride + t * dilation for o, t in zip(at, by, strict=True)))] * w[(f, c, *by)]
-
-    return lathe.compute(
-        (x.shape[0], filters, *out),
-        lambda b, f, *at: lathe.reduce("sum", (channels, *taps), lambda c, *by: term(b, f, at, c, by)),
-    )
 
 
 def transposed(x, w, stride, pad, dilation):
@@ -66,11 +53,6 @@ def pooled(x, side, stride, pad, op):
             op, (side,) * rank, lambda *by: x[(b, c, *(o * stride + t for o, t in zip(at, by, strict=True)))]
         ),
     )
-
-
-def standardized(x, axes):
-    centered = x - lathe.mean(x, axis=axes, keepdims=True)
-    return centered * lathe.rsqrt(lathe.var(x, axis=axes, keepdims=True) + 1e-5)
 
 
 def grouped(x, groups):
@@ -239,6 +221,3 @@ def networks(rng):
             lambda *given, own=own, run=run: run(own, 2, *given),
             lambda *given, theirs=theirs, run=run: run(theirs, 3, *given),
         )
-
-
-topics = (networks,)

@@ -11,26 +11,20 @@ def extent(size, kernel, stride=1, pad=0, dilation=1):
 
 
 def convolution(x, w, stride=1, pad=0, dilation=1, groups=1):
-    n, c, height, width = x.shape
-    k, per_group, r, s = w.shape
+    """Of any number of dimensions behind images and channels."""
+    n, c, *size = x.shape
+    k, per_group, *taps = w.shape
     if pad:
-        x = lathe.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+        x = lathe.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * len(size)])
     kernels = k // groups
+
+    def term(b, f, at, ci, by):
+        channel = ci if groups == 1 else f // kernels * per_group + ci
+        return x[(b, channel, *(i * stride + r * dilation for i, r in zip(at, by, strict=True)))] * w[(f, ci, *by)]
+
     return lathe.compute(
-        (n, k, extent(height, r, stride, pad, dilation), extent(width, s, stride, pad, dilation)),
-        lambda b, f, i, j: lathe.reduce(
-            "sum",
-            (per_group, r, s),
-            lambda ci, ri, si: (
-                x[
-                    b,
-                    ci if groups == 1 else f // kernels * per_group + ci,
-                    i * stride + ri * dilation,
-                    j * stride + si * dilation,
-                ]
-                * w[f, ci, ri, si]
-            ),
-        ),
+        (n, k, *(extent(s, r, stride, pad, dilation) for s, r in zip(size, taps, strict=True))),
+        lambda b, f, *at: lathe.reduce("sum", (per_group, *taps), lambda ci, *by: term(b, f, at, ci, by)),
     )
 
 
