@@ -9,6 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/slide_copies.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/compute_at.h"
@@ -166,6 +167,7 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
     if (maker == kept || block.f.reducer || context.scheduled.contains(maker.name) ||
         schedule.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart || is_sealed(block))
       continue;
+    if (slide_copy(context, maker, reduction, around)) continue;
     for (size_t depth = around.size(); depth-- > 0;) {
       if (is_int(schedule.node(around[depth]).extent, 1) ||
           repetition(schedule, block, around, depth) > most_repetition ||

@@ -30,6 +30,26 @@ Device narrow() {
   return device;
 }
 
+Func padded_convolution(int channels, int filters, int side, int taps, int apart) {
+  const int pad = taps / 2 * apart;
+  const std::string inside =
+      fmt::format("{0} <= vi + vr * {1} && vi + vr * {1} < {2} && {0} <= vj + vs * {1} && vj + vs * {1} < {2}", pad,
+                  apart, side + pad);
+  return parse_func(fmt::format(
+      R"(func convolution(x: f32[{0}, {2}, {2}], w: f32[{1}, {0}, {3}, {3}], out: f32[{1}, {2}, {2}]) stage begin {{
+  for f in [0, {1}) {{ for i in [0, {2}) {{ for j in [0, {2}) {{ for c in [0, {0}) {{ for r in [0, {3}) {{ for s in [0, {3}) {{
+    block sum(space vf in [0, {1}) = f, space vi in [0, {2}) = i, space vj in [0, {2}) = j, reduce vc in [0, {0}) = c,
+              reduce vr in [0, {3}) = r, reduce vs in [0, {3}) = s)
+        reads out[vf, vi, vj], w[vf, vc, vr, vs], x[vc, vi + vr * {5} - {4}, vj + vs * {5} - {4}]
+        writes out[vf, vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vf, vi, vj] = 0.0f32 }}
+      let old: f32 = out[vf, vi, vj]
+      let term: f32 = select({6}, x[vc, vi + vr * {5} - {4}, vj + vs * {5} - {4} if {6}], 0.0f32) * w[vf, vc, vr, vs]
+      out[vf, vi, vj] = old + term }} }} }} }} }} }} }} }})",
+      channels, filters, side, taps, pad, apart, inside));
+}
+
 Device with_caches(std::int64_t own) {
   Device device = fused(wide(), 1);
   device.caches = {{std::int64_t{32} << 10, 8, 64, false}, {own, 8, 64, false}, {std::int64_t{64} << 20, 16, 64, true}};

@@ -8,6 +8,9 @@
 
 namespace lathe::testing {
 
+/// A convolution of windows of `taps` by `taps`, `apart` from each other, as wide as the image of `side` by `side`.
+Func padded_convolution(int channels, int filters, int side, int taps = 3, int apart = 1);
+
 /// 512-bit vectors, 32 registers, fused multiply-add.
 Device wide();
 /// 128-bit vectors, 16 registers.
