@@ -86,7 +86,7 @@ std::int64_t lines_of_step(const Schedule& schedule, const Block& block, const A
 
 }  // namespace
 
-void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside) {
+void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t parts) {
   const Device& device = context.device;
   if (device.caches.empty()) return;
   Schedule& schedule = context.schedule;
@@ -94,20 +94,23 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
   const std::int64_t line = device.caches.front().line_bytes, own = own_cache_bytes(device);
   std::vector<LoopRef> around = schedule.loops(ref), within;
   std::int64_t count = 1, sums = 1;  // of the steps of a tile, and of the vectors that each adds to
-  for (size_t k = outside; k < around.size(); ++k) {
+  for (size_t k = outside - parts; k < around.size(); ++k) {
     const std::int64_t* extent = as_int(schedule.node(around[k]).extent);
     if (!extent) return;
-    const bool step = std::any_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
-      const size_t i = static_cast<size_t>(&iter - block.f.iters.data());
-      return iter.kind == IterKind::reduce && uses_var(block.f.bindings[i], around[k].variable.get());
-    });
+    const bool step = k < outside || std::any_of(
+                                         block.f.iters.begin(), block.f.iters.end(),
+                                         [&](const Iter& iter) {
+                                           const size_t i = static_cast<size_t>(&iter - block.f.iters.data());
+                                           return iter.kind == IterKind::reduce &&
+                                                  uses_var(block.f.bindings[i], around[k].variable.get());
+                                         });
     (step ? count : sums) *= *extent;
     if (!step) within.push_back(around[k]);
   }
   sums /= vector_lanes(block, device);
   const double cycles =
       static_cast<double>(std::max<std::int64_t>(count * sums, 1)) / static_cast<double>(device.fma_per_cycle);
-  around.resize(outside);
+  around.resize(outside - parts);
   const std::vector<Buffer> params = buffer_params(schedule.func());
   std::vector<std::pair<size_t, std::int64_t>> asked;
   for (const Access& access : block_accesses(block)) {

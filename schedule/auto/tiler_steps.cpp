@@ -192,7 +192,7 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
     if (far_parts_) {
       ask_next_part(context_, *far_parts_, steps);
     } else {
-      ask_next_tile(context_, block_, steps, outside_);
+      ask_next_tile(context_, block_, steps, outside_, accurate_cut_ ? 1 : 0);
     }
   }
   loops.row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;

@@ -110,18 +110,19 @@ TEST(AskAhead, ReductionsThatWriteNoStreamGainNothing) {
   EXPECT_EQ(asked(func, asking(1024)), "");
 }
 
-/// out[b, i, j] = sum over k of a[k, b, i] * x[k, b, j], of `rows` rows.
-Func product_of_columns(int rows) {
-  return parse_func(fmt::format(R"(func f(a: f32[16, 3, {0}], x: f32[16, 3, 400], out: f32[3, {0}, 400]) stage begin {{
-  for b in [0, 3) {{ for i in [0, {0}) {{ for j in [0, 400) {{ for k in [0, 16) {{
-    block product(space vb in [0, 3) = b, space vi in [0, {0}) = i, space vj in [0, 400) = j, reduce vk in [0, 16) = k)
+/// out[b, i, j] = sum over k of a[k, b, i] * x[k, b, j], of `rows` rows and `steps` steps.
+Func product_of_columns(int rows, int steps = 16) {
+  return parse_func(
+      fmt::format(R"(func f(a: f32[{1}, 3, {0}], x: f32[{1}, 3, 400], out: f32[3, {0}, 400]) stage begin {{
+  for b in [0, 3) {{ for i in [0, {0}) {{ for j in [0, 400) {{ for k in [0, {1}) {{
+    block product(space vb in [0, 3) = b, space vi in [0, {0}) = i, space vj in [0, 400) = j, reduce vk in [0, {1}) = k)
         reads out[vb, vi, vj], a[vk, vb, vi], x[vk, vb, vj] writes out[vb, vi, vj] {{
       reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
       init {{ out[vb, vi, vj] = 0.0f32 }}
       let l: f32 = out[vb, vi, vj]
       let r: f32 = a[vk, vb, vi] * x[vk, vb, vj]
       out[vb, vi, vj] = l + r }} }} }} }} }} }})",
-                                rows));
+                  rows, steps));
 }
 
 TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
@@ -135,6 +136,12 @@ TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
   filled.fma_per_cycle = 2;
   EXPECT_EQ(asked(product_of_columns(2), filled), "") << "asking would take more slots than adding up";
   EXPECT_EQ(asks(60, far), "") << "many tiles read the same columns";
+}
+
+TEST(AskNextTile, OfAllPartsOfALongSum) {
+  const Device device = asking(std::int64_t{4} << 20);
+  EXPECT_TRUE(decides(product_of_columns(6, 1100), device, "take product in parts of 275 steps"));
+  EXPECT_EQ(asked(product_of_columns(6, 1100), device), "1: 80 ") << "the same part of the next tile";
 }
 
 }  // namespace
