@@ -122,9 +122,9 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   const int lanes = dtype.lanes;
   llvm::Value* mask = emit_mask(node->mask);
   if (mask && lanes == 1) mask = b.CreateVectorSplat(1, mask);
-  // Elements that all lanes take in are asked for where a loop asks for the parameter.
+  // Elements that all lanes take in are asked for where a loop asks for the parameter, or for what is none.
   const auto asks = [&](const Expr& element) {
-    if (!mask && prefetch_.params.contains(buffer)) emit_prefetch(buffer, element, false);
+    if (!mask && prefetch_.variable) emit_prefetch(buffer, element, Asked::element);
   };
   if (lanes == 1) {
     asks(index);
@@ -153,7 +153,8 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   }
   // A mask that is known is that of a last tile, whose line the one before has asked for.
   const bool mostly_whole = !mask || !llvm::isa<llvm::Constant>(mask);
-  if (prefetch_.variable && ramp && stride && *stride == 1 && mostly_whole) emit_prefetch(buffer, ramp->base, false);
+  if (prefetch_.variable && ramp && stride && *stride == 1 && mostly_whole)
+    emit_prefetch(buffer, ramp->base, Asked::run);
   if (ramp && stride && *stride == 1) {
     if (mask && masked_store_.buffer == buffer && masked_store_.mask == mask &&
         masked_store_.block == b.GetInsertBlock() && equal(masked_store_.index, index))

@@ -41,11 +41,18 @@ std::int64_t FunctionEmitter::line_bytes() const {
   return kernel.device.caches.empty() ? 64 : kernel.device.caches.front().line_bytes;
 }
 
+/// How far ahead the loop asks for lines of the buffer; 0 where it does not.
+std::int64_t FunctionEmitter::elements_ahead(const BufferNode* buffer, Asked kind) const {
+  if (const auto param = prefetch_.params.find(buffer); param != prefetch_.params.end()) return param->second;
+  if (kind == Asked::run) return prefetch_.offset;
+  return kind == Asked::element && !kernel.param_index.contains(buffer) ? prefetch_.elements : 0;
+}
+
 /// Under a loop annotated with prefetches: asks for the cache line so many elements behind the start of a run, where no
 /// more than two neighbouring iterations run in the same line. A prefetch may name any address, so no bound is checked.
-void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write) {
-  const auto param = prefetch_.params.find(buffer);
-  if (param == prefetch_.params.end() && (to_write || prefetch_.offset == 0)) return;
+void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first, Asked kind) {
+  const std::int64_t offset = elements_ahead(buffer, kind);
+  if (offset == 0) return;
   const std::int64_t line = line_bytes(), bytes = buffer->dtype.bytes();
   const Affine place = to_affine(first);
   std::int64_t step = 0;
@@ -54,7 +61,6 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   }
   if (2 * std::abs(step) * bytes < line) return;
   // Behind the end of what all rows share nothing stands.
-  const std::int64_t offset = param == prefetch_.params.end() ? prefetch_.offset : param->second;
   if (ends_within(*buffer, offset)) return;
   for (const auto& [other, asked] : prefetch_.asked) {
     Affine difference = place;
@@ -66,7 +72,7 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   Offset ahead = split_offset(first);
   ahead.constant += offset;
   const int keep = nearest_cache - std::clamp(prefetch_.cache - 1, 0, nearest_cache - 1);
-  ask_for(element_address(buffer, ahead, false), to_write, keep);
+  ask_for(element_address(buffer, ahead, false), kind == Asked::store, keep);
 }
 
 void FunctionEmitter::ask_for(llvm::Value* address, bool to_write, int keep) {

@@ -175,6 +175,10 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     return found == loop->annotations.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
   };
   if (auto* offset = number("prefetch_offset")) prefetch_ = {.variable = variable, .offset = *offset};
+  if (auto* elements = number("prefetch_elements")) {
+    prefetch_.variable = variable;
+    prefetch_.elements = *elements;
+  }
   if (!loop->annotations.empty()) {
     for (const auto& [buffer, place] : kernel.param_index) {
       if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;

@@ -156,7 +156,7 @@ void FunctionEmitter::emit_store(const Store* node) {
   const std::int64_t* constant = as_int(ramp->stride);
   const std::int64_t stride = constant ? *constant : 0;
   if (stride == 1) {
-    if (prefetch_.variable && !mask) emit_prefetch(buffer, ramp->base, true);
+    if (prefetch_.variable && !mask) emit_prefetch(buffer, ramp->base, Asked::store);
     emit_store_run(buffer, split_offset(ramp->base), value, access_alignment(buffer, ramp->base), mask);
     if (mask && is_pure_index(ramp->base)) masked_store_ = {buffer, index, mask, stored, b.GetInsertBlock()};
     return;

@@ -189,7 +189,9 @@ class FunctionEmitter {
   void emit_register_store(const Store* node, llvm::Value* value, llvm::Value* mask);
 
   // ---- asking for lines ahead (emit_prefetch.cpp) ----
-  void emit_prefetch(const BufferNode* buffer, const Expr& first, bool to_write);
+  enum class Asked { run, element, store };  ///< what is loaded, for one lane each or for all, or stored to
+  void emit_prefetch(const BufferNode* buffer, const Expr& first, Asked kind);
+  std::int64_t elements_ahead(const BufferNode* buffer, Asked kind) const;
   void ask_for(llvm::Value* address, bool to_write, int keep);
   std::int64_t line_bytes() const;
   /// What a loop annotated with prefetch_stores asks for: in its iteration i, lines at these distances from start +
@@ -291,8 +293,9 @@ class FunctionEmitter {
   /// The loop that is being emitted, when it is annotated with prefetches, and what its body asked for already.
   struct Prefetch {
     const Var* variable = nullptr;
-    std::int64_t offset = 0;  ///< elements
-    int cache = 1;            ///< into which the lines come: annotation prefetch_cache, 1 is the nearest
+    std::int64_t offset = 0;    ///< elements
+    std::int64_t elements = 0;  ///< the same of elements that all lanes take in, of arrays of the kernel's own
+    int cache = 1;              ///< into which the lines come: annotation prefetch_cache, 1 is the nearest
     /// Of annotations prefetch_param_N: elements ahead of what is loaded from and stored to a parameter.
     std::unordered_map<const BufferNode*, std::int64_t> params = {};
     std::vector<std::pair<const BufferNode*, Affine>> asked = {};

@@ -145,6 +145,8 @@ class Tiler {
   void lay_panels(SpacePlan& plan);
   /// Orders the loops of a tile: over steps, then over what it holds.
   StepLoops lay_step_loops(const SpacePlan& plan);
+  /// Has steps ask for rows that are packed, where hardware would come late.
+  void ask_for_packed_rows(const RegisterTile& tile, const LoopRef& steps);
   /// Has steps ask for what tiles read later of the operand that vectors walk.
   void ask_in_steps(const SpacePlan& plan, const StepLoops& loops);
   /// The loops of the blocks that take what a tile holds.
@@ -242,6 +244,7 @@ class Tiler {
   std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
   bool shares_panels_ = false;               ///< parts of rows do
   bool packed_ = false;                      ///< panels are: loops over tiles stay inside of that
+  bool packs_rows_ = false;                  ///< rows are: one stream, which the tiles of a panel read
   std::int64_t group_ = 1;                   ///< panels that a strip of rows meets one after another
 };
 

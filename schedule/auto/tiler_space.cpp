@@ -274,7 +274,7 @@ void Tiler::plan_panels(SpacePlan& plan) {
       plan.turns_panels || (operand && copies_by_panels(schedule_.node(block_), operand->buffer, plan.vectors));
   group_ = panels_of_group(plan);
   if (plan.columns && !dot_ && !across_)
-    pack_rows(context_, block_, shape_, tile.rows, (*plan.columns + plan.width - 1) / plan.width);
+    packs_rows_ = pack_rows(context_, block_, shape_, tile.rows, (*plan.columns + plan.width - 1) / plan.width);
 }
 
 std::vector<size_t> Tiler::iters_inside_panels(const SpacePlan& plan) const {

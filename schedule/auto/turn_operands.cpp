@@ -373,25 +373,25 @@ void turn_copy(RuleContext& context, const BlockRef& ref, const TurnedCopy& turn
                widest_square(schedule.node(ref), context.device), squares_of_line);
 }
 
-void pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
+bool pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
                std::int64_t tiles) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse) return;
+  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse) return false;
   std::optional<Operand> operand;
   std::int64_t bytes = 0;
   for (const size_t iter : shape.reduce) {
     operand = operand_along(block, *shape.rows, iter, shape.vector_space);
     const auto depth = constant_extent(block, iter);
-    if (!operand || !depth) return;
+    if (!operand || !depth) return false;
     // Where the distance of steps is known at run time alone, rows lie between them at least.
     const std::int64_t* known = as_int(strides_of(operand->buffer)[operand->across]);
     const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
     bytes = std::max(bytes, *depth * distance * operand->buffer->dtype.bytes());
   }
   const std::int64_t own = own_cache_bytes(context.device);
-  if (bytes * packing_share < (own > 0 ? own : assumed_cache)) return;
-  attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
+  if (bytes * packing_share < (own > 0 ? own : assumed_cache)) return false;
+  return attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global, operand->place);
     const Buffer packed = schedule.node(copy).f.writes[0].buffer;
     LayoutMap map = same_layout(packed->rank());

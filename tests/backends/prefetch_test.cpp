@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/passes/plan_storage.h"
 #include "tests/backends/harness.h"
 
 /// Which lines kernels ask for ahead, and that this changes no result.
@@ -146,6 +147,22 @@ func f(x: f32[8192], y: f32[1024], out: f32[1024]) stage end {
   for (size_t at = 0; (at = text.find("call void @llvm.prefetch", at)) != std::string::npos; ++at) ++calls;
   EXPECT_EQ(calls, 2u) << text;
   EXPECT_NE(text.find("i32 0, i32 2, i32 1)"), std::string::npos) << text;
+}
+
+TEST(Prefetch, OfElementsThatAllLanesTakeInOfTheKernelsOwnArrays) {
+  const Func func = parse_func(R"(
+func f(x: f32[512], y: f32[64], out: f32[16]) stage end {
+  block scale() {
+    alloc rows: f32[512]
+    for i in [0, 32) { rows[ramp(i * 16, 1, 16)] = x[ramp(i * 16, 1, 16)] }
+    for k in [0, 64) @{prefetch_elements: 128} {
+      out[ramp(0, 1, 16)] = out[ramp(0, 1, 16)] + broadcast(rows[k * 8] + rows[k * 8 + 1], 16) * broadcast(y[k], 16)
+    }
+  }
+}
+)");
+  const std::string text = llvm_ir_text(plan_storage(func, Device{}), host_device("native"));
+  EXPECT_EQ(count(text, "call void @llvm.prefetch"), 1u) << "one line of rows, which y is none of\n" << text;
 }
 
 }  // namespace

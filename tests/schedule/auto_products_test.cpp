@@ -192,6 +192,17 @@ TEST(AutoSchedule, PacksRowsThatAreNeighboursWhoseStepsLieFarApart) {
     EXPECT_FALSE(packs(product(64, 200, 64), device)) << "stays in the caches";
     EXPECT_FALSE(packs(product(1030, 8, 130), device)) << "is read once or twice";
   }
+  // A tile of 256-bit vectors is through a line of rows before hardware has the next.
+  Device device = with_caches(std::int64_t{1} << 20);
+  const auto asks = [&] {
+    const std::string text = print(auto_schedule(product(1030, 400, 130), device));
+    return text.find("prefetch_elements: 1024") != std::string::npos;
+  };
+  EXPECT_FALSE(asks());
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.fma_per_cycle = 2;
+  EXPECT_TRUE(asks());
 }
 
 /// out[i, j, b] = sum of x[i, k, b] * y[j, k, b]: a product of matrices for each lane.
