@@ -48,12 +48,12 @@ bool uses_loop(const FiniteOperand& operand, const For& loop) {
 }
 
 FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, const std::vector<const For*>& around,
-                       const std::vector<const For*>& within) {
+                       const std::vector<const For*>& within, const std::vector<std::string>& names) {
   const DType dtype = operand.buffer->dtype;
   FiniteSum made;
   Nest sums, marks;
-  made.block = sums.fields.name = schedule.unique_name(operand.buffer->name + "_zeros");
-  marks.fields.name = schedule.unique_name(operand.buffer->name + "_odd");
+  made.block = sums.fields.name = schedule.unique_name(operand.buffer->name + "_zeros", names);
+  made.marks = marks.fields.name = schedule.unique_name(operand.buffer->name + "_odd", names);
   std::vector<Expr> shape, at, mark_at, here;
   Substitution iters;
   for (const std::vector<const For*>* group : {&around, &within}) {
@@ -83,8 +83,8 @@ FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, c
       indices.push_back(low + Expr(sums.add(fmt::format("d{}", d), steps, IterKind::reduce)));
     }
   }
-  const Buffer zeros = BufferNode::make(schedule.unique_name(operand.buffer->name + "_zeros"), dtype, shape);
-  const Buffer odd = BufferNode::make(schedule.unique_name(operand.buffer->name + "_odd"), boolean, shape);
+  const Buffer zeros = BufferNode::make(made.block, dtype, shape);
+  const Buffer odd = BufferNode::make(made.marks, boolean, shape);
   const Reducer reducer = simple_reducer(BinaryOp::add, dtype);
   const std::vector<ReductionOutput> outputs{{zeros, at}};
   sums.fields.reducer = reducer;

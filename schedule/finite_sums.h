@@ -24,14 +24,14 @@ bool uses_loop(const FiniteOperand& operand, const For& loop);
 /// rather than for the sum, as a comparison of floats would take a register of those that hold tiles.
 struct FiniteSum {
   std::vector<Stmt> nests;
-  std::string block;  ///< the name of that which sums
+  std::string block, marks;  ///< the names of that which sums, and of that which marks
   std::vector<Buffer> buffers;
   Expr guard;  ///< true where an element is not finite
 };
 
 /// The nests stand below the loops `around`, and make a sum for each iteration of `within` that decides which elements
-/// these are.
+/// these are. Names are others than those of `names`, sums that are not yet part of the schedule.
 FiniteSum sum_of_zeros(const Schedule& schedule, const FiniteOperand& operand, const std::vector<const For*>& around,
-                       const std::vector<const For*>& within);
+                       const std::vector<const For*>& within, const std::vector<std::string>& names);
 
 }  // namespace lathe

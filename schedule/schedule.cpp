@@ -100,8 +100,8 @@ std::vector<BlockRef> Schedule::consumers(const BlockRef& block) const {
   return found;
 }
 
-std::string Schedule::unique_name(const std::string& base) const {
-  std::unordered_set<std::string> taken;
+std::string Schedule::unique_name(const std::string& base, const std::vector<std::string>& others) const {
+  std::unordered_set<std::string> taken(others.begin(), others.end());
   const auto note = [&](const std::string& name) {
     if (name.starts_with(base)) taken.insert(name);
   };

@@ -51,8 +51,9 @@ class Schedule {
   std::vector<BlockRef> producers(const BlockRef& block) const;
   std::vector<BlockRef> consumers(const BlockRef& block) const;
 
-  /// A name that no block and no buffer of the Func has: `base`, or with the least number behind it.
-  std::string unique_name(const std::string& base) const;
+  /// A name that no block and no buffer of the Func has, nor any of `others`: `base`, or with the least number behind
+  /// it.
+  std::string unique_name(const std::string& base, const std::vector<std::string>& others = {}) const;
 
   /// What was applied, one line each, as text that `replay` reads.
   const std::vector<std::string>& record() const { return record_; }

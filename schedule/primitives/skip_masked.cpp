@@ -98,9 +98,11 @@ class Skipper {
     std::vector<Stmt> stmts;
     std::vector<Buffer> made;
     std::vector<BlockRef> sums;
+    std::vector<std::string> names;
     for (const FiniteOperand& operand : operands_) {
       const FiniteSum sum =
-          sum_of_zeros(schedule_, operand, loops_between(0, at), loops_between(at, outermost().size()));
+          sum_of_zeros(schedule_, operand, loops_between(0, at), loops_between(at, outermost().size()), names);
+      names.insert(names.end(), {sum.block, sum.marks});
       stmts.insert(stmts.end(), sum.nests.begin(), sum.nests.end());
       made.insert(made.end(), sum.buffers.begin(), sum.buffers.end());
       sums.push_back({sum.block});

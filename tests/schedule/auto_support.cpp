@@ -4,12 +4,25 @@
 
 #include <algorithm>
 
+#include "ir/structural.h"
 #include "ir/text/device.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
+#include "schedule/record.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
+namespace {
+
+/// Does the record make the same of the Func?
+void expect_replays(const Func& func, const Func& scheduled, const std::vector<std::string>& record) {
+  Schedule again(func);
+  replay(again, record);
+  EXPECT_TRUE(equal(again.func(), scheduled)) << print(again.func());
+}
+
+}  // namespace
 
 Device wide() {
   Device device;
@@ -122,13 +135,17 @@ Device fused(Device device, int per_cycle) {
 void expect_scheduled_well(const Func& func) {
   for (const Device& device : {wide(), narrow()}) {
     ScheduleLog log;
-    expect_same(func, auto_schedule(func, device, &log));
+    const Func scheduled = auto_schedule(func, device, &log);
+    expect_same(func, scheduled);
+    expect_replays(func, scheduled, log.record);
   }
 }
 
 std::string decisions_on(const Func& func, const Device& device, const std::string& block) {
   ScheduleLog log;
-  expect_same(func, auto_schedule(func, device, &log));
+  const Func scheduled = auto_schedule(func, device, &log);
+  expect_same(func, scheduled);
+  expect_replays(func, scheduled, log.record);
   std::string lines;
   for (const std::string& decision : log.decisions) {
     if (decision.find(" " + block) != std::string::npos) lines += decision + "\n";

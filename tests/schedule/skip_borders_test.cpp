@@ -1,6 +1,8 @@
 // What tiles leave out of windows that reach beyond what they are over.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/golden.h"
@@ -50,6 +52,27 @@ TEST(SkipBorders, LeavesOutStepsOfSeveralChains) {
   EXPECT_NE(decisions.find(" chains"), std::string::npos) << decisions;
   EXPECT_NE(decisions.find("reads of borders"), std::string::npos) << decisions;
   expect_scheduled_well(func);
+}
+
+TEST(SkipBorders, SumsWeightsOfARowAndOfAllRowsApart) {
+  // Each channel has weights of its own: rows of the window leave out their own, results beside the image those of all.
+  const std::string inside = "4 <= vi + vr && vi + vr < 11 && 4 <= vj + vs && vj + vs < 11";
+  const Func func = parse_func(fmt::format(
+      R"(func depthwise(x: f32[7, 7, 48], w: f32[9, 9, 48], out: f32[7, 7, 48]) stage begin {{
+  for i in [0, 7) {{ for j in [0, 7) {{ for c in [0, 48) {{ for r in [0, 9) {{ for s in [0, 9) {{
+    block sum(space vi in [0, 7) = i, space vj in [0, 7) = j, space vc in [0, 48) = c, reduce vr in [0, 9) = r,
+              reduce vs in [0, 9) = s)
+        reads out[vi, vj, vc], w[vr, vs, vc], x[vi + vr - 4, vj + vs - 4, vc] writes out[vi, vj, vc] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj, vc] = 0.0f32 }}
+      let old: f32 = out[vi, vj, vc]
+      let term: f32 = select({0}, x[vi + vr - 4, vj + vs - 4, vc if {0}], 0.0f32) * w[vr, vs, vc]
+      out[vi, vj, vc] = old + term }} }} }} }} }} }} }})",
+      inside));
+  const Device device = cached();
+  const std::string decisions = decisions_on(func, device, "sum");
+  EXPECT_NE(decisions.find("reads of borders"), std::string::npos) << decisions;
+  EXPECT_NE(print(auto_schedule(func, device)).find("w_odd_1"), std::string::npos) << decisions;
 }
 
 TEST(SkipBorders, AsksForNothingWhereBordersAreAFewParts) {

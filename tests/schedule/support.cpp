@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <random>
+#include <unordered_set>
 
 #include "ir/analysis/verify.h"
 #include "ir/error.h"
@@ -9,6 +10,7 @@
 #include "ir/structural.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
+#include "ir/visitor.h"
 #include "schedule/record.h"
 #include "tests/golden.h"
 
@@ -49,6 +51,16 @@ void expect_verified(const Func& func) {
   }
 }
 
+/// Has each block a name of its own? Schedules find blocks by their names.
+void expect_names_apart(const Func& func) {
+  std::unordered_set<std::string> names;
+  for_each_stmt(func->body, [&](const Stmt& s) {
+    const Block* block = s.as<Block>();
+    if (!block) return;
+    EXPECT_TRUE(names.insert(block->f.name).second) << block->f.name << " is two blocks\n" << print(func);
+  });
+}
+
 }  // namespace
 
 Func program(const std::string& name) {
@@ -59,6 +71,7 @@ Func program(const std::string& name) {
 void expect_same(const Func& before, const Func& after) {
   expect_verified(before);
   expect_verified(after);
+  expect_names_apart(after);
   expect_same_results(before, after);
 }
 
