@@ -243,26 +243,27 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                2 * chains * (r * v + (r > 1 ? v : 0)) + v <= registers && depth >= 8 * chains)
           chains *= 2;
         const int bodies = (rest ? 2 : 1) * (last ? 2 : 1);
-        const bool in_windows =
-            extents.windows && chains == 1 &&
-            takes_windows(device, *extents.windows, {r, v, width, depth}, registers, all_rows, all_columns);
-        if (extents.windows && r > 1 && !in_windows) continue;
+        const std::int64_t turns =
+            extents.windows && chains == 1
+                ? window_turns(device, *extents.windows, {r, v, width, depth}, registers, all_rows, all_columns)
+                : 0;
+        if (extents.windows && r > 1 && turns == 0) continue;
         const auto estimate = [&](const Rates& by) {
           const auto cost = [&](std::int64_t tile_rows, std::int64_t tile_vectors) {
-            if (!in_windows) return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
+            if (turns == 0) return tile_cycles(device, by, tile_rows, tile_vectors, chains, depth, distance);
             const WindowRates window_rates{
                 by.arithmetic, by.loads,  static_cast<double>(device.issue_width), wanted_chains(device, by),
                 registers,     line_bytes};
-            return window_cycles(window_rates, *extents.windows, {tile_rows, tile_vectors, width, depth}, bits);
+            return window_cycles(window_rates, *extents.windows, {tile_rows, tile_vectors, width, depth, turns}, bits);
           };
           double cycles = static_cast<double>(panels * strips) * cost(r, v) +
                           static_cast<double>(panels) * cost(last, v) + static_cast<double>(strips) * cost(r, rest) +
                           cost(last, rest);
           const double whole = cycles;
           cycles *= 1 + body_penalty(whole) * (bodies - 1);
-          if (in_windows) {
+          if (turns > 0) {
             // One vector of a row or the rest of one are the same body.
-            const std::int64_t updates = (r + last) * (v > 1 && panels > 0 ? v + rest : v) * depth;
+            const std::int64_t updates = (r + last) * (v > 1 && panels > 0 ? v + rest : v) * (depth / turns);
             const double all = whole * static_cast<double>(extents.windows->images);
             cycles *= 1 + window_penalty(all, updates, all_columns % width != 0);
           } else if (!extents.shared_columns || extents.term_cycles > 0) {
@@ -275,7 +276,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
         const double cycles = estimate(choosing);
         if (least > 0 && cycles >= least * 0.999) continue;
         least = cycles;
-        best = {r, v, width, chains, multiplies_lines(device) ? estimate(rates) : cycles};
+        best = {
+            r, v, width, chains, multiplies_lines(device) ? estimate(rates) : cycles, std::max<std::int64_t>(turns, 1)};
       }
     }
   }

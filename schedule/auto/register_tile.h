@@ -15,6 +15,8 @@ struct RegisterTile {
   /// latency of an addition.
   std::int64_t chains = 1;
   double cycles = 0;  ///< estimated, of the whole contraction
+  /// Of windows, over the steps in which rows meet (window_turns); 1 where all steps are one body.
+  std::int64_t turns = 1;
 };
 
 /// Cycles that the multiply-adds of one step of a tile take, of elements of so many bits.
@@ -34,7 +36,7 @@ struct TiledExtents {
   bool one_panel = false;   ///< a tile takes all columns
   bool loads_rows = false;  ///< what lanes share is loaded before arithmetic takes it
   /// Of the rows, where what they share is no panel of columns: only a tile that takes all steps in one body
-  /// (takes_windows) then has several.
+  /// (window_turns) then has several.
   std::optional<Windows> windows = std::nullopt;
 };
 

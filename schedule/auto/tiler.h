@@ -188,8 +188,9 @@ class Tiler {
   /// is all of them, each vector of maxima takes its steps behind another's.
   void unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors);
   /// Takes all steps of windows that overlap in one body, vector by vector and their rows innermost, which share what
-  /// they load while it is in registers. Leaves the loops over steps as they are then nested.
-  void take_windows(StepLoops& loops);
+  /// they load while it is in registers. Leaves the loops over steps as they are then nested. Where a tile takes turns
+  /// over the steps in which rows meet, each is a body, step by step.
+  void take_windows(StepLoops& loops, bool in_turns);
   /// Keeps conditions by which all lanes of a vector are loaded, or none, from being asked by further bodies: zeros are
   /// loaded instead, which takes less time than it takes to compile these.
   void keep_masks(size_t vectors);

@@ -364,7 +364,7 @@ void Tiler::along_space(size_t vectors) {
   if (loops.together) unroll(schedule_, *loops.together);
   if (loops.other) unroll(schedule_, *loops.other);
   if (windows_ && tile.rows > 1) {
-    take_windows(loops);
+    take_windows(loops, tile.turns > 1);
   } else if (!plan.shared && !loops.chain && !dot_ && !across_) {
     unroll_few_steps(loops.order, tile, vectors);
   }

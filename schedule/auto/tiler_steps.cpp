@@ -67,11 +67,18 @@ void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTi
   reorder(schedule_, inside);
 }
 
-void Tiler::take_windows(StepLoops& loops) {
+void Tiler::take_windows(StepLoops& loops, bool in_turns) {
   std::vector<LoopRef>& order = loops.order;
-  const auto last = std::find(order.begin(), order.end(), driving_loop(schedule_, block_, windows_->steps));
-  if (last != order.end()) std::rotate(last, last + 1, order.end());
-  for (const LoopRef& loop : order) unroll(schedule_, loop);
+  const auto met = std::find(order.begin(), order.end(), driving_loop(schedule_, block_, windows_->steps));
+  LATHE_CHECK(met != order.end() || !in_turns, "turns are taken over a loop");
+  if (in_turns) {
+    std::rotate(order.begin(), met, met + 1);
+  } else if (met != order.end()) {
+    std::rotate(met, met + 1, order.end());
+  }
+  for (const LoopRef& loop : order) {
+    if (!in_turns || loop != order.front()) unroll(schedule_, loop);
+  }
   // The loops within a tile: its rows, its vectors where there are several, and their lanes.
   std::vector<LoopRef> inside = own_loops(schedule_, block_), sorted;
   std::erase_if(inside,
@@ -79,7 +86,7 @@ void Tiler::take_windows(StepLoops& loops) {
   LATHE_CHECK(loops.row && inside.size() >= 2 && inside.size() <= 3 && inside.front() == *loops.row,
               "a tile of windows has rows, vectors and lanes");
   sorted.assign(inside.begin() + 1, inside.end() - 1);
-  sorted.insert(sorted.end(), order.begin(), order.end());
+  sorted.insert(in_turns ? sorted.begin() : sorted.end(), order.begin(), order.end());
   sorted.insert(sorted.end(), {*loops.row, inside.back()});
   reorder(schedule_, sorted);
 }

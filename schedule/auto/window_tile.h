@@ -30,15 +30,19 @@ struct Windows {
 /// operands has elements of its own in each step.
 void count_loads(Windows& windows, std::int64_t row_stride, std::int64_t step_stride, std::int64_t own);
 
-/// Rows, vectors of lanes, and steps of a tile.
+/// Rows, vectors of lanes, and steps of a tile, and over how many of these a loop goes.
 struct WindowTile {
   std::int64_t rows = 1, vectors = 1, lanes = 1, depth = 1;
-  std::int64_t updates() const { return rows * vectors * depth; }
+  std::int64_t turns = 1;
+  /// Those of its body.
+  std::int64_t updates() const { return rows * vectors * (depth / turns); }
 };
 
-/// Can a tile take all steps in one body, and several rows?
-bool takes_windows(const Device& device, const Windows& windows, const WindowTile& tile, std::int64_t registers,
-                   std::int64_t all_rows, std::int64_t all_columns);
+/// How many turns a tile of the rows takes over the steps in which these meet: one where all steps fit a body, where
+/// rows share what they load; else, of rows that wait for each other's sums less than for their own, all. 0 where it
+/// cannot take them.
+std::int64_t window_turns(const Device& device, const Windows& windows, const WindowTile& tile, std::int64_t registers,
+                          std::int64_t all_rows, std::int64_t all_columns);
 
 /// Multiply-adds, loads and instructions that start a cycle, multiply-adds in flight that keep the units busy,
 /// registers of vectors, and bytes of a line.

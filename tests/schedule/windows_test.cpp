@@ -228,5 +228,31 @@ TEST(Windows, WaitForEachOtherWhereRowsAreFew) {
   EXPECT_LT(cycles(4, 1), 0.7 * cycles(2, 2)) << "two sums at a time, four cycles each";
 }
 
+TEST(Windows, TakeTurnsOverStepsWhereOneBodyWouldBeTooLong) {
+  Device device = with_caches(std::int64_t{1} << 20);
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.mask_registers = 0;
+  device.fma_per_cycle = 2;
+  const Func func = stencil(4, 20, 7, 15);
+  const Tile tile = tile_of(func, device);
+  EXPECT_EQ(tile.rows, 8) << "all of them, of 45 steps each";
+  EXPECT_NE(print(auto_schedule(func, device)).find("for r in [0, 15) {"), std::string::npos);
+
+  Windows windows;
+  windows.count = 7;
+  windows.depth = 49;
+  count_loads(windows, 1, 1, 0);
+  const auto turns = [&](std::int64_t rows, std::int64_t vectors, std::int64_t all_rows) {
+    return window_turns(device, windows, {rows, vectors, 8, 49}, 15, all_rows, 8 * vectors);
+  };
+  EXPECT_EQ(turns(4, 1, 8), 1);
+  EXPECT_EQ(turns(7, 1, 7), 7);
+  EXPECT_EQ(turns(7, 1, 8), 0) << "a row is left";
+  EXPECT_EQ(turns(5, 3, 5), 0) << "no register is left for a weight";
+  windows.lane_weights = true;
+  EXPECT_EQ(turns(7, 1, 7), 0) << "each vector would load weights of its own";
+}
+
 }  // namespace
 }  // namespace lathe::testing
