@@ -23,6 +23,11 @@ namespace {
 /// cache.
 constexpr std::int64_t folded_vectors = 4;
 
+/// Lanes for each step of a short sum up to which these stay as many as the columns that are folded together (measured
+/// on Zen 4, 6000 products of 3 by 3 and of 3 by 2, in the place of two lanes: 0.25 to 0.3 of the time, 6 by 3 with
+/// AVX-512 0.5; in four lanes a step 5 by 2 and 9 by 3 take 1.2 to 1.5).
+constexpr std::int64_t most_idle_lanes = 4;
+
 /// Do the results of neighbours along the iter lie side by side?
 bool writes_along(const Block& block, size_t iter) {
   const Accesses accesses = block_accesses(block);
@@ -70,7 +75,9 @@ void Tiler::along_reduction(size_t vectors) {
     break;
   }
   const auto reduce_extent = most_of(reduction, vectors);
-  while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2) lanes_ /= 2;
+  while (reduce_extent && lanes_ > *reduce_extent && lanes_ > 2 &&
+         (lanes_ / 2 >= column_tile || lanes_ >= most_idle_lanes * *reduce_extent))
+    lanes_ /= 2;
   tile_reader({row_tile, panel, rows, columns});
 
   std::vector<LoopRef> order;

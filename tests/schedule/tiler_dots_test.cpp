@@ -38,6 +38,30 @@ TEST(TilerDots, FoldsOneByOneWhereResultsOfATileLieApart) {
   expect_scheduled_well(func);
 }
 
+TEST(TilerDots, KeepsLanesForTheColumnsThatAreFoldedTogether) {
+  const auto lanes = [](int columns, int steps) {
+    const Func func = parse_func(fmt::format(
+        R"(func products(x: f32[300, {0}, {1}], y: f32[300, {1}], out: f32[300, {0}]) stage begin {{
+  for b in [0, 300) {{ for i in [0, {0}) {{ for k in [0, {1}) {{
+    block sum(space vb in [0, 300) = b, space vi in [0, {0}) = i, reduce vk in [0, {1}) = k)
+        reads out[vb, vi], x[vb, vi, vk], y[vb, vk] writes out[vb, vi] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vb, vi] = 0.0f32 }}
+      let old: f32 = out[vb, vi]
+      let term: f32 = x[vb, vi, vk] * y[vb, vk]
+      out[vb, vi] = old + term }} }} }} }} }})",
+        columns, steps));
+    const std::string decisions = decisions_on(func, wide(), "sum");
+    int found = 0;
+    const size_t at = decisions.find("dot products of ");
+    if (at != std::string::npos) std::sscanf(decisions.c_str() + at, "dot products of %d", &found);
+    return found;
+  };
+  EXPECT_EQ(lanes(3, 3), 4) << "a vector takes a row, and three are folded at once";
+  EXPECT_EQ(lanes(2, 3), 2);
+  EXPECT_EQ(lanes(5, 2), 4) << "of eight six would be idle";
+}
+
 Func sums_of(const std::string& term, const std::string& dtype) {
   return parse_func(fmt::format(
       R"(func sums(x: {1}[64, 100], y: {1}[80, 100], out: f32[64, 80]) stage begin {{
