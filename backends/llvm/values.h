@@ -118,6 +118,8 @@ class FloatEmitter {
   llvm::Value* narrow_bf16(llvm::Value* value, bool may_be_nan = true);
   /// The same of what is no denormal, such as whole numbers.
   llvm::Value* narrow_normal(llvm::Value* value, bool may_be_nan);
+  /// The same of what is one so rarely that it may take a branch.
+  llvm::Value* narrow_mostly_normal(llvm::Value* value);
   llvm::Value* permute_whole(llvm::Value* v, llvm::Value* n);
   llvm::Value* permute_narrow(llvm::Value* v, llvm::Value* n);
   /// What `of` makes of x, which it gets in vectors of 128, 256 or 512 bits.

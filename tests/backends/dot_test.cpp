@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <bit>
+#include <limits>
 #include <random>
 
 #include "backends/cpu/cpu.h"
@@ -96,15 +98,48 @@ Func rounded_dots(const std::string& rounded) {
                                 rounded));
 }
 
-TEST(Dot, SumsOfHalvesAreRoundedByTheInstructionThatTakesNoDenormals) {
+TEST(Dot, SumsOfHalvesAreRoundedWithoutLookingForDenormals) {
   const Device device = host_device("native");
   const std::string sum = "sum[ramp(0, 1, 16)]";
   for (const std::string& rounded : {sum, sum + " * 0.5f32x16", sum + " + 1.0f32x16"}) {
     const Func func = rounded_dots(rounded);
     expect_same(func, {small_bf16(128, 1), small_bf16(128, 2), Bytes(32)});
     if (!device.has_feature("avx512bf16")) continue;
-    EXPECT_EQ(count(assembly_text(func, device), "vcvtneps2bf16"), rounded == sum ? 1U : 0U)
-        << rounded << ", which may be a denormal but for the first";
+    const std::string text = assembly_text(func, device);
+    EXPECT_EQ(count(text, "vcvtneps2bf16"), 1U) << rounded;
+    EXPECT_EQ(count(text, "vfpclassps"), rounded == sum ? 0U : 1U)
+        << rounded << ", of which all but the first may be denormals";
+  }
+}
+
+TEST(Dot, RoundsEachNumberRightBesideDenormals) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto number = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const std::vector<float> denormals = {1e-39F,         -1e-39F,        number(1), number(0x807fffff),
+                                        number(0x8000), number(0x18000)};
+  const std::vector<float> others = {1.0F,
+                                     -0.0F,
+                                     infinity,
+                                     -infinity,
+                                     number(0x7f800001),
+                                     number(0xffc12345),
+                                     0.1F,
+                                     number(0x3f808000),
+                                     number(0x3f818000),
+                                     number(0x7f7fffff),
+                                     number(0x00800000)};
+  for (const int lanes : {4, 8, 16}) {
+    std::vector<float> x;
+    for (const float denormal : denormals) {
+      for (int at = 0; at < lanes; ++at) {
+        for (int i = 0; i < lanes; ++i) x.push_back(i == at ? denormal : others[(at + i * 3) % others.size()]);
+      }
+    }
+    const Func func = parse_func(fmt::format(R"(func f(x: f32[{0}], out: bf16[{0}]) stage end {{
+  for k in [0, {1}) {{ out[ramp(k * {2}, 1, {2})] = cast<bf16>(x[ramp(k * {2}, 1, {2})]) }}
+}})",
+                                             x.size(), x.size() / lanes, lanes));
+    expect_same(func, {bytes_of(x), Bytes(2 * x.size())});
   }
 }
 
