@@ -48,8 +48,9 @@ Expr given_way(const Expr& expr, DType dtype) {
 }  // namespace
 
 std::pair<Expr, Expr> beside(const Expr& expr, nb::handle other) {
-  const Expr right = given_way(to_expr(other, expr->dtype), expr->dtype);
-  return {given_way(expr, right->dtype), right};
+  const Expr right = given_way(to_expr(other, expr->dtype), expr->dtype), left = given_way(expr, right->dtype);
+  const std::optional<DType> common = left->dtype == right->dtype ? std::nullopt : promote(left->dtype, right->dtype);
+  return common ? std::pair(convert(*common, left), convert(*common, right)) : std::pair(left, right);
 }
 
 nb::object choose(nb::handle condition, nb::handle a, nb::handle b) {

@@ -14,7 +14,8 @@ namespace lathe::python {
 /// lathe.where, of tensors or in a body.
 nanobind::object choose(nanobind::handle condition, nanobind::handle a, nanobind::handle b);
 
-/// The operands of an operator between an expression and what stands beside it: of one type where one of them is weak.
+/// The operands of an operator between an expression and what stands beside it: of one type where one of them is weak,
+/// or arrays of theirs would promote.
 std::pair<Expr, Expr> beside(const Expr& expr, nanobind::handle other);
 
 }  // namespace lathe::python

@@ -1,5 +1,7 @@
 """What the body of a compute may hold: element-wise operators of expressions, 0-d tensors, numbers."""
 
+import operator as python_operators
+
 import numpy as np
 import pytest
 
@@ -80,7 +82,9 @@ def test_a_subscript_of_none_alone_adds_an_axis():
 
 def test_half_floats_are_folded_in_f32_and_rounded_once():
     x = np.full((3, 4096), 0.1, np.float16)
-    sums = lathe.jit(lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x.shape[1], lambda r: x[i, r] * x[i, r])))
+    sums = lathe.jit(
+        lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x.shape[1], lambda r: x[i, r] * x[i, r]))
+    )
     expected = (x.astype(np.float32) ** 2).sum(1).astype(np.float16)
     assert sums(x).dtype == np.float16
     np.testing.assert_array_equal(sums(x), expected)
@@ -150,3 +154,39 @@ def test_a_choice_of_whole_numbers_gives_way_to_elements():
         lathe.jit(lambda x: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, 1.0, 0.5)))(z)
     scaled = lathe.jit(lambda x, s: lathe.compute((12,), lambda i: x[i] * lathe.where(i < 3, s, 1.0)))
     np.testing.assert_array_equal(scaled(z.astype(np.float64), 0.1), np.where(z < 3, z * 0.1, z))
+
+
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        ("int32", "int64"),
+        ("int8", "int32"),
+        ("uint8", "int16"),
+        ("uint8", "int8"),
+        ("float16", "float32"),
+        ("float32", "float64"),
+    ],
+)
+@pytest.mark.parametrize("name", ["add", "mul", "floordiv", "lt", "eq"])
+def test_elements_of_one_kind_promote_as_arrays_do(left, right, name):
+    apply = getattr(python_operators, name)
+    x, y = np.arange(1, 13).astype(left), np.arange(12, 0, -1).astype(right)
+    for a, b in ((x, y), (y, x)):
+        f = lathe.jit(lambda a, b: lathe.compute((12,), lambda i: apply(a[i], b[i])))
+        result, expected = f(a, b), apply(a, b)
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_an_index_beside_an_element_is_int64():
+    x = np.arange(12, dtype=np.int32) * 1000
+    f = lathe.jit(lambda x: lathe.compute((12,), lambda i: (x[i] >> (i % 4)) + lathe.maximum(x[i], i)))
+    result = f(x)
+    assert result.dtype == np.int64
+    np.testing.assert_array_equal(result, (x >> (np.arange(12) % 4)) + np.maximum(x, np.arange(12)))
+
+
+def test_integers_and_floats_do_not_mix_in_a_body():
+    x = np.ones(4, np.float32)
+    with pytest.raises(TypeError, match="add of f32 and i64"):
+        lathe.jit(lambda x: lathe.compute((4,), lambda i: x[i] + i))(x)
