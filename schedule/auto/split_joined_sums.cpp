@@ -20,29 +20,43 @@ bool moves_by_constant_steps(const Block& block) {
   });
 }
 
-/// Is an element that is reduced read for several results?
+/// Is an element of it that is reduced read for several results?
+bool is_shared(const Block& block, const Access& access) {
+  bool walks = false, stands = false;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const bool reduced = block.f.iters[i].kind == IterKind::reduce,
+               several = extent_estimate(block.f.iters[i].domain.extent) > 1;
+    walks |= reduced && several && access.strides[i] != 0;
+    stands |= !reduced && several && access.strides[i] == 0;
+  }
+  return !access.store && walks && stands;
+}
+
 bool shares_operands(const Block& block) {
   const Accesses accesses = block_accesses(block);
-  const auto moves = [&](const Access& access, size_t i) {
-    return access.strides[i] != 0 && extent_estimate(block.f.iters[i].domain.extent) > 1;
-  };
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_shared(block, access); });
+}
+
+/// The same of operands that move by no constant step.
+bool shares_joined(const Block& block) {
+  const Accesses accesses = block_accesses(block);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    bool walks = false, stands = false;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      const bool reduced = block.f.iters[i].kind == IterKind::reduce;
-      walks |= reduced && moves(access, i);
-      stands |= !reduced && access.strides[i] == 0 && extent_estimate(block.f.iters[i].domain.extent) > 1;
-    }
-    return !access.store && walks && stands;
+    const bool joined =
+        std::any_of(access.strides.begin(), access.strides.end(), [](const auto& step) { return !step; });
+    return joined && is_shared(block, access);
   });
+}
+
+bool is_free_reduction(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
+         !is_sealed(block);
 }
 
 }  // namespace
 
 bool is_plain_reduction(const RuleContext& context, const BlockRef& ref) {
-  const Block& block = context.schedule.node(ref);
-  return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
-         !is_sealed(block) && !shares_operands(block);
+  return is_free_reduction(context, ref) && !shares_operands(context.schedule.node(ref));
 }
 
 bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
@@ -54,7 +68,9 @@ bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
 void split_joined_sums(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
-    if (!is_plain_reduction(context, ref) || moves_by_constant_steps(schedule.node(ref))) continue;
+    if (!is_free_reduction(context, ref) || moves_by_constant_steps(schedule.node(ref)) ||
+        shares_joined(schedule.node(ref)))
+      continue;
     std::vector<LoopRef> joined;
     for (const LoopRef& loop : own_loops(schedule, ref)) {
       const bool reduced = drives(schedule.node(ref), IterKind::reduce, schedule.node(loop));

@@ -9,7 +9,7 @@ namespace lathe {
 ///   for i: for r in 0..3584:                            for i: for ro in 0..64: for ri in 0..56:
 ///     s[i] += x[r // 56, i, r % 56]               ->      s[i] += x[ro, i, ri]
 ///
-///   1. reductions, of tuples too, that are no product: operands of products are copied as tiles want them
+///   1. reductions, of tuples too, where what is taken apart is read for one result: else tiles want it copied
 ///   2. where the divisors divide each other and the extent (split_digits)
 ///   3. where every load then moves by a constant step
 void split_joined_sums(RuleContext& context);

@@ -174,7 +174,7 @@ bool splits_sum(const std::string& element, const std::string& combined) {
   const Func func = parse_func(fmt::format(R"(func joined(x: f32[8, 6, 40], y: f32[320, 6], out: f32[6]) {{
   for i in [0, 6) {{
     for r in [0, 320) {{
-      block joined(space vi in [0, 6) = i, reduce vr in [0, 320) = r) reads x[..], y[vr, vi] writes out[vi] {{
+      block joined(space vi in [0, 6) = i, reduce vr in [0, 320) = r) reads x[..], y[..] writes out[vi] {{
         reducer (a: f32) (b: f32) {{{1}}} identity {{0.0f32}}
         init {{ out[vi] = 0.0f32 }}
         let a0: f32 = out[vi]
@@ -193,6 +193,8 @@ bool splits_sum(const std::string& element, const std::string& combined) {
 TEST(SplitJoinedSums, NestsLoopsOverTheAxesThatALoadTakesApart) {
   EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40]", "a + b"));
   EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40] * y[vr, vi]", "a + b"));
+  // What each result reads is shared, but not what is taken apart.
+  EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40] * y[vr, 0]", "a + b"));
   // It lies by constant steps as it is.
   EXPECT_FALSE(splits_sum("y[vr // 40 * 40 + vr % 40, vi]", "a + b"));
   // 7 does not divide the extent.
