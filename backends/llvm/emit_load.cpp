@@ -122,7 +122,7 @@ llvm::Value* FunctionEmitter::emit_load(const Load* node) {
   const int lanes = dtype.lanes;
   llvm::Value* mask = emit_mask(node->mask);
   if (mask && lanes == 1) mask = b.CreateVectorSplat(1, mask);
-  // Elements that all lanes take in are asked for where a loop asks for the parameter, or for what is none.
+  // Elements that all lanes take in are asked for where a loop asks for the parameter, or for the kernel's own arrays.
   const auto asks = [&](const Expr& element) {
     if (!mask && prefetch_.variable) emit_prefetch(buffer, element, Asked::element);
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/regions.h"
 #include "ir/interpreter/compile_expr.h"
 #include "ir/visitor.h"
 
@@ -162,6 +163,9 @@ class StatementCompiler {
     out.code = exprs_.finish();
     out.variable = exprs_.define(node->variable.get(), true);
     scope_[node->variable.get()] = {out.variable, true, nullptr, &out};
+    for (const auto& [buffer, array] : allocated_) {
+      if (node->annotations.contains(private_key(buffer))) out.privates.push_back(array);
+    }
     child(out, node->body);
   }
 
@@ -222,15 +226,21 @@ class StatementCompiler {
       code.iters[i].domain_extent = exprs_.compile(f.iters[i].domain.extent);
     }
     code.domains = exprs_.finish();
-    for (const Buffer& buffer : f.allocs) code.allocs.push_back(declare(buffer));
+    const size_t around = allocated_.size();
+    for (const Buffer& buffer : f.allocs) {
+      code.allocs.push_back(declare(buffer));
+      allocated_.emplace_back(buffer, code.allocs.back().array);
+    }
     code.buffers_code = exprs_.finish();
     if (f.init) code.init = statement(f.init);
     child(out, f.body);
+    allocated_.resize(around);
   }
 
   Compiled& program_;
   ExprCompiler exprs_;
   std::unordered_map<const Var*, InScope> scope_;
+  std::vector<std::pair<Buffer, int>> allocated_;  ///< around the statement, and their arrays
 };
 
 }  // namespace

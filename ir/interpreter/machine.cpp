@@ -206,9 +206,11 @@ void Machine::loop(const Statement& s) {
         worker_workspace_->renew_contents();
         worker_workspace_->parallel_depth = 1;
       }
+      give_own(s.privates, tasks_.size());
       execute(*s.children[0]);
     }
     tasks_.pop_back();
+    give_own(s.privates, tasks_.size());
   } else {
     for (std::int64_t k = 0; k < extent; ++k) {
       at(s.variable.slot)->i = min + k;
@@ -216,6 +218,14 @@ void Machine::loop(const Statement& s) {
     }
   }
   scope_.pop_back();
+}
+
+void Machine::give_own(const std::vector<int>& arrays, size_t depth) {
+  for (const int array : arrays) {
+    Storage& own = *arrays_[static_cast<size_t>(array)].storage;
+    own.renew_contents();
+    own.parallel_depth = depth;
+  }
 }
 
 void Machine::without_iterations(const Statement& s) {

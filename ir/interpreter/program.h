@@ -130,7 +130,8 @@ struct Statement {
   bool reduces = false;
   /// An init lies below.
   bool has_init = false;
-  int a = none, b = none;  ///< operands: min, extent | value | condition, index
+  std::vector<int> privates;  ///< arrays of which each iteration has its own
+  int a = none, b = none;     ///< operands: min, extent | value | condition, index
   int lanes = 1;
   AccessCode access;
   DType dtype;

@@ -67,9 +67,13 @@ std::int64_t next_tile(const Schedule& schedule, const Block& block, const Acces
   return next;
 }
 
-/// Lines that a step of a tile reads, by the loops within the tile.
-std::int64_t lines_of_step(const Schedule& schedule, const Block& block, const Access& access,
-                           const std::vector<LoopRef>& within, std::int64_t line) {
+/// What a step of a tile reads, by the loops within the tile.
+struct StepLines {
+  std::int64_t lines;
+  bool whole;  ///< does it read all of them?
+};
+StepLines lines_of_step(const Schedule& schedule, const Block& block, const Access& access,
+                        const std::vector<LoopRef>& within, std::int64_t line) {
   const std::int64_t elements = line / access.buffer->dtype.bytes();
   std::int64_t reach = 0, lines = 1;
   for (const LoopRef& loop : within) {
@@ -81,36 +85,56 @@ std::int64_t lines_of_step(const Schedule& schedule, const Block& block, const A
       reach += moved * (extent - 1);
     }
   }
-  return lines * (1 + reach / elements);
+  return {lines * (1 + reach / elements), reach + 1 >= elements};
+}
+
+/// The loops of a tile, those over parts of its steps first.
+struct TileLoops {
+  std::int64_t steps = 1, parts = 1, sums = 1;  ///< all of its steps; how many parts; vectors that each step adds to
+  std::vector<LoopRef> within;                  ///< over what it holds
+};
+std::optional<TileLoops> tile_loops(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops,
+                                    std::int64_t lanes, size_t part_loops) {
+  TileLoops tile;
+  for (size_t k = 0; k < loops.size(); ++k) {
+    const std::int64_t* extent = as_int(schedule.node(loops[k]).extent);
+    if (!extent) return std::nullopt;
+    if (k < part_loops) tile.parts *= *extent;
+    if (k < part_loops || drives(block, IterKind::reduce, schedule.node(loops[k]))) {
+      tile.steps *= *extent;
+    } else {
+      tile.sums *= *extent;
+      tile.within.push_back(loops[k]);
+    }
+  }
+  tile.sums /= lanes;
+  return tile;
 }
 
 }  // namespace
 
-void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t parts) {
+void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops) {
   const Device& device = context.device;
   if (device.caches.empty()) return;
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t line = device.caches.front().line_bytes, own = own_cache_bytes(device);
-  std::vector<LoopRef> around = schedule.loops(ref), within;
-  std::int64_t count = 1, sums = 1;  // of the steps of a tile, and of the vectors that each adds to
-  for (size_t k = outside - parts; k < around.size(); ++k) {
-    const std::int64_t* extent = as_int(schedule.node(around[k]).extent);
-    if (!extent) return;
-    const bool step = k < outside || std::any_of(
-                                         block.f.iters.begin(), block.f.iters.end(),
-                                         [&](const Iter& iter) {
-                                           const size_t i = static_cast<size_t>(&iter - block.f.iters.data());
-                                           return iter.kind == IterKind::reduce &&
-                                                  uses_var(block.f.bindings[i], around[k].variable.get());
-                                         });
-    (step ? count : sums) *= *extent;
-    if (!step) within.push_back(around[k]);
-  }
-  sums /= vector_lanes(block, device);
-  const double cycles =
-      static_cast<double>(std::max<std::int64_t>(count * sums, 1)) / static_cast<double>(device.fma_per_cycle);
-  around.resize(outside - parts);
+  const std::vector<LoopRef> loops = schedule.loops(ref);
+  const auto tile_at = loops.begin() + static_cast<std::ptrdiff_t>(outside),
+             part_at = tile_at + static_cast<std::ptrdiff_t>(part_loops);
+  const auto tile = tile_loops(schedule, block, {tile_at, loops.end()}, vector_lanes(block, device), part_loops);
+  if (!tile) return;
+  const auto next_of = [&](const Access& access, const StepLines& read) {
+    const auto work = [&](std::int64_t count) {
+      const auto updates = static_cast<double>(std::max<std::int64_t>(count * tile->sums, 1));
+      return TileWork{updates / static_cast<double>(device.fma_per_cycle), own / (count * read.lines * line * 2)};
+    };
+    const std::int64_t next = next_tile(schedule, block, access, {loops.begin(), tile_at}, work(tile->steps));
+    // Where a tile reads more than stays until the next one, the next part of its own: of whole lines, as others serve
+    // the tile beside it too.
+    if (next != 0 || part_loops == 0 || !read.whole) return next;
+    return next_tile(schedule, block, access, {loops.begin(), part_at}, work(tile->steps / tile->parts));
+  };
   const std::vector<Buffer> params = buffer_params(schedule.func());
   std::vector<std::pair<size_t, std::int64_t>> asked;
   for (const Access& access : block_accesses(block)) {
@@ -120,9 +144,9 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
         estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(own) ||
         std::abs(moved_by(block, access, steps)) * bytes < least_jump)
       continue;
-    const std::int64_t lines = lines_of_step(schedule, block, access, within, line),
-                       next = next_tile(schedule, block, access, around, {cycles, own / (count * lines * line * 2)});
-    if (next == 0 || lines * sums_of_line(device) > sums) continue;
+    const StepLines read = lines_of_step(schedule, block, access, tile->within, line);
+    const std::int64_t next = next_of(access, read);
+    if (next == 0 || read.lines * sums_of_line(device) > tile->sums) continue;
     // What the next tile reads of the same lines is there already.
     const std::int64_t tiles = (line + std::abs(next) * bytes - 1) / (std::abs(next) * bytes);
     asked.emplace_back(static_cast<size_t>(param - params.begin()), next * tiles);

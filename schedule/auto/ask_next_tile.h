@@ -11,7 +11,9 @@ namespace lathe {
 ///
 /// For arrays beyond a core's own caches, as long as what is asked for stays until the next tile. The loop `steps` over
 /// steps of `reduction` gets annotations `prefetch_param_N`; the first `outside` of the loops around the block are
-/// around the tile, of which the last `parts` are over parts of its own steps.
-void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside, size_t parts);
+/// around the tile, and `part_loops` more over parts of its steps, of which it asks for the next where a tile is too
+/// long.
+void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside,
+                   size_t part_loops);
 
 }  // namespace lathe

@@ -35,8 +35,8 @@ struct TiledExtents {
   double term_cycles = 0;
   bool one_panel = false;   ///< a tile takes all columns
   bool loads_rows = false;  ///< what lanes share is loaded before arithmetic takes it
-  /// Of the rows, where what they share is no panel of columns: only a tile that takes all steps in one body
-  /// (window_turns) then has several.
+  /// Of the rows, where what they share is no panel of columns: only a tile that takes all steps in one body, or in
+  /// turns (window_turns), then has several.
   std::optional<Windows> windows = std::nullopt;
 };
 

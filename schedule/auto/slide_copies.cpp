@@ -21,11 +21,11 @@ constexpr double own_share = 0.5, least_far = 2;
 /// Nothing is made more than twice, and what is made again takes such a share of the tiles' own updates at the most, at
 /// two for each element.
 constexpr double most_again = 1.0 / 64, updates_of_copy = 2;
-/// A loop under which no more than this is made twice has parts of its own.
+/// A loop under which no more than this is made twice has parts of its own (place_makers).
 constexpr double least_repeated = 1.1;
 
-/// A loop, and how many of its iterations a block has.
-struct Blocks {
+/// A loop, and how many of its iterations are taken together.
+struct RowBlocks {
   size_t depth;
   std::int64_t iterations;
 };
@@ -39,8 +39,8 @@ bool reads_whole_rows(const Schedule& schedule, const Block& block, const LoopRe
 }
 
 /// Blocks of the outermost loop whose iterations need so little that they stay near, below loops that share nothing.
-std::optional<Blocks> blocks_for(const RuleContext& context, const Block& maker, const Block& reduction,
-                                 const std::vector<LoopRef>& around) {
+std::optional<RowBlocks> blocks_for(const RuleContext& context, const Block& maker, const Block& reduction,
+                                    const std::vector<LoopRef>& around) {
   const Schedule& schedule = context.schedule;
   const double own = static_cast<double>(own_cache_bytes(context.device)), room = own * own_share;
   const Buffer& made = maker.f.writes[0].buffer;
@@ -66,7 +66,7 @@ std::optional<Blocks> blocks_for(const RuleContext& context, const Block& maker,
     const double again = elements * (needed / of_blocks - 1) * updates_of_copy;
     const bool cheap = body_cost(maker) < function_body && needed <= 2 * of_blocks &&
                        again <= most_again * instance_count(reduction, schedule.func()->facts);
-    return cheap ? std::optional(Blocks{depth, *count}) : std::nullopt;
+    return cheap ? std::optional(RowBlocks{depth, *count}) : std::nullopt;
   }
   return std::nullopt;
 }

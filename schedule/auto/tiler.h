@@ -90,6 +90,8 @@ class Tiler {
   /// The same where the results are those of the program: what adds parts up reads what tiles hold.
   void add_up_parts(const StepCut& cut);
   bool adds_up_parts() const { return far_parts_ || deep_cut_; }
+  /// Of the loops around a tile's steps, the innermost that are over parts of these.
+  size_t part_loops() const { return accurate_cut_ ? 1 : 0; }
   /// Has each tile take a long sum in parts, one behind another.
   void take_accurate_parts(const StepCut& cut);
 
@@ -145,8 +147,8 @@ class Tiler {
   void lay_panels(SpacePlan& plan);
   /// Orders the loops of a tile: over steps, then over what it holds.
   StepLoops lay_step_loops(const SpacePlan& plan);
-  /// Has steps ask for rows that are packed, where hardware would come late.
-  void ask_for_packed_rows(const RegisterTile& tile, const LoopRef& steps);
+  /// Has steps ask for rows that are packed, where hardware would come late; says whether it did.
+  bool ask_for_packed_rows(const RegisterTile& tile, const LoopRef& steps);
   /// Has steps ask for what tiles read later of the operand that vectors walk.
   void ask_in_steps(const SpacePlan& plan, const StepLoops& loops);
   /// The loops of the blocks that take what a tile holds.
@@ -233,14 +235,14 @@ class Tiler {
   std::optional<LoopRef> panel_loop_;
   std::optional<LoopRef> column_loop_;  ///< over panels, where vectors walk columns
   std::optional<LoopRef> reader_row_, reader_column_, reader_other_;
-  std::optional<Windows> windows_;  ///< of rows that share what they load, all steps of which are one body
+  std::optional<Windows> windows_;  ///< of rows that share what they load
   std::optional<size_t> others_;    ///< rows of the other operand, where both lie along the vectors
   PairedTile paired_;
   std::optional<FarParts> far_parts_;
   std::optional<StepCut> deep_cut_;          ///< of sums that tiles take up again part by part
   std::optional<StepCut> accurate_cut_;      ///< of a tile's own sums
   std::optional<LoopRef> steps_loop_;        ///< around the steps that a tile takes at once
-  size_t outside_ = 0;                       ///< loops around the tile
+  size_t outside_ = 0;                       ///< loops around the tile's steps
   std::int64_t rows_of_core_ = 0;            ///< where each core takes rows of its own, or 0
   std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
   bool shares_panels_ = false;               ///< parts of rows do

@@ -320,7 +320,7 @@ void Tiler::store_tile(const StepLoops& loops) {
   }
   std::vector<LoopRef> copied = schedule_.loops(*copy_);
   // A loop over parts of sums is around the tile's steps alone.
-  copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_ - (accurate_cut_ ? 1 : 0)));
+  copied.erase(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(outside_ - part_loops()));
   if (!copied.empty() && loops.column) {
     for (size_t i = 0; i + 1 < copied.size(); ++i) unroll(schedule_, copied[i]);
     vectorize_columns(schedule_, copied.back(), lanes_);

@@ -114,12 +114,13 @@ void Tiler::prefetch_steps(const LoopRef& steps, std::int64_t panel_bytes, std::
     annotate(schedule_, steps, "prefetch_offset", steps_ahead * step_elements);
 }
 
-void Tiler::ask_for_packed_rows(const RegisterTile& tile, const LoopRef& steps) {
-  if (context_.device.caches.empty()) return;
+bool Tiler::ask_for_packed_rows(const RegisterTile& tile, const LoopRef& steps) {
+  if (context_.device.caches.empty()) return false;
   const std::int64_t bytes = schedule_.node(block_).f.writes[0].buffer->dtype.bytes(),
                      elements = context_.device.caches.front().line_bytes / bytes;
-  if (elements * tile.vectors < cycles_of_line * context_.device.fma_per_cycle)
-    annotate(schedule_, steps, "prefetch_elements", rows_ahead / bytes);
+  if (elements * tile.vectors >= cycles_of_line * context_.device.fma_per_cycle) return false;
+  annotate(schedule_, steps, "prefetch_elements", rows_ahead / bytes);
+  return true;
 }
 
 bool Tiler::is_bounded(const LoopRef& steps) const {
@@ -210,10 +211,8 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
     const LoopRef& steps = order[order.size() - 1 - inner_steps];
     if (far_parts_) {
       ask_next_part(context_, *far_parts_, steps);
-    } else if (packs_rows_) {
-      ask_for_packed_rows(plan.tile, steps);
-    } else {
-      ask_next_tile(context_, block_, steps, outside_, accurate_cut_ ? 1 : 0);
+    } else if (!packs_rows_ || !ask_for_packed_rows(plan.tile, steps)) {
+      ask_next_tile(context_, block_, steps, outside_ - part_loops(), part_loops());
     }
   }
   loops.row = shape_.rows ? own_loop(*shape_.rows) : std::nullopt;

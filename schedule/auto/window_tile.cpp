@@ -53,8 +53,10 @@ std::int64_t window_turns(const Device& device, const Windows& windows, const Wi
   if (tile.updates() <= most_updates && 2 * tile.rows + 1 <= registers && (device.mask_registers > 0 || whole))
     return 1;
   const std::int64_t sums = tile.rows * tile.vectors;
-  const bool rolls = windows.count > 1 && !windows.lane_weights && all_rows % tile.rows == 0 &&
-                     sums * (tile.depth / windows.count) <= most_updates && sums + 1 <= registers;
+  // Without fused multiply-add loads are instructions of their own.
+  const bool rolls = device.fused_multiply_add && windows.count > 1 && !windows.lane_weights &&
+                     all_rows % tile.rows == 0 && sums * (tile.depth / windows.count) <= most_updates &&
+                     sums + 1 <= registers;
   return rolls ? windows.count : 0;
 }
 

@@ -156,7 +156,8 @@ std::string decisions_on(const Func& func, const Device& device, const std::stri
 bool decides(const Func& func, const Device& device, const std::string& decision) {
   ScheduleLog log;
   auto_schedule(func, device, &log);
-  return std::find(log.decisions.begin(), log.decisions.end(), decision) != log.decisions.end();
+  return std::any_of(log.decisions.begin(), log.decisions.end(),
+                     [&](const std::string& taken) { return taken.starts_with(decision); });
 }
 
 bool says(const std::string& decisions, const std::string& what) {

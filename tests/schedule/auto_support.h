@@ -32,7 +32,7 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
 void expect_scheduled_well(const Func& func);
 /// The decisions that speak of a block, one a line; the schedule is checked as expect_scheduled_well does.
 std::string decisions_on(const Func& func, const Device& device, const std::string& block);
-/// Does this decision come of the schedule, which is not run, as large ones would take long to?
+/// Does a decision that begins so come of the schedule, which is not run, as large ones would take long to?
 bool decides(const Func& func, const Device& device, const std::string& decision);
 /// Does one of these lines begin so? A decision that could not be carried out begins with "not".
 bool says(const std::string& decisions, const std::string& what);

@@ -1,3 +1,4 @@
+#include "ir/text/parse.h"
 #include "tests/ir/interpreter/run.h"
 
 namespace lathe::testing {
@@ -55,6 +56,27 @@ TEST(InterpreterTraps, ParallelIterationThatReadsWhatAnotherWrites) {
   EXPECT_NE(
       trap_of([&] { run(FuncNode::make("f", {out}, Seq::make({fill, shift})), {&y}); }).find("parallel loop conflict"),
       std::string::npos);
+}
+
+TEST(InterpreterTraps, WhatIterationsHaveOfTheirOwnNoOtherReads) {
+  const auto func = [](const std::string& write) {
+    return parse_func(R"(func f(x: f32[6], out: f32[4]) stage begin {
+  block root() reads x[..] writes out[..] {
+    alloc row: f32[3]
+    parallel for i in [0, 4) @{parallel_grain: 1, private_row: 1} {
+      for j in )" + write +
+                      R"( {
+        row[j] = x[i + j]
+      }
+      out[i] = row[0] + row[1] + row[2]
+    }
+  }
+})");
+  };
+  Data x(f32, {1, 2, 3, 4, 5, 6}), y(f32, 4);
+  EXPECT_EQ(run(func("[0, 3)"), {&x, &y}), 0);
+  EXPECT_EQ(y.values(), (std::vector<double>{6, 9, 12, 15}));
+  EXPECT_NE(trap_of([&] { run(func("[0, 2 + i // 3)"), {&x, &y}); }).find("before it is written"), std::string::npos);
 }
 
 TEST(InterpreterTraps, NestedParallelLoopsAreCheckedAtBothLevels) {
