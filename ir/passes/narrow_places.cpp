@@ -128,7 +128,7 @@ class Narrower : public Mutator {
       if (const auto own = narrow_variables_.find(node); own != narrow_variables_.end()) return own->second;
       if (const auto known = values_.find(node); known != values_.end()) return narrowed(known->second);
     }
-    return narrow_to_i32(e, bounds_);
+    return narrow_to_i32(mutate(e), bounds_);
   }
 
   Bounds bounds_;
