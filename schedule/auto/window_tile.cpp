@@ -27,6 +27,19 @@ constexpr double chosen_address = 2, instructions_in_flight = 256;
 /// (Zen 4, 3x3 over 56x56: 5 ms and 70 us for each, 100 us with masks).
 constexpr double short_update = 0.0008, long_update = 0.0002, masked_update = 1.4, long_cycles = 1e6;
 
+double beside_loads_of(const WindowRates& rates) {
+  return rates.arithmetic > 1 ? pair_beside_loads : beside_loads;
+}
+
+/// Cycles of a tile in turns: each update loads what it takes, within its instruction, and a weight is for all vectors.
+double cycles_in_turns(const WindowRates& rates, const WindowTile& tile, double lines) {
+  const auto updates = static_cast<double>(tile.updates() * tile.turns), weights = static_cast<double>(tile.depth);
+  const double chains = std::min(1.0, static_cast<double>(tile.rows * tile.vectors) / rates.wanted_chains);
+  return in_turns * std::max({beside_loads_of(rates) * updates / rates.arithmetic / chains,
+                              (lines * updates + weights) / rates.loads, (updates + weights) / rates.issue}) +
+         tile_overhead + 2 * begun_row_cycles * static_cast<double>(tile.turns);
+}
+
 }  // namespace
 
 void count_loads(Windows& windows, std::int64_t row_stride, std::int64_t step_stride, std::int64_t own) {
@@ -62,28 +75,21 @@ std::int64_t window_turns(const Device& device, const Windows& windows, const Wi
 
 double window_cycles(const WindowRates& rates, const Windows& windows, const WindowTile& tile, int bits) {
   if (tile.rows == 0 || tile.vectors == 0) return 0;
-  const bool rolls = tile.turns > 1;
-  const std::int64_t places = rolls ? tile.rows * tile.turns : windows.loads[static_cast<size_t>(tile.rows)];
-  const auto loads = static_cast<double>(tile.vectors * (tile.depth / windows.count) * places);
-  const bool keeps_weights =
-      !rolls && !windows.lane_weights && tile.rows * tile.vectors + places + tile.depth <= rates.registers;
-  // In turns a weight is for all vectors.
-  const auto weights = static_cast<double>(keeps_weights ? 0 : (rolls ? 1 : tile.vectors) * tile.depth);
   const double part = static_cast<double>(tile.lanes * bits / 8) / static_cast<double>(rates.line_bytes);
   const double lines = windows.whole_lines ? 1 : 1 + part;
-  const double beside = rates.arithmetic > 1 ? pair_beside_loads : beside_loads;
-  const auto updates = static_cast<double>(tile.updates() * tile.turns);
-  // A load that one update asks for is part of its instruction.
-  const double slots = updates + weights + (rolls ? 0 : loads * (windows.masked ? 1 + chosen_address : 1));
+  if (tile.turns > 1) return cycles_in_turns(rates, tile, lines);
+  const std::int64_t places = windows.loads[static_cast<size_t>(tile.rows)];
+  const auto loads = static_cast<double>(tile.vectors * (tile.depth / windows.count) * places);
+  const bool keeps_weights = !windows.lane_weights && tile.rows * tile.vectors + places + tile.depth <= rates.registers;
+  const auto weights = static_cast<double>(keeps_weights ? 0 : tile.vectors * tile.depth);
+  const auto updates = static_cast<double>(tile.updates());
+  const double slots = updates + weights + loads * (windows.masked ? 1 + chosen_address : 1);
   // Vectors follow each other, each in as many chains as rows; the next one's begin while these wait.
-  const double vectors_in_flight =
-      rolls ? static_cast<double>(tile.vectors)
-            : std::max(1.0, instructions_in_flight * static_cast<double>(tile.vectors) / slots);
+  const double vectors_in_flight = std::max(1.0, instructions_in_flight * static_cast<double>(tile.vectors) / slots);
   const double chains = std::min(1.0, static_cast<double>(tile.rows) * vectors_in_flight / rates.wanted_chains);
-  const auto begun = static_cast<double>(rolls ? 2 * tile.turns : places);
-  return (rolls ? in_turns : 1) * std::max({beside * updates / rates.arithmetic / chains,
-                                            (lines * loads + weights) / rates.loads, slots / rates.issue}) +
-         tile_overhead + begun_row_cycles * begun;
+  return std::max({beside_loads_of(rates) * updates / rates.arithmetic / chains,
+                   (lines * loads + weights) / rates.loads, slots / rates.issue}) +
+         tile_overhead + begun_row_cycles * static_cast<double>(places);
 }
 
 double window_penalty(double cycles, std::int64_t updates, bool masked) {
