@@ -22,6 +22,8 @@ void fuse_rows(RuleContext& context);
 /// How many elements the block would compute under the loop of `loops` at `depth` in all, as a multiple of those that
 /// it has.
 double repetition(const Schedule& schedule, const Block& block, const std::vector<LoopRef>& loops, size_t depth);
+/// What is made under a loop around a tile is made so often at most: the last panel may reach beyond the operand's end.
+inline constexpr double most_repetition = 1.1;
 /// The loops around a reader's tiles and steps of which each iteration reads a part of its own of what the block makes,
 /// outermost first: all parts are at most `most` times the whole, and there is one for each core.
 std::vector<LoopRef> loops_of_parts(const RuleContext& context, const BlockRef& block, const BlockRef& reader,

@@ -26,8 +26,6 @@
 namespace lathe {
 namespace {
 
-/// What is made under a loop is made so often at most: the last panel may reach beyond the operand's end.
-constexpr double most_repetition = 1.1;
 /// Rows ahead for which the copy of a panel asks, and the distance of rows in bytes from which on hardware does not do
 /// so (measured on Cascade Lake, panels of 64 columns of 1024 x 1024 that come from beyond the second cache: 14 ns a
 /// line in the place of 60; 4 to 32 rows are alike).
@@ -160,7 +158,7 @@ LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::opti
   return map;
 }
 
-void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept) {
+void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef>& around, const BlockRef& kept) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& maker : schedule.producers(reduction)) {
     const Block& block = schedule.node(maker);

@@ -14,8 +14,9 @@ namespace lathe {
 LayoutMap panel_layout(size_t rank, std::int64_t width, size_t panels, std::optional<size_t> cut = std::nullopt);
 
 /// Has what makes an operand of the reduction, such as its padding, make it where it is read, under the deepest of the
-/// loops `around` the tile under which no element is made twice; and fills borders apart. Leaves the block `kept`.
-void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef> around, const BlockRef& kept);
+/// loops `around` the tile under which no element is made twice, or under blocks of one of them, which is two then
+/// (slide_copy); and fills borders apart. Leaves the block `kept`.
+void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<LoopRef>& around, const BlockRef& kept);
 
 /// Can several panels of a copy of the operand lie one behind the other? A window's reach beyond their ends.
 bool copies_by_panels(const Block& reduction, const Buffer& operand, size_t vectors);

@@ -18,11 +18,9 @@ namespace {
 /// A block's part takes such a share of a core's own caches, beside what else the tiles read and write; all of the copy
 /// so many times these caches, as parts of less gain nothing.
 constexpr double own_share = 0.5, least_far = 2;
-/// Nothing is made more than twice, and what is made again takes such a share of the tiles' own updates at the most, at
+/// How often what is made is made at the most; and what is made again takes such a share of the tiles' own updates, at
 /// two for each element.
-constexpr double most_again = 1.0 / 64, updates_of_copy = 2;
-/// A loop under which no more than this is made twice has parts of its own (place_makers).
-constexpr double least_repeated = 1.1;
+constexpr double most_times = 2, most_again = 1.0 / 64, updates_of_copy = 2;
 
 /// A loop, and how many of its iterations are taken together.
 struct RowBlocks {
@@ -38,14 +36,29 @@ bool reads_whole_rows(const Schedule& schedule, const Block& block, const LoopRe
   return more && *more >= 0;
 }
 
+/// Iterations for each block, so many beside the first at the most, of which cores get even shares.
+std::optional<std::int64_t> iterations_of_block(const Device& device, std::int64_t extent, double beside) {
+  const auto most = std::min(static_cast<std::int64_t>(beside) + 1, extent / device.cores);
+  auto count = greatest_divisor(extent, 2, most);
+  while (count && !shares_evenly(device, extent / *count)) count = greatest_divisor(extent, 2, *count - 1);
+  return count;
+}
+
+/// Does what is made so many times cost little beside what the tiles do with it?
+bool is_cheap(const RuleContext& context, const Block& maker, const Block& reduction, double times) {
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  const double again = estimated_elements(maker.f.writes[0].buffer, facts) * (times - 1) * updates_of_copy;
+  return body_cost(maker) < function_body && times <= most_times &&
+         again <= most_again * instance_count(reduction, facts);
+}
+
 /// Blocks of the outermost loop whose iterations need so little that they stay near, below loops that share nothing.
 std::optional<RowBlocks> blocks_for(const RuleContext& context, const Block& maker, const Block& reduction,
                                     const std::vector<LoopRef>& around) {
   const Schedule& schedule = context.schedule;
   const double own = static_cast<double>(own_cache_bytes(context.device)), room = own * own_share;
   const Buffer& made = maker.f.writes[0].buffer;
-  const double elements = estimated_elements(made, schedule.func()->facts);
-  double outside = elements * made->dtype.bytes();
+  double outside = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
   for (size_t depth = 0; depth + 1 < around.size() && outside > least_far * own; ++depth) {
     if (is_int(schedule.node(around[depth]).extent, 1)) continue;
     const double live = live_bytes(schedule, maker, around[depth]),
@@ -56,17 +69,14 @@ std::optional<RowBlocks> blocks_for(const RuleContext& context, const Block& mak
       continue;
     }
     const std::int64_t* extent = as_int(schedule.node(around[depth]).extent);
-    if (!extent || repeated <= least_repeated || !reads_whole_rows(schedule, maker, around[depth])) return std::nullopt;
+    if (!extent || repeated <= most_repetition || !reads_whole_rows(schedule, maker, around[depth]))
+      return std::nullopt;
     const double step = (outside - live) / static_cast<double>(*extent - 1);
-    const auto most = std::min(static_cast<std::int64_t>((room - live) / step) + 1, *extent / context.device.cores);
-    auto count = greatest_divisor(*extent, 2, most);
-    while (count && !shares_evenly(context.device, *extent / *count)) count = greatest_divisor(*extent, 2, *count - 1);
+    const auto count = iterations_of_block(context.device, *extent, (room - live) / step);
     if (!count) return std::nullopt;
     const double of_blocks = step * static_cast<double>(*count), needed = live + of_blocks - step;
-    const double again = elements * (needed / of_blocks - 1) * updates_of_copy;
-    const bool cheap = body_cost(maker) < function_body && needed <= 2 * of_blocks &&
-                       again <= most_again * instance_count(reduction, schedule.func()->facts);
-    return cheap ? std::optional(RowBlocks{depth, *count}) : std::nullopt;
+    return is_cheap(context, maker, reduction, needed / of_blocks) ? std::optional(RowBlocks{depth, *count})
+                                                                   : std::nullopt;
   }
   return std::nullopt;
 }

@@ -13,11 +13,14 @@
 namespace lathe {
 namespace {
 
+bool moves_by_constant_steps(const Access& access) {
+  return std::all_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return stride; });
+}
+
 bool moves_by_constant_steps(const Block& block) {
   const Accesses accesses = block_accesses(block);
-  return std::all_of(accesses.begin(), accesses.end(), [](const Access& access) {
-    return std::all_of(access.strides.begin(), access.strides.end(), [](const auto& stride) { return stride; });
-  });
+  return std::all_of(accesses.begin(), accesses.end(),
+                     [](const Access& access) { return moves_by_constant_steps(access); });
 }
 
 /// Is an element of it that is reduced read for several results?
@@ -37,13 +40,11 @@ bool shares_operands(const Block& block) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_shared(block, access); });
 }
 
-/// The same of operands that move by no constant step.
+/// The same of operands that are taken apart.
 bool shares_joined(const Block& block) {
   const Accesses accesses = block_accesses(block);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    const bool joined =
-        std::any_of(access.strides.begin(), access.strides.end(), [](const auto& step) { return !step; });
-    return joined && is_shared(block, access);
+    return !moves_by_constant_steps(access) && is_shared(block, access);
   });
 }
 

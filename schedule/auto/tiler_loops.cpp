@@ -171,8 +171,8 @@ void Tiler::place_in_tile(std::int64_t rows) {
   compute_at(schedule_, block_, tile_loop_);
   std::vector<LoopRef> around = schedule_.loops(block_);
   around.resize(loops_of(path_to(schedule_, tile_loop_)).size());
-  place_makers(context_, block_, std::move(around), across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
-  outside_ = loops_of(path_to(schedule_, tile_loop_)).size();
+  place_makers(context_, block_, around, across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
+  outside_ = around.size();
 }
 
 void Tiler::share_panels(std::vector<LoopRef>& order) {
