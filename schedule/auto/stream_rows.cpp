@@ -52,16 +52,23 @@ constexpr std::int64_t least_depth = 256;
 constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
 /// Rows from which on steps ask for lines of the rows that stream next where pieces are long already, of an operand
 /// that leaves less than this share of the last cache to others (measured on Zen 5: 4x4096x4096 0.75 of the time,
-/// 8x4096x4096 0.5, 8x2048x4000 0.4; 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4).
-constexpr std::int64_t least_asking_pieces = 3;
+/// 8x4096x4096 0.5, 8x2048x4000 0.4; 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4). Where pieces are
+/// short two rows do (on Zen 4 2x1000x5000 0.5 of the time, 4x5000x1000 0.67, 8x4096x4096 0.9; with AVX2 0.5, 0.82 and
+/// 0.84; from the third cache 0.8 to 1.2).
+constexpr std::int64_t least_asking_pieces = 3, least_asking_far = 2;
 constexpr double last_cache_share = 0.5;
 /// Rows up to which tiles meet an operand in long pieces, with sums that fill this share of the first cache: of so many
 /// rows, or one or two fewer where these make up all of them better. Where vectors fill lines, and where not: then less
 /// of the operand at once, and fewer rows where the last cache holds it. Measured on Zen 5, beside packed panels, in
 /// 512 bits 24x4096x4096 0.4 of the time, 32x1024x1024 0.83, 96x4096x4096 0.86, 96x1024x1024 1.0; in 256 bits 0.66,
 /// 0.98, 1.06 and 1.2, 9x4096x4096 0.25, 48x1024x1024 1.3; with sums that leave the first cache 1.2 to 1.6 of that.
+/// Where the device wants no long pieces, sums are loaded and stored for more rows of the operand at once, and lines
+/// asked for (on Zen 4, in 512 bits 9x1000x5000 0.27 of the time, 12x768x3072 0.52, 24x4096x4096 0.56, 32x5000x2048
+/// 0.84, 64x1000x5000 0.84, 96x4096x4096 0.86, 12x1024x1024 to 64x1024x1024 1.0; in 256 bits 12x1000x5000 0.44,
+/// 24x4096x4096 0.89, 48x4096x4096 1.14 and 64x4096x4096 1.4, whose rows lie in few sets of the first cache; without
+/// asking 1.1 to 2 of that).
 constexpr std::int64_t most_piece_rows = 96, most_narrow_rows = 64, most_near_rows = 32;
-constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6;
+constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6, many_at_once = 64;
 constexpr double sums_share = 0.75;
 /// Columns of a block: shorter pieces of a row break streams off.
 constexpr std::int64_t least_block_columns = 1024;
@@ -160,7 +167,7 @@ class Streamer {
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
     const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
-    if (many && streams_.rows && wants_pieces() && follows_many() && chains(schedule_.node(block_)) == least_chains)
+    if (many && streams_.rows && takes_pieces() && chains(schedule_.node(block_)) == least_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
@@ -215,28 +222,36 @@ class Streamer {
   }
 
   bool asks() const {
-    if (!wants_pieces()) return by_lines_ && streams_.row_count >= least_asking;
-    return streams_.row_count >= least_asking_pieces && leaves_last_cache(streams_, context_.device);
+    const std::int64_t rows = streams_.row_count;
+    const bool far = leaves_last_cache(streams_, context_.device);
+    if (wants_pieces()) return rows >= least_asking_pieces && far;
+    if (by_lines_) return rows >= least_asking;
+    return by_pieces_ || (takes_pieces() && rows >= least_asking_far && far);
   }
 
   /// The most rows that meet the operand in pieces.
   std::int64_t piece_rows() const {
-    if (multiplies_lines(context_.device)) return most_piece_rows;
-    return leaves_last_cache(streams_, context_.device) ? most_narrow_rows : most_near_rows;
+    if (fills_lines()) return most_piece_rows;
+    return wants_pieces() && leaves_last_cache(streams_, context_.device) ? most_narrow_rows : most_near_rows;
   }
 
   std::int64_t streams_at_once() const { return std::min<std::int64_t>(most_streams, context_.device.streams_at_once); }
 
-  /// Were tiles of many rows timed on such a device: one that follows eight rows by turns?
-  bool follows_many() const { return streams_at_once() == most_streams; }
-
   bool wants_pieces() const { return context_.device.stream_piece_bytes > 0; }
+
+  /// Do tiles of many rows meet an operand in pieces: on a device that follows eight rows by turns, and has time for
+  /// loads or wants these to be long?
+  bool takes_pieces() const {
+    return streams_at_once() == most_streams && (wants_pieces() || !lacks_issue_slots(context_.device));
+  }
+
+  bool fills_lines() const { return context_.device.vector_bits == 8 * context_.device.caches.front().line_bytes; }
 
   /// Plans tiles of many rows, whose sums stay in the first cache.
   void tile_in_first_cache() {
     by_pieces_ = true;
-    const bool wide = multiplies_lines(context_.device);
-    at_once_ = wide ? most_at_once : most_streams;
+    const bool wide = fills_lines();
+    at_once_ = !wants_pieces() ? many_at_once : wide ? most_at_once : most_streams;
     const std::int64_t registers = context_.device.vector_registers - 1, rows = streams_.row_count;
     const std::int64_t most = wide ? most_piece_tile : most_narrow_tile;
     const auto all_rows = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile; };

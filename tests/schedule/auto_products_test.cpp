@@ -305,6 +305,7 @@ TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
   scheduled(product_of_columns(64, 64, 96), &decisions);
   EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "24 KB stay";
   device.fma_per_cycle = 1;
+  device.streams_at_once = 4;
   scheduled(far, &decisions);
   EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "arithmetic covers lines";
   scheduled(product_of_columns(64, 64, 4800), &decisions);

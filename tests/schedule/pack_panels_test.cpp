@@ -162,6 +162,7 @@ TEST(PackPanels, InGroupsThatStayNearWhereTilesFillTheSlots) {
 TEST(PackPanels, PartByPartWhereSomeRowsMeetDeepOnes) {
   Device device = filled();
   device.cores = 1;
+  device.streams_at_once = 4;
   device.caches[0].bytes = 4 << 10;
   device.caches[1].bytes = 128 << 10;
   const auto decisions = [&](int m, int n, int k) {
@@ -205,15 +206,18 @@ TEST(PackPanels, InGroupsWhereEachStepIsAShortPieceOfAPage) {
   const auto groups = [](int m, int n, int k, const Device& device) {
     return decides(testing::matmul(m, n, k, false), device, "pack groups of panels of b");
   };
-  EXPECT_TRUE(groups(32, 1024, 1024, spacious()));
-  EXPECT_TRUE(groups(32, 768, 1024, spacious()));
+  Device few_streams = spacious(), few_slower = slower();
+  few_streams.streams_at_once = few_slower.streams_at_once = 4;
+  EXPECT_TRUE(groups(32, 1024, 1024, few_streams));
+  EXPECT_TRUE(groups(32, 768, 1024, few_streams));
+  EXPECT_FALSE(groups(32, 1024, 1024, spacious())) << "where eight rows are followed, the operand streams past";
   EXPECT_FALSE(packs(testing::matmul(8, 1024, 1024, false), spacious())) << "tiles wait no longer than a copy would";
   EXPECT_FALSE(packs(testing::matmul(32, 128, 512, false), spacious())) << "it does not lie scattered";
   EXPECT_FALSE(groups(384, 1024, 1024, spacious())) << "many tiles read a panel, whose copy does not matter";
   EXPECT_TRUE(packs(testing::matmul(384, 1024, 1024, false), spacious()));
   EXPECT_TRUE(groups(2048, 2048, 2048, spacious())) << "rows come from beyond the second cache";
-  EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), slower())) << "multiply-adds cover the wait";
-  EXPECT_TRUE(packs(testing::matmul(32, 1024, 4096, false), slower())) << "but not that for lines from memory";
+  EXPECT_FALSE(packs(testing::matmul(32, 1024, 1024, false), few_slower)) << "multiply-adds cover the wait";
+  EXPECT_TRUE(packs(testing::matmul(32, 1024, 4096, false), few_slower)) << "but not that for lines from memory";
 }
 
 TEST(PackPanels, InGroupsOfNoMoreThanThereAre) {

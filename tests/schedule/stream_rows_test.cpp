@@ -65,6 +65,7 @@ TEST(AutoSchedule, SharesRowsElementsAndAsksForNextRowsWhereMultiplicationsLeave
       << "short sums of so many rows";
   Device slower = lines();
   slower.fma_per_cycle = 1;
+  slower.streams_at_once = 4;
   EXPECT_NE(streams(4, slower).find("stream product: 4 rows x 1 vectors of 16 lanes"), std::string::npos);
   EXPECT_EQ(streams(13, slower).find("stream product: "), std::string::npos);
 }
@@ -132,12 +133,41 @@ TEST(AutoSchedule, TilesManyRowsWithSumsInTheFirstCacheWherePiecesAreRead) {
   EXPECT_NE(streams(20).find("stream product: 7 rows x 3 vectors"), std::string::npos) << "as many rows in vain";
   EXPECT_EQ(streams(97).find("stream product"), std::string::npos);
   // Fewer rows where vectors are not lines, unless the operand leaves the last cache too.
-  device.fma_per_cycle = 1;
-  EXPECT_NE(streams(10).find("stream product: 5 rows x 5 vectors"), std::string::npos) << streams(10);
+  device.vector_bits = 256;
+  EXPECT_NE(streams(10).find("stream product: 5 rows x 5 vectors of 8 lanes"), std::string::npos) << streams(10);
   EXPECT_EQ(streams(33).find("stream product"), std::string::npos);
   device.caches.back().bytes = std::int64_t{100} * 260;
   EXPECT_NE(streams(33).find("stream product: 5 rows x 5 vectors"), std::string::npos) << streams(33);
   EXPECT_EQ(streams(65).find("stream product"), std::string::npos);
+}
+
+TEST(AutoSchedule, AsksForTheManyNextRowsOfAnOperandThatManyRowsMeet) {
+  Device device = lines();
+  device.fma_per_cycle = 1;
+  const auto streams = [&](int m) { return decides(matmul(m, 100, 260, false), device, "stream product: "); };
+  const auto asks = [&](int m, int steps) {
+    const std::string text = print(auto_schedule(matmul(m, 100, 260, false), device));
+    return text.find(fmt::format("in [0, {}) @{{prefetch_cache: 2, prefetch_param_1: {}}}", steps, steps * 100)) !=
+           std::string::npos;
+  };
+  for (const int m : {9, 24, 96}) {
+    EXPECT_TRUE(streams(m)) << m;
+    EXPECT_TRUE(asks(m, 64)) << m;
+  }
+  EXPECT_FALSE(streams(97));
+  // Of few rows where the last cache has no room for the operand beside others.
+  EXPECT_FALSE(asks(1, 8));
+  EXPECT_TRUE(asks(2, 8));
+  device.caches.push_back({std::int64_t{1} << 20, 16, 64, true});
+  EXPECT_TRUE(streams(2));
+  EXPECT_FALSE(asks(2, 8));
+  EXPECT_TRUE(asks(9, 64));
+  expect_same(matmul(21, 100, 260, false), auto_schedule(matmul(21, 100, 260, false), device));
+  device.vector_bits = 256;
+  EXPECT_TRUE(streams(32));
+  EXPECT_FALSE(streams(33)) << "vectors are not lines";
+  device.streams_at_once = 4;
+  EXPECT_FALSE(streams(32)) << "not timed there";
 }
 
 /// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].
