@@ -111,14 +111,26 @@ std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShap
                  1};
 }
 
+namespace {
+
+bool cuts_deep_sums(const Device& device) {
+  return tiles_fill_slots(device) && !lacks_issue_slots(device) && device.caches.size() >= 2;
+}
+
+}  // namespace
+
+bool takes_parts_outside(const Device& device, std::int64_t rows, std::int64_t steps) {
+  return cuts_deep_sums(device) && rows >= least_deep_rows && rows <= most_deep_rows && steps > most_whole_steps;
+}
+
 std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& block, const ReductionShape& shape) {
   const Device& device = context.device;
-  if (!tiles_fill_slots(device) || lacks_issue_slots(device) || device.caches.size() < 2 || !shape.vector_space ||
-      !shape.rows || shape.row_run > 0 || shape.column_run > 0 || paired_rows(block, shape, *shape.vector_space))
+  if (!cuts_deep_sums(device) || !shape.vector_space || !shape.rows || shape.row_run > 0 || shape.column_run > 0 ||
+      paired_rows(block, shape, *shape.vector_space))
     return std::nullopt;
   const auto rows = constant_extent(block, *shape.rows);
   const auto operand = vector_operand(block, *shape.rows, *shape.vector_space);
-  if (!rows || *rows < least_deep_rows || !operand) return std::nullopt;
+  if (!rows || !operand) return std::nullopt;
   std::int64_t all_rows = 1;
   for (const size_t i : shape.space) {
     if (i != shape.vector_space) all_rows *= extent_estimate(block.f.iters[i].domain.extent);
@@ -126,7 +138,8 @@ std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& bl
   // What the kernel makes itself lies as panels do, or is yet to.
   const std::vector<Buffer> params = buffer_params(context.schedule.func());
   const std::int64_t bytes = operand->buffer->dtype.bytes();
-  if (all_rows > most_deep_rows || std::find(params.begin(), params.end(), operand->buffer) == params.end() ||
+  if (*rows < least_deep_rows || all_rows > most_deep_rows ||
+      std::find(params.begin(), params.end(), operand->buffer) == params.end() ||
       estimated_elements(operand->buffer) * static_cast<double>(bytes) <= static_cast<double>(own_cache_bytes(device)))
     return std::nullopt;
   const auto cut = plan_accurate_cut(block, shape);

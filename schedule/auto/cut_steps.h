@@ -36,6 +36,9 @@ std::optional<StepCut> plan_accurate_cut(const Block& block, const ReductionShap
 /// second cache, and tiles take up their sums with it. Nothing elsewhere.
 std::optional<StepCut> plan_deep_cut(const RuleContext& context, const Block& block, const ReductionShape& shape);
 
+/// Are sums of so many rows and steps taken in such parts, where their operand is one for which plan_deep_cut does?
+bool takes_parts_outside(const Device& device, std::int64_t rows, std::int64_t steps);
+
 /// Has a block of its own make parts of the sums, in registers, and the reduction add these up. Returns it: its iters
 /// are those over results, then the parts and their steps.
 BlockRef cut_sums(RuleContext& context, const BlockRef& reduction, const StepCut& cut);

@@ -20,6 +20,11 @@ constexpr std::int64_t far_part = 4, results_part = 4, beside_part = 2;
 /// Steps from which on a part is worth loading and storing its sums, and rows that make up several tiles. Measured on
 /// Cascade Lake: random contractions take 0.4 to 1 of the time, most of that by asking for the next part.
 constexpr std::int64_t least_steps = 48, several_rows = 24;
+/// Bytes of a row of the far operand that a block of rows takes at the least, as shorter pieces break streams off; and
+/// steps of its parts that fit beside. Measured on Zen 4, AVX2, the largest of the blocks beside packed rows or turned
+/// results: 5000x64x1000 0.86 of the time, 2000x64x2000 0.76, 5000x40x5000 0.39; in 512 bits 5000x40x5000 0.7,
+/// 1000x100x5000 0.9, 2000x64x2000 1.0; with twice the steps of half the rows 1.0 to 1.6 of that.
+constexpr std::int64_t least_block_bytes = 2048, steps_of_block = 64;
 /// Iterations for each core of a loop that is shared out.
 constexpr std::int64_t least_of_share = 2;
 /// The part of the second cache that a far operand passes over; where loads have time to wait for lines of the third
@@ -79,9 +84,10 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
   if (!walks) return std::nullopt;
   const std::vector<std::int64_t>& extents = walks->extents;
   const std::int64_t own = own_cache_bytes(device);
-  if (walks->results * block.f.writes[0].buffer->dtype.bytes() * results_part > own ||
-      walks->results / extents[*shape.vector_space] < several_rows)
-    return std::nullopt;
+  if (walks->results / extents[*shape.vector_space] < several_rows) return std::nullopt;
+  const std::int64_t result_bytes = block.f.writes[0].buffer->dtype.bytes(),
+                     near_rows = own / results_part / (walks->results / extents[*shape.rows] * result_bytes);
+  const bool in_blocks = near_rows < extents[*shape.rows];
   // What the kernel makes itself, it makes near.
   const std::vector<Buffer> params = buffer_params(context.schedule.func());
   const auto reach = [&](const Walked& operand) {
@@ -96,15 +102,31 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
   for (size_t i = 0; i < far.strides.size(); ++i) {
     if (extents[i] > 1 && std::abs(far.strides[i]) > std::abs(far.strides[outermost])) outermost = i;
   }
-  const std::int64_t extent = extents[outermost], within = walks->depth / extent, step = far.strides[outermost];
+  const std::int64_t extent = extents[outermost], within = walks->depth / extent, step = far.strides[outermost],
+                     bytes = far.buffer->dtype.bytes();
   if (block.f.iters[outermost].kind != IterKind::reduce || step <= 0) return std::nullopt;
-  const std::int64_t beside = std::max<std::int64_t>(1, span_bytes(other, extents) / walks->depth * within);
-  const std::int64_t most =
-      std::min(own / far_part / (step * far.buffer->dtype.bytes()), device.caches.front().bytes / beside_part / beside);
   const std::int64_t least = (least_steps + within - 1) / within;
+  std::int64_t most = own / far_part, block_rows = 0;
+  if (in_blocks) {
+    // Panels of the other operand follow each other around all tiles of a block, so that one stays near as it is.
+    block_rows = std::min(near_rows, most / steps_of_block / bytes);
+    if (lacks_issue_slots(device) || far.strides[*shape.rows] != 1 || within > 1 ||
+        block_rows * bytes < least_block_bytes || lines_held(device.caches.front(), step * bytes) < steps_of_block)
+      return std::nullopt;
+    most /= block_rows * bytes;
+  } else {
+    const std::int64_t beside = std::max<std::int64_t>(1, span_bytes(other, extents) / walks->depth * within);
+    most = std::min(most / (step * bytes), device.caches.front().bytes / beside_part / beside);
+  }
   const auto steps = greatest_divisor(extent, least, std::max(most, least));
   if (!steps || *steps == extent) return std::nullopt;
-  return FarParts{{outermost, *steps, std::nullopt, 1}, far.buffer, step * *steps};
+  return FarParts{{outermost, *steps, std::nullopt, 1}, far.buffer, step * *steps, block_rows};
+}
+
+std::int64_t FarParts::rows_of_block(const Device& device, std::int64_t rows, std::int64_t tile_rows) const {
+  const std::int64_t cores = device.cores, blocks = ((rows + block_rows - 1) / block_rows + cores - 1) / cores * cores,
+                     even = (rows + blocks - 1) / blocks;
+  return (even + tile_rows - 1) / tile_rows * tile_rows;
 }
 
 void share_parts(RuleContext& context, std::vector<LoopRef>& order) {

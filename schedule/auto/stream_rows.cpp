@@ -51,12 +51,11 @@ constexpr std::int64_t least_depth = 256;
 /// Rows of such a tile, of which there are several, and its vectors.
 constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
 /// Rows from which on steps ask for lines of the rows that stream next where pieces are long already, of an operand
-/// that leaves less than this share of the last cache to others (measured on Zen 5: 4x4096x4096 0.75 of the time,
+/// that comes from memory (measured on Zen 5: 4x4096x4096 0.75 of the time,
 /// 8x4096x4096 0.5, 8x2048x4000 0.4; 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4). Where pieces are
 /// short two rows do (on Zen 4 2x1000x5000 0.5 of the time, 4x5000x1000 0.67, 8x4096x4096 0.9; with AVX2 0.5, 0.82 and
 /// 0.84; from the third cache 0.8 to 1.2).
 constexpr std::int64_t least_asking_pieces = 3, least_asking_far = 2;
-constexpr double last_cache_share = 0.5;
 /// Rows up to which tiles meet an operand in long pieces, with sums that fill this share of the first cache: of so many
 /// rows, or one or two fewer where these make up all of them better. Where vectors fill lines, and where not: then less
 /// of the operand at once, and fewer rows where the last cache holds it. Measured on Zen 5, beside packed panels, in
@@ -141,7 +140,7 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
 /// Is there little room in the last cache beside the operand?
 bool leaves_last_cache(const Streams& streams, const Device& device) {
   const double bytes = static_cast<double>(streams.row_elements * streams.depth * streams.operand->dtype.bytes());
-  return bytes >= last_cache_share * static_cast<double>(device.caches.back().bytes);
+  return comes_from_memory(device, bytes);
 }
 
 /// Of a sum whose operand stays near, blocks of columns may be short.
@@ -155,6 +154,35 @@ std::int64_t chains(const Block& block) {
   return op == BinaryOp::min || op == BinaryOp::max ? ordered_chains : least_chains;
 }
 
+bool wants_pieces(const Device& device) {
+  return device.stream_piece_bytes > 0;
+}
+
+std::int64_t streams_at_once(const Device& device) {
+  return std::min<std::int64_t>(most_streams, device.streams_at_once);
+}
+
+/// Do tiles of many rows meet an operand in pieces: on a device that follows eight rows by turns, and has time for
+/// loads or wants these to be long?
+bool takes_pieces(const Device& device) {
+  return streams_at_once(device) == most_streams && (wants_pieces(device) || !lacks_issue_slots(device));
+}
+
+bool fills_lines(const Device& device) {
+  return device.vector_bits == 8 * device.caches.front().line_bytes;
+}
+
+/// The most rows that meet an operand in pieces, which the last cache may hold beside others.
+std::int64_t piece_rows(const Device& device, bool is_held) {
+  if (fills_lines(device)) return most_piece_rows;
+  return wants_pieces(device) && !is_held ? most_narrow_rows : most_near_rows;
+}
+
+/// The least steps of a sum of so many rows.
+std::int64_t least_steps(std::int64_t rows) {
+  return rows <= most_rows ? 1 : least_depth;
+}
+
 class Streamer {
  public:
   Streamer(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const Streams& streams)
@@ -163,11 +191,11 @@ class Streamer {
     const std::int64_t all = (streams_.columns + lanes_ - 1) / lanes_, rows = streams_.row_count;
     vectors_ = std::min((chains(schedule_.node(block_)) + rows - 1) / rows, all);
     tile_rows_ = rows;
-    at_once_ = streams_at_once();
+    at_once_ = streams_at_once(context_.device);
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
     const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
-    if (many && streams_.rows && takes_pieces() && chains(schedule_.node(block_)) == least_chains)
+    if (many && streams_.rows && takes_pieces(context_.device) && chains(schedule_.node(block_)) == least_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
@@ -183,9 +211,12 @@ class Streamer {
   }
 
   bool fits() const {
-    const std::int64_t most = by_pieces_ ? piece_rows() : by_lines_ ? most_tiled_rows : most_rows;
+    const bool is_held = !leaves_last_cache(streams_, context_.device);
+    const std::int64_t most = by_pieces_  ? piece_rows(context_.device, is_held)
+                              : by_lines_ ? most_tiled_rows
+                                          : most_rows;
     return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_tile_rows &&
-           streams_.depth > at_once_ && (streams_.row_count <= most_rows || streams_.depth >= least_depth);
+           streams_.depth > at_once_ && streams_.depth >= least_steps(streams_.row_count);
   }
 
   void run() {
@@ -224,34 +255,16 @@ class Streamer {
   bool asks() const {
     const std::int64_t rows = streams_.row_count;
     const bool far = leaves_last_cache(streams_, context_.device);
-    if (wants_pieces()) return rows >= least_asking_pieces && far;
+    if (wants_pieces(context_.device)) return rows >= least_asking_pieces && far;
     if (by_lines_) return rows >= least_asking;
-    return by_pieces_ || (takes_pieces() && rows >= least_asking_far && far);
+    return by_pieces_ || (takes_pieces(context_.device) && rows >= least_asking_far && far);
   }
-
-  /// The most rows that meet the operand in pieces.
-  std::int64_t piece_rows() const {
-    if (fills_lines()) return most_piece_rows;
-    return wants_pieces() && leaves_last_cache(streams_, context_.device) ? most_narrow_rows : most_near_rows;
-  }
-
-  std::int64_t streams_at_once() const { return std::min<std::int64_t>(most_streams, context_.device.streams_at_once); }
-
-  bool wants_pieces() const { return context_.device.stream_piece_bytes > 0; }
-
-  /// Do tiles of many rows meet an operand in pieces: on a device that follows eight rows by turns, and has time for
-  /// loads or wants these to be long?
-  bool takes_pieces() const {
-    return streams_at_once() == most_streams && (wants_pieces() || !lacks_issue_slots(context_.device));
-  }
-
-  bool fills_lines() const { return context_.device.vector_bits == 8 * context_.device.caches.front().line_bytes; }
 
   /// Plans tiles of many rows, whose sums stay in the first cache.
   void tile_in_first_cache() {
     by_pieces_ = true;
-    const bool wide = fills_lines();
-    at_once_ = !wants_pieces() ? many_at_once : wide ? most_at_once : most_streams;
+    const bool wide = fills_lines(context_.device);
+    at_once_ = !wants_pieces(context_.device) ? many_at_once : wide ? most_at_once : most_streams;
     const std::int64_t registers = context_.device.vector_registers - 1, rows = streams_.row_count;
     const std::int64_t most = wide ? most_piece_tile : most_narrow_tile;
     const auto all_rows = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile; };
@@ -265,7 +278,8 @@ class Streamer {
   /// of several instructions each, would take long to compile.
   void lengthen_pieces(std::int64_t all) {
     const Device& device = context_.device;
-    if (!wants_pieces() || streams_.row_count > most_rows || chains(schedule_.node(block_)) != least_chains) return;
+    if (!wants_pieces(device) || streams_.row_count > most_rows || chains(schedule_.node(block_)) != least_chains)
+      return;
     const std::int64_t wanted = device.stream_piece_bytes / (lanes_ * streams_.operand->dtype.bytes()),
                        room = (device.vector_registers - 1) / (streams_.row_count + (streams_.row_count > 1 ? 1 : 0));
     vectors_ = std::max(vectors_, std::min({wanted, room, all}));
@@ -445,6 +459,14 @@ bool shares_columns(const Block& block, const ReductionShape& shape, const Devic
                      each = ((streams->columns + device.cores - 1) / device.cores + tile - 1) / tile * tile;
   return static_cast<double>(streams->columns - (device.cores - 1) * each) >=
          least_last_block * static_cast<double>(each);
+}
+
+bool streams_past(const Device& device, std::int64_t rows, std::int64_t steps, double bytes) {
+  if (own_cache_bytes(device) == 0 || bytes <= static_cast<double>(own_cache_bytes(device)) ||
+      steps < least_steps(rows))
+    return false;
+  if (takes_pieces(device)) return rows <= piece_rows(device, !comes_from_memory(device, bytes));
+  return rows <= (multiplies_lines(device) ? most_tiled_rows : most_rows);
 }
 
 std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {

@@ -18,6 +18,7 @@
 #include "schedule/auto/stream_rows.h"
 #include "schedule/auto/tile_reduction.h"
 #include "schedule/auto/turn_operands.h"
+#include "schedule/auto/turn_results.h"
 #include "schedule/auto/vectors_across.h"
 #include "schedule/auto/widen_operands.h"
 #include "schedule/primitives/compute_inline.h"
@@ -135,10 +136,12 @@ bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
   }
   join_row_axes(context, ref);
   stage_operands(context, ref);
+  if (word_bits(context, ref)) turn_results(context, ref);
   if (tile_dot(context, ref)) return true;
   stage_widened(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
+  turn_results(context, ref);
   part_operands(context, ref);
   const std::optional<TurnedCopy> turned =
       may_turn(context.schedule.node(ref)) ? turn_operand(context, ref) : std::nullopt;

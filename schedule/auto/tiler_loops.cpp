@@ -148,7 +148,9 @@ Tiler::SplitLoops Tiler::split_loops(const TileShape& tile, const ReaderLoops& l
                                 static_cast<double>(turns) * shared_tile_->cycles, least_of_shifted_rows)
               : 1;
       // What other loops lie outside is shared out as well.
-      const std::int64_t own = extent && innermost && parts == 1 && order.size() == 2 ? rows_of_core_ : 0;
+      std::int64_t own = extent && innermost && parts == 1 && order.size() == 2 ? rows_of_core_ : 0;
+      if (far_parts_ && far_parts_->block_rows > 0)
+        own = far_parts_->rows_of_block(context_.device, *extent, tile.rows);
       loop = split_rows(tile, loop, parts, own, found);
       continue;
     }
@@ -195,7 +197,7 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   const ReaderLoops loops{reader_loop(tile.row_iter), reader_loop(tile.column_iter), reader_loop(others_), block};
   std::vector<LoopRef> order = order_loops(tile, loops, inside);
   const SplitLoops within = split_loops(tile, loops, order);
-  if (far_parts_) share_parts(context_, order);
+  if (far_parts_ && far_parts_->block_rows == 0) share_parts(context_, order);
   if (deep_cut_) share_panels(order);
   LATHE_CHECK(!order.empty(), "a tile has a loop around it");
   const size_t sharing = rows_outside_ ? 2 : 1;  // loops within which tiles share panels

@@ -23,8 +23,6 @@
 namespace lathe {
 namespace {
 
-/// Cycles that an element takes to be copied to where the next one is far away.
-constexpr double turn_cycles = 1.5;
 /// What is estimated to take longer than this part is left as it is.
 constexpr double worth_turning = 0.95;
 /// Lanes of a copy whose loads lie far apart: more lines than a cache set has ways would push each other out.
@@ -193,7 +191,7 @@ double turning_cycles(const RuleContext& context, const Operand& operand, std::i
   const bool whole_panels = width > 0 && *as_int(operand.buffer->shape[operand.across]) % width == 0;
   const bool near = in_squares(operand, side) && (stays_near(context.device, operand.buffer) ||
                                                   (whole_panels && turns_by_panels(context, operand, side)));
-  return (near ? near_square_cycles : turn_cycles) * estimated_elements(operand.buffer);
+  return (near ? near_square_cycles : far_turn_cycles) * estimated_elements(operand.buffer);
 }
 
 /// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along
@@ -333,7 +331,7 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
       return std::nullopt;
     }
     const auto operand = operand_along(block, *columns, depth, std::nullopt);
-    if (!operand || dots + turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
+    if (!operand || dots + far_turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
       return std::nullopt;
     const Accesses accesses = block_accesses(block);
     const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
@@ -373,24 +371,40 @@ void turn_copy(RuleContext& context, const BlockRef& ref, const TurnedCopy& turn
                widest_square(schedule.node(ref), context.device), squares_of_line);
 }
 
-bool pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
-               std::int64_t tiles) {
-  Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse) return false;
+namespace {
+
+/// The operand that pack_rows lays out by tiles, where that pays.
+std::optional<Operand> rows_to_pack(const RuleContext& context, const Block& block, const ReductionShape& shape,
+                                    std::int64_t rows, std::int64_t tiles) {
+  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse)
+    return std::nullopt;
   std::optional<Operand> operand;
   std::int64_t bytes = 0;
   for (const size_t iter : shape.reduce) {
     operand = operand_along(block, *shape.rows, iter, shape.vector_space);
     const auto depth = constant_extent(block, iter);
-    if (!operand || !depth) return false;
+    if (!operand || !depth) return std::nullopt;
     // Where the distance of steps is known at run time alone, rows lie between them at least.
     const std::int64_t* known = as_int(strides_of(operand->buffer)[operand->across]);
     const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
     bytes = std::max(bytes, *depth * distance * operand->buffer->dtype.bytes());
   }
   const std::int64_t own = own_cache_bytes(context.device);
-  if (bytes * packing_share < (own > 0 ? own : assumed_cache)) return false;
+  return bytes * packing_share < (own > 0 ? own : assumed_cache) ? std::nullopt : operand;
+}
+
+}  // namespace
+
+bool packs_rows(const RuleContext& context, const Block& block, const ReductionShape& shape, std::int64_t rows,
+                std::int64_t tiles) {
+  return rows_to_pack(context, block, shape, rows, tiles).has_value();
+}
+
+bool pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
+               std::int64_t tiles) {
+  Schedule& schedule = context.schedule;
+  const std::optional<Operand> operand = rows_to_pack(context, schedule.node(ref), shape, rows, tiles);
+  if (!operand) return false;
   return attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
     const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global, operand->place);
     const Buffer packed = schedule.node(copy).f.writes[0].buffer;

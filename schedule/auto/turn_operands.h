@@ -34,5 +34,8 @@ void turn_copy(RuleContext& context, const BlockRef& reduction, const TurnedCopy
 /// `tiles` is how often each element is read: that many tiles lie along the columns. Says whether it did.
 bool pack_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape, std::int64_t rows,
                std::int64_t tiles);
+/// Would it?
+bool packs_rows(const RuleContext& context, const Block& block, const ReductionShape& shape, std::int64_t rows,
+                std::int64_t tiles);
 
 }  // namespace lathe

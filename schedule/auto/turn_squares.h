@@ -14,6 +14,8 @@ inline constexpr std::int64_t square_sides[] = {8, 4};
 /// Cycles that an element takes to be turned around in squares where the second cache holds what is read and written
 /// (measured on Cascade Lake: 768 x 768 by panels 0.4).
 inline constexpr double near_square_cycles = 0.5;
+/// The same where what is read or written lies further away.
+inline constexpr double far_turn_cycles = 1.5;
 
 /// The widest square of the block's elements; 1 when there is none. Shuffles of 256 bits run at full rate everywhere.
 std::int64_t widest_square(const Block& block, const Device& device);

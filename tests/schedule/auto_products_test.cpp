@@ -262,21 +262,6 @@ TEST(AutoSchedule, TilesAMatrixVectorProductUnlessItsRowsAreReadAgain) {
   EXPECT_EQ(decisions_on(centered, wide(), "total").find("tile"), std::string::npos) << "by way of a mean";
 }
 
-/// Maxima of windows of `size` that move by `stride`.
-Func product_of_columns(int m, int n, int k) {
-  return parse_func(fmt::format(
-      R"(func product(x: f32[{2}, {0}], y: f32[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
-  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
-    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-        reads out[vi, vj], x[vk, vi], y[vk, vj] writes out[vi, vj] {{
-      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-      init {{ out[vi, vj] = 0.0f32 }}
-      let l: f32 = out[vi, vj]
-      let r: f32 = x[vk, vi] * y[vk, vj]
-      out[vi, vj] = l + r }} }} }} }} }})",
-      m, n, k));
-}
-
 TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
   Device device = fused(wide(), 2);
   device.caches = {{4096, 8, 64, false}, {65536, 16, 64, false}};
@@ -313,8 +298,8 @@ TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
   // The same sums, of rows that end within a tile and within a core's share.
   device = fused(wide(), 2);
   device.cores = 2;
-  device.caches = {{1024, 8, 64, false}, {16384, 16, 64, false}};
-  EXPECT_NE(decisions_on(product_of_columns(67, 8, 96), device, "product").find("in parts of 48 steps"),
+  device.caches = {{1024, 8, 64, false}, {32768, 16, 64, false}};
+  EXPECT_NE(decisions_on(product_of_columns(67, 16, 96), device, "product").find("in parts of 48 steps"),
             std::string::npos);
 }
 

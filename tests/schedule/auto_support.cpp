@@ -126,6 +126,20 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
   return text;
 }
 
+Func product_of_columns(int m, int n, int k) {
+  return parse_func(fmt::format(
+      R"(func product(x: f32[{2}, {0}], y: f32[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+        reads out[vi, vj], x[vk, vi], y[vk, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = x[vk, vi] * y[vk, vj]
+      out[vi, vj] = l + r }} }} }} }} }})",
+      m, n, k));
+}
+
 Device fused(Device device, int per_cycle) {
   device.fused_multiply_add = true;
   device.fma_per_cycle = per_cycle;

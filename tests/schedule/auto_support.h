@@ -25,6 +25,9 @@ Device dotting();
 /// out = relu(a · b + c); `transposed` lays b out with k contiguous.
 Func matmul(int m, int n, int k, bool transposed);
 
+/// out[i, j] = sum over k of x[k, i] * y[k, j].
+Func product_of_columns(int m, int n, int k);
+
 /// The text with every `from` replaced.
 std::string replaced_all(std::string text, const std::string& from, const std::string& to);
 
