@@ -38,6 +38,8 @@ class PairProof {
     assume_inside(steps);
     indices_ = one_lane(first.indices);
     for (const Expr& e : one_lane(second.indices)) second_.push_back(substitute(e, renamed_));
+    resolve(first.steps, indices_);
+    resolve(steps, second_);
     while (merge_split_dimensions()) {
     }
   }
@@ -74,6 +76,14 @@ class PairProof {
       bounds_.bind_value(step.variable, step.expr);
       bounds_.assume(ge(Expr(step.variable), step.domain.min));
       bounds_.assume(lt(Expr(step.variable), step.domain.min + step.domain.extent));
+    }
+  }
+
+  /// Says indices by the block's own iters, where those of blocks inside are bound to these.
+  static void resolve(const std::vector<Step>& steps, std::vector<Expr>& indices) {
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      if (step->kind != Step::Kind::iter || !step->expr || !step->expr->dtype.is_scalar()) continue;
+      for (Expr& e : indices) e = substitute(e, {{step->variable.get(), step->expr}});
     }
   }
 

@@ -300,6 +300,30 @@ TEST(Verify, InstancesAreToldApartByAllDimensionsTogether) {
             "");
 }
 
+TEST(Verify, TilesAreToldApartByTheBlocksInside) {
+  const auto described = [](int stride) {
+    return describe(verify(parse_func(fmt::format(R"(func f(x: f32[24, 560], y: f32[70, 560]) {{
+    for i in [0, 70) {{ for k in [0, 6) {{ for m in [0, 70) {{ for j in [0, 8) {{
+      block tile(space v in [0, 70) = i, ordered w in [0, 6) = k, space r in [0, 70) = m, space c in [0, 8) = j)
+          reads x[.., v * {0} + c], y[r, v * {0} + c] writes y[r, v * {0} + c] {{
+        for t in [0, 4) {{
+          block sum(space vr in [0, 70) = r, space vc in [0, 560) = v * {0} + c, reduce vt in [0, 24) = w * 4 + t)
+              reads x[vt, vc], y[vr, vc] writes y[vr, vc] {{
+            reducer (a: f32) (b: f32) {{a + b}} identity {{0.0f32}}
+            let l: f32 = y[vr, vc]
+            let s: f32 = x[vt, vc]
+            y[vr, vc] = l + s
+          }}
+        }}
+      }}
+    }} }} }} }}
+  }})",
+                                                  stride))));
+  };
+  EXPECT_EQ(described(8), "");
+  EXPECT_NE(described(7).find("instances of different"), std::string::npos);
+}
+
 TEST(Verify, QuotientsAndRemaindersMayBeTurnedAround) {
   const auto verified = [](const char* remainder, const char* quotient) {
     return describe(verify(parse_func(fmt::format(R"(func f(y: f32[2, 70, 500]) {{
