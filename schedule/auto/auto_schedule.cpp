@@ -38,6 +38,7 @@
 #include "schedule/auto/turn_crossed.h"
 #include "schedule/auto/turn_nearby.h"
 #include "schedule/auto/turn_repeated.h"
+#include "schedule/auto/unfold_digits.h"
 #include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vectorize_elementwise.h"
 #include "schedule/auto/vectorize_reductions.h"
@@ -65,6 +66,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"chain_reductions", chain_reductions},
                           {"residue_classes", residue_classes},
                           {"split_joined_sums", split_joined_sums},
+                          {"unfold_digits", unfold_digits},
                           {"separate_windows", separate_windows},
                           {"join_short_sums", join_short_sums},
                           {"reduce_rows", reduce_rows},

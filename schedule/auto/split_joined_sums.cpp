@@ -8,6 +8,7 @@
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_digits.h"
+#include "schedule/auto/unfold_digits.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -70,7 +71,7 @@ void split_joined_sums(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     if (!is_free_reduction(context, ref) || moves_by_constant_steps(schedule.node(ref)) ||
-        shares_joined(schedule.node(ref)))
+        (shares_joined(schedule.node(ref)) && !shifts_words(schedule.node(ref))))
       continue;
     std::vector<LoopRef> joined;
     for (const LoopRef& loop : own_loops(schedule, ref)) {
