@@ -234,9 +234,12 @@ std::string Device::fingerprint() const {
   return text;
 }
 
+bool fills_lines(const Device& device) {
+  return !device.caches.empty() && device.vector_bits == 8 * device.caches.front().line_bytes;
+}
+
 bool multiplies_lines(const Device& device) {
-  return device.fma_per_cycle > 1 && !device.caches.empty() &&
-         device.vector_bits == 8 * device.caches.front().line_bytes;
+  return device.fma_per_cycle > 1 && fills_lines(device);
 }
 
 bool lacks_issue_slots(const Device& device) {

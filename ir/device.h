@@ -110,6 +110,9 @@ struct Device {
   /// Everything that code made for this device depends on, as one line: the cache's device fingerprint.
   std::string fingerprint() const;
 };
+/// Are vectors as long as a line of the first cache?
+bool fills_lines(const Device& device);
+
 /// Do two multiply-adds start each cycle, of vectors that fill a line of the first cache? Arithmetic then leaves loads
 /// little time, and each that begins within a line takes two.
 bool multiplies_lines(const Device& device);

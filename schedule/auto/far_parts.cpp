@@ -25,6 +25,9 @@ constexpr std::int64_t least_steps = 48, several_rows = 24;
 /// results: 5000x64x1000 0.86 of the time, 2000x64x2000 0.76, 5000x40x5000 0.39; in 512 bits 5000x40x5000 0.7,
 /// 1000x100x5000 0.9, 2000x64x2000 1.0; with twice the steps of half the rows 1.0 to 1.6 of that.
 constexpr std::int64_t least_block_bytes = 2048, steps_of_block = 64;
+/// Steps from which on vectors that are lines take blocks: the second cache holds the lines of fewer for the next tiles
+/// (measured on Zen 4: 5000x40x1000 1.15 of the time in blocks, 6000x40x700 1.19, 2000x64x2000 1.0, 5000x33x5000 0.76).
+constexpr std::int64_t least_steps_of_lines = 2000;
 /// Iterations for each core of a loop that is shared out.
 constexpr std::int64_t least_of_share = 2;
 /// The part of the second cache that a far operand passes over; where loads have time to wait for lines of the third
@@ -110,8 +113,9 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
   if (in_blocks) {
     // Panels of the other operand follow each other around all tiles of a block, so that one stays near as it is.
     block_rows = std::min(near_rows, most / steps_of_block / bytes);
-    if (lacks_issue_slots(device) || far.strides[*shape.rows] != 1 || within > 1 ||
-        block_rows * bytes < least_block_bytes || lines_held(device.caches.front(), step * bytes) < steps_of_block)
+    if (lacks_issue_slots(device) || (fills_lines(device) && extent < least_steps_of_lines) ||
+        far.strides[*shape.rows] != 1 || within > 1 || block_rows * bytes < least_block_bytes ||
+        lines_held(device.caches.front(), step * bytes) < steps_of_block)
       return std::nullopt;
     most /= block_rows * bytes;
   } else {

@@ -68,6 +68,16 @@ constexpr std::int64_t least_asking_pieces = 3, least_asking_far = 2;
 /// asking 1.1 to 2 of that).
 constexpr std::int64_t most_piece_rows = 96, most_narrow_rows = 64, most_near_rows = 32;
 constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6, many_at_once = 64;
+/// The same of an operand that the caches hold: steps from which on lines of it stream past many rows (measured on Zen
+/// 4, 24x700x2000 0.72 of the time, 32x1000x512 1.18, 9x4096x512 1.2), and past how many of half lines, whose steps are
+/// these (12x1000x1000 0.74, 12x600x600 0.76, but 32x1024x1024, which lie in few sets of the first cache, 1.6, and
+/// 32x1024x3072 1.2).
+constexpr std::int64_t many_steps = 1500, some_steps = 512, most_nearby_rows = 16;
+/// Vectors for which tiles in pieces were timed.
+constexpr int least_vector_bits = 256;
+/// Where lines are asked for from two rows on, an operand is to take more than this part of the last cache (measured on
+/// Zen 4, AVX2: 4x4096x1024, of half of it, 1.57 of the time).
+constexpr double far_share = 0.6;
 constexpr double sums_share = 0.75;
 /// Columns of a block: shorter pieces of a row break streams off.
 constexpr std::int64_t least_block_columns = 1024;
@@ -137,15 +147,14 @@ std::optional<Streams> streaming_operand(const Block& block, const ReductionShap
   return std::nullopt;
 }
 
-/// Is there little room in the last cache beside the operand?
-bool leaves_last_cache(const Streams& streams, const Device& device) {
-  const double bytes = static_cast<double>(streams.row_elements * streams.depth * streams.operand->dtype.bytes());
-  return comes_from_memory(device, bytes);
+StreamedOperand streamed_operand(const Streams& streams) {
+  const std::int64_t pitch = streams.row_elements * streams.operand->dtype.bytes();
+  return {static_cast<double>(pitch * streams.depth), pitch, streams.depth};
 }
 
 /// Of a sum whose operand stays near, blocks of columns may be short.
 bool has_short_blocks(const Streams& streams, const Device& device) {
-  return !streams.rows && !leaves_last_cache(streams, device);
+  return !streams.rows && !comes_from_memory(device, streamed_operand(streams).bytes);
 }
 
 std::int64_t chains(const Block& block) {
@@ -165,17 +174,22 @@ std::int64_t streams_at_once(const Device& device) {
 /// Do tiles of many rows meet an operand in pieces: on a device that follows eight rows by turns, and has time for
 /// loads or wants these to be long?
 bool takes_pieces(const Device& device) {
-  return streams_at_once(device) == most_streams && (wants_pieces(device) || !lacks_issue_slots(device));
+  return streams_at_once(device) == most_streams && device.vector_bits >= least_vector_bits &&
+         (wants_pieces(device) || !lacks_issue_slots(device));
 }
 
-bool fills_lines(const Device& device) {
-  return device.vector_bits == 8 * device.caches.front().line_bytes;
-}
-
-/// The most rows that meet an operand in pieces, which the last cache may hold beside others.
-std::int64_t piece_rows(const Device& device, bool is_held) {
-  if (fills_lines(device)) return most_piece_rows;
-  return wants_pieces(device) && !is_held ? most_narrow_rows : most_near_rows;
+/// The most rows that meet it in pieces. Where the device wants no long pieces, an operand that its caches hold pays
+/// for long sums alone, or few rows of it, as far as the first cache has room for the pieces' lines.
+std::int64_t piece_rows(const Device& device, const StreamedOperand& operand) {
+  if (wants_pieces(device)) {
+    if (fills_lines(device)) return most_piece_rows;
+    return comes_from_memory(device, operand.bytes) ? most_narrow_rows : most_near_rows;
+  }
+  const bool far = exceeds_caches(device, operand.bytes);
+  if (fills_lines(device)) return far || operand.steps >= many_steps ? most_piece_rows : 0;
+  const bool has_room = lines_held(device.caches.front(), operand.pitch) >= many_at_once;
+  if (far) return has_room || comes_from_memory(device, operand.bytes) ? most_near_rows : most_nearby_rows;
+  return has_room && operand.steps >= some_steps ? most_nearby_rows : 0;
 }
 
 /// The least steps of a sum of so many rows.
@@ -211,8 +225,7 @@ class Streamer {
   }
 
   bool fits() const {
-    const bool is_held = !leaves_last_cache(streams_, context_.device);
-    const std::int64_t most = by_pieces_  ? piece_rows(context_.device, is_held)
+    const std::int64_t most = by_pieces_  ? piece_rows(context_.device, streamed_operand(streams_))
                               : by_lines_ ? most_tiled_rows
                                           : most_rows;
     return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_tile_rows &&
@@ -254,10 +267,11 @@ class Streamer {
 
   bool asks() const {
     const std::int64_t rows = streams_.row_count;
-    const bool far = leaves_last_cache(streams_, context_.device);
-    if (wants_pieces(context_.device)) return rows >= least_asking_pieces && far;
+    const double bytes = streamed_operand(streams_).bytes;
+    if (wants_pieces(context_.device)) return rows >= least_asking_pieces && comes_from_memory(context_.device, bytes);
     if (by_lines_) return rows >= least_asking;
-    return by_pieces_ || (takes_pieces(context_.device) && rows >= least_asking_far && far);
+    return by_pieces_ || (takes_pieces(context_.device) && rows >= least_asking_far &&
+                          bytes > far_share * static_cast<double>(context_.device.caches.back().bytes));
   }
 
   /// Plans tiles of many rows, whose sums stay in the first cache.
@@ -461,11 +475,12 @@ bool shares_columns(const Block& block, const ReductionShape& shape, const Devic
          least_last_block * static_cast<double>(each);
 }
 
-bool streams_past(const Device& device, std::int64_t rows, std::int64_t steps, double bytes) {
-  if (own_cache_bytes(device) == 0 || bytes <= static_cast<double>(own_cache_bytes(device)) ||
-      steps < least_steps(rows))
+bool streams_past(const Device& device, std::int64_t rows, const StreamedOperand& operand) {
+  if (own_cache_bytes(device) == 0 || operand.bytes <= static_cast<double>(own_cache_bytes(device)) ||
+      operand.steps < least_steps(rows))
     return false;
-  if (takes_pieces(device)) return rows <= piece_rows(device, !comes_from_memory(device, bytes));
+  if (takes_pieces(device) && rows > (multiplies_lines(device) ? most_tile_rows : most_rows))
+    return rows <= piece_rows(device, operand);
   return rows <= (multiplies_lines(device) ? most_tiled_rows : most_rows);
 }
 

@@ -19,8 +19,14 @@ namespace lathe {
 /// Returns whether it applies: see the log for why not.
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape);
 
-/// Would an operand of so many bytes stream past so many rows, of whose sums each has so many steps?
-bool streams_past(const Device& device, std::int64_t rows, std::int64_t steps, double bytes);
+/// An operand that streams: its bytes, those from one of its rows to the next, and the steps of a sum over it.
+struct StreamedOperand {
+  double bytes;
+  std::int64_t pitch, steps;
+};
+
+/// Would it stream past so many rows?
+bool streams_past(const Device& device, std::int64_t rows, const StreamedOperand& operand);
 
 /// The fewest columns of a sum of rows that stream that a task may have, as shorter pieces of them break streams off; 0
 /// of any other reduction.

@@ -97,6 +97,39 @@ bool tile_dot(RuleContext& context, const BlockRef& ref) {
   });
 }
 
+/// The bits of the wider factor, as they come to blocks that widen them, where the sum is over one iter and a word of
+/// it holds several.
+std::optional<int> word_bits(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& makers) {
+  const Block& block = context.schedule.node(ref);
+  const Buffer& result = block.f.writes[0].buffer;
+  const auto steps = std::count_if(block.f.iters.begin(), block.f.iters.end(), [](const Iter& iter) {
+    return iter.kind == IterKind::reduce && !is_int(iter.domain.extent, 1);
+  });
+  int widest = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (access.buffer == result) continue;
+    int bits = access.buffer->dtype.bits;
+    for (const BlockRef& maker : makers) {
+      const Block& widened = context.schedule.node(maker);
+      if (widened.f.writes[0].buffer == access.buffer) bits = widened.f.reads[0].buffer->dtype.bits;
+    }
+    widest = std::max(widest, bits);
+  }
+  return steps == 1 && result->dtype.bits == 32 && 0 < widest && widest <= 16 ? std::optional(widest) : std::nullopt;
+}
+
+/// The same with the results turned around, where rows would be laid out in words for few columns.
+bool tile_turned_dot(RuleContext& context, const BlockRef& ref) {
+  const std::vector<BlockRef> makers = widening_makers(context, ref);
+  if (makers.empty() && !plan_dot(context, ref)) return false;
+  const std::optional<int> bits = word_bits(context, ref, makers);
+  if (!bits || !pays_to_turn_results(context, ref, bits)) return false;
+  return attempt(context, fmt::format("turn the results of {} around for dot products", ref.name), [&] {
+    turn_results(context, ref);
+    if (!tile_dot(context, ref)) throw Refusal("tile_contractions", 0, "no instruction takes its factors");
+  });
+}
+
 /// Copies what is widened as stage_operands does what is wide; such a copy widens what it reads.
 void stage_widened(RuleContext& context, const BlockRef& ref) {
   const std::vector<BlockRef> casts = widen_operands(context, ref);
@@ -136,12 +169,12 @@ bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
   }
   join_row_axes(context, ref);
   stage_operands(context, ref);
-  if (word_bits(context, ref)) turn_results(context, ref);
-  if (tile_dot(context, ref)) return true;
+  if (tile_turned_dot(context, ref) || tile_dot(context, ref)) return true;
   stage_widened(context, ref);
   join_short_rows(context, ref);
   if (tile_across(context, ref)) return true;
-  turn_results(context, ref);
+  if (pays_to_turn_results(context, ref))
+    attempt(context, fmt::format("turn the results of {} around", ref.name), [&] { turn_results(context, ref); });
   part_operands(context, ref);
   const std::optional<TurnedCopy> turned =
       may_turn(context.schedule.node(ref)) ? turn_operand(context, ref) : std::nullopt;

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "ir/error.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/cut_steps.h"
-#include "schedule/auto/dot_products.h"
 #include "schedule/auto/far_parts.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
@@ -35,6 +36,10 @@ constexpr double streams_from_memory = 1.25, streams = 1.1, panels_from_memory =
 /// which there is a byte each, or two (measured on Zen 4: 1024x64x1024 of int8 0.28 of the time turned around, of bf16
 /// 0.89; 2000x100x500 0.48 and 0.82).
 constexpr double words_of_bytes = 3, words_of_pairs = 0.5;
+/// Steps from which on that is estimated so (1000x33x16 of int8 1.3 with AVX2), and vectors of multiply-adds for which
+/// any of this is: of 128 bits, without, 1000x64x200 takes 1.7 of the time turned around.
+constexpr std::int64_t least_word_steps = 64;
+constexpr int least_vector_bits = 256;
 /// Cycles that an element of the operand along the rows takes to be packed an element of a row at a time, and along the
 /// rows. And those of a line of it that each tile of rows takes for itself where no cache of a core holds those of all
 /// steps for the next one.
@@ -72,7 +77,8 @@ std::optional<Product> product_of(const Block& block) {
   product.row_count = constant_extent(block, product.rows).value_or(0);
   product.column_count = constant_extent(block, product.columns).value_or(0);
   for (const size_t i : shape->reduce) product.depth *= constant_extent(block, i).value_or(0);
-  product.pitch = of_rows.distances[shape->reduce.back()] * of_rows.buffer->dtype.bytes();
+  for (const size_t i : shape->reduce)
+    product.pitch = std::max(product.pitch, std::abs(of_rows.distances[i]) * of_rows.buffer->dtype.bytes());
   product.bytes = estimated_elements(of_rows.buffer) * of_rows.buffer->dtype.bytes();
   return product;
 }
@@ -88,11 +94,11 @@ double elements_of_rows(const Product& product) {
 }
 
 /// Estimated cycles of the product as it is.
-double cycles_along_columns(const RuleContext& context, const BlockRef& ref, const Product& product) {
+double cycles_along_columns(const RuleContext& context, const BlockRef& ref, const Product& product,
+                            const std::optional<int>& word_bits) {
   const Block& block = context.schedule.node(ref);
   const RegisterTile tile = tile_of(context, block, product, product.row_count, product.column_count);
-  if (const std::optional<int> bits = word_bits(context, ref))
-    return tile.cycles + (*bits == 8 ? words_of_bytes : words_of_pairs) * elements_of_rows(product);
+  if (word_bits) return tile.cycles + (*word_bits == 8 ? words_of_bytes : words_of_pairs) * elements_of_rows(product);
   if (plan_far_parts(context, ref, product.shape)) return in_far_parts * tile.cycles;
   const std::int64_t width = tile.vectors * tile.lanes, tiles = (product.column_count + width - 1) / width;
   if (packs_rows(context, block, product.shape, tile.rows, tiles))
@@ -109,10 +115,9 @@ double cycles_along_rows(const RuleContext& context, const Block& block, const P
   double cycles = tile_of(context, block, product, product.column_count, product.row_count).cycles;
   const auto own = static_cast<double>(own_cache_bytes(device));
   if (product.column_count > rows_of_one_tile && own > 0 && product.bytes > own) {
-    const bool lines = device.vector_bits == 8 * device.caches.front().line_bytes,
-               far = comes_from_memory(device, product.bytes);
-    if (streams_past(device, product.column_count, product.depth, product.bytes)) {
-      cycles *= lines && far ? streams_from_memory : streams;
+    const bool far = comes_from_memory(device, product.bytes);
+    if (streams_past(device, product.column_count, {product.bytes, product.pitch, product.depth})) {
+      cycles *= fills_lines(device) && far ? streams_from_memory : streams;
     } else if (takes_parts_outside(device, product.column_count, product.depth)) {
       cycles *= far ? panels_from_memory : panels;
     } else {
@@ -126,45 +131,32 @@ double cycles_along_rows(const RuleContext& context, const Block& block, const P
 
 }  // namespace
 
-std::optional<int> word_bits(const RuleContext& context, const BlockRef& ref) {
+bool pays_to_turn_results(const RuleContext& context, const BlockRef& ref, const std::optional<int>& word_bits) {
   const Block& block = context.schedule.node(ref);
-  const Buffer& result = block.f.writes[0].buffer;
-  int widest = 0, steps = 0;
-  for (size_t i = 0; i < block.f.iters.size(); ++i)
-    steps += block.f.iters[i].kind == IterKind::reduce && constant_extent(block, i) != 1 ? 1 : 0;
-  if (steps != 1 || result->dtype.bits != 32) return std::nullopt;
-  const std::vector<BlockRef> makers = widening_makers(context, ref);
-  for (const Access& access : block_accesses(block)) {
-    if (access.buffer == result) continue;
-    int bits = access.buffer->dtype.bits;
-    for (const BlockRef& maker : makers) {
-      const Block& widened = context.schedule.node(maker);
-      if (widened.f.writes[0].buffer == access.buffer) bits = widened.f.reads[0].buffer->dtype.bits;
-    }
-    widest = std::max(widest, bits);
-  }
-  return 0 < widest && widest <= result->dtype.bits / 2 ? std::optional(widest) : std::nullopt;
+  if (!context.device.fused_multiply_add || context.device.vector_bits < least_vector_bits) return false;
+  std::optional<Product> product = product_of(block);
+  if (!product || product->column_count < 1 || product->column_count >= product->row_count ||
+      product->row_count < vector_lanes(block, context.device) || product->depth < (word_bits ? least_word_steps : 1) ||
+      !dimension_of(block.f.writes[0], block, product->rows))
+    return false;
+  // What is widened on the way comes as it lies.
+  if (word_bits) product->bytes *= static_cast<double>(*word_bits) / widest_bits(block);
+  return cycles_along_rows(context, block, *product) <
+         worth_turning * cycles_along_columns(context, ref, *product, word_bits);
 }
 
-bool turn_results(RuleContext& context, const BlockRef& ref) {
+void turn_results(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::optional<Product> product = product_of(block);
-  if (!product || product->column_count < 1 || product->column_count >= product->row_count ||
-      product->row_count < vector_lanes(block, context.device) || product->depth < 1)
-    return false;
-  const std::optional<size_t> dimension = dimension_of(block.f.writes[0], block, product->rows);
-  if (!dimension ||
-      cycles_along_rows(context, block, *product) >= worth_turning * cycles_along_columns(context, ref, *product))
-    return false;
-  return attempt(context, fmt::format("turn the results of {} around", ref.name), [&] {
-    Buffer result = schedule.node(ref).f.writes[0].buffer;
-    if (!is_allocated(schedule.func(), result)) {
-      cache_write(schedule, ref, space::global);
-      result = schedule.node(ref).f.writes[0].buffer;
-    }
-    transform_layout(schedule, ref, result->name, moved_last(result->rank(), *dimension));
-  });
+  const auto dimension = product ? dimension_of(block.f.writes[0], block, product->rows) : std::nullopt;
+  if (!dimension) throw Refusal("turn_results", 0, "no operand lies along the rows of the results");
+  Buffer result = block.f.writes[0].buffer;
+  if (!is_allocated(schedule.func(), result)) {
+    cache_write(schedule, ref, space::global);
+    result = schedule.node(ref).f.writes[0].buffer;
+  }
+  transform_layout(schedule, ref, result->name, moved_last(result->rank(), *dimension));
 }
 
 }  // namespace lathe

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "schedule/auto/rule.h"
 
 namespace lathe {
@@ -9,12 +11,10 @@ namespace lathe {
 ///
 ///   out[i, j] += a[k, i] * b[k, j]   ->   turned[j, i] += a[k, i] * b[k, j]
 ///                                         out[i, j] = turned[j, i]
-///
-/// Says whether it did.
-bool turn_results(RuleContext& context, const BlockRef& reduction);
+void turn_results(RuleContext& context, const BlockRef& reduction);
 
-/// The bits of its factors, as they come to blocks that widen them, where a word of the sums holds several as dot
-/// products take them, steps of one iter; nothing elsewhere.
-std::optional<int> word_bits(const RuleContext& context, const BlockRef& reduction);
+/// Is it estimated to pay? Of dot products, whose factors have `word_bits` each, rows are laid out in words otherwise.
+bool pays_to_turn_results(const RuleContext& context, const BlockRef& reduction,
+                          const std::optional<int>& word_bits = std::nullopt);
 
 }  // namespace lathe

@@ -86,6 +86,9 @@ TEST(AutoSchedule, ReadsAsManyRowsByTurnsAsHardwareFollows) {
   EXPECT_EQ(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos)
       << "tiles of many rows want eight";
   device.streams_at_once = 8;
+  EXPECT_EQ(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos)
+      << "and more than 128 bits";
+  device.vector_bits = 256;
   EXPECT_NE(decisions_on(matmul(12, 70, 300, false), device, "product").find("stream product: "), std::string::npos);
 }
 
@@ -144,6 +147,7 @@ TEST(AutoSchedule, TilesManyRowsWithSumsInTheFirstCacheWherePiecesAreRead) {
 TEST(AutoSchedule, AsksForTheManyNextRowsOfAnOperandThatManyRowsMeet) {
   Device device = lines();
   device.fma_per_cycle = 1;
+  device.caches[1].bytes = 8192;
   const auto streams = [&](int m) { return decides(matmul(m, 100, 260, false), device, "stream product: "); };
   const auto asks = [&](int m, int steps) {
     const std::string text = print(auto_schedule(matmul(m, 100, 260, false), device));
@@ -168,6 +172,20 @@ TEST(AutoSchedule, AsksForTheManyNextRowsOfAnOperandThatManyRowsMeet) {
   EXPECT_FALSE(streams(33)) << "vectors are not lines";
   device.streams_at_once = 4;
   EXPECT_FALSE(streams(32)) << "not timed there";
+}
+
+TEST(AutoSchedule, ManyRowsMeetAnOperandThatCachesHoldWhereItsSumsAreLong) {
+  Device device = lines();
+  device.fma_per_cycle = 1;
+  device.caches[1].bytes = std::int64_t{1} << 19;
+  const auto streams = [&](int m, int n, int k) { return decides(matmul(m, n, k, false), device, "stream product: "); };
+  EXPECT_FALSE(streams(24, 250, 1400));
+  EXPECT_TRUE(streams(24, 250, 1600));
+  device.vector_bits = 256;
+  EXPECT_FALSE(streams(24, 250, 1600));
+  EXPECT_TRUE(streams(16, 250, 600));
+  EXPECT_FALSE(streams(16, 300, 500));
+  EXPECT_FALSE(streams(16, 1024, 600)) << "lines of the pieces lie in few sets";
 }
 
 /// out[b, i, j] = sum over k of x[b, i, k] * y[b, k, j].

@@ -30,15 +30,30 @@ TEST(TurnResults, WhereColumnsLeaveLanesIdle) {
   EXPECT_FALSE(decides(matmul(100, 5, 40, false), lines(), turned)) << "rows lie apart";
 }
 
+/// Two multiply-adds a cycle of half lines, and the same caches.
+Device half_lines() {
+  Device device = fused(with_caches(std::int64_t{1} << 20), 2);
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  device.mask_registers = 0;
+  device.issue_width = 6;
+  return device;
+}
+
 TEST(TurnResults, ComputesTheSame) {
-  for (const int m : {17, 64, 101}) {
-    for (const int n : {2, 5, 13}) {
-      for (const Device& device : {lines(), fused(narrow(), 2)}) {
+  for (const int m : {48, 64, 101}) {
+    for (const int n : {2, 5, 9}) {
+      for (const Device& device : {lines(), half_lines()}) {
         SCOPED_TRACE(fmt::format("{} x {}", m, n));
-        decisions_on(product_of_columns(m, n, 29), device, "product");
+        const std::string decisions = decisions_on(product_of_columns(m, n, 29), device, "product");
+        EXPECT_TRUE(says(decisions, turned)) << decisions;
       }
     }
   }
+  EXPECT_FALSE(is_turned(101, 5, 29, fused(narrow(), 2))) << "not timed with 128 bits";
+  Device plain = half_lines();
+  plain.fused_multiply_add = false;
+  EXPECT_FALSE(is_turned(101, 5, 29, plain)) << "nor without multiply-adds";
 }
 
 /// The largest of zero and what products of a batch are beside a bias.
@@ -70,31 +85,43 @@ TEST(TurnResults, HasWhatReadsThemTurnThemBack) {
 }
 
 TEST(TurnResults, WhereRowsWouldBePackedOrPushEachOtherOut) {
-  Device device = lines();
-  EXPECT_FALSE(is_turned(2000, 44, 300, device)) << "streaming past so many takes longer than a few idle lanes";
-  EXPECT_TRUE(is_turned(2048, 44, 300, device)) << "lines of the steps lie in few sets";
-  EXPECT_TRUE(is_turned(800, 200, 1000, device)) << "rows would be packed";
-  device.vector_bits = 256;
-  device.vector_registers = 16;
-  device.mask_registers = 0;
-  device.fma_per_cycle = 2;
-  EXPECT_TRUE(is_turned(1000, 64, 1000, device)) << "rows would be packed here, too";
-  EXPECT_FALSE(is_turned(1000, 64, 5000, device)) << "all tiles take them part by part";
+  EXPECT_FALSE(is_turned(2000, 44, 300, lines())) << "streaming past so many takes longer than a few idle lanes";
+  EXPECT_TRUE(is_turned(2048, 44, 300, lines())) << "lines of the steps lie in few sets";
+  EXPECT_TRUE(is_turned(800, 200, 1000, lines())) << "rows would be packed";
+  EXPECT_TRUE(is_turned(1000, 64, 1000, half_lines())) << "rows would be packed here, too";
+  EXPECT_FALSE(is_turned(1000, 64, 5000, half_lines())) << "all tiles take them part by part";
+}
+
+/// The same of bytes, which are summed up as another type.
+Func product_of_bytes(int m, int n, int k, const std::string& type) {
+  const std::string zero = type == "i32" ? "0i32" : "0.0f32";
+  std::string text = replaced_all(print(product_of_columns(m, n, k)), "0.0f32", zero);
+  text = replaced_all(text, "f32", type);
+  if (type == "f32") text = replaced_all(text, "0.0f32", zero);
+  text = replaced_all(replaced_all(text, "x: " + type, "x: i8"), "y: " + type, "y: i8");
+  return parse_func(
+      replaced_all(text, "x[vk, vi] * y[vk, vj]", fmt::format("cast<{0}>(x[vk, vi]) * cast<{0}>(y[vk, vj])", type)));
 }
 
 TEST(TurnResults, BeforeWordsOfRowsAreMadeForDotProducts) {
-  const auto bytes = [](int m, int n, int k) {
-    const std::string text = print(product_of_columns(m, n, k));
-    const std::string words = replaced_all(replaced_all(text, "0.0f32", "0i32"), "f32", "i32");
-    return parse_func(replaced_all(replaced_all(replaced_all(words, "x: i32", "x: i8"), "y: i32", "y: i8"),
-                                   "x[vk, vi] * y[vk, vj]", "cast<i32>(x[vk, vi]) * cast<i32>(y[vk, vj])"));
-  };
-  EXPECT_TRUE(decides(bytes(100, 64, 400), dotting(), turned))
+  const Device dots = fused(dotting(), 2);
+  EXPECT_TRUE(decides(product_of_bytes(100, 64, 400, "i32"), dots, turned))
       << "no lane is idle, but all of x would be turned around";
-  EXPECT_FALSE(decides(product_of_columns(100, 64, 400), dotting(), turned));
-  for (const int n : {3, 17}) {
-    EXPECT_NE(decisions_on(bytes(50, n, 23), dotting(), "product").find(turned), std::string::npos) << n;
+  EXPECT_FALSE(decides(product_of_columns(100, 64, 400), dots, turned));
+  EXPECT_FALSE(decides(product_of_bytes(100, 64, 40, "i32"), dots, turned)) << "a short sum";
+  EXPECT_FALSE(decides(product_of_bytes(100, 64, 400, "f32"), dots, turned)) << "no instruction sums bytes up so";
+  for (const int n : {5, 17}) {
+    const std::string decisions = decisions_on(product_of_bytes(50, n, 70, "i32"), dots, "product");
+    EXPECT_TRUE(says(decisions, turned)) << decisions;
+    EXPECT_TRUE(says(decisions, "tile product in dot products")) << decisions;
   }
+}
+
+TEST(TurnResults, KeepsDotProductsThatTurningWouldLose) {
+  // Of two rows no words are made.
+  const std::string decisions = decisions_on(product_of_bytes(400, 2, 80, "i32"), fused(dotting(), 2), "product");
+  EXPECT_TRUE(says(decisions, "not " + turned + " for dot products")) << decisions;
+  EXPECT_TRUE(says(decisions, "tile product in dot products")) << decisions;
 }
 
 TEST(FarParts, TakeRowsInBlocksWhoseResultsStayNear) {
@@ -115,13 +142,16 @@ TEST(FarParts, TakeRowsInBlocksWhoseResultsStayNear) {
 }
 
 TEST(FarParts, ComputeTheSameInBlocks) {
-  Device device = fused(wide(), 1);
-  device.cores = 2;
+  Device device = half_lines();
+  device.cores = 3;
   device.caches = {{4096, 64, 64, false}, {std::int64_t{1} << 19, 16, 64, false}};
-  const Func func = product_of_columns(2400, 64, 960);
-  const std::string text = print(auto_schedule(func, device));
+  const Func func = product_of_columns(2101, 16, 512), scheduled = auto_schedule(func, device);
+  const std::string text = print(scheduled);
+  const size_t blocks = text.find("parallel for io in [0, 6)");
+  ASSERT_NE(blocks, std::string::npos) << text;
+  EXPECT_LT(blocks, text.find("for ko in [0, 8)")) << text;
   EXPECT_NE(text.find("prefetch_param_0"), std::string::npos) << text;
-  EXPECT_NE(decisions_on(func, device, "product").find("in parts of"), std::string::npos);
+  expect_same(func, scheduled);
 }
 
 }  // namespace
