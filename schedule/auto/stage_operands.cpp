@@ -308,12 +308,12 @@ bool is_product(const RuleContext& context, const Block& block) {
   return operands > 1;
 }
 
-/// Does a buffer of known size have no dimension along which elements are known to lie at most so far apart?
-bool is_scattered(const Buffer& buffer, std::int64_t most_apart) {
+/// Does a buffer of known size have no dimension whose elements are known to be neighbours?
+bool is_scattered(const Buffer& buffer) {
   if (buffer->strides.empty() || !constant_elements(buffer)) return false;
   for (size_t d = 0; d < buffer->rank(); ++d) {
     const std::int64_t* stride = as_int(buffer->strides[d]);
-    if (!is_int(buffer->shape[d], 1) && stride && *stride >= 0 && *stride <= most_apart) return false;
+    if (!is_int(buffer->shape[d], 1) && stride && *stride >= 0 && *stride <= 1) return false;
   }
   return true;
 }
@@ -328,12 +328,11 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   for (const Access& access : block_accesses(block)) {
     const Buffer& buffer = access.buffer;
     if (access.store || access.masked || writes(block, buffer)) continue;
-    if (is_scattered(buffer, 1) && worth_copying(context, block, buffer, strided_reuse))
-      scattered.push_back(buffer->name);
+    if (is_scattered(buffer) && worth_copying(context, block, buffer, strided_reuse)) scattered.push_back(buffer->name);
   }
   std::sort(scattered.begin(), scattered.end());
   scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());
-  const bool collects = is_product(context, block) && is_scattered(block.f.writes[0].buffer, most_interleaved);
+  const bool collects = is_product(context, block) && is_scattered(block.f.writes[0].buffer);
   for (const std::string& buffer : scattered) {
     attempt(context, fmt::format("copy {}, which is scattered, for {}", buffer, ref.name),
             [&] { cache_read(context.schedule, ref, buffer, space::global); });

@@ -54,6 +54,9 @@ TEST(AutoSchedule, TilesAProductWhereverItsResultLies) {
             std::string::npos);
   EXPECT_NE(collected.find("@register"), std::string::npos);
   EXPECT_NE(collected.find("vectorized for"), std::string::npos);
+  const Func apart = product_into(40, 50, 60, "[s, 2]", ", s: i64");
+  EXPECT_TRUE(decides(apart, wide(), "collect the results of product")) << "every second element";
+  EXPECT_FALSE(decides(product_into(40, 50, 60, "[s, 1]", ", s: i64"), wide(), "collect the results of product"));
   for (const char* strides : {"[1, 40]", "[50, 1]"}) expect_scheduled_well(product_into(40, 50, 60, strides));
 }
 
