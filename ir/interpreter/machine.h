@@ -60,9 +60,9 @@ class Machine {
   bool enter_domain(const IterCode& iter);
   void store(const Statement& s);
   void assertion(const Statement& s);
-  /// Runs the inits of the reductions below that the loop around has no iteration for.
   /// What these arrays hold is of one iteration of `depth` parallel loops, and gone with the next.
   void give_own(const std::vector<int>& arrays, size_t depth);
+  /// Runs the inits of the reductions below that the loop around has no iteration for.
   void without_iterations(const Statement& s);
 
   [[noreturn]] void trap(const std::string& what);

@@ -31,10 +31,9 @@ struct FarParts {
 std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRef& reduction,
                                        const ReductionShape& shape);
 
-/// Has each core take all parts of its own results, where parts are the outermost of the loops around tiles (of rows in
-/// blocks these are, which cores share out): the first
+/// Has each core take all parts of its own results, where parts are the outermost of the loops around tiles: the first
 /// of the others that has several iterations for each core is shared out. Where there is none, tiles take their parts
-/// one by one.
+/// one by one. (Blocks of rows lie outside of all parts, and are shared out as they are.)
 void share_parts(RuleContext& context, std::vector<LoopRef>& order);
 
 /// Has the steps of a tile ask for the same steps of the next part.

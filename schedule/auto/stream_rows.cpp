@@ -51,10 +51,10 @@ constexpr std::int64_t least_depth = 256;
 /// Rows of such a tile, of which there are several, and its vectors.
 constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
 /// Rows from which on steps ask for lines of the rows that stream next where pieces are long already, of an operand
-/// that comes from memory (measured on Zen 5: 4x4096x4096 0.75 of the time,
-/// 8x4096x4096 0.5, 8x2048x4000 0.4; 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4). Where pieces are
-/// short two rows do (on Zen 4 2x1000x5000 0.5 of the time, 4x5000x1000 0.67, 8x4096x4096 0.9; with AVX2 0.5, 0.82 and
-/// 0.84; from the third cache 0.8 to 1.2).
+/// that comes from memory (measured on Zen 5: 4x4096x4096 0.75 of the time, 8x4096x4096 0.5, 8x2048x4000 0.4;
+/// 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4). Where pieces are short two rows do (on Zen 4
+/// 2x1000x5000 0.5 of the time, 4x5000x1000 0.67, 8x4096x4096 0.9; with AVX2 0.5, 0.82 and 0.84; from the third cache
+/// 0.8 to 1.2).
 constexpr std::int64_t least_asking_pieces = 3, least_asking_far = 2;
 /// Rows up to which tiles meet an operand in long pieces, with sums that fill this share of the first cache: of so many
 /// rows, or one or two fewer where these make up all of them better. Where vectors fill lines, and where not: then less
@@ -178,8 +178,8 @@ bool takes_pieces(const Device& device) {
          (wants_pieces(device) || !lacks_issue_slots(device));
 }
 
-/// The most rows that meet it in pieces. Where the device wants no long pieces, an operand that its caches hold pays
-/// for long sums alone, or few rows of it, as far as the first cache has room for the pieces' lines.
+/// The most rows that meet an operand in pieces. Where the device wants no long pieces, an operand that its caches hold
+/// pays for long sums alone, or few rows of it, as far as the first cache has room for the pieces' lines.
 std::int64_t piece_rows(const Device& device, const StreamedOperand& operand) {
   if (wants_pieces(device)) {
     if (fills_lines(device)) return most_piece_rows;
@@ -190,6 +190,17 @@ std::int64_t piece_rows(const Device& device, const StreamedOperand& operand) {
   const bool has_room = lines_held(device.caches.front(), operand.pitch) >= many_at_once;
   if (far) return has_room || comes_from_memory(device, operand.bytes) ? most_near_rows : most_nearby_rows;
   return has_room && operand.steps >= some_steps ? most_nearby_rows : 0;
+}
+
+/// Are there more rows than one tile takes of those whose operand streams past them whole?
+bool are_many(const Device& device, std::int64_t rows) {
+  return rows > (multiplies_lines(device) ? most_tile_rows : most_rows);
+}
+
+/// The most rows of sums of products, of which there are `rows`, that the operand streams past.
+std::int64_t most_streaming_rows(const Device& device, std::int64_t rows, const StreamedOperand& operand) {
+  if (are_many(device, rows) && takes_pieces(device)) return piece_rows(device, operand);
+  return multiplies_lines(device) ? most_tiled_rows : most_rows;
 }
 
 /// The least steps of a sum of so many rows.
@@ -208,8 +219,8 @@ class Streamer {
     at_once_ = streams_at_once(context_.device);
     lengthen_pieces(all);
     by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
-    const bool many = rows > (multiplies_lines(context_.device) ? most_tile_rows : most_rows);
-    if (many && streams_.rows && takes_pieces(context_.device) && chains(schedule_.node(block_)) == least_chains)
+    if (are_many(context_.device, rows) && streams_.rows && takes_pieces(context_.device) &&
+        chains(schedule_.node(block_)) == least_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
@@ -225,9 +236,9 @@ class Streamer {
   }
 
   bool fits() const {
-    const std::int64_t most = by_pieces_  ? piece_rows(context_.device, streamed_operand(streams_))
-                              : by_lines_ ? most_tiled_rows
-                                          : most_rows;
+    const std::int64_t most = by_pieces_ || by_lines_
+                                  ? most_streaming_rows(context_.device, streams_.row_count, streamed_operand(streams_))
+                                  : most_rows;
     return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_tile_rows &&
            streams_.depth > at_once_ && streams_.depth >= least_steps(streams_.row_count);
   }
@@ -476,12 +487,9 @@ bool shares_columns(const Block& block, const ReductionShape& shape, const Devic
 }
 
 bool streams_past(const Device& device, std::int64_t rows, const StreamedOperand& operand) {
-  if (own_cache_bytes(device) == 0 || operand.bytes <= static_cast<double>(own_cache_bytes(device)) ||
-      operand.steps < least_steps(rows))
-    return false;
-  if (takes_pieces(device) && rows > (multiplies_lines(device) ? most_tile_rows : most_rows))
-    return rows <= piece_rows(device, operand);
-  return rows <= (multiplies_lines(device) ? most_tiled_rows : most_rows);
+  const std::int64_t own = own_cache_bytes(device);
+  return own > 0 && operand.bytes > static_cast<double>(own) && operand.steps >= least_steps(rows) &&
+         rows <= most_streaming_rows(device, rows, operand);
 }
 
 std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {

@@ -121,9 +121,8 @@ std::optional<int> word_bits(const RuleContext& context, const BlockRef& ref, co
 /// The same with the results turned around, where rows would be laid out in words for few columns.
 bool tile_turned_dot(RuleContext& context, const BlockRef& ref) {
   const std::vector<BlockRef> makers = widening_makers(context, ref);
-  if (makers.empty() && !plan_dot(context, ref)) return false;
   const std::optional<int> bits = word_bits(context, ref, makers);
-  if (!bits || !pays_to_turn_results(context, ref, bits)) return false;
+  if (!bits || !pays_to_turn_results(context, ref, bits) || (makers.empty() && !plan_dot(context, ref))) return false;
   return attempt(context, fmt::format("turn the results of {} around for dot products", ref.name), [&] {
     turn_results(context, ref);
     if (!tile_dot(context, ref)) throw Refusal("tile_contractions", 0, "no instruction takes its factors");
