@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "ir/error.h"
@@ -43,6 +44,22 @@ std::atomic<bool> sharing{true};
 thread_local bool inside_parallel = false;
 thread_local std::int32_t current_worker = 0;
 
+/// Pieces that are taken from both ends.
+class alignas(64) Stretch {
+ public:
+  /// The next of `count` pieces from its beginning or from its end; nothing when all are taken.
+  std::optional<std::int64_t> take(std::int64_t count, bool forwards) {
+    const std::uint64_t before = taken_.fetch_add(forwards ? 1 : std::uint64_t{1} << 32, std::memory_order_relaxed);
+    const auto front = static_cast<std::int64_t>(before & 0xffffffff), back = static_cast<std::int64_t>(before >> 32);
+    if (front + back >= count) return std::nullopt;
+    return forwards ? front : count - 1 - back;
+  }
+
+ private:
+  /// How many have been taken from the beginning, and from the end: one word, each worker asks once too often.
+  std::atomic<std::uint64_t> taken_{0};
+};
+
 /// The iterations of a loop in pieces that at most so many workers take. `run(workers, work, data)` calls work(data, 0)
 /// on this thread and work(data, k) on others.
 template <class Run>
@@ -56,20 +73,23 @@ std::int32_t parallel_loop(int most_workers, LatheContext* context, std::int64_t
   const bool nested = inside_parallel && context->thread_count > 1;
   if (workers <= 1 || inside_parallel) return body(closure, 0, n, nested ? current_worker : 0);
 
-  // Four pieces a worker balance uneven cores; fewer where the grain says so. Each worker walks a stretch of its own
-  // from one end to the other, so that what one piece leaves in its caches serves the next, then helps with the
-  // others'.
-  const std::int64_t pieces = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers);
-  struct alignas(64) Stretch {
-    std::atomic<std::int64_t> next{0};
-  };
+  // Four pieces a worker balance uneven cores; fewer where the grain says so, and as many for each, so that nobody is
+  // left one that others wait for. Each worker walks a stretch of its own from one end to the other, so that what one
+  // piece leaves in its caches serves the next, then helps with the others', from their ends: mostly with the same
+  // pieces in each call, whose lines are then where they were.
+  const std::int64_t wanted = std::min<std::int64_t>(most_pieces, std::int64_t{4} * workers),
+                     pieces = wanted - wanted % workers;
   constexpr int most_stretches = 64;
   const int stretches = std::min(workers, most_stretches);
   std::array<Stretch, most_stretches> taken;
   std::atomic<std::int32_t> status{LATHE_OK};
   const auto walk = [&](int stretch, int worker) {
     const std::int64_t first = stretch * pieces / stretches, end = (stretch + 1) * pieces / stretches;
-    for (std::int64_t piece; (piece = first + taken[stretch].next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+    const bool forwards = stretch == worker % stretches;
+    for (;;) {
+      const std::optional<std::int64_t> place = taken[stretch].take(end - first, forwards);
+      if (!place) return;
+      const std::int64_t piece = first + *place;
       if (status.load(std::memory_order_relaxed) != LATHE_OK) return;
       const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);
       std::int32_t none = LATHE_OK;

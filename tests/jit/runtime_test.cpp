@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "ir/error.h"
@@ -81,6 +82,45 @@ TEST(ParallelFor, EachWorkerStartsAStretchOfItsOwn) {
   if (closure.first[0] < 0 || closure.first[1] < 0) GTEST_SKIP() << "one thread ran the whole loop";
   EXPECT_EQ(closure.first[0], 0);
   EXPECT_EQ(closure.first[1], 32);
+}
+
+TEST(ParallelFor, WorkersHaveAsManyPiecesEach) {
+  const auto body = [](void* raw, std::int64_t, std::int64_t, std::int32_t) -> std::int32_t {
+    ++*static_cast<std::atomic<int>*>(raw);
+    return 0;
+  };
+  for (const auto& [n, workers, pieces] :
+       {std::tuple(300, 2, 2), {700, 2, 6}, {500, 3, 3}, {9000, 3, 12}, {100, 3, 1}}) {
+    std::atomic<int> taken{0};
+    LatheContext context = context_of(workers);
+    EXPECT_EQ(tbb_parallel_for(&context, n, 100, body, &taken), 0);
+    EXPECT_EQ(taken, pieces) << n << " of 100 by " << workers;
+  }
+}
+
+TEST(ParallelFor, AWorkerThatHelpsBeginsAtTheEnd) {
+  struct Closure {
+    std::vector<std::int64_t> begins;
+    std::atomic<size_t> count{0};
+    std::atomic<bool> helped{false};
+    std::chrono::steady_clock::time_point give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  } closure;
+  LatheContext context = context_of(2);
+  const auto body = [](void* raw, std::int64_t begin, std::int64_t, std::int32_t worker) -> std::int32_t {
+    auto& c = *static_cast<Closure*>(raw);
+    if (worker == 0) {
+      c.begins.push_back(begin);
+      ++c.count;
+    } else {
+      c.helped = true;
+    }
+    const auto waits = [&] { return worker == 0 ? !c.helped : c.count < 7; };
+    while (waits() && std::chrono::steady_clock::now() < c.give_up) std::this_thread::yield();
+    return 0;
+  };
+  EXPECT_EQ(tbb_parallel_for(&context, 64, 1, body, &closure), 0);
+  if (closure.count != 7) GTEST_SKIP() << "one thread ran the whole loop, or waited in vain";
+  EXPECT_EQ(closure.begins, (std::vector<std::int64_t>{0, 8, 16, 24, 56, 48, 40}));
 }
 
 TEST(ParallelFor, TheFirstErrorWins) {
