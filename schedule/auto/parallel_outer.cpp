@@ -16,9 +16,6 @@
 namespace lathe {
 namespace {
 
-/// A loop shorter than this stays on one thread. Workers that stand by begin within a microsecond (measured on Zen 4,
-/// two threads: 10 us become 6); those that sleep before a call's first loop take tens to come.
-constexpr double shared_nanoseconds = 8'000;
 /// The same beside a longer loop, which wakes the workers in any case; but a loop that takes so small a share of that
 /// is not worth being compiled as a function of its own. Tiles take a half to a third of what is estimated (measured on
 /// Zen 4, two threads, a padded copy beside 3x3 at 33 with dilation 6 0.8 of the time, with dilation 12 0.86).
@@ -77,8 +74,8 @@ double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& fact
       const Block* block = s.as<Block>();
       if (condition_on && (!block->f.predicate || !uses_var(block->f.predicate, condition_on))) return 0;
       if (has_blocks(*block)) return nanoseconds(block->f.body, lane, facts);
-      // Lanes that are put together by shuffles take half of what they take one by one.
-      if (lane && !block->f.reducer && gathers(*block, lane)) return 0.5 * instance_nanoseconds(*block, false, facts);
+      if (lane && !block->f.reducer && gathers(*block, lane))
+        return share_by_shuffles * instance_nanoseconds(*block, false, facts);
       return instance_nanoseconds(*block, lane != nullptr, facts);
     }
     case StmtKind::If: {

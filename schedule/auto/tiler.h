@@ -111,6 +111,10 @@ class Tiler {
   /// Do fewer lines of dot products come from further away where each tile of rows walks all panels, as where results
   /// leave the caches and panels do not?
   bool walks_panels_inside(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) const;
+  /// Do all panels of the plan's operand stay near while rows of tiles follow each other, so that cores may share out
+  /// the rows? Columns, which they share out else, are parts of the same rows of results: each core takes lines away
+  /// from the other that lie beside its own.
+  bool shares_out_rows(const SpacePlan& plan) const;
   /// Has each core take panels of its own through all parts of deep sums, the outermost loop of `order`; where there
   /// are too few, its panels part by part.
   void share_panels(std::vector<LoopRef>& order);
@@ -246,6 +250,7 @@ class Tiler {
   std::int64_t rows_of_core_ = 0;            ///< where each core takes rows of its own, or 0
   std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
   bool shares_panels_ = false;               ///< parts of rows do
+  bool shares_rows_ = false;                 ///< cores share out rows of tiles, each of which walks all panels
   bool packed_ = false;                      ///< panels are: loops over tiles stay inside of that
   bool packs_rows_ = false;                  ///< rows are: one stream, which the tiles of a panel read
   std::int64_t group_ = 1;                   ///< panels that a strip of rows meets one after another

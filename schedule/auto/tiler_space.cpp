@@ -347,6 +347,7 @@ void Tiler::along_space(size_t vectors) {
                                  pack_cycles * static_cast<double>(packed_vectors), least_of_shifted_rows);
   }
   packed_ = plan.packed;
+  shares_rows_ = shares_out_rows(plan);
   if (plan.operand && shape_.rows && !across_ && !deep_cut_ && !plan.pays_outside && plan.whole_panels)
     shared_tile_ = tile;
   if (plan.shared && !across_ && !dot_ && !others_ && !adds_up_parts() && tile.chains == 1)

@@ -1,9 +1,12 @@
 #include "schedule/auto/turn_squares.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "ir/passes/mark_shiftable_tiles.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/parallel_outer.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -15,9 +18,16 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t square_bits = 256;
+/// Squares along a part at the least, which read on in the same rows.
+constexpr std::int64_t least_of_part = 4;
 
 std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
   return (extent + step - 1) / step * step;
+}
+
+/// Whole squares of one of so many parts.
+std::int64_t part_of(std::int64_t length, std::int64_t parts, std::int64_t side) {
+  return rounded_up((length + parts - 1) / parts, side);
 }
 
 /// Splits the loop; the last tile is moved back to where it is whole.
@@ -55,14 +65,36 @@ bool lies_along(const std::vector<Access>& accesses, size_t iter, bool store) {
   });
 }
 
+std::int64_t parts_of_cores(const RuleContext& context, const Block& block, const std::vector<LoopRef>& loops,
+                            const LoopRef& across, const LoopRef& along, std::int64_t side, const SquareGroup& group) {
+  const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
+  if (share_by_shuffles * instance_nanoseconds(block, false, facts) * instance_count(block, facts) < shared_nanoseconds)
+    return 1;
+  const std::int64_t cores = context.device.cores, width = *as_int(schedule.node(across).extent),
+                     length = *as_int(schedule.node(along).extent);
+  std::int64_t others = 1;
+  for (const LoopRef& loop : loops) {
+    if (!(loop == across) && !(loop == along)) others *= extent_estimate(schedule.node(loop).extent, facts);
+  }
+  // The last part is shorter, and its last square stays within it.
+  const std::int64_t part = part_of(length, cores, side), last = length - (length - 1) / part * part;
+  const bool whole_rows = width <= group.most * side, short_parts = part < least_of_part * side || last < side;
+  return others >= cores || whole_rows || short_parts ? 1 : cores;
+}
+
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
-                     std::int64_t side, const SquareGroup& group) {
+                     std::int64_t side, const SquareGroup& group, std::int64_t parts) {
   std::erase(loops, across);
   std::erase(loops, along);
   loops.insert(loops.end(), {along, across});
   reorder(schedule, loops);
-  const std::int64_t width = *as_int(schedule.node(across).extent);
-  const auto [rows, row] = split_shifted(schedule, along, side);
+  const std::int64_t width = *as_int(schedule.node(across).extent), length = *as_int(schedule.node(along).extent);
+  std::optional<LoopRef> part;
+  LoopRef in_part = along;
+  if (parts > 1) std::tie(part, in_part) = split(schedule, along, part_of(length, parts, side));
+  const auto [rows, row] = split_shifted(schedule, in_part, side);
+  if (part && length % side != 0) annotate(schedule, rows, shift_last_key, 1);
   std::vector<LoopRef> order{rows};
   LoopRef in_columns = across;
   if (width > group.most * side) {
@@ -71,6 +103,7 @@ LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopR
     in_columns = within;
   }
   const auto [square, lane] = split_shifted(schedule, in_columns, side);
+  if (part) order.insert(order.begin(), *part);
   order.insert(order.end(), {square, row, lane});
   reorder(schedule, order);
   unroll(schedule, row);

@@ -135,7 +135,8 @@ bool turn(RuleContext& context, const Nest& nest) {
     return true;
   if (apart) return false;
   attempt(context, fmt::format("turn squares of {}", over), [&] {
-    turn_squares(schedule, nest.loops, nest.loop(), along, side, turned->group);
+    const std::int64_t parts = parts_of_cores(context, block, nest.loops, nest.loop(), along, side, turned->group);
+    turn_squares(schedule, nest.loops, nest.loop(), along, side, turned->group, parts);
     prefetch_turned(context, nest.ref, nest.accesses, along_iter, nest.iter());
     const std::vector<LoopRef> loops = schedule.loops(nest.ref);
     ask_for_rows(context, loops[loops.size() - 3], nest.accesses, nest.iter(), along_iter, side);

@@ -71,6 +71,26 @@ TEST(AutoSchedule, SharesRowsOutWhereTooFewPanelsDivideUnevenly) {
   EXPECT_EQ(text.substr(parallel).find("in [0, 2)"), text.substr(parallel).find("in [0, ")) << text;
 }
 
+TEST(AutoSchedule, SharesRowsOutWhereAllPanelsStayNear) {
+  const auto shares = [](int m, int n, int k, int cores) {
+    Device device = with_caches(1 << 20);
+    device.cores = cores;
+    const Func func = matmul(m, n, k, false);
+    const std::string text = print(auto_schedule(func, device));
+    const bool rows = decides(func, device, "share out rows of product");
+    EXPECT_TRUE(!rows || text.find("parallel for i1") != std::string::npos) << text;
+    return rows;
+  };
+  EXPECT_TRUE(shares(222, 141, 5, 2));
+  EXPECT_TRUE(shares(534, 128, 2, 2));
+  EXPECT_TRUE(shares(300, 300, 300, 2));
+  EXPECT_FALSE(shares(300, 300, 300, 1));
+  EXPECT_FALSE(shares(300, 300, 900, 2)) << "panels fill the cache, or are packed";
+  EXPECT_FALSE(shares(300, 16, 300, 2)) << "one panel";
+  EXPECT_FALSE(shares(24, 1000, 8, 2)) << "three strips of rows divide unevenly";
+  expect_scheduled_well(matmul(61, 71, 5, false));
+}
+
 TEST(AutoSchedule, SharesRowsOutBelowASinglePanel) {
   Device device = wide();
   device.cores = 4;

@@ -54,6 +54,31 @@ TEST(TurnSquares, WalkShortAxesThatGoOnAsOne) {
   EXPECT_FALSE(joins(30, 8, 40)) << "squares of their own";
 }
 
+TEST(TurnSquares, CoresShareOutTheRowsOfWhatIsWritten) {
+  const auto shares_rows = [](int m, int n, int cores) {
+    const Func func = transpose(m, n, m, "f32");
+    Device device = wide();
+    device.cores = cores;
+    const Func scheduled = auto_schedule(func, device);
+    const std::string text = print(scheduled);
+    SCOPED_TRACE(text);
+    EXPECT_NE(text.find("unrolled for"), std::string::npos) << "squares";
+    EXPECT_EQ(text.find("private"), std::string::npos);
+    expect_same(func, scheduled);
+    // Parts are `io`, and squares within one `iio`.
+    const bool parts = text.find("iio") != std::string::npos;
+    EXPECT_TRUE(!parts || text.find("parallel for io") != std::string::npos);
+    return parts;
+  };
+  EXPECT_TRUE(shares_rows(256, 192, 2));
+  EXPECT_TRUE(shares_rows(251, 200, 2)) << "the last square of either part moves back";
+  EXPECT_TRUE(shares_rows(500, 130, 3));
+  EXPECT_FALSE(shares_rows(600, 56, 2)) << "squares make up whole rows";
+  EXPECT_FALSE(shares_rows(48, 700, 2)) << "parts of a few squares break off what is read";
+  EXPECT_FALSE(shares_rows(356, 130, 12)) << "no square would be left for the last";
+  EXPECT_FALSE(shares_rows(64, 72, 2)) << "one thread";
+}
+
 /// out[k, i, c] = x[i, c, k].
 TEST(TurnSquares, WalkShortAxesThatAreWrittenAsOne) {
   const auto joins = [](int channels) {
