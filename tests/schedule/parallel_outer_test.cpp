@@ -48,7 +48,8 @@ TEST(AutoSchedule, SharesOutShorterLoopsBesideALongOneWhichWakesTheWorkers) {
   EXPECT_EQ(shared(9000, 700), 2);
   EXPECT_EQ(shared(700, 9000), 2);
   EXPECT_EQ(shared(90000, 700), 2);
-  EXPECT_EQ(shared(300000, 700), 1) << "a four-hundredth is not worth a function of its own";
+  EXPECT_EQ(shared(300000, 700), 2);
+  EXPECT_EQ(shared(1200000, 700), 1) << "less than a thousandth is not worth a function of its own";
   EXPECT_EQ(shared(9000, 20), 1);
 }
 
