@@ -9,7 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
-#include "schedule/auto/stream_rows.h"
+#include "schedule/auto/streamed_operand.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"

@@ -7,8 +7,8 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
-#include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/streamed_operand.h"
 #include "schedule/auto/tile_reader.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
@@ -28,204 +28,55 @@
 namespace lathe {
 namespace {
 
-/// Rows of the operand that stream at a time: each more halves no further what the sums cost, and beyond eight the
-/// prefetchers lose count (measured on Zen 4: 8 rows 2.6 ms, 16 rows 2.9, 32 rows 4.8 for 2x4096x4096).
-constexpr std::int64_t most_streams = 8;
-/// Chains of additions that a step has at the least; what memory delivers leaves time for no more.
-constexpr std::int64_t least_chains = 4;
-/// Of terms that take long enough to overlap without, as an exponential does; of an extreme, which waits for memory
-/// with two as well, whose instructions are three for the sake of NaN (measured on Cascade Lake: the same time, and a
-/// fifth less of it to compile).
-constexpr std::int64_t costly_chains = 1, ordered_chains = 2;
-/// Beyond so many rows arithmetic weighs as much as memory, and each operand is worth a packed copy.
-constexpr std::int64_t most_rows = 8;
 /// Where two multiply-adds of lines start each cycle, loads are what a tile has no time for. So vectors share the rows'
 /// elements two at a time; sums are loaded and stored for more rows of the operand at once, as far as these fill a part
 /// of the second cache; up to so many rows are taken, in tiles that share the operand's vectors in the first cache; and
 /// from some rows on steps ask for lines of the rows that stream next, as arithmetic leaves memory waiting. Measured on
 /// Cascade Lake: 4x1024x1024 0.87 of the time, 7x512x2048 0.82, 12x768x768 0.72, 16x1024x1024 0.6, 24x3072x768 0.9.
-constexpr std::int64_t shared_vectors = 2, most_at_once = 32, at_once_share = 8, most_tiled_rows = 31, least_asking = 6;
-/// Steps of a sum from which on parts pay beside whole sums in registers, for more rows than memory has time for
-/// (24x3136 by 144 steps takes 1.08 of the time, 18x1444 by 256 0.85).
-constexpr std::int64_t least_depth = 256;
-/// Rows of such a tile, of which there are several, and its vectors.
-constexpr std::int64_t least_tile_rows = 5, most_tile_rows = 14, most_tile_vectors = 4;
+constexpr std::int64_t shared_vectors = 2, most_at_once = 32, at_once_share = 8, least_asking = 6;
+/// Rows of a tile of which there are several, at the least, and its vectors at the most.
+constexpr std::int64_t least_tile_rows = 5, most_tile_vectors = 4;
 /// Rows from which on steps ask for lines of the rows that stream next where pieces are long already, of an operand
 /// that comes from memory (measured on Zen 5: 4x4096x4096 0.75 of the time, 8x4096x4096 0.5, 8x2048x4000 0.4;
 /// 2x768x3072 to 8x768x3072, from the third cache, 1.1 to 1.4). Where pieces are short two rows do (on Zen 4
 /// 2x1000x5000 0.5 of the time, 4x5000x1000 0.67, 8x4096x4096 0.9; with AVX2 0.5, 0.82 and 0.84; from the third cache
 /// 0.8 to 1.2).
 constexpr std::int64_t least_asking_pieces = 3, least_asking_far = 2;
-/// Rows up to which tiles meet an operand in long pieces, with sums that fill this share of the first cache: of so many
-/// rows, or one or two fewer where these make up all of them better. Where vectors fill lines, and where not: then less
-/// of the operand at once, and fewer rows where the last cache holds it. Measured on Zen 5, beside packed panels, in
-/// 512 bits 24x4096x4096 0.4 of the time, 32x1024x1024 0.83, 96x4096x4096 0.86, 96x1024x1024 1.0; in 256 bits 0.66,
-/// 0.98, 1.06 and 1.2, 9x4096x4096 0.25, 48x1024x1024 1.3; with sums that leave the first cache 1.2 to 1.6 of that.
-/// Where the device wants no long pieces, sums are loaded and stored for more rows of the operand at once, and lines
-/// asked for (on Zen 4, in 512 bits 9x1000x5000 0.27 of the time, 12x768x3072 0.52, 24x4096x4096 0.56, 32x5000x2048
-/// 0.84, 64x1000x5000 0.84, 96x4096x4096 0.86, 12x1024x1024 to 64x1024x1024 1.0; in 256 bits 12x1000x5000 0.44,
-/// 24x4096x4096 0.89, 48x4096x4096 1.14 and 64x4096x4096 1.4, whose rows lie in few sets of the first cache; without
-/// asking 1.1 to 2 of that).
-constexpr std::int64_t most_piece_rows = 96, most_narrow_rows = 64, most_near_rows = 32;
-constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6, many_at_once = 64;
-/// The same of an operand that the caches hold: steps from which on lines of it stream past many rows (measured on Zen
-/// 4, 24x700x2000 0.72 of the time, 32x1000x512 1.18, 9x4096x512 1.2), and past how many of half lines, whose steps are
-/// these (12x1000x1000 0.74, 12x600x600 0.76, but 32x1024x1024, which lie in few sets of the first cache, 1.6, and
-/// 32x1024x3072 1.2).
-constexpr std::int64_t many_steps = 1500, some_steps = 512, most_nearby_rows = 16;
-/// Vectors for which tiles in pieces were timed.
-constexpr int least_vector_bits = 256;
+/// Rows of tiles whose sums fill this share of the first cache, in vectors that fill lines and others: of so many, or
+/// one or two fewer where these make up all rows better.
+constexpr std::int64_t most_piece_tile = 8, most_narrow_tile = 6;
+constexpr double sums_share = 0.75;
 /// Where lines are asked for from two rows on, an operand is to take more than this part of the last cache (measured on
 /// Zen 4, AVX2: 4x4096x1024, of half of it, 1.57 of the time).
 constexpr double far_share = 0.6;
-constexpr double sums_share = 0.75;
-/// Columns of a block: shorter pieces of a row break streams off.
-constexpr std::int64_t least_block_columns = 1024;
-/// The same where lines are asked for, of sums down columns that the last cache holds, or where cores would have
-/// nothing to do: a few alone do not read as fast as memory gives.
-constexpr std::int64_t least_asking_columns = 256, few_cores = 4;
-/// A block for each core is as good as more tasks where the last has this share of the others' columns.
-constexpr double least_last_block = 0.75;
+/// Cores from which on blocks are as short as where lines are asked for, or they would have nothing to do: a few alone
+/// do not read as fast as memory gives.
+constexpr std::int64_t few_cores = 4;
 
 /// Rows of sums a multiple of so many bytes apart lie in four sets of a first cache at the most: with those of the
 /// operand they may be more than it has ways, wherever the kernel's memory happens to begin (measured on Zen 3,
 /// 8x4096x1024: set apart they take 0.81 to 0.9 of the time).
 constexpr std::int64_t crowded_bytes = 1024;
 
-struct Streams {
-  std::optional<size_t> rows;
-  size_t vectors, reduce;
-  std::int64_t row_count, columns, depth;
-  std::int64_t bytes;  ///< of one element of the sums
-  Buffer operand = {};
-  std::int64_t row_elements = 0;  ///< from a row of the operand to the next
-};
-
-/// Whether, and along what, an operand streams: each element is read once, and all of it is more than a core's own
-/// caches hold.
-std::optional<Streams> streaming_operand(const Block& block, const ReductionShape& shape, const Device& device) {
-  if (!shape.vector_space || shape.column_run > 0) return std::nullopt;
-  Streams found{shape.rows, *shape.vector_space, 0, 1, 0, 0, block.f.writes[0].buffer->dtype.bytes()};
-  const auto constant = [&](size_t i) -> std::int64_t {
-    const std::int64_t* value = as_int(block.f.iters[i].domain.extent);
-    return value ? *value : 0;
-  };
-  std::optional<size_t> reduce;
-  for (const size_t i : shape.reduce) {
-    if (constant(i) == 1) continue;
-    if (reduce || constant(i) == 0) return std::nullopt;
-    reduce = i;
-  }
-  if (!reduce) return std::nullopt;
-  found.reduce = *reduce;
-  found.depth = constant(*reduce);
-  found.columns = constant(found.vectors);
-  if (shape.rows) found.row_count = constant(*shape.rows);
-  if (found.columns == 0 || found.row_count == 0) return std::nullopt;
-  const std::int64_t cached = own_cache_bytes(device);
-  if (cached == 0) return std::nullopt;
-  for (const Access& access : block_accesses(block)) {
-    // Vectors are picked out of whole ones where columns lie a few elements apart.
-    const std::int64_t step = access.strides[found.vectors].value_or(0);
-    if (access.store || access.masked || step < 1 || step > most_shuffled_stride) continue;
-    const auto stride = access.strides[*reduce];
-    if (!stride || *stride < found.columns * step) continue;
-    bool once = !shape.rows || access.strides[*shape.rows] == 0;
-    double bytes = static_cast<double>(access.buffer->dtype.bytes());
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (shape.rows == i) continue;
-      once &= access.strides[i] != 0 || constant(i) == 1;
-      bytes *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
-    }
-    // What the first cache holds is read in order by tiles as well, which keep its sums in registers.
-    const bool wide = found.columns * found.depth * access.buffer->dtype.bytes() > device.caches.front().bytes;
-    if (!once || !wide || bytes <= static_cast<double>(cached)) continue;
-    found.operand = access.buffer;
-    found.row_elements = *stride;
-    return found;
-  }
-  return std::nullopt;
-}
-
-StreamedOperand streamed_operand(const Streams& streams) {
-  const std::int64_t pitch = streams.row_elements * streams.operand->dtype.bytes();
-  return {static_cast<double>(pitch * streams.depth), pitch, streams.depth};
-}
-
-/// Of a sum whose operand stays near, blocks of columns may be short.
-bool has_short_blocks(const Streams& streams, const Device& device) {
-  return !streams.rows && !comes_from_memory(device, streamed_operand(streams).bytes);
-}
-
-std::int64_t chains(const Block& block) {
-  if (body_cost(block) >= costly_update) return costly_chains;
-  const auto op = block.f.reducer ? simple_op(*block.f.reducer) : std::nullopt;
-  return op == BinaryOp::min || op == BinaryOp::max ? ordered_chains : least_chains;
-}
-
-bool wants_pieces(const Device& device) {
-  return device.stream_piece_bytes > 0;
-}
-
-std::int64_t streams_at_once(const Device& device) {
-  return std::min<std::int64_t>(most_streams, device.streams_at_once);
-}
-
-/// Do tiles of many rows meet an operand in pieces: on a device that follows eight rows by turns, and has time for
-/// loads or wants these to be long?
-bool takes_pieces(const Device& device) {
-  return streams_at_once(device) == most_streams && device.vector_bits >= least_vector_bits &&
-         (wants_pieces(device) || !lacks_issue_slots(device));
-}
-
-/// The most rows that meet an operand in pieces. Where the device wants no long pieces, an operand that its caches hold
-/// pays for long sums alone, or few rows of it, as far as the first cache has room for the pieces' lines.
-std::int64_t piece_rows(const Device& device, const StreamedOperand& operand) {
-  if (wants_pieces(device)) {
-    if (fills_lines(device)) return most_piece_rows;
-    return comes_from_memory(device, operand.bytes) ? most_narrow_rows : most_near_rows;
-  }
-  const bool far = exceeds_caches(device, operand.bytes);
-  if (fills_lines(device)) return far || operand.steps >= many_steps ? most_piece_rows : 0;
-  const bool has_room = lines_held(device.caches.front(), operand.pitch) >= many_at_once;
-  if (far) return has_room || comes_from_memory(device, operand.bytes) ? most_near_rows : most_nearby_rows;
-  return has_room && operand.steps >= some_steps ? most_nearby_rows : 0;
-}
-
-/// Are there more rows than one tile takes of those whose operand streams past them whole?
-bool are_many(const Device& device, std::int64_t rows) {
-  return rows > (multiplies_lines(device) ? most_tile_rows : most_rows);
-}
-
-/// The most rows of sums of products, of which there are `rows`, that the operand streams past.
-std::int64_t most_streaming_rows(const Device& device, std::int64_t rows, const StreamedOperand& operand) {
-  if (are_many(device, rows) && takes_pieces(device)) return piece_rows(device, operand);
-  return multiplies_lines(device) ? most_tiled_rows : most_rows;
-}
-
-/// The least steps of a sum of so many rows.
-std::int64_t least_steps(std::int64_t rows) {
-  return rows <= most_rows ? 1 : least_depth;
-}
-
 class Streamer {
  public:
-  Streamer(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const Streams& streams)
+  Streamer(RuleContext& context, const BlockRef& block, const ReductionShape& shape, const StreamedSum& streams)
       : context_(context), schedule_(context.schedule), block_(block), shape_(shape), streams_(streams) {
     lanes_ = vector_lanes(schedule_.node(block_), context_.device);
     const std::int64_t all = (streams_.columns + lanes_ - 1) / lanes_, rows = streams_.row_count;
-    vectors_ = std::min((chains(schedule_.node(block_)) + rows - 1) / rows, all);
+    vectors_ = std::min((chains_of_step(schedule_.node(block_)) + rows - 1) / rows, all);
     tile_rows_ = rows;
     at_once_ = streams_at_once(context_.device);
     lengthen_pieces(all);
-    by_lines_ = streams_.rows && multiplies_lines(context_.device) && chains(schedule_.node(block_)) == least_chains;
+    by_lines_ = streams_.rows && multiplies_lines(context_.device) &&
+                chains_of_step(schedule_.node(block_)) == streaming_chains;
     if (are_many(context_.device, rows) && streams_.rows && takes_pieces(context_.device) &&
-        chains(schedule_.node(block_)) == least_chains)
+        chains_of_step(schedule_.node(block_)) == streaming_chains)
       tile_in_first_cache();
     if (!by_lines_ || by_pieces_) return;
     std::int64_t most = shared_vectors;
-    if (rows > most_tile_rows) {
-      tile_rows_ = greatest_divisor(rows, least_tile_rows, most_tile_rows).value_or(rows);
+    if (rows > most_streaming_tile) {
+      tile_rows_ = greatest_divisor(rows, least_tile_rows, most_streaming_tile).value_or(rows);
       most = most_tile_vectors;
     }
     most = std::min({most, all, (context_.device.vector_registers - 1) / (tile_rows_ + 1)});
@@ -238,8 +89,8 @@ class Streamer {
   bool fits() const {
     const std::int64_t most = by_pieces_ || by_lines_
                                   ? most_streaming_rows(context_.device, streams_.row_count, streamed_operand(streams_))
-                                  : most_rows;
-    return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_tile_rows &&
+                                  : most_streamed_rows;
+    return streams_.columns >= lanes_ && streams_.row_count <= most && tile_rows_ <= most_streaming_tile &&
            streams_.depth > at_once_ && streams_.depth >= least_steps(streams_.row_count);
   }
 
@@ -289,7 +140,7 @@ class Streamer {
   void tile_in_first_cache() {
     by_pieces_ = true;
     const bool wide = fills_lines(context_.device);
-    at_once_ = !wants_pieces(context_.device) ? many_at_once : wide ? most_at_once : most_streams;
+    at_once_ = !wants_pieces(context_.device) ? many_streams : wide ? most_at_once : streams_at_once(context_.device);
     const std::int64_t registers = context_.device.vector_registers - 1, rows = streams_.row_count;
     const std::int64_t most = wide ? most_piece_tile : most_narrow_tile;
     const auto all_rows = [&](std::int64_t tile) { return (rows + tile - 1) / tile * tile; };
@@ -303,7 +154,8 @@ class Streamer {
   /// of several instructions each, would take long to compile.
   void lengthen_pieces(std::int64_t all) {
     const Device& device = context_.device;
-    if (!wants_pieces(device) || streams_.row_count > most_rows || chains(schedule_.node(block_)) != least_chains)
+    if (!wants_pieces(device) || streams_.row_count > most_streamed_rows ||
+        chains_of_step(schedule_.node(block_)) != streaming_chains)
       return;
     const std::int64_t wanted = device.stream_piece_bytes / (lanes_ * streams_.operand->dtype.bytes()),
                        room = (device.vector_registers - 1) / (streams_.row_count + (streams_.row_count > 1 ? 1 : 0));
@@ -324,7 +176,7 @@ class Streamer {
     const std::int64_t fitting = fitting_columns(), cores = context_.device.cores,
                        least = asks() || cores > few_cores || has_short_blocks(streams_, context_.device)
                                    ? least_asking_columns
-                                   : least_block_columns,
+                                   : least_streamed_columns,
                        wanted = std::min(cores, streams_.columns / least);
     const std::int64_t blocks = std::max({(streams_.columns + fitting - 1) / fitting, wanted, std::int64_t{1}});
     const std::int64_t tile = vectors_ * lanes_;
@@ -465,7 +317,7 @@ class Streamer {
   Schedule& schedule_;
   BlockRef block_, reader_;
   ReductionShape shape_;
-  Streams streams_;
+  StreamedSum streams_;
   std::int64_t lanes_ = 1, vectors_ = 1, tile_rows_ = 1;  ///< of a tile
   std::int64_t at_once_ = 1;                              ///< rows of the operand
   bool by_pieces_ = false;                                ///< many rows, whose sums stay in the first cache
@@ -473,29 +325,6 @@ class Streamer {
 };
 
 }  // namespace
-
-bool shares_columns(const Block& block, const ReductionShape& shape, const Device& device) {
-  const auto streams = streaming_operand(block, shape, device);
-  if (!streams || !has_short_blocks(*streams, device) || streams->columns / least_asking_columns < device.cores)
-    return false;
-  // The last block has what whole tiles leave to it.
-  const std::int64_t tile = std::max(vector_lanes(block, device) * least_chains,
-                                     device.stream_piece_bytes / streams->bytes),
-                     each = ((streams->columns + device.cores - 1) / device.cores + tile - 1) / tile * tile;
-  return static_cast<double>(streams->columns - (device.cores - 1) * each) >=
-         least_last_block * static_cast<double>(each);
-}
-
-bool streams_past(const Device& device, std::int64_t rows, const StreamedOperand& operand) {
-  const std::int64_t own = own_cache_bytes(device);
-  return own > 0 && operand.bytes > static_cast<double>(own) && operand.steps >= least_steps(rows) &&
-         rows <= most_streaming_rows(device, rows, operand);
-}
-
-std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device) {
-  if (shape.rows || !streaming_operand(block, shape, device)) return 0;
-  return shares_columns(block, shape, device) ? least_asking_columns : least_block_columns;
-}
 
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape) {
   const auto streams = streaming_operand(context.schedule.node(reduction), shape, context.device);

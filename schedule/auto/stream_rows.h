@@ -19,20 +19,4 @@ namespace lathe {
 /// Returns whether it applies: see the log for why not.
 bool stream_rows(RuleContext& context, const BlockRef& reduction, const ReductionShape& shape);
 
-/// An operand that streams: its bytes, those from one of its rows to the next, and the steps of a sum over it.
-struct StreamedOperand {
-  double bytes;
-  std::int64_t pitch, steps;
-};
-
-/// Would it stream past so many rows?
-bool streams_past(const Device& device, std::int64_t rows, const StreamedOperand& operand);
-
-/// The fewest columns of a sum of rows that stream that a task may have, as shorter pieces of them break streams off; 0
-/// of any other reduction.
-std::int64_t streamed_columns(const Block& block, const ReductionShape& shape, const Device& device);
-
-/// Do the columns of such a sum, whose operand the last cache holds, make a block for each core, of about as many?
-bool shares_columns(const Block& block, const ReductionShape& shape, const Device& device);
-
 }  // namespace lathe

@@ -119,7 +119,7 @@ std::vector<LoopRef> Tiler::order_loops(const TileShape& tile, const ReaderLoops
     rows_of_core_ = 0;
     context_.note(fmt::format("order the loops around the tiles of {} by what lies near", block_.name));
   }
-  if (shares_rows_ && order.size() > 1 && order[order.size() - 2] == *loops.column && order.back() == *loops.row) {
+  if (shares_rows_ && order.size() > 1 && loops.column == order[order.size() - 2] && loops.row == order.back()) {
     std::swap(order[order.size() - 2], order.back());
     rows_of_core_ = 0;
     context_.note(fmt::format("share out rows of {}, all panels stay near", block_.name));

@@ -12,7 +12,7 @@
 #include "schedule/auto/far_parts.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
-#include "schedule/auto/stream_rows.h"
+#include "schedule/auto/streamed_operand.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/turn_operands.h"
 #include "schedule/auto/turn_squares.h"
