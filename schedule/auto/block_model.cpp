@@ -309,6 +309,11 @@ double instance_nanoseconds(const Block& block, bool vector, const std::vector<F
                   moved_bytes(block, facts) * byte_nanoseconds);
 }
 
+double shuffled_nanoseconds(const Block& block, const std::vector<Fact>& facts) {
+  constexpr double share = 0.5;
+  return share * instance_nanoseconds(block, false, facts);
+}
+
 bool masks_by_branches(const Device& device, DType dtype) {
   constexpr int least_masked_bits = 32;
   return device.mask_registers == 0 && dtype.bits < least_masked_bits;

@@ -101,6 +101,8 @@ inline constexpr std::int64_t least_iterations = 4;
 /// Estimated time of an instance of a block without inner blocks: what its operations take, in vector or in scalar
 /// code, or its share of what the block moves between arrays and registers, whichever is longer.
 double instance_nanoseconds(const Block& block, bool vector, const std::vector<Fact>& facts = {});
+/// The same where lanes are put together by shuffles, which take half of what they take one by one.
+double shuffled_nanoseconds(const Block& block, const std::vector<Fact>& facts = {});
 
 /// Has the machine no masks for elements so narrow, so that each lane is a branch?
 bool masks_by_branches(const Device& device, DType dtype);

@@ -16,12 +16,14 @@
 namespace lathe {
 namespace {
 
-/// The same beside a longer loop, which wakes the workers in any case; but a loop that takes so small a share of what
-/// each core has of that is not worth being compiled as a function of its own. Tiles take a half to a third of what is
-/// estimated (measured on Zen 4, two threads, a padded copy beside 3x3 at 33 with dilation 6 0.8 of the time, with
-/// dilation 12 0.86; one beside 128 channels at 28, a three-hundredth of the work by estimate, 0.97 on one chiplet, 0.9
-/// on two, where half as many of its lines then go across; rows of 512x512x512 that are turned around 0.95 and 0.85).
-constexpr double awake_shared_nanoseconds = 6'000, least_share = 0.004;
+/// Beside a longer loop, which wakes the workers in any case, shorter ones than `shared_nanoseconds` are shared out
+/// too.
+constexpr double awake_shared_nanoseconds = 6'000;
+/// But a loop that takes so small a share of what each core has of that is not worth being compiled as a function of
+/// its own. Tiles take a half to a third of what is estimated. Measured on Zen 4, two threads: padded copies beside 3x3
+/// at 33 with dilation 6 0.8 of the time, beside 128 channels at 28 0.97, on two chiplets, where half as many lines
+/// then go across, 0.9; rows of 512x512x512 that are turned around 0.95 and 0.85.
+constexpr double least_share = 0.004;
 /// A task takes at least this, where there are as many: some times what starting and ending a loop takes. Many tasks
 /// let workers that come late, or are slower, do less.
 constexpr double task_nanoseconds = 3'000;
@@ -76,8 +78,7 @@ double nanoseconds(const Stmt& s, const Var* lane, const std::vector<Fact>& fact
       const Block* block = s.as<Block>();
       if (condition_on && (!block->f.predicate || !uses_var(block->f.predicate, condition_on))) return 0;
       if (has_blocks(*block)) return nanoseconds(block->f.body, lane, facts);
-      if (lane && !block->f.reducer && gathers(*block, lane))
-        return share_by_shuffles * instance_nanoseconds(*block, false, facts);
+      if (lane && !block->f.reducer && gathers(*block, lane)) return shuffled_nanoseconds(*block, facts);
       return instance_nanoseconds(*block, lane != nullptr, facts);
     }
     case StmtKind::If: {

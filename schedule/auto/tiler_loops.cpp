@@ -21,9 +21,10 @@ namespace {
 
 /// The share of a core's own caches within which panels stay near while rows of tiles walk all of them (measured on
 /// Zen 4: products whose panels take 3 to 400 KB run as long as by panels on one thread; on two 222x141x5 and
-/// 534x128x2 in 0.3 to 0.5 of the time, 127x129x31 and 96x96x96 in 0.6 to 0.75, 512x512x200 in 0.95). How unevenly
-/// strips of rows may then divide.
-constexpr double near_share = 0.5, most_uneven = 1.15;
+/// 534x128x2 in 0.3 to 0.5 of the time, 127x129x31 and 96x96x96 in 0.6 to 0.75, 512x512x200 in 0.95).
+constexpr double near_share = 0.5;
+/// The longest share of rows that a core may have, as a multiple of an even one.
+constexpr double most_uneven = 1.15;
 
 }  // namespace
 
@@ -65,6 +66,13 @@ bool Tiler::has_makers() const {
   const std::vector<BlockRef> producers = schedule_.producers(block_);
   return std::any_of(producers.begin(), producers.end(),
                      [&](const BlockRef& maker) { return !context_.scheduled.contains(maker.name); });
+}
+
+bool Tiler::has_maker(const Buffer& operand) const {
+  const std::vector<BlockRef> producers = schedule_.producers(block_);
+  return std::any_of(producers.begin(), producers.end(), [&](const BlockRef& maker) {
+    return !context_.scheduled.contains(maker.name) && schedule_.node(maker).f.writes[0].buffer == operand;
+  });
 }
 
 bool Tiler::walks_panels_inside(const TileShape& tile, const ReaderLoops& loops,
@@ -131,7 +139,7 @@ bool Tiler::shares_out_rows(const SpacePlan& plan) const {
   const Device& device = context_.device;
   if (device.cores == 1 || !shape_.rows || !plan.rows || !plan.columns || *plan.columns <= plan.width ||
       !plan.operand || plan.packed || plan.by_panels || packs_rows_ || turned_ || dot_ || across_ || others_ ||
-      windows_ || adds_up_parts())
+      windows_ || adds_up_parts() || has_maker(plan.operand->buffer))
     return false;
   const double bytes = static_cast<double>(plan.column_bytes * *plan.columns);
   if (plan.column_bytes == 0 || bytes > near_share * static_cast<double>(own_cache_bytes(device))) return false;

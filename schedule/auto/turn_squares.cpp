@@ -18,14 +18,16 @@ namespace lathe {
 namespace {
 
 constexpr std::int64_t square_bits = 256;
-/// Squares along a part at the least, which read on in the same rows.
+/// Squares along a part at the least, which read on in the same rows; and how much longer than an even share a part of
+/// whole squares may be.
 constexpr std::int64_t least_of_part = 4;
+constexpr double most_uneven = 1.25;
 
 std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
   return (extent + step - 1) / step * step;
 }
 
-/// Whole squares of one of so many parts.
+/// The length of one of so many parts, or fewer, which are of whole squares.
 std::int64_t part_of(std::int64_t length, std::int64_t parts, std::int64_t side) {
   return rounded_up((length + parts - 1) / parts, side);
 }
@@ -69,8 +71,7 @@ std::int64_t parts_of_cores(const RuleContext& context, const Block& block, cons
                             const LoopRef& across, const LoopRef& along, std::int64_t side, const SquareGroup& group) {
   const Schedule& schedule = context.schedule;
   const std::vector<Fact>& facts = schedule.func()->facts;
-  if (share_by_shuffles * instance_nanoseconds(block, false, facts) * instance_count(block, facts) < shared_nanoseconds)
-    return 1;
+  if (shuffled_nanoseconds(block, facts) * instance_count(block, facts) < shared_nanoseconds) return 1;
   const std::int64_t cores = context.device.cores, width = *as_int(schedule.node(across).extent),
                      length = *as_int(schedule.node(along).extent);
   std::int64_t others = 1;
@@ -79,8 +80,11 @@ std::int64_t parts_of_cores(const RuleContext& context, const Block& block, cons
   }
   // The last part is shorter, and its last square stays within it.
   const std::int64_t part = part_of(length, cores, side), last = length - (length - 1) / part * part;
-  const bool whole_rows = width <= group.most * side, short_parts = part < least_of_part * side || last < side;
-  return others >= cores || whole_rows || short_parts ? 1 : cores;
+  const bool whole_rows = width <= group.most * side,
+             short_parts =
+                 part < least_of_part * side ||
+                 last<side, uneven = static_cast<double>(part * cores)> most_uneven * static_cast<double>(length);
+  return others >= cores || whole_rows || short_parts || uneven ? 1 : cores;
 }
 
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,

@@ -30,11 +30,11 @@ struct SquareGroup {
   std::int64_t fewest = 1, most = 1;
 };
 
-/// Parts of the loop along, one a core, where squares side by side are pieces of rows that are written: a core that
-/// writes pieces beside another's takes lines away from it, also those that prefetchers go on into (measured on Zen 4
-/// for 256x128 to 1000x1000 on two threads: columns shared out take 1.2 to 3 times as long, on two chiplets 3 to 6
-/// times; a part a core takes 0.9 to 1.1 on one thread). 1 where other loops give all cores something to do, and what
-/// stays on one thread.
+/// Parts of the loop along, one for each core or nearly so, where squares side by side are pieces of rows that are
+/// written: a core that writes pieces beside another's takes lines away from it, also those that prefetchers go on into
+/// (measured on Zen 4 for 256x128 to 1000x1000 on two threads: columns shared out take 1.2 to 3 times as long, on two
+/// chiplets 3 to 6 times; a part a core takes 0.9 to 1.1 on one thread). 1 where other loops give all cores something
+/// to do, and what stays on one thread.
 std::int64_t parts_of_cores(const RuleContext& context, const Block& block, const std::vector<LoopRef>& loops,
                             const LoopRef& across, const LoopRef& along, std::int64_t side, const SquareGroup& group);
 

@@ -91,6 +91,36 @@ TEST(AutoSchedule, SharesRowsOutWhereAllPanelsStayNear) {
   expect_scheduled_well(matmul(61, 71, 5, false));
 }
 
+/// out = a b, where the operand `made` is tanh of what is given.
+Func product_of_made(int m, int n, int k, const std::string& made) {
+  const std::string text = fmt::format(
+      R"(func made(a: f32[{0}, {2}], b: f32[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
+  block root() reads a[..], b[..] writes out[..] {{
+    alloc t: f32[{3}, {4}]
+    for p in [0, {3}) {{ for q in [0, {4}) {{
+      block maker(space vp in [0, {3}) = p, space vq in [0, {4}) = q) reads {5}[vp, vq] writes t[vp, vq] {{
+        t[vp, vq] = tanh({5}[vp, vq]) }} }} }}
+    for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+      block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+          reads {6}[vi, vk], {7}[vk, vj], out[vi, vj] writes out[vi, vj] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vi, vj] = 0.0f32 }}
+        let l: f32 = out[vi, vj]
+        let r: f32 = {6}[vi, vk] * {7}[vk, vj]
+        out[vi, vj] = l + r }} }} }} }} }} }})",
+      m, n, k, made == "a" ? m : k, made == "a" ? k : n, made, made == "a" ? "t" : "a", made == "b" ? "t" : "b");
+  return parse_func(text);
+}
+
+TEST(AutoSchedule, SharesPanelsOutThatAreMadeForTheirProduct) {
+  Device device = with_caches(1 << 20);
+  device.cores = 2;
+  EXPECT_TRUE(decides(product_of_made(96, 192, 64, "a"), device, "share out rows of product"));
+  EXPECT_FALSE(decides(product_of_made(96, 192, 64, "b"), device, "share out rows of product"));
+  const std::string text = print(auto_schedule(product_of_made(96, 192, 64, "b"), device));
+  EXPECT_LT(text.find("parallel for"), text.find("block maker")) << "by the core that reads it\n" << text;
+}
+
 TEST(AutoSchedule, SharesRowsOutBelowASinglePanel) {
   Device device = wide();
   device.cores = 4;

@@ -76,6 +76,7 @@ TEST(TurnSquares, CoresShareOutTheRowsOfWhatIsWritten) {
   EXPECT_FALSE(shares_rows(600, 56, 2)) << "squares make up whole rows";
   EXPECT_FALSE(shares_rows(48, 700, 2)) << "parts of a few squares break off what is read";
   EXPECT_FALSE(shares_rows(356, 130, 12)) << "no square would be left for the last";
+  EXPECT_FALSE(shares_rows(392, 136, 16)) << "thirteen parts for sixteen cores";
   EXPECT_FALSE(shares_rows(64, 72, 2)) << "one thread";
 }
 
