@@ -86,9 +86,7 @@ std::int32_t parallel_loop(int most_workers, LatheContext* context, std::int64_t
   const auto walk = [&](int stretch, int worker) {
     const std::int64_t first = stretch * pieces / stretches, end = (stretch + 1) * pieces / stretches;
     const bool forwards = stretch == worker % stretches;
-    for (;;) {
-      const std::optional<std::int64_t> place = taken[stretch].take(end - first, forwards);
-      if (!place) return;
+    while (const std::optional<std::int64_t> place = taken[stretch].take(end - first, forwards)) {
       const std::int64_t piece = first + *place;
       if (status.load(std::memory_order_relaxed) != LATHE_OK) return;
       const std::int32_t result = body(closure, piece * n / pieces, (piece + 1) * n / pieces, worker);

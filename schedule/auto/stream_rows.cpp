@@ -30,7 +30,7 @@ namespace {
 
 /// Where two multiply-adds of lines start each cycle, loads are what a tile has no time for. So vectors share the rows'
 /// elements two at a time; sums are loaded and stored for more rows of the operand at once, as far as these fill a part
-/// of the second cache; up to so many rows are taken, in tiles that share the operand's vectors in the first cache; and
+/// of the second cache; more rows are taken, in tiles that share the operand's vectors in the first cache; and
 /// from some rows on steps ask for lines of the rows that stream next, as arithmetic leaves memory waiting. Measured on
 /// Cascade Lake: 4x1024x1024 0.87 of the time, 7x512x2048 0.82, 12x768x768 0.72, 16x1024x1024 0.6, 24x3072x768 0.9.
 constexpr std::int64_t shared_vectors = 2, most_at_once = 32, at_once_share = 8, least_asking = 6;

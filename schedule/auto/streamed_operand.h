@@ -40,10 +40,10 @@ struct StreamedSum {
 /// Whether, and along what, an operand streams: each element is read once, and all of it is more than a core's own
 /// caches hold.
 std::optional<StreamedSum> streaming_operand(const Block& block, const ReductionShape& shape, const Device& device);
-StreamedOperand streamed_operand(const StreamedSum& sum);
+StreamedOperand streamed_operand(const StreamedSum& streams);
 
 /// Of a sum whose operand stays near, blocks of columns may be short.
-bool has_short_blocks(const StreamedSum& sum, const Device& device);
+bool has_short_blocks(const StreamedSum& streams, const Device& device);
 /// Chains of additions that a step of the block has at the least.
 std::int64_t chains_of_step(const Block& block);
 

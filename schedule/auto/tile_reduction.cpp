@@ -30,7 +30,7 @@ ReductionShape with_steps_of(const Block& partial, ReductionShape shape) {
 }  // namespace
 
 void Tiler::run() {
-  if (!across_ && !dot_ && !has_makers()) far_parts_ = plan_far_parts(context_, block_, shape_);
+  if (!across_ && !dot_ && !has_maker()) far_parts_ = plan_far_parts(context_, block_, shape_);
   if (!across_ && !dot_ && !far_parts_ && !turned_) deep_cut_ = plan_deep_cut(context_, schedule_.node(block_), shape_);
   if (across_) {
     lay_across(*across_);

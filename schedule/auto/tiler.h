@@ -130,10 +130,9 @@ class Tiler {
   /// Of the operands of a paired tile, one stays near while tiles follow each other along the other: is it better that
   /// this is that of the rows, as fewer lines then come from further away?
   bool others_follow_inside() const;
-  /// Are there operands whose place is yet to be chosen, by the loops around the tiles?
-  bool has_makers() const;
-  /// Is this one made by a block that no rule has placed?
-  bool has_maker(const Buffer& operand) const;
+  /// Is the operand, or any where none is given, made by a block whose place is yet to be chosen, by the loops around
+  /// the tiles?
+  bool has_maker(const Buffer& operand = nullptr) const;
 
   // Vectors along results (tiler_space.cpp).
 

@@ -62,16 +62,11 @@ bool Tiler::others_follow_inside() const {
   return lines(*others_, paired_.others) < lines(*shape_.rows, paired_.rows);
 }
 
-bool Tiler::has_makers() const {
-  const std::vector<BlockRef> producers = schedule_.producers(block_);
-  return std::any_of(producers.begin(), producers.end(),
-                     [&](const BlockRef& maker) { return !context_.scheduled.contains(maker.name); });
-}
-
 bool Tiler::has_maker(const Buffer& operand) const {
   const std::vector<BlockRef> producers = schedule_.producers(block_);
   return std::any_of(producers.begin(), producers.end(), [&](const BlockRef& maker) {
-    return !context_.scheduled.contains(maker.name) && schedule_.node(maker).f.writes[0].buffer == operand;
+    return !context_.scheduled.contains(maker.name) &&
+           (!operand || schedule_.node(maker).f.writes[0].buffer == operand);
   });
 }
 

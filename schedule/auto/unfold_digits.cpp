@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ir/reduction.h"
 #include "ir/visitor.h"
+#include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/rewrite.h"
@@ -67,9 +67,7 @@ bool shifts_words(const Block& block) {
 void unfold_digits(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
-    const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || block.f.predicate || !simple_op(*block.f.reducer))
-      continue;
+    if (!may_unfold(context, ref)) continue;
     for (const LoopRef& loop : digit_loops(context, ref)) {
       attempt(context, fmt::format("unfold the digits that {} picks along {}", ref.name, loop.variable->name),
               [&] { unfold_reduction(schedule, ref, loop); });

@@ -7,12 +7,16 @@
 #include "schedule/primitives/unfold_reduction.h"
 
 namespace lathe {
+
+bool may_unfold(const RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  return !context.scheduled.contains(ref.name) && block.f.reducer && !block.f.predicate && simple_op(*block.f.reducer);
+}
+
 void unfold_stacks(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
-    const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || block.f.predicate || !simple_op(*block.f.reducer))
-      continue;
+    if (!may_unfold(context, ref)) continue;
     const auto wanted = [](const Iter& iter, std::int64_t count) {
       return iter.kind == IterKind::reduce && count <= most_unfolded;
     };

@@ -13,4 +13,7 @@ namespace lathe {
 /// Where every step of the axis takes another arm of choices that hang on it alone.
 void unfold_stacks(RuleContext& context);
 
+/// May a reduction be made one expression: is it by one operation, over all of its steps, and has no rule placed it?
+bool may_unfold(const RuleContext& context, const BlockRef& ref);
+
 }  // namespace lathe
