@@ -90,7 +90,7 @@ def test_a_sample_that_lies_far_from_all_else(shape, axis):
     x = (1000 + np.random.default_rng(5).standard_normal(shape)).astype(np.float32)
     np.moveaxis(x, axis, 0)[: x.shape[axis] // 64] = 0
     _, variance = (np.asarray(r) for r in moments(axis)(x))
-    np.testing.assert_allclose(variance, x.astype(np.float64).var(axis=axis), rtol=5e-5)
+    np.testing.assert_allclose(variance, x.astype(np.float64).var(axis=axis), rtol=1e-4)
 
 
 def test_standardized_columns_and_images():

@@ -38,10 +38,13 @@ def test_alone_and_together(view, shape, dtype):
     names = [name for name in FOLDS if name != "variance" or dtype != "int32"]
     for axis in range(x.ndim):
         found = lathe.jit(lambda x, axis=axis: tuple(FOLDS[name][0](x, axis) for name in names))(x)
+        # Beside a variance a sum is that of what is left of a sample's mean: off by a share of all that is added up.
+        added = 2e-6 * np.abs(x.astype("float64")).sum(axis).max()
         for name, mine in zip(names, found, strict=True):
             expected = FOLDS[name][1](x.astype("float64"), axis)
             alone = lathe.jit(lambda x, f=FOLDS[name][0], axis=axis: f(x, axis))(x)
-            np.testing.assert_allclose(mine, expected, 2e-5, 1e-3, err_msg=name)
+            within = max(1e-3, added) if name == "sum" else 1e-3
+            np.testing.assert_allclose(mine, expected, 2e-5, within, err_msg=name)
             np.testing.assert_allclose(alone, expected, 2e-5, 1e-3, err_msg=name)
 
 
