@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/simplify_expr.h"
+#include "ir/conjuncts.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 
@@ -102,7 +105,9 @@ class StmtSimplifier {
     Scope scope(*this);
     bounds_.bind(loop->variable, Range{min, extent});
     learned();
+    if (loop->for_kind == ForKind::vectorized) lanes_.push_back(loop->variable);
     Stmt body = simplify(loop->body);
+    if (loop->for_kind == ForKind::vectorized) lanes_.pop_back();
     if (is_nothing(body)) return body;
     if (min == loop->min && extent == loop->extent && body == loop->body) return s;
     return For::make(loop->variable, min, extent, loop->for_kind, body, loop->annotations, loop->thread_axis);
@@ -219,6 +224,19 @@ class StmtSimplifier {
     return value == let->value && body == let->body ? s : Let::make(let->variable, value, body);
   }
 
+  /// A condition that holds in what follows, but for what leaves one lane of a vector: that lane's number in the place of
+  /// the variable would make scalars of what vectorize_loops may have to keep in a vector.
+  void assume(const Expr& condition) {
+    if (reads_memory(condition)) return;
+    if (lanes_.empty()) return bounds_.assume(condition);
+    const auto is_point = [&](const VarRef& lane) { return bounds_.interval(lane).as_point().has_value(); };
+    for (const Expr& part : conjuncts_of(condition)) {
+      const Bounds::Mark mark = bounds_.mark();
+      bounds_.assume(part);
+      if (std::any_of(lanes_.begin(), lanes_.end(), is_point)) bounds_.rollback(mark);
+    }
+  }
+
   Stmt simplify_if(const Stmt& s, const If* node) {
     Expr condition = expr(node->condition);
     if (is_int(condition, 1)) return simplify(node->then_case);
@@ -226,7 +244,7 @@ class StmtSimplifier {
     Stmt then_case, else_case;
     {
       Scope scope(*this);
-      if (!reads_memory(condition)) bounds_.assume(condition);
+      assume(condition);
       learned();
       then_case = simplify(node->then_case);
     }
@@ -265,6 +283,7 @@ class StmtSimplifier {
 
   Bounds bounds_;
   ExprSimplifier exprs_;
+  std::vector<VarRef> lanes_;  ///< variables of vectorized loops around
 };
 
 }  // namespace

@@ -357,12 +357,53 @@ class Unmasker : public Mutator {
     return unmasked->dtype == e->dtype ? unmasked : Broadcast::make(unmasked, e->dtype.lanes);
   }
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
-    if (!node->mask || !is_register(node->buffer) || !read_within_stores(node->buffer, node->indices))
-      return Mutator::mutate_Store(s, node);
-    return Store::make(node->buffer, node->indices, mutate(node->value));
+    if (!node->mask || !is_register(node->buffer)) return Mutator::mutate_Store(s, node);
+    const Expr value = mutate(node->value);
+    if (read_within_stores(node->buffer, node->indices) || adds_nothing(*node, value))
+      return Store::make(node->buffer, node->indices, value);
+    return value == node->value ? s : Store::make(node->buffer, node->indices, value, node->mask);
+  }
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    masks_.bind(node);
+    const Expr value = mutate(node->value);
+    if (!value->dtype.is_scalar()) values_[node->variable.get()] = value;
+    Stmt body = mutate(node->body);
+    return value == node->value && body == node->body ? s : Let::make(node->variable, value, std::move(body));
   }
 
  private:
+  Expr resolve(const Expr& e) const {
+    const auto found = e.as<Var>() ? values_.find(e.as<Var>()) : values_.end();
+    return found == values_.end() ? e : resolve(found->second);
+  }
+
+  /// Is `value` what the register holds, of which all is read, and in the lanes that the store leaves out a zero more?
+  bool adds_nothing(const Store& store, const Expr& value) const {
+    const auto registers = collected_.found.find(store.buffer.get());
+    const std::optional<Slot> slot = slot_of(store.indices);
+    if (!slot || registers == collected_.found.end() || slot->end > registers->second.size) return false;
+    const Expr mask = masks_.resolve(store.mask);
+    const auto holds = [&](const Expr& e) {
+      const Expr held = resolve(e);
+      const Load* load = held.as<Load>();
+      return load && load->buffer == store.buffer && !load->mask && slot_of(load->indices) == slot;
+    };
+    if (const Binary* sum = value.as<Binary>(); sum && sum->op == BinaryOp::add)
+      return (holds(sum->a) && is_zero(sum->b, mask)) || (holds(sum->b) && is_zero(sum->a, mask));
+    const Call* call = value.as<Call>();
+    return call && call->call_kind == CallKind::intrinsic && call->callee == "fma" && holds(call->args[2]) &&
+           is_zero(call->args[0], mask) && is_zero(call->args[1], mask);
+  }
+
+  /// In lanes that `mask` leaves out. Both factors of a product are, as infinity times zero is not.
+  bool is_zero(const Expr& e, const Expr& mask) const {
+    const Expr value = resolve(e);
+    if (const Load* load = value.as<Load>()) return load->mask && equal(masks_.resolve(load->mask), mask);
+    if (const Cast* cast = value.as<Cast>()) return is_zero(cast->value, mask);
+    const Binary* product = value.as<Binary>();
+    return product && product->op == BinaryOp::mul && is_zero(product->a, mask) && is_zero(product->b, mask);
+  }
+
   bool read_within_stores(const Buffer& buffer, const std::vector<Expr>& indices) const {
     const auto registers = collected_.found.find(buffer.get());
     const std::optional<Slot> slot = slot_of(indices);
@@ -371,6 +412,8 @@ class Unmasker : public Mutator {
 
   const Collector& collected_;
   const HarmlessLoads& harmless_;
+  Masks masks_;
+  Substitution values_;  ///< of Lets, of vectors
 };
 
 }  // namespace

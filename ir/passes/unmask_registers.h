@@ -14,7 +14,8 @@ namespace lathe {
 ///
 /// A register that is only ever read under masks that ask for all that those of its stores ask for is read and written
 /// whole. A masked load loses its mask where the register was written whole before and what comes of the other
-/// lanes goes only to stores under the same mask. Runs after unroll_loops, when the indices of register buffers are
+/// lanes goes only to stores under the same mask. A store loses its mask where it adds to the register what is zero in
+/// the other lanes, as a masked load is. Runs after unroll_loops, when the indices of register buffers are
 /// constants.
 Func unmask_registers(const Func& func);
 

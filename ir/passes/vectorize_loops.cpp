@@ -2,6 +2,7 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/vectorizer.h"
 #include "ir/storage.h"
@@ -20,15 +21,49 @@ bool has_vectors(const Stmt& s) {
   return found;
 }
 
+/// Does the condition leave the first iteration of the loop alone?
+bool leaves_first(const Expr& condition, const For& loop) {
+  const Binary* node = condition.as<Binary>();
+  return node && node->op == BinaryOp::lt && node->a == Expr(loop.variable) && is_int(node->b, 1) &&
+         is_int(loop.min, 0);
+}
+
 /// What a loop does of which only the first iteration does anything; null for another one.
 Stmt only_first(const For& loop) {
   const If* node = loop.body.as<If>();
-  const Binary* condition = node && !node->else_case ? node->condition.as<Binary>() : nullptr;
-  if (!condition || condition->op != BinaryOp::lt || condition->a != Expr(loop.variable) || !is_int(condition->b, 1) ||
-      !is_int(loop.min, 0))
-    return nullptr;
-  return substitute(node->then_case, {{loop.variable.get(), index(0)}});
+  if (!node || node->else_case) return nullptr;
+  std::vector<Expr> others = conjuncts_of(node->condition);
+  if (std::erase_if(others, [&](const Expr& part) { return leaves_first(part, loop); }) == 0) return nullptr;
+  const Expr rest = conjunction(others);
+  return substitute(rest ? If::make(rest, node->then_case) : node->then_case, {{loop.variable.get(), index(0)}});
 }
+
+/// Finds the register buffers that loops write vectors to, besides constants to begin with.
+class VectorRegisters : public Visitor {
+ public:
+  bool written_by(const For& loop) const {
+    bool found = false;
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      const Store* store = s.as<Store>();
+      found |= store && buffers_.contains(store->buffer.get());
+    });
+    return found;
+  }
+
+ protected:
+  void visit_For(const For* node) override {
+    if (node->for_kind != ForKind::vectorized) return Visitor::visit_For(node);
+    if (only_first(*node)) return;
+    for_each_stmt(node->body, [&](const Stmt& s) {
+      const Store* store = s.as<Store>();
+      const bool constant = store && (store->value.as<FloatImm>() || store->value.as<IntImm>());
+      if (store && !constant && store->buffer->space == space::registers) buffers_.insert(store->buffer.get());
+    });
+  }
+
+ private:
+  std::unordered_set<const BufferNode*> buffers_;
+};
 
 /// A loop over the lanes that a condition leaves, in the place of vectors under a mask; null where none hangs on them.
 Stmt lane_by_lane(const For& loop) {
@@ -61,7 +96,7 @@ std::unordered_set<const BufferNode*> shared_writes(const For& loop) {
 
 class LoopVectorizer : public Mutator {
  public:
-  explicit LoopVectorizer(const Func& func) : bounds_(func) {}
+  explicit LoopVectorizer(const Func& func) : bounds_(func) { registers_.visit(func->body); }
   bool changed = false;
 
  protected:
@@ -84,7 +119,10 @@ class LoopVectorizer : public Mutator {
       if (const Stmt rest = lane_by_lane(*node)) return mutate(rest);
     }
     // The edge of a tile that one element is left for: lanes that all name it would run one after another.
-    if (const Stmt first = lanes && *lanes >= 1 ? only_first(*node) : nullptr) return mutate(first);
+    // Not of registers that hold vectors: to put a lane into one takes longer than to compute under a mask.
+    if (lanes && *lanes >= 1 && !registers_.written_by(*node)) {
+      if (const Stmt first = only_first(*node)) return mutate(first);
+    }
     if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {
       if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_, contended_)) return vector;
     }
@@ -107,6 +145,7 @@ class LoopVectorizer : public Mutator {
  private:
   static constexpr std::int64_t max_lanes = 1024;
   Bounds bounds_;
+  VectorRegisters registers_;
   std::unordered_set<const BufferNode*> contended_;  ///< by the parallel loop around
 };
 
