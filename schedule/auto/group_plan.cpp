@@ -401,7 +401,13 @@ double present_cycles(const RuleContext& context, const BlockRef& ref, const Pro
   if (shape->vector_space) {
     const TiledExtents extents{extent(shape->rows), extent(shape->vector_space), depth, shape->row_run};
     const double times = terms / static_cast<double>(*extents.rows * *extents.columns * depth);
-    cycles = std::min(cycles, times * choose_tile(context.device, lanes, bits, extents).cycles);
+    const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
+    // Vectors of elements that lie apart are picked for each tile of rows.
+    double picked = 0;
+    for (const Walked* access : {&product.left, &product.right})
+      picked += picked_cycles * static_cast<double>(std::max<std::int64_t>(
+                                    std::abs(access->strides[*shape->vector_space]) - 1, 0));
+    cycles = std::min(cycles, times * tile.cycles + picked * terms / static_cast<double>(tile.rows));
   } else if (shape->vector_reduce && (shape->rows || shape->columns)) {
     const std::int64_t run = product.extents[*shape->vector_reduce];
     const TiledExtents extents{extent(shape->rows), extent(shape->columns),

@@ -94,6 +94,35 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
   return (length + part_multiple - 1) / part_multiple * part_multiple;
 }
 
+/// The loops of a block in the order in which plan_cut looks at them. Where vectors can walk neither the results nor the
+/// reduction as arrays lie, copies will have them walk what some array has as neighbours: those loops come last, and
+/// before them those that go farthest through the largest array.
+std::vector<LoopRef> loops_to_cut(const Schedule& schedule, const BlockRef& ref,
+                                  const std::optional<ReductionShape>& shape) {
+  std::vector<LoopRef> loops = own_loops(schedule, ref);
+  if (!shape || shape->vector_space || shape->vector_reduce || shape->loads < 2) return loops;
+  const Block& block = schedule.node(ref);
+  const Accesses accesses = block_accesses(block);
+  const Access* largest = nullptr;
+  for (const Access& access : accesses) {
+    if (!access.store && (!largest || estimated_elements(access.buffer) > estimated_elements(largest->buffer)))
+      largest = &access;
+  }
+  const auto rank = [&](const LoopRef& loop) {
+    bool neighbours = false;
+    std::int64_t distance = 0;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
+      for (const Access& access : accesses) neighbours |= std::abs(access.strides[i].value_or(0)) == 1;
+      distance = std::max(distance, std::abs(largest->strides[i].value_or(0)));
+    }
+    return std::pair(neighbours, -distance);
+  };
+  std::stable_sort(loops.begin(), loops.end(),
+                   [&](const LoopRef& a, const LoopRef& b) { return rank(a) < rank(b); });
+  return loops;
+}
+
 /// The outermost loop along the reduction that has enough iterations, or the longest.
 std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, const std::optional<ReductionShape>& shape,
                             std::int64_t parts) {
@@ -101,7 +130,7 @@ std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, con
   const Block& block = schedule.node(ref);
   std::optional<Cut> best;
   std::int64_t longest = 0;
-  for (const LoopRef& loop : own_loops(schedule, ref)) {
+  for (const LoopRef& loop : loops_to_cut(schedule, ref, shape)) {
     const For& node = schedule.node(loop);
     const std::int64_t* extent = as_int(node.extent);
     if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
