@@ -224,8 +224,8 @@ class StmtSimplifier {
     return value == let->value && body == let->body ? s : Let::make(let->variable, value, body);
   }
 
-  /// A condition that holds in what follows, but for what leaves one lane of a vector: that lane's number in the place of
-  /// the variable would make scalars of what vectorize_loops may have to keep in a vector.
+  /// A condition that holds in what follows, but for what leaves one lane of a vector: that lane's number in the place
+  /// of the variable would make scalars of what vectorize_loops may have to keep in a vector.
   void assume(const Expr& condition) {
     if (reads_memory(condition)) return;
     if (lanes_.empty()) return bounds_.assume(condition);

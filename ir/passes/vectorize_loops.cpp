@@ -38,7 +38,13 @@ Stmt only_first(const For& loop) {
   return substitute(rest ? If::make(rest, node->then_case) : node->then_case, {{loop.variable.get(), index(0)}});
 }
 
-/// Finds the register buffers that loops write vectors to, besides constants to begin with.
+/// Vectors of registers from which on each update of one lane weighs: it takes three instructions then, and all are
+/// made one after the other. Of fewer the scalars are quicker, which are not read anew after they were written alone
+/// (measured on Zen 4: tiles of 5 x 4 dot products over 17 elements 0.2 of the time in vectors, softmax over rows of
+/// 17 1.7).
+constexpr std::int64_t many_vectors = 8;
+
+/// Finds the register buffers of many vectors that loops write, besides constants to begin with.
 class VectorRegisters : public Visitor {
  public:
   bool written_by(const For& loop) const {
@@ -53,11 +59,16 @@ class VectorRegisters : public Visitor {
  protected:
   void visit_For(const For* node) override {
     if (node->for_kind != ForKind::vectorized) return Visitor::visit_For(node);
-    if (only_first(*node)) return;
+    const std::int64_t* lanes = as_int(node->extent);
+    if (!lanes || only_first(*node)) return;
     for_each_stmt(node->body, [&](const Stmt& s) {
       const Store* store = s.as<Store>();
-      const bool constant = store && (store->value.as<FloatImm>() || store->value.as<IntImm>());
-      if (store && !constant && store->buffer->space == space::registers) buffers_.insert(store->buffer.get());
+      if (!store || store->buffer->space != space::registers || store->value.as<FloatImm>() ||
+          store->value.as<IntImm>())
+        return;
+      std::int64_t elements = 1;
+      for (const Expr& extent : store->buffer->shape) elements *= as_int(extent) ? *as_int(extent) : 0;
+      if (elements >= many_vectors * *lanes) buffers_.insert(store->buffer.get());
     });
   }
 
@@ -119,7 +130,7 @@ class LoopVectorizer : public Mutator {
       if (const Stmt rest = lane_by_lane(*node)) return mutate(rest);
     }
     // The edge of a tile that one element is left for: lanes that all name it would run one after another.
-    // Not of registers that hold vectors: to put a lane into one takes longer than to compute under a mask.
+    // Not of registers that hold many vectors: to put a lane into each takes longer than to compute under a mask.
     if (lanes && *lanes >= 1 && !registers_.written_by(*node)) {
       if (const Stmt first = only_first(*node)) return mutate(first);
     }

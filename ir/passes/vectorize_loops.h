@@ -17,7 +17,8 @@ inline constexpr const char* unmasked_key = "unmasked";
 /// vary become masks, computed once; a scalar load under a mask happens only when some lane wants it. What has no
 /// vector form (inner loops of varying extent, While, extern calls, stores to one place) runs lane by lane in a serial
 /// loop, and so does a vectorized loop around vectors, or one of unknown extent. A loop of which a condition leaves the
-/// first iteration alone is no loop, but where it writes to registers that others write vectors to, and what a condition leaves of one without masks (unmasked_key) is a serial one.
+/// first iteration alone is no loop, but where it writes to registers that hold many vectors, and what a condition
+/// leaves of one without masks (unmasked_key) is a serial one.
 /// Runs before unroll_loops, so that each body is vectorized once.
 Func vectorize_loops(const Func& func);
 

@@ -405,8 +405,8 @@ double present_cycles(const RuleContext& context, const BlockRef& ref, const Pro
     // Vectors of elements that lie apart are picked for each tile of rows.
     double picked = 0;
     for (const Walked* access : {&product.left, &product.right})
-      picked += picked_cycles * static_cast<double>(std::max<std::int64_t>(
-                                    std::abs(access->strides[*shape->vector_space]) - 1, 0));
+      picked += picked_cycles *
+                static_cast<double>(std::max<std::int64_t>(std::abs(access->strides[*shape->vector_space]) - 1, 0));
     cycles = std::min(cycles, times * tile.cycles + picked * terms / static_cast<double>(tile.rows));
   } else if (shape->vector_reduce && (shape->rows || shape->columns)) {
     const std::int64_t run = product.extents[*shape->vector_reduce];

@@ -94,9 +94,9 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
   return (length + part_multiple - 1) / part_multiple * part_multiple;
 }
 
-/// The loops of a block in the order in which plan_cut looks at them. Where vectors can walk neither the results nor the
-/// reduction as arrays lie, copies will have them walk what some array has as neighbours: those loops come last, and
-/// before them those that go farthest through the largest array.
+/// The loops of a block in the order in which plan_cut looks at them. Where vectors can walk neither the results nor
+/// the reduction as arrays lie, copies will have them walk what some array has as neighbours: those loops come last,
+/// and before them those that go farthest through the largest array.
 std::vector<LoopRef> loops_to_cut(const Schedule& schedule, const BlockRef& ref,
                                   const std::optional<ReductionShape>& shape) {
   std::vector<LoopRef> loops = own_loops(schedule, ref);
@@ -118,8 +118,7 @@ std::vector<LoopRef> loops_to_cut(const Schedule& schedule, const BlockRef& ref,
     }
     return std::pair(neighbours, -distance);
   };
-  std::stable_sort(loops.begin(), loops.end(),
-                   [&](const LoopRef& a, const LoopRef& b) { return rank(a) < rank(b); });
+  std::stable_sort(loops.begin(), loops.end(), [&](const LoopRef& a, const LoopRef& b) { return rank(a) < rank(b); });
   return loops;
 }
 
