@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ namespace {
 
 /// The distance of steps in bytes from which on hardware loses them.
 constexpr std::int64_t least_jump = 512;
+/// Bytes of neighbouring steps at whose end hardware has hardly begun to follow.
+constexpr std::int64_t longest_run = 1024;
 /// Sums of a tile for each line that a step asks for: fewer, and asking would take their slots, of which multiply-adds
 /// leave few where two of whole lines start each cycle.
 std::int64_t sums_of_line(const Device& device) {
@@ -113,7 +117,11 @@ std::optional<TileLoops> tile_loops(const Schedule& schedule, const Block& block
 
 }  // namespace
 
-void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops) {
+namespace {
+
+/// `jumps`: does an access go on elsewhere with each step, or run of them?
+void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops,
+              const std::function<bool(const Access&)>& jumps) {
   const Device& device = context.device;
   if (device.caches.empty()) return;
   Schedule& schedule = context.schedule;
@@ -141,8 +149,7 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
     const auto param = std::find(params.begin(), params.end(), access.buffer);
     const std::int64_t bytes = access.buffer->dtype.bytes();
     if (access.store || access.masked || param == params.end() ||
-        estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(own) ||
-        std::abs(moved_by(block, access, steps)) * bytes < least_jump)
+        estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(own) || !jumps(access))
       continue;
     const StepLines read = lines_of_step(schedule, block, access, tile->within, line);
     const std::int64_t next = next_of(access, read);
@@ -156,6 +163,41 @@ void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& ste
     annotate(schedule, steps, fmt::format("prefetch_param_{}", param), ahead);
     annotate(schedule, steps, "prefetch_cache", 2);
   }
+}
+
+std::int64_t bytes_moved(const Block& block, const Access& access, const LoopRef& loop) {
+  return std::abs(moved_by(block, access, loop)) * access.buffer->dtype.bytes();
+}
+
+}  // namespace
+
+void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops) {
+  const Block& block = context.schedule.node(ref);
+  ask_next(context, ref, steps, outside, part_loops,
+           [&](const Access& access) { return bytes_moved(block, access, steps) >= least_jump; });
+}
+
+void ask_next_runs(RuleContext& context, const BlockRef& ref, const LoopRef& tile) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<LoopRef> loops = schedule.loops(ref);
+  const auto begin = std::find(loops.begin(), loops.end(), tile);
+  std::vector<LoopRef> steps;  // outermost first
+  std::copy_if(begin, loops.end(), std::back_inserter(steps), [&](const LoopRef& loop) {
+    const For& node = schedule.node(loop);
+    return drives(block, IterKind::reduce, node) && !is_int(node.extent, 1);
+  });
+  if (steps.empty()) return;
+  const auto jumps = [&](const Access& access) {
+    std::int64_t run = 0;
+    for (auto loop = steps.rbegin(); loop != steps.rend(); ++loop) {
+      const std::int64_t bytes = bytes_moved(block, access, *loop);
+      if (bytes >= least_jump) return run <= longest_run;
+      run = std::max(run, bytes * extent_estimate(schedule.node(*loop).extent));
+    }
+    return false;
+  };
+  ask_next(context, ref, steps.back(), static_cast<size_t>(begin - loops.begin()), 0, jumps);
 }
 
 }  // namespace lathe

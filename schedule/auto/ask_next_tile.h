@@ -16,4 +16,8 @@ namespace lathe {
 void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside,
                    size_t part_loops);
 
+/// The same for a tile whose vectors walk short runs of the reduction, each of which lies elsewhere: `tile` is the
+/// first of its loops.
+void ask_next_runs(RuleContext& context, const BlockRef& reduction, const LoopRef& tile);
+
 }  // namespace lathe

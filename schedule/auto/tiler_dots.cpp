@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "schedule/auto/ask_next_tile.h"
 #include "schedule/auto/part_copies.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -105,6 +106,9 @@ void Tiler::along_reduction(size_t vectors) {
   const BlockRef partial = rfactor(schedule_, block_, lane);
   set_space(schedule_, partial, space::registers);
   vectorize(schedule_, schedule_.loops(partial).back());
+  const std::vector<LoopRef> loops = schedule_.loops(partial);
+  const auto tile = std::find_first_of(loops.begin(), loops.end(), order.begin(), order.end());
+  if (tile != loops.end()) ask_next_runs(context_, partial, *tile);
   fold(columns, column_tile);
   if (reader_column_) vectorize(schedule_, narrow(*reader_column_));
   part_copies(context_, partial);

@@ -357,8 +357,6 @@ TEST(AutoSchedule, WalksWindowsThatMoveByAFewElements) {
   EXPECT_EQ(tiled(windows(40, 3, 2, "i8")), std::string::npos);
 }
 
-/// out[i, j] += x[k, i] * y[k, j]: rows lie beside each other in x, steps far apart.
-
 TEST(AutoSchedule, SchedulesContractionsOfManyAxesInAnyOrder) {
   const Func func =
       parse_func(R"(func mixed(x: f32[64, 256, 3, 24], y: f32[64, 5, 24, 4], out: f32[5, 4, 256, 3]) stage begin {

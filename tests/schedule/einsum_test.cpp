@@ -1,0 +1,80 @@
+/// What the scheduler makes of contractions over several axes, by which of them arrays have as neighbours.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/text/parse.h"
+#include "tests/schedule/auto_support.h"
+#include "tests/schedule/support.h"
+
+namespace lathe::testing {
+namespace {
+
+/// out[result] = sum of x[left] * y[right] in f32, a letter for each axis; what is summed in the order of `summed`.
+Func einsum(const std::string& left, const std::string& right, const std::string& result, const std::string& summed,
+            const std::map<char, int>& extents) {
+  const auto shape = [&](const std::string& axes) {
+    std::vector<int> of;
+    for (const char axis : axes) of.push_back(extents.at(axis));
+    return fmt::format("{}", fmt::join(of, ", "));
+  };
+  const auto place = [](const std::string& axes) {
+    std::string text;
+    for (const char axis : axes) text += fmt::format("{}v{}", text.empty() ? "" : ", ", axis);
+    return text;
+  };
+  std::string loops, iters, close;
+  for (const char axis : result + summed) {
+    loops += fmt::format("for {0} in [0, {1}) {{ ", axis, extents.at(axis));
+    iters += fmt::format("{}{} v{} in [0, {}) = {}", iters.empty() ? "" : ", ",
+                         result.find(axis) != std::string::npos ? "space" : "reduce", axis, extents.at(axis), axis);
+    close += " }";
+  }
+  return parse_func(fmt::format(
+      R"(func e(x: f32[{0}], y: f32[{1}], out: f32[{2}]) stage begin {{
+  block root() reads x[..], y[..] writes out[..] {{ {3}
+    block einsum({4}) reads out[{5}], x[{6}], y[{7}] writes out[{5}] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[{5}] = 0.0f32 }}
+      let l: f32 = out[{5}]
+      let r: f32 = x[{6}] * y[{7}]
+      out[{5}] = l + r }} {8} }} }})",
+      shape(left), shape(right), shape(result), loops, iters, place(result), place(left), place(right), close));
+}
+
+Device with_caches(int cores) {
+  Device device = wide();
+  device.cores = cores;
+  device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 8, 64, false}, {32 << 20, 16, 64, true}};
+  return device;
+}
+
+TEST(Einsum, CutsSumsOverAnAxisThatNothingHasAsNeighbours) {
+  const Func func = einsum("dace", "ebcd", "ab", "dce", {{'a', 3}, {'b', 17}, {'c', 128}, {'d', 128}, {'e', 8}});
+  EXPECT_TRUE(decides(func, with_caches(4), "cut einsum into parts of 4"));
+  EXPECT_TRUE(decides(func, with_caches(4),
+                      "group the axes of einsum_rf: 17 x 3 x 4096, 32 times, vectors along the reduction"))
+      << "d, along which y lies, has all of its steps";
+}
+
+TEST(Einsum, GroupsAxesWhereVectorsWouldBePicked) {
+  const Func func = einsum("ebad", "ecd", "bca", "ed", {{'a', 256}, {'b', 5}, {'c', 256}, {'d', 4}, {'e', 17}});
+  EXPECT_TRUE(decides(func, with_caches(1), "group the axes of einsum: 256 x 256 x 68, 5 times"));
+}
+
+TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
+  const auto asks = [](int steps, int run) {
+    const Func func = einsum("ead", "ebcd", "bca", "ed", {{'a', 3}, {'b', 50}, {'c', 64}, {'d', run}, {'e', steps}});
+    return decides(func, with_caches(1), "ask for what the next tile of ");
+  };
+  EXPECT_TRUE(asks(48, 8)) << "48 runs of 32 bytes, 100 KB apart";
+  EXPECT_TRUE(asks(48, 40)) << "runs of several vectors";
+  EXPECT_FALSE(asks(48, 512)) << "hardware follows long ones";
+  EXPECT_FALSE(asks(4, 8)) << "the second cache holds all of y";
+}
+
+}  // namespace
+}  // namespace lathe::testing
