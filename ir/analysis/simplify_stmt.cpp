@@ -250,7 +250,7 @@ class StmtSimplifier {
     }
     if (node->else_case) {
       Scope scope(*this);
-      if (!reads_memory(condition)) bounds_.assume(Unary::make(UnaryOp::logical_not, condition));
+      assume(Unary::make(UnaryOp::logical_not, condition));
       learned();
       else_case = simplify(node->else_case);
       if (is_nothing(else_case)) else_case = nullptr;
@@ -274,7 +274,7 @@ class StmtSimplifier {
       stmts.push_back(simple);
       // What was asserted holds in what follows.
       if (auto* assertion = simple.as<Assert>(); assertion && !reads_memory(assertion->condition)) {
-        bounds_.assume(assertion->condition);
+        assume(assertion->condition);
         learned();
       }
     }

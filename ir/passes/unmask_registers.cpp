@@ -357,35 +357,58 @@ class Unmasker : public Mutator {
     return unmasked->dtype == e->dtype ? unmasked : Broadcast::make(unmasked, e->dtype.lanes);
   }
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
-    if (!node->mask || !is_register(node->buffer)) return Mutator::mutate_Store(s, node);
-    const Expr value = mutate(node->value);
-    if (read_within_stores(node->buffer, node->indices) || adds_nothing(*node, value))
-      return Store::make(node->buffer, node->indices, value);
-    return value == node->value ? s : Store::make(node->buffer, node->indices, value, node->mask);
+    if (!is_register(node->buffer)) return Mutator::mutate_Store(s, node);
+    const Stmt stored = node->mask ? without_mask(s, node) : Mutator::mutate_Store(s, node);
+    // What was read of the buffer before is not what it holds.
+    std::erase_if(held_, [&](const auto& entry) { return entry.second.template as<Load>()->buffer == node->buffer; });
+    return stored;
+  }
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    held_.clear();  // a store in one iteration comes before what another does with it
+    return Mutator::mutate_For(s, node);
+  }
+  Stmt mutate_While(const Stmt& s, const While* node) override {
+    held_.clear();
+    return Mutator::mutate_While(s, node);
   }
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     masks_.bind(node);
     const Expr value = mutate(node->value);
-    if (!value->dtype.is_scalar()) values_[node->variable.get()] = value;
+    const Load* load = value.as<Load>();
+    if (load && is_register(load->buffer)) {
+      held_[node->variable.get()] = value;
+    } else if (!value->dtype.is_scalar()) {
+      values_[node->variable.get()] = value;
+    }
     Stmt body = mutate(node->body);
     return value == node->value && body == node->body ? s : Let::make(node->variable, value, std::move(body));
   }
 
  private:
+  Stmt without_mask(const Stmt& s, const Store* node) {
+    const Expr value = mutate(node->value);
+    if (read_within_stores(node->buffer, node->indices) || adds_nothing(*node, value))
+      return Store::make(node->buffer, node->indices, value);
+    return value == node->value ? s : Store::make(node->buffer, node->indices, value, node->mask);
+  }
   Expr resolve(const Expr& e) const {
     const auto found = e.as<Var>() ? values_.find(e.as<Var>()) : values_.end();
     return found == values_.end() ? e : resolve(found->second);
   }
 
   /// Is `value` what the register holds, of which all is read, and in the lanes that the store leaves out a zero more?
+  /// (A negative zero there becomes a positive one.)
   bool adds_nothing(const Store& store, const Expr& value) const {
     const auto registers = collected_.found.find(store.buffer.get());
     const std::optional<Slot> slot = slot_of(store.indices);
     if (!slot || registers == collected_.found.end() || slot->end > registers->second.size) return false;
     const Expr mask = masks_.resolve(store.mask);
+    bool reads = false;
+    for_each_expr(mask, [&](const Expr& e) { reads |= e->kind == ExprKind::Load || e->kind == ExprKind::Call; });
+    if (reads) return false;  // as another time it may come out otherwise
     const auto holds = [&](const Expr& e) {
-      const Expr held = resolve(e);
-      const Load* load = held.as<Load>();
+      const auto held = e.as<Var>() ? held_.find(e.as<Var>()) : held_.end();
+      const Load* load = held == held_.end() ? e.as<Load>() : held->second.as<Load>();
       return load && load->buffer == store.buffer && !load->mask && slot_of(load->indices) == slot;
     };
     if (const Binary* sum = value.as<Binary>(); sum && sum->op == BinaryOp::add)
@@ -414,6 +437,7 @@ class Unmasker : public Mutator {
   const HarmlessLoads& harmless_;
   Masks masks_;
   Substitution values_;  ///< of Lets, of vectors
+  Substitution held_;    ///< of Lets, of what registers hold still
 };
 
 }  // namespace

@@ -40,11 +40,11 @@ Stmt only_first(const For& loop) {
 
 /// Vectors of registers from which on each update of one lane weighs: it takes three instructions then, and all are
 /// made one after the other. Of fewer the scalars are quicker, which are not read anew after they were written alone
-/// (measured on Zen 4: tiles of 5 x 4 dot products over 17 elements 0.2 of the time in vectors, softmax over rows of
-/// 17 1.7).
-constexpr std::int64_t many_vectors = 8;
+/// (measured on Zen 4: tiles of 5 x 4 dot products over 17 elements 0.2 of the time in vectors, 1 x 8 1.3, softmax over
+/// rows of 17 1.7). So they are of integers, whose masks stay (1 to 3 rows of 65 bytes by 128 1.2).
+constexpr std::int64_t many_vectors = 12;
 
-/// Finds the register buffers of many vectors that loops write, besides constants to begin with.
+/// Finds the register buffers of many vectors of floats that loops write, besides constants to begin with.
 class VectorRegisters : public Visitor {
  public:
   bool written_by(const For& loop) const {
@@ -63,8 +63,8 @@ class VectorRegisters : public Visitor {
     if (!lanes || only_first(*node)) return;
     for_each_stmt(node->body, [&](const Stmt& s) {
       const Store* store = s.as<Store>();
-      if (!store || store->buffer->space != space::registers || store->value.as<FloatImm>() ||
-          store->value.as<IntImm>())
+      if (!store || store->buffer->space != space::registers || !store->buffer->dtype.is_float() ||
+          store->value.as<FloatImm>())
         return;
       std::int64_t elements = 1;
       for (const Expr& extent : store->buffer->shape) elements *= as_int(extent) ? *as_int(extent) : 0;

@@ -402,11 +402,15 @@ double present_cycles(const RuleContext& context, const BlockRef& ref, const Pro
     const TiledExtents extents{extent(shape->rows), extent(shape->vector_space), depth, shape->row_run};
     const double times = terms / static_cast<double>(*extents.rows * *extents.columns * depth);
     const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
-    // Vectors of elements that lie apart are picked for each tile of rows.
+    // Of elements between which other steps lie, vectors are picked for each tile of rows: nothing copies them first.
     double picked = 0;
-    for (const Walked* access : {&product.left, &product.right})
-      picked += picked_cycles *
-                static_cast<double>(std::max<std::int64_t>(std::abs(access->strides[*shape->vector_space]) - 1, 0));
+    for (const Walked* access : {&product.left, &product.right}) {
+      const bool between = std::any_of(product.summed.begin(), product.summed.end(), [&](size_t i) {
+        return product.extents[i] > 1 && std::abs(access->strides[i]) == 1;
+      });
+      const std::int64_t step = std::abs(access->strides[*shape->vector_space]);
+      if (between && step > 1) picked += picked_cycles * static_cast<double>(step - 1);
+    }
     cycles = std::min(cycles, times * tile.cycles + picked * terms / static_cast<double>(tile.rows));
   } else if (shape->vector_reduce && (shape->rows || shape->columns)) {
     const std::int64_t run = product.extents[*shape->vector_reduce];
