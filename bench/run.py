@@ -142,6 +142,9 @@ def main():
     parser.add_argument("--build", default="build/release", help="the build directory")
     parser.add_argument("--document", action="store_true", help="compile-classes: write docs/performance.md too")
     parser.add_argument("--commit", action="store_true", help="gate: write the costs measured here into its table")
+    parser.add_argument(
+        "--drawn", type=int, metavar="SEED", default=contractions.SEED, help="contractions: drawn by another seed"
+    )
     options = parser.parse_args()
     suites = options.suites or [*CPP, *PYTHON]
     if "gate" in suites:
@@ -157,7 +160,8 @@ def main():
                 program, flags = f"{options.build}/tests/bench_programs", []
             subprocess.run([program, *flags], check=True)
         else:
-            run = {"python": bench_python, "model": bench_model, "hints": hints.run, "contractions": contractions.run}
+            run = {"python": bench_python, "model": bench_model, "hints": hints.run}
+            run["contractions"] = functools.partial(contractions.run, options.drawn)
             # A process of its own, in the environment of all comparisons.
             run["hand"] = lambda: subprocess.run([sys.executable, hand.__file__, options.build], check=True)
             run["compile-classes"] = functools.partial(compile_times.main, ["--document"] if options.document else [])
