@@ -62,6 +62,16 @@ Expr element_count(const Buffer& buffer) {
   return count;
 }
 
+std::optional<std::int64_t> constant_elements(const Buffer& buffer) {
+  std::int64_t elements = 1;
+  for (const Expr& extent : buffer->shape) {
+    const std::int64_t* value = as_int(extent);
+    if (!value) return std::nullopt;
+    elements *= *value;
+  }
+  return elements;
+}
+
 std::optional<ElementSpan> constant_span(const Buffer& buffer) {
   const std::int64_t* offset = buffer->offset ? as_int(buffer->offset) : nullptr;
   if (buffer->offset && (!offset || *offset < 0)) return std::nullopt;

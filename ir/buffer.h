@@ -39,8 +39,9 @@ struct BufferNode : Node {
 std::vector<Expr> strides_of(const Buffer& buffer);
 /// The flat element offset of `indices`: offset + sum of index * stride.
 Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices);
-/// The number of elements of the shape.
+/// The number of elements of the shape, and the same where no extent is symbolic.
 Expr element_count(const Buffer& buffer);
+std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 
 /// From the first element to behind the last one, counted from the base pointer.
 struct ElementSpan {

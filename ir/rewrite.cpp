@@ -212,6 +212,12 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& part) { found |= part->kind == ExprKind::Load || part->kind == ExprKind::Call; });
+  return found;
+}
+
 std::vector<VarRef> used_vars(const Expr& e) {
   std::vector<VarRef> vars;
   for_each_expr(e, [&](const Expr& sub) {

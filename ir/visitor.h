@@ -72,6 +72,8 @@ Stmt fresh_copy(const Stmt& s);
 /// Does `e` use `variable`?
 bool uses_var(const Expr& e, const Var* variable);
 bool has_load(const Expr& e);
+/// Could it come out otherwise at another time, as it has a Load or a Call?
+bool reads_memory(const Expr& e);
 /// Every variable that `e` uses, each once, in order of first use.
 std::vector<VarRef> used_vars(const Expr& e);
 

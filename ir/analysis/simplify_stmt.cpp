@@ -18,12 +18,6 @@ Stmt nothing() {
   return Seq::make({});
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& part) { found |= part->kind == ExprKind::Load || part->kind == ExprKind::Call; });
-  return found;
-}
-
 class StmtSimplifier {
  public:
   explicit StmtSimplifier(const Bounds& bounds) : bounds_(bounds), exprs_(bounds_) {}
@@ -228,6 +222,7 @@ class StmtSimplifier {
   /// of the variable would make scalars of what vectorize_loops may have to keep in a vector.
   void assume(const Expr& condition) {
     if (reads_memory(condition)) return;
+    learned();
     if (lanes_.empty()) return bounds_.assume(condition);
     const auto is_point = [&](const VarRef& lane) { return bounds_.interval(lane).as_point().has_value(); };
     for (const Expr& part : conjuncts_of(condition)) {
@@ -245,13 +240,11 @@ class StmtSimplifier {
     {
       Scope scope(*this);
       assume(condition);
-      learned();
       then_case = simplify(node->then_case);
     }
     if (node->else_case) {
       Scope scope(*this);
       assume(Unary::make(UnaryOp::logical_not, condition));
-      learned();
       else_case = simplify(node->else_case);
       if (is_nothing(else_case)) else_case = nullptr;
     }
@@ -273,10 +266,7 @@ class StmtSimplifier {
       if (is_nothing(simple)) continue;
       stmts.push_back(simple);
       // What was asserted holds in what follows.
-      if (auto* assertion = simple.as<Assert>(); assertion && !reads_memory(assertion->condition)) {
-        assume(assertion->condition);
-        learned();
-      }
+      if (auto* assertion = simple.as<Assert>()) assume(assertion->condition);
     }
     return changed ? Seq::make(std::move(stmts)) : s;
   }

@@ -7,193 +7,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/buffer.h"
 #include "ir/conjuncts.h"
-#include "ir/intrinsics.h"
+#include "ir/passes/harmless_loads.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
 
 namespace lathe {
 namespace {
-
-/// The elements of a register buffer that an access touches, as a half-open interval.
-struct Slot {
-  std::int64_t begin, end;
-  auto operator<=>(const Slot&) const = default;
-};
-
-std::optional<Slot> slot_of(const std::vector<Expr>& indices) {
-  if (indices.size() != 1) return std::nullopt;
-  if (const std::int64_t* at = as_int(indices[0])) return Slot{*at, *at + 1};
-  const Ramp* ramp = indices[0].as<Ramp>();
-  const std::int64_t* base = ramp ? as_int(ramp->base) : nullptr;
-  if (!base || !is_int(ramp->stride, 1)) return std::nullopt;
-  return Slot{*base, *base + indices[0]->dtype.lanes};
-}
-
-bool is_register(const Buffer& buffer) {
-  return buffer->space == space::registers && !buffer->view_of;
-}
-
-/// Masks with their Lets written out, so that equal ones compare equal.
-class Masks {
- public:
-  void bind(const Let* node) {
-    if (node->value->dtype.is_bool()) values_[node->variable.get()] = resolve(node->value);
-  }
-  Expr resolve(const Expr& mask) const {
-    if (!mask || values_.empty()) return mask;
-    if (const Var* variable = mask.as<Var>()) {
-      const auto found = values_.find(variable);
-      return found == values_.end() ? mask : found->second;
-    }
-    return substitute(mask, values_);
-  }
-
- private:
-  Substitution values_;
-};
-
-/// Finds the masked loads from registers whose other lanes reach nothing but stores under the same mask, among the
-/// statements that hold any masked load from a register.
-class HarmlessLoads {
- public:
-  HarmlessLoads(const Stmt& body, const std::unordered_set<const void*>& holders) : holders_(holders) { walk(body); }
-  bool contains(const Load* load) const {
-    const auto found = loads_.find(load);
-    return found != loads_.end() && found->second;
-  }
-
- private:
-  void walk(const Stmt& s) {
-    if (!holders_.contains(s.get()) && pending_ == 0) return;
-    switch (s->kind) {
-      case StmtKind::Let: {
-        const Let* node = s.as<Let>();
-        masks_.bind(node);
-        const int pending = pending_;
-        if (holders_.contains(node->value.get())) ++pending_;  // whoever uses the variable has a say
-        walk(node->body);
-        pending_ = pending;
-        const auto use = uses_.find(node->variable.get());
-        value(node->value, use == uses_.end() ? nullptr : use->second);
-        break;
-      }
-      case StmtKind::Store: {
-        const Store* node = s.as<Store>();
-        value(node->value, masks_.resolve(node->mask));
-        for (const Expr& index : node->indices) value(index, nullptr);
-        if (node->mask) value(node->mask, nullptr);
-        break;
-      }
-      case StmtKind::Seq:
-        for (const Stmt& child : s.as<Seq>()->stmts) walk(child);
-        break;
-      case StmtKind::For:
-        value(s.as<For>()->min, nullptr);
-        value(s.as<For>()->extent, nullptr);
-        walk(s.as<For>()->body);
-        break;
-      case StmtKind::Block:
-        walk(s.as<Block>()->f.body);
-        break;
-      case StmtKind::If:
-        value(s.as<If>()->condition, nullptr);
-        walk(s.as<If>()->then_case);
-        if (s.as<If>()->else_case) walk(s.as<If>()->else_case);
-        break;
-      default: {
-        class Everything : public Visitor {
-         public:
-          explicit Everything(HarmlessLoads& owner) : owner_(owner) {}
-          using Visitor::visit;
-          void visit(const Expr& e) override { owner_.value(e, nullptr); }
-
-         private:
-          HarmlessLoads& owner_;
-        };
-        Everything(*this).visit(s);
-      }
-    }
-    seen_.clear();
-  }
-
-  /// `mask`: the lanes of `e` that matter; null when all may.
-  void value(const Expr& e, const Expr& mask) {
-    if (!e) return;
-    if (const auto [known, first] = seen_.emplace(e.get(), mask); !first) {
-      if (!known->second && !mask) return;
-      if (known->second && mask && equal(known->second, mask)) return;
-      known->second = nullptr;
-      return value_new(e, nullptr);
-    }
-    value_new(e, mask);
-  }
-
-  void value_new(const Expr& e, const Expr& mask) {
-    switch (e->kind) {
-      case ExprKind::Var: {
-        const auto [use, first] = uses_.emplace(e.as<Var>(), mask);
-        if (!first && use->second && !(mask && equal(use->second, mask))) use->second = nullptr;
-        return;
-      }
-      case ExprKind::Load: {
-        const Load* load = e.as<Load>();
-        for (const Expr& index : load->indices) value(index, nullptr);
-        if (!load->mask) return;
-        value(load->mask, nullptr);
-        const bool harmless = mask && is_register(load->buffer) && equal(masks_.resolve(load->mask), mask);
-        const auto [known, first] = loads_.emplace(load, harmless);
-        if (!first) known->second &= harmless;
-        return;
-      }
-      case ExprKind::Unary:
-        return value(e.as<Unary>()->a, mask);
-      case ExprKind::Cast:
-        return value(e.as<Cast>()->value, mask);
-      case ExprKind::Select: {
-        const Select* node = e.as<Select>();
-        value(node->condition, mask);
-        value(node->when_true, mask);
-        return value(node->when_false, mask);
-      }
-      case ExprKind::Binary: {
-        // An integer division traps on some operands.
-        const Binary* node = e.as<Binary>();
-        const Expr kept = e->dtype.is_float() || e->dtype.is_bool() ? mask : nullptr;
-        value(node->a, kept);
-        return value(node->b, kept);
-      }
-      case ExprKind::Call: {
-        const Call* node = e.as<Call>();
-        const Intrinsic* intrinsic = node->call_kind == CallKind::intrinsic ? find_intrinsic(node->callee) : nullptr;
-        // A lane of what is permuted may come out in any other.
-        const bool lane_by_lane = intrinsic && !intrinsic->reduces && intrinsic->name != "permute";
-        for (const Expr& arg : node->args) value(arg, lane_by_lane ? mask : nullptr);
-        return;
-      }
-      case ExprKind::Broadcast:
-        return value(e.as<Broadcast>()->value, nullptr);
-      case ExprKind::Ramp:
-        value(e.as<Ramp>()->base, nullptr);
-        return value(e.as<Ramp>()->stride, nullptr);
-      case ExprKind::Shuffle:
-        for (const Expr& vector : e.as<Shuffle>()->vectors) value(vector, nullptr);
-        return;
-      case ExprKind::AddressOf:
-        for (const Expr& index : e.as<AddressOf>()->indices) value(index, nullptr);
-        return;
-      default:
-        return;
-    }
-  }
-
-  const std::unordered_set<const void*>& holders_;
-  int pending_ = 0;  ///< Lets around, whose value holds such a load
-  Masks masks_;
-  std::unordered_map<const ExprNode*, Expr> seen_;
-  std::unordered_map<const Var*, Expr> uses_;  ///< the one mask under which a variable matters; null when there is none
-  std::unordered_map<const Load*, bool> loads_;
-};
 
 /// What is known of a register buffer's slots.
 struct Registers {
@@ -246,8 +67,7 @@ class Collector : public Visitor {
       if (!is_register(buffer)) continue;
       Registers& registers = found[buffer.get()];
       registers.depth = scope_.size();
-      registers.size = 1;
-      for (const Expr& extent : buffer->shape) registers.size *= as_int(extent) ? *as_int(extent) : 0;
+      registers.size = constant_elements(buffer).value_or(0);
     }
     const size_t nested = nested_;
     nested_ = 0;
@@ -327,9 +147,8 @@ class Collector : public Visitor {
 
   /// Does the mask stay the same while a buffer lives that was allocated with `depth` variables in scope?
   bool is_fixed(const Expr& mask, size_t depth) const {
-    bool fixed = true;
+    bool fixed = !reads_memory(mask);
     for_each_expr(mask, [&](const Expr& e) {
-      if (e.as<Load>() || e.as<Call>()) fixed = false;
       const auto place = e.as<Var>() ? scope_.find(e.as<Var>()) : scope_.end();
       if (place != scope_.end() && place->second >= depth) fixed = false;
     });
@@ -403,9 +222,7 @@ class Unmasker : public Mutator {
     const std::optional<Slot> slot = slot_of(store.indices);
     if (!slot || registers == collected_.found.end() || slot->end > registers->second.size) return false;
     const Expr mask = masks_.resolve(store.mask);
-    bool reads = false;
-    for_each_expr(mask, [&](const Expr& e) { reads |= e->kind == ExprKind::Load || e->kind == ExprKind::Call; });
-    if (reads) return false;  // as another time it may come out otherwise
+    if (reads_memory(mask)) return false;
     const auto holds = [&](const Expr& e) {
       const auto held = e.as<Var>() ? held_.find(e.as<Var>()) : held_.end();
       const Load* load = held == held_.end() ? e.as<Load>() : held->second.as<Load>();

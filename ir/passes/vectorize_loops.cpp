@@ -1,7 +1,10 @@
 #include "ir/passes/vectorize_loops.h"
 
+#include <optional>
+
 #include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
+#include "ir/buffer.h"
 #include "ir/conjuncts.h"
 #include "ir/passes/bounds_scope.h"
 #include "ir/passes/vectorizer.h"
@@ -47,6 +50,7 @@ constexpr std::int64_t many_vectors = 12;
 /// Finds the register buffers of many vectors of floats that loops write, besides constants to begin with.
 class VectorRegisters : public Visitor {
  public:
+  explicit VectorRegisters(const Stmt& body) { visit(body); }
   bool written_by(const For& loop) const {
     bool found = false;
     for_each_stmt(loop.body, [&](const Stmt& s) {
@@ -66,9 +70,7 @@ class VectorRegisters : public Visitor {
       if (!store || store->buffer->space != space::registers || !store->buffer->dtype.is_float() ||
           store->value.as<FloatImm>())
         return;
-      std::int64_t elements = 1;
-      for (const Expr& extent : store->buffer->shape) elements *= as_int(extent) ? *as_int(extent) : 0;
-      if (elements >= many_vectors * *lanes) buffers_.insert(store->buffer.get());
+      if (constant_elements(store->buffer).value_or(0) >= many_vectors * *lanes) buffers_.insert(store->buffer.get());
     });
   }
 
@@ -107,7 +109,7 @@ std::unordered_set<const BufferNode*> shared_writes(const For& loop) {
 
 class LoopVectorizer : public Mutator {
  public:
-  explicit LoopVectorizer(const Func& func) : bounds_(func) { registers_.visit(func->body); }
+  explicit LoopVectorizer(const Func& func) : body_(func->body), bounds_(func) {}
   bool changed = false;
 
  protected:
@@ -129,11 +131,10 @@ class LoopVectorizer : public Mutator {
     if (node->annotations.contains(unmasked_key)) {
       if (const Stmt rest = lane_by_lane(*node)) return mutate(rest);
     }
-    // The edge of a tile that one element is left for: lanes that all name it would run one after another.
-    // Not of registers that hold many vectors: to put a lane into each takes longer than to compute under a mask.
-    if (lanes && *lanes >= 1 && !registers_.written_by(*node)) {
-      if (const Stmt first = only_first(*node)) return mutate(first);
-    }
+    // The edge of a tile that one element is left for: lanes that all name it would run one after another. Not of
+    // registers that hold many vectors: to put a lane into each takes longer than to compute under a mask.
+    const Stmt first = lanes && *lanes >= 1 ? only_first(*node) : nullptr;
+    if (first && !writes_vectors(*node)) return mutate(first);
     if (lanes && *lanes >= 2 && *lanes <= max_lanes && !has_vectors(node->body)) {
       if (Stmt vector = vectorize(*node, static_cast<int>(*lanes), bounds_, contended_)) return vector;
     }
@@ -154,9 +155,15 @@ class LoopVectorizer : public Mutator {
   }
 
  private:
+  bool writes_vectors(const For& loop) {
+    if (!registers_) registers_.emplace(body_);
+    return registers_->written_by(loop);
+  }
+
   static constexpr std::int64_t max_lanes = 1024;
+  const Stmt body_;
   Bounds bounds_;
-  VectorRegisters registers_;
+  std::optional<VectorRegisters> registers_;         ///< found when the first loop asks
   std::unordered_set<const BufferNode*> contended_;  ///< by the parallel loop around
 };
 

@@ -42,6 +42,11 @@ std::int64_t moved_by(const Block& block, const Access& access, const LoopRef& l
   return elements;
 }
 
+/// The same either way, in bytes.
+std::int64_t bytes_moved(const Block& block, const Access& access, const LoopRef& loop) {
+  return std::abs(moved_by(block, access, loop)) * access.buffer->dtype.bytes();
+}
+
 /// A tile as what it asks for sees it.
 struct TileWork {
   double cycles;      ///< of its sums
@@ -115,10 +120,6 @@ std::optional<TileLoops> tile_loops(const Schedule& schedule, const Block& block
   return tile;
 }
 
-}  // namespace
-
-namespace {
-
 /// `jumps`: does an access go on elsewhere with each step, or run of them?
 void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops,
               const std::function<bool(const Access&)>& jumps) {
@@ -163,10 +164,6 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
     annotate(schedule, steps, fmt::format("prefetch_param_{}", param), ahead);
     annotate(schedule, steps, "prefetch_cache", 2);
   }
-}
-
-std::int64_t bytes_moved(const Block& block, const Access& access, const LoopRef& loop) {
-  return std::abs(moved_by(block, access, loop)) * access.buffer->dtype.bytes();
 }
 
 }  // namespace

@@ -233,16 +233,6 @@ double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts) 
   return elements;
 }
 
-std::optional<std::int64_t> constant_elements(const Buffer& buffer) {
-  std::int64_t elements = 1;
-  for (const Expr& extent : buffer->shape) {
-    const std::int64_t* value = as_int(extent);
-    if (!value) return std::nullopt;
-    elements *= *value;
-  }
-  return elements;
-}
-
 namespace {
 
 /// What the blocks read and write, each buffer once.

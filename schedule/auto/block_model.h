@@ -75,9 +75,8 @@ std::optional<size_t> dimension_of(const Region& region, const Block& block, siz
 bool is_float_extreme(const Block& block);
 /// The number of instances, estimated.
 double instance_count(const Block& block, const std::vector<Fact>& facts = {});
-/// The number of a buffer's elements: estimated, and exactly where no extent is symbolic.
+/// The number of a buffer's elements, estimated.
 double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts = {});
-std::optional<std::int64_t> constant_elements(const Buffer& buffer);
 /// The bytes of all buffers that the blocks read and write, each once: estimated.
 double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vector<Fact>& facts);
 

@@ -39,9 +39,6 @@ constexpr std::int64_t longest_piece = 32 << 10;
 /// Results of a part, as a share of the elements that it reduces, for which adding the parts up costs little.
 constexpr double most_results = 1.0 / 32;
 
-/// Of a step that is known at run time alone.
-constexpr std::int64_t unknown_distance = std::int64_t{1} << 40;
-
 /// Pieces of the results that tasks can have apart from each other.
 double tasks_of(const Block& block, const std::optional<ReductionShape>& shape, const Device& device) {
   double tasks = 1;
@@ -117,7 +114,7 @@ std::vector<LoopRef> loops_to_cut(const Schedule& schedule, const BlockRef& ref,
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
       for (const Access& access : accesses) neighbours |= std::abs(access.strides[i].value_or(0)) == 1;
-      distance = std::max(distance, std::abs(largest->strides[i].value_or(unknown_distance)));
+      distance = std::max(distance, largest->distances[i]);
     }
     return std::pair(neighbours, -distance);
   };
