@@ -128,8 +128,11 @@ Func product_of_columns(int rows, int steps = 16) {
 TEST(AskNextTile, OfAnArrayOfWhichEachStepReadsElsewhere) {
   constexpr std::int64_t far = 48 << 10;
   const auto asks = [](int rows, std::int64_t own) { return asked(product_of_columns(rows), asking(own)); };
-  EXPECT_EQ(asks(6, far), "1: 64 ") << "the next tile, of another b, comes too soon\n"
-                                    << decisions_on(product_of_columns(6), asking(far), "product");
+  EXPECT_EQ(asks(6, far), "1: 128 ") << "the next tile comes too soon\n"
+                                     << decisions_on(product_of_columns(6), asking(far), "product");
+  Device few_streams = asking(far);
+  few_streams.streams_at_once = 4;
+  EXPECT_EQ(asked(product_of_columns(6), few_streams), "1: 64 ") << "the next tile, of another b, comes too soon";
   EXPECT_EQ(asks(6, far * 2), "") << "it stays near";
   EXPECT_EQ(asks(2, far), "1: 320 ") << "the next tile comes too soon: one of four on";
   Device filled = asking(far);

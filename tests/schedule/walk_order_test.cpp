@@ -66,6 +66,15 @@ TEST(WalkOrder, LeavesTilesInPanelsThatDoNotStayTogether) {
   EXPECT_EQ(order_of_tiles(with_own_cache(std::int64_t{1} << 20), nest, {0, 1}), std::nullopt);
 }
 
+TEST(WalkOrder, GoesOnWithRowsThatPrefetchersFollow) {
+  // for batch in 256: for tile in 40: five rows of 63 elements each, of x[40 * 5, 256, 63].
+  const LoopNest nest{{256, 40, 5, 63}, 2, {{{63, 80640, 16128, 1}, 4}, {{189, 0, 0, 1}, 4}}};
+  Device device = with_own_cache(std::int64_t{1} << 19);
+  EXPECT_EQ(order_of_tiles(device, nest, {1}), (Order{1, 0}));
+  device.streams_at_once = 4;
+  EXPECT_EQ(order_of_tiles(device, nest, {1}), std::nullopt);
+}
+
 /// out[a, i, b, j] = sum over k of x[k, a, i, b] * y[k, j], of which lines hold several j of one i.
 TEST(WalkOrder, StoresLinesThatSeveralTilesShareOneAfterAnother) {
   const Func func = parse_func(R"(func shallow(x: f32[5, 60, 12], y: f32[12, 5, 17], out: f32[60, 12, 17]) stage begin {
