@@ -21,21 +21,19 @@
 namespace lathe {
 namespace {
 
-/// One dimension a group, behind those that stay apart, of a buffer whose dimension d is walked by dimensions[d].
-LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, const std::vector<Axes>& apart,
-                         const std::vector<Axes>& groups, const Product& product) {
+/// One dimension a group of a buffer whose dimension d is walked by dimensions[d].
+LayoutMap grouped_layout(const std::vector<std::optional<size_t>>& dimensions, const std::vector<Axes>& groups,
+                         const Product& product) {
   LayoutMap map{same_layout(dimensions.size()).from, {}};
   const auto variable = [&](size_t iter) {
     const auto found = std::find(dimensions.begin(), dimensions.end(), iter);
     if (found == dimensions.end()) throw Refusal("tile_contractions", 0, "an axis is no dimension of its own");
     return Expr(map.from[static_cast<size_t>(found - dimensions.begin())]);
   };
-  for (const auto* all : {&apart, &groups}) {
-    for (const Axes& group : *all) {
-      Expr place = index(0);
-      for (const size_t i : group) place = place * product.extents[i] + variable(i);
-      map.to.push_back(place);
-    }
+  for (const Axes& group : groups) {
+    Expr place = index(0);
+    for (const size_t i : group) place = place * product.extents[i] + variable(i);
+    map.to.push_back(place);
   }
   return map;
 }
@@ -84,8 +82,7 @@ class Grouper {
     const Buffer copied = schedule_.node(made).f.writes[0].buffer;
     const Block& reader = schedule_.node(block_);
     const auto dimensions = iters_of(reader, load_of(reader, copied)->indices);
-    transform_layout(schedule_, block_, copied->name,
-                     grouped_layout(dimensions, layout.apart, layout.groups, product_));
+    transform_layout(schedule_, block_, copied->name, grouped_layout(dimensions, layout.dimensions, product_));
     Loops loops(product_.extents.size());
     for (size_t d = 0; d < dimensions.size(); ++d) {
       if (const auto& iter = dimensions[d]) loops[*iter] = loop_of_iter(schedule_, made, d);
@@ -113,12 +110,17 @@ class Grouper {
     indices.reserve(written.ranges.size());
     for (const Range& range : written.ranges) indices.push_back(range.min);
     // What is written there is told apart by iters alone.
-    std::vector<Axes> alone;
-    for (const Axes& run : plan_.result.apart) {
-      for (const size_t i : run) alone.push_back({i});
+    std::vector<Axes> dimensions;
+    for (const Axes& all : plan_.result.dimensions) {
+      const auto& apart = plan_.result.apart;
+      if (std::find(apart.begin(), apart.end(), all) == apart.end()) {
+        dimensions.push_back(all);
+      } else {
+        for (const size_t i : all) dimensions.push_back({i});
+      }
     }
     transform_layout(schedule_, block_, written.buffer->name,
-                     grouped_layout(iters_of(block, indices), alone, plan_.result.groups, product_));
+                     grouped_layout(iters_of(block, indices), dimensions, product_));
     for (const Axes& run : plan_.result.apart) join(reading, run);
     for (const Axes& group : plan_.result.groups) {
       if (plan_.result.copied) {

@@ -65,13 +65,15 @@ struct Run {
   std::int64_t extent, stride;
 };
 
-/// Neighbours of a group that lie as one are one.
+/// Neighbours of a group that lie as one are one, and so are groups but the last with a short one behind, whose loops
+/// squares have joined (join_short_turned).
 std::vector<Run> runs_of(const Walked& access, const std::vector<Axes>& groups, const Product& product) {
   std::vector<Run> runs;
   for (const Axes& group : groups) {
+    const bool joins = group.size() == 1 && product.count(group) < greatest_side && &group != &groups.back();
     for (size_t i = 0; i < group.size(); ++i) {
       const std::int64_t extent = product.extents[group[i]], stride = access.strides[group[i]];
-      if (i > 0 && runs.back().stride == stride * extent) {
+      if ((i > 0 || (joins && !runs.empty())) && runs.back().stride == stride * extent) {
         runs.back() = {runs.back().extent * extent, stride};
       } else {
         runs.push_back({extent, stride});
@@ -115,6 +117,19 @@ std::vector<Axes> joined_runs(const Axes& axes, const Walked& access, const Prod
   return runs;
 }
 
+std::vector<Axes> concatenated(std::vector<Axes> a, const std::vector<Axes>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// The dimensions in the order in which they lie in the array, but for the last, which vectors walk.
+std::vector<Axes> in_order_of(const Walked& access, std::vector<Axes> dimensions) {
+  std::stable_sort(dimensions.begin(), dimensions.end() - 1, [&](const Axes& a, const Axes& b) {
+    return !a.empty() && (b.empty() || std::abs(access.strides[a.back()]) > std::abs(access.strides[b.back()]));
+  });
+  return dimensions;
+}
+
 /// What vectors, or the scalars beside them, want of an array besides groups that lie as one.
 enum class Walk {
   vectors,  ///< that it is contiguous along the last group
@@ -146,14 +161,24 @@ Layout lay_out(const RuleContext& context, Grouping& plan, const Walked& access,
   }
   if (!layout.copied) {
     for (const size_t i : apart) layout.apart.push_back({i});
+    layout.dimensions = concatenated(layout.apart, layout.groups);
     return layout;
   }
   layout.apart = joined_runs(apart, access, product);
-  std::vector<Axes> walked = layout.apart;
-  walked.insert(walked.end(), layout.groups.begin(), layout.groups.end());
-  const double far = bytes > own_cache_bytes(context.device) ? far_copy_cycles : 0;
   const bool result = access.buffer == product.result.buffer;
-  plan.cycles += static_cast<double>(elements) * (copy_cycles(access, walked, product, result) + far);
+  layout.dimensions = concatenated(layout.apart, layout.groups);
+  double each = copy_cycles(access, layout.dimensions, product, result);
+  if (result) {
+    // What lies as one there is turned around as one.
+    std::vector<Axes> as_there = in_order_of(access, layout.dimensions);
+    const double together = copy_cycles(access, as_there, product, result);
+    if (together < each) {
+      each = together;
+      layout.dimensions = std::move(as_there);
+    }
+  }
+  const double far = bytes > own_cache_bytes(context.device) ? far_copy_cycles : 0;
+  plan.cycles += static_cast<double>(elements) * (each + far);
   return layout;
 }
 
@@ -205,11 +230,6 @@ std::vector<Axes> summed_groups(const Axes& summed, bool nested) {
   std::vector<Axes> groups;
   for (const size_t i : summed) groups.push_back({i});
   return groups;
-}
-
-std::vector<Axes> concatenated(std::vector<Axes> a, const std::vector<Axes>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 /// The estimate of tiles for so many rows, columns and steps, worked out once for each.

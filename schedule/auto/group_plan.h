@@ -10,12 +10,13 @@
 
 namespace lathe {
 
-/// How an array is to lie: the axes that stay apart, then a dimension for each group. Those that stay apart and lie as
-/// one in the array that is copied are one there.
+/// How an array is to lie: a dimension for each group, and for axes that stay apart. Those that do and lie as one in
+/// the array that is copied are one there.
 struct Layout {
   std::vector<Axes> apart;
   std::vector<Axes> groups;
-  bool copied = false;  ///< it does not lie so yet
+  std::vector<Axes> dimensions;  ///< all of these, outermost first; vectors walk the last group
+  bool copied = false;           ///< it does not lie so yet
 };
 
 /// How the product is to be computed: which axes stay apart, which become one, and where arrays lie for that.

@@ -65,6 +65,16 @@ TEST(Einsum, GroupsAxesWhereVectorsWouldBePicked) {
   EXPECT_TRUE(decides(func, with_caches(1), "group the axes of einsum: 256 x 256 x 68, 5 times"));
 }
 
+TEST(Einsum, TurnsResultsAroundAsTheyLie) {
+  const Func func =
+      einsum("bfa", "dafec", "decba", "f", {{'a', 3}, {'b', 17}, {'c', 8}, {'d', 4}, {'e', 64}, {'f', 16}});
+  EXPECT_TRUE(decides(func, with_caches(1), "group the axes of einsum: 17 x 512 x 16, 12 times"))
+      << "vectors along the longest rows\n"
+      << decisions_on(func, with_caches(1), "einsum");
+  EXPECT_TRUE(decides(func, with_caches(1), "join the loops of einsum_copy that squares walk"))
+      << "17 results by 3 of the batch are one there";
+}
+
 TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
   const auto asks = [](int steps, int run) {
     const Func func = einsum("ead", "ebcd", "bca", "ed", {{'a', 3}, {'b', 50}, {'c', 64}, {'d', run}, {'e', steps}});
