@@ -134,6 +134,22 @@ class Tiler {
   /// the tiles?
   bool has_maker(const Buffer& operand = nullptr) const;
 
+  // What each core makes for itself (tiler_cores.cpp).
+
+  /// Which of the loops around tiles cores share out: rows, where each core takes some of its own, or the first over
+  /// several tiles.
+  size_t shared_loop(const TileShape& tile, const ReaderLoops& loops, const std::vector<LoopRef>& order) const;
+  /// The blocks that do nothing but widen an operand all of which each iteration of the loop `shared` of these reads,
+  /// where each core had better make it for itself: lines of what another has made come late.
+  std::vector<BlockRef> makers_for_cores(const std::vector<LoopRef>& order, size_t shared) const;
+  /// Has each core take as many iterations of that loop as others; returns the loop over cores, the outermost then.
+  /// Nothing where these are no equal shares.
+  std::optional<LoopRef> share_out(std::vector<LoopRef>& order, size_t shared);
+  void make_for_cores(const LoopRef& core);
+  /// Widens what is made under the loop row by row, so that `parallel` sees that each core writes all that it reads
+  /// there: as one run, rows would be told apart by quotients.
+  void widen_rows_of_cores(const LoopRef& core);
+
   // Vectors along results (tiler_space.cpp).
 
   void along_space(size_t vectors);
@@ -250,6 +266,8 @@ class Tiler {
   std::optional<StepCut> accurate_cut_;      ///< of a tile's own sums
   std::optional<LoopRef> steps_loop_;        ///< around the steps that a tile takes at once
   size_t outside_ = 0;                       ///< loops around the tile's steps
+  std::vector<BlockRef> makers_;             ///< of operands that each core makes for itself
+  std::optional<LoopRef> core_loop_;         ///< over cores, under which they are
   std::int64_t rows_of_core_ = 0;            ///< where each core takes rows of its own, or 0
   std::optional<RegisterTile> shared_tile_;  ///< of rows that cores may share out
   bool shares_panels_ = false;               ///< parts of rows do

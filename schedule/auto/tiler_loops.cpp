@@ -179,6 +179,10 @@ Tiler::SplitLoops Tiler::split_loops(const TileShape& tile, const ReaderLoops& l
               : 1;
       // What other loops lie outside is shared out as well.
       std::int64_t own = extent && innermost && parts == 1 && order.size() == 2 ? rows_of_core_ : 0;
+      if (extent && !makers_.empty() && own == 0 && parts == 1 && loop == core_loop_) {
+        const std::int64_t cores = context_.device.cores, strips = (*extent + tile.rows - 1) / tile.rows;
+        if (shares_evenly(context_.device, strips)) own = (strips + cores - 1) / cores * tile.rows;
+      }
       if (far_parts_ && far_parts_->block_rows > 0)
         own = far_parts_->rows_of_block(context_.device, *extent, tile.rows);
       loop = split_rows(tile, loop, parts, own, found);
@@ -203,7 +207,9 @@ void Tiler::place_in_tile(std::int64_t rows) {
   compute_at(schedule_, block_, tile_loop_);
   std::vector<LoopRef> around = schedule_.loops(block_);
   around.resize(loops_of(path_to(schedule_, tile_loop_)).size());
+  if (core_loop_) make_for_cores(*core_loop_);
   place_makers(context_, block_, around, across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
+  if (core_loop_) widen_rows_of_cores(*core_loop_);
   outside_ = around.size();
 }
 
@@ -226,10 +232,15 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   const std::optional<LoopRef> block = across_ && across_->cut ? split_blocks(*across_->cut) : std::nullopt;
   const ReaderLoops loops{reader_loop(tile.row_iter), reader_loop(tile.column_iter), reader_loop(others_), block};
   std::vector<LoopRef> order = order_loops(tile, loops, inside);
+  LATHE_CHECK(!order.empty(), "a tile has a loop around it");
+  const size_t shared = shared_loop(tile, loops, order);
+  makers_ = makers_for_cores(order, shared);
+  if (!makers_.empty()) core_loop_ = order[shared];
+  const bool by_rows = loops.row == core_loop_;
   const SplitLoops within = split_loops(tile, loops, order);
+  if (core_loop_) core_loop_ = within.core || by_rows ? within.core : share_out(order, shared);
   if (far_parts_ && far_parts_->block_rows == 0) share_parts(context_, order);
   if (deep_cut_) share_panels(order);
-  LATHE_CHECK(!order.empty(), "a tile has a loop around it");
   const size_t sharing = rows_outside_ ? 2 : 1;  // loops within which tiles share panels
   if (loops.row && order.size() > sharing) panel_loop_ = order[order.size() - 1 - sharing];
   if (within.row_part) order.insert(order.end() - 1, *within.row_part);

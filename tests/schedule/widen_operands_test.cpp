@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
@@ -58,6 +60,45 @@ TEST(WidenOperands, LeavesWhatFewTilesRead) {
   EXPECT_FALSE(widens(narrow_product(1, 70, 9, "f16"), "b"));
   // What is wide already.
   EXPECT_FALSE(widens(matmul(40, 70, 9, false), "a"));
+}
+
+TEST(WidenOperands, EachCoreCastsAllThatItReads) {
+  Device device = with_caches(1 << 20);
+  device.cores = 2;
+  const auto makes = [&](const Func& func, const char* operand) {
+    return decides(func, device, fmt::format("make {}_f32 on each core", operand));
+  };
+  const Func even = narrow_product(256, 256, 200, "f16");
+  EXPECT_TRUE(makes(even, "a"));
+  EXPECT_NE(print(auto_schedule(even, device)).find("parallel for `1oo` in [0, 2)"), std::string::npos);
+  const Func rows = narrow_product(399, 40, 373, "f16");
+  EXPECT_TRUE(makes(rows, "b")) << "cores share out rows";
+  // Uneven shares of rows, several panels: a is cast in parts that are rows, each core its own.
+  const Func parts = narrow_product(159, 280, 121, "f16");
+  EXPECT_TRUE(makes(parts, "b"));
+  EXPECT_TRUE(decides(parts, device, "widen a row by row"));
+  EXPECT_NE(print(auto_schedule(parts, device)).find("parallel for `0o` in [0, 2)"), std::string::npos)
+      << print(auto_schedule(parts, device));
+  EXPECT_FALSE(makes(narrow_product(128, 20, 20, "f16"), "b")) << "one core computes little";
+  EXPECT_FALSE(makes(narrow_product(20, 64, 3000, "f16"), "a")) << "few columns read what is made";
+  device.caches[1].bytes = 128 << 10;
+  EXPECT_FALSE(makes(even, "a")) << "it does not stay near";
+  device.caches[1].bytes = 1 << 20;
+  device.cores = 3;
+  EXPECT_FALSE(makes(even, "a")) << "shares of panels are uneven";
+  device.cores = 1;
+  EXPECT_FALSE(makes(even, "a"));
+}
+
+TEST(WidenOperands, WhatEachCoreCastsIsAsItWas) {
+  Device device = with_caches(1 << 20);
+  device.cores = 2;
+  for (const auto& [m, n, k, made] :
+       {std::tuple(70, 128, 57, "a"), std::tuple(131, 40, 149, "b"), std::tuple(64, 128, 130, "a")}) {
+    const Func func = narrow_product(m, n, k, "f16");
+    EXPECT_TRUE(decides(func, device, fmt::format("make {}_f32 on each core", made))) << m << " x " << n << " by " << k;
+    expect_same_results(func, auto_schedule(func, device));
+  }
 }
 
 TEST(WidenOperands, PadsWhatItCasts) {
