@@ -179,7 +179,9 @@ class Streamer {
                                    : least_streamed_columns,
                        wanted = std::min(cores, streams_.columns / least);
     const std::int64_t blocks = std::max({(streams_.columns + fitting - 1) / fitting, wanted, std::int64_t{1}});
-    const std::int64_t tile = vectors_ * lanes_;
+    // Sums of a maximum's exponentials are shared out as the maxima are, or cores would read those of others.
+    const bool shared = blocks > 1 && !streams_.rows;
+    const std::int64_t tile = (shared ? std::max(vectors_, ordered_chains) : vectors_) * lanes_;
     return ((streams_.columns + blocks - 1) / blocks + tile - 1) / tile * tile;
   }
 

@@ -13,10 +13,8 @@ namespace {
 /// Rows of the operand that stream at a time: each more halves no further what the sums cost, and beyond eight the
 /// prefetchers lose count (measured on Zen 4: 8 rows 2.6 ms, 16 rows 2.9, 32 rows 4.8 for 2x4096x4096).
 constexpr std::int64_t most_streams = 8;
-/// Of terms that take long enough to overlap without, as an exponential does; of an extreme, which waits for memory
-/// with two as well, whose instructions are three for the sake of NaN (measured on Cascade Lake: the same time, and a
-/// fifth less of it to compile).
-constexpr std::int64_t costly_chains = 1, ordered_chains = 2;
+/// Of terms that take long enough to overlap without, as an exponential does.
+constexpr std::int64_t costly_chains = 1;
 /// Rows past which an operand streams where two multiply-adds of lines start each cycle, in tiles that share its
 /// vectors in the first cache.
 constexpr std::int64_t most_tiled_rows = 31;

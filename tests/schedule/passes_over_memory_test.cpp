@@ -124,6 +124,18 @@ TEST(StreamRows, TakesFewerVectorsAtATimeOfWhatOverlapsWithout) {
   EXPECT_TRUE(says(decisions_on(func, device, "total"), "stream total: 1 rows x 1 vectors")) << "of exponentials";
 }
 
+TEST(StreamRows, SharesColumnsOutAlikeWhereTilesAreNotAsWide) {
+  const Func func = softmax(513, 777, false);
+  Device device = with_caches(160 << 10, large);
+  device.cores = 2;
+  const auto says_of = [&](const char* block, const char* what) {
+    EXPECT_TRUE(decides(func, device, fmt::format("stream {}: {} vectors of 16 lanes in blocks of 416", block, what)));
+  };
+  says_of("greatest", "1 rows x 2");
+  says_of("total", "1 rows x 1");
+  EXPECT_FALSE(decides(func, device, "not parallel over ")) << "a core would read maxima of the other";
+}
+
 TEST(InlineElementwise, ComputesAgainWhatWouldPassOverMemory) {
   const Func first = softmax(40, 64, false), last = softmax(40, 64, true);
   constexpr std::int64_t bytes = std::int64_t{40} * 64 * 4;
