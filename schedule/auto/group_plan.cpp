@@ -23,9 +23,10 @@ constexpr double worth_grouping = 0.85;
 /// again where lines come from a core's own caches, and from beyond.
 constexpr double scalar_cycles = 1.5, near_line = 1, far_line = 6;
 /// Cycles of an element that is copied: as it lies, besides what each run takes; through squares that are turned around
-/// in registers; one by one. Of runs of every second to fourth element, whose vectors are picked out of whole ones, the
-/// part that each step takes besides.
-constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, single_cycles = 3, picked_cycles = 0.15;
+/// in registers, and more along joined axes; one by one. Of runs of every second to fourth element, whose vectors are
+/// picked out of whole ones, the part that each step takes besides.
+constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, joined_cycles = 0.25, single_cycles = 3,
+                 picked_cycles = 0.15;
 constexpr std::int64_t widest_step = 4;
 /// Cycles to begin a loop of a nest anew.
 constexpr double nested_loop = 4;
@@ -63,6 +64,7 @@ double turn_cycles(std::int64_t rows, std::int64_t columns) {
 /// Axes that are walked as one: how often, and the elements from one to the next.
 struct Run {
   std::int64_t extent, stride;
+  bool joined = false;  ///< of axes in several groups
 };
 
 /// Neighbours of a group that lie as one are one, and so are groups but the last with a short one behind, whose loops
@@ -74,7 +76,7 @@ std::vector<Run> runs_of(const Walked& access, const std::vector<Axes>& groups, 
     for (size_t i = 0; i < group.size(); ++i) {
       const std::int64_t extent = product.extents[group[i]], stride = access.strides[group[i]];
       if ((i > 0 || (joins && !runs.empty())) && runs.back().stride == stride * extent) {
-        runs.back() = {runs.back().extent * extent, stride};
+        runs.back() = {runs.back().extent * extent, stride, runs.back().joined || i == 0};
       } else {
         runs.push_back({extent, stride});
       }
@@ -97,7 +99,8 @@ double copy_cycles(const Walked& access, const std::vector<Axes>& groups, const 
   for (size_t i = 0; i + 1 < runs.size(); ++i) {
     const Run& run = runs[i];
     if (!is_step(run.stride) || (result && run.stride != 1)) continue;
-    least = std::min(least, turn_cycles(run.extent, last.extent) + picked(run.stride));
+    least =
+        std::min(least, turn_cycles(run.extent, last.extent) + picked(run.stride) + (run.joined ? joined_cycles : 0));
     // Few neighbours are picked out of vectors, or woven into them.
     const bool few = result ? last.stride == run.extent : i + 2 == runs.size() && last.extent <= widest_step;
     const std::int64_t count = result ? run.extent : last.extent, length = result ? last.extent : run.extent;

@@ -21,15 +21,17 @@ namespace {
 /// by 256 steps 0.74, 46x128x77 0.76; 1.02 where one thread runs all). Of shares that are uneven the first takes longer
 /// than the lines come late (128x512x256 in eleven panels 1.1).
 constexpr double most_making = 0.05, least_shared_nanoseconds = 12'000;
-/// Vectors that a step widens.
-constexpr std::int64_t vectors_of_step = 4;
+/// Vectors that a step widens, and vectors of a row at the least: shorter ones go on from one to the next, as one run.
+constexpr std::int64_t vectors_of_step = 4, vectors_of_row = 2;
 
-/// Does the block nothing but cast, row by row, each as it lies?
+/// Does the block nothing but cast to what is wider, row by row, each as it lies?
 bool only_widens(const Block& block) {
   const Store* store = block.f.body.as<Store>();
   const Cast* cast = store && !store->mask ? store->value.as<Cast>() : nullptr;
   const Load* load = cast ? cast->value.as<Load>() : nullptr;
-  if (!load || load->mask || block.f.iters.empty()) return false;
+  if (!load || load->mask || block.f.iters.empty() || block.f.reducer || is_sealed(block) ||
+      load->dtype.bits >= cast->dtype.bits)
+    return false;
   const Accesses accesses = block_accesses(block);
   const size_t last = block.f.iters.size() - 1;
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) { return access.strides[last] == 1; });
@@ -52,22 +54,29 @@ size_t Tiler::shared_loop(const TileShape& tile, const ReaderLoops& loops, const
 std::vector<BlockRef> Tiler::makers_for_cores(const std::vector<LoopRef>& order, size_t shared) const {
   const Device& device = context_.device;
   const Block& reduction = schedule_.node(block_);
-  std::vector<BlockRef> makers;
-  if (device.cores == 1 || shared == order.size() || across_ || dot_ || windows_ || adds_up_parts()) return makers;
+  if (device.cores == 1 || shared == order.size() || across_ || dot_ || windows_ || adds_up_parts()) return {};
   const auto found =
       std::find_if(loops_.begin(), loops_.end(), [&](const auto& own) { return own.second == order[shared]; });
-  if (found == loops_.end()) return makers;
-  const Var* iter = reduction.f.iters[found->first].variable.get();
   const double work = instance_count(reduction) * instance_nanoseconds(reduction, true);
-  if (work < least_shared_nanoseconds) return makers;
+  if (found == loops_.end() || work < least_shared_nanoseconds) return {};
+  const Var* iter = reduction.f.iters[found->first].variable.get();
+  std::vector<BlockRef> makers;
   for (const BlockRef& maker : schedule_.producers(block_)) {
+    if (context_.scheduled.contains(maker.name)) continue;
     const Block& block = schedule_.node(maker);
-    if (context_.scheduled.contains(maker.name) || !only_widens(block) || schedule_.consumers(maker).size() != 1)
-      continue;
+    // What else is made under the loop over cores, `parallel` may not see that each writes it first.
+    if (!only_widens(block) || !is_allocated(schedule_.func(), block.f.writes[0].buffer) ||
+        schedule_.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart ||
+        extent_estimate(block.f.iters.back().domain.extent) < vectors_of_row * vector_lanes(block, device))
+      return {};
     const Buffer& made = block.f.writes[0].buffer;
     const Load* read = load_of(reduction, made);
-    const bool whole = read && std::none_of(read->indices.begin(), read->indices.end(),
-                                            [&](const Expr& index) { return uses_var(index, iter); });
+    const auto moves = [&](const Expr& index) { return uses_var(index, iter); };
+    const bool whole = read && std::none_of(read->indices.begin(), read->indices.end(), moves);
+    // A part that is no box, as of joined rows, is made before by one core.
+    if (!whole && !(read && std::all_of(read->indices.begin(), read->indices.end(),
+                                        [&](const Expr& index) { return !moves(index) || index.as<Var>(); })))
+      return {};
     const double bytes = estimated_elements(made) * made->dtype.bytes(),
                  making = instance_count(block) * instance_nanoseconds(block, true);
     if (whole && bytes <= static_cast<double>(own_cache_bytes(device)) &&
@@ -87,8 +96,9 @@ void Tiler::make_for_cores(const LoopRef& core) {
 void Tiler::widen_rows_of_cores(const LoopRef& core) {
   for (const BlockRef& maker : schedule_.producers(block_)) {
     const std::vector<LoopRef> around = schedule_.loops(maker);
-    if (context_.scheduled.contains(maker.name) || !only_widens(schedule_.node(maker)) ||
-        std::find(around.begin(), around.end(), core) == around.end() || around.back() == core)
+    const size_t own = own_loops(schedule_, maker).size();
+    if (context_.scheduled.contains(maker.name) || !only_widens(schedule_.node(maker)) || own == 0 ||
+        own == around.size() || around[around.size() - own - 1] != core)
       continue;
     attempt(context_, fmt::format("widen {} row by row", schedule_.node(maker).f.reads[0].buffer->name), [&] {
       const std::int64_t lanes = vector_lanes(schedule_.node(maker), context_.device);
@@ -105,8 +115,10 @@ std::optional<LoopRef> Tiler::share_out(std::vector<LoopRef>& order, size_t shar
   const std::int64_t cores = context_.device.cores, *extent = as_int(schedule_.node(order[shared]).extent);
   if (!extent || *extent % cores != 0) return std::nullopt;
   if (*extent == cores) return order[shared];
+  const bool columns = column_loop_ == order[shared];
   const auto [core, within] = split(schedule_, order[shared], *extent / cores);
   order[shared] = within;
+  if (columns) column_loop_ = within;
   order.insert(order.begin(), core);
   return core;
 }

@@ -236,7 +236,7 @@ void Tiler::tile_reader(const TileShape& tile, const std::vector<size_t>& inside
   const size_t shared = shared_loop(tile, loops, order);
   makers_ = makers_for_cores(order, shared);
   if (!makers_.empty()) core_loop_ = order[shared];
-  const bool by_rows = loops.row == core_loop_;
+  const bool by_rows = core_loop_ && loops.row == core_loop_;
   const SplitLoops within = split_loops(tile, loops, order);
   if (core_loop_) core_loop_ = within.core || by_rows ? within.core : share_out(order, shared);
   if (far_parts_ && far_parts_->block_rows == 0) share_parts(context_, order);
