@@ -101,6 +101,58 @@ TEST(WidenOperands, WhatEachCoreCastsIsAsItWas) {
   }
 }
 
+/// out[b, i, j] = sum over k of x[b, k, i] * y[k, j], of narrow x alone.
+Func batched_by_columns(int batch, int m, int n, int k) {
+  return parse_func(fmt::format(R"(func product(x: f16[{0}, {3}, {1}], y: f32[{3}, {2}], out: f32[{0}, {1}, {2}])
+    stage begin {{
+  for b in [0, {0}) {{ for i in [0, {1}) {{ for j in [0, {2}) {{ for k in [0, {3}) {{
+    block product(space vb in [0, {0}) = b, space vi in [0, {1}) = i, space vj in [0, {2}) = j,
+                  reduce vk in [0, {3}) = k)
+        reads out[vb, vi, vj], x[vb, vk, vi], y[vk, vj] writes out[vb, vi, vj]
+    {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vb, vi, vj] = 0.0f32 }}
+      let sum: f32 = out[vb, vi, vj]
+      let term: f32 = cast<f32>(x[vb, vk, vi]) * y[vk, vj]
+      out[vb, vi, vj] = sum + term
+    }} }} }} }} }}
+}}
+)",
+                                batch, m, n, k));
+}
+
+TEST(WidenOperands, EachCoreCastsWhileAnotherOperandIsPackedForThePanelsOfAll) {
+  Device device = fused(with_caches(1 << 20), 1);
+  device.cores = 2;
+  const Func func = batched_by_columns(4, 64, 2048, 100);
+  EXPECT_TRUE(decides(func, device, "make x_f32 on each core")) << decisions_on(func, device, "product");
+  EXPECT_TRUE(decides(func, device, "pack panels of y"));
+}
+
+TEST(WidenOperands, CoresShareWhatParallelCouldNotTellApartElse) {
+  Device device = with_caches(1 << 20);
+  device.cores = 2;
+  // Joined windows, and rows of less than two vectors.
+  const Func windows = parse_func(R"(func product(x: f16[16, 300], w: f16[64, 16, 3], out: f32[64, 300]) stage begin {
+  for f in [0, 64) { for i in [0, 300) { for c in [0, 16) { for k in [0, 3) {
+    block product(space vf in [0, 64) = f, space vi in [0, 300) = i, reduce vc in [0, 16) = c, reduce vk in [0, 3) = k)
+        reads out[vf, vi], x[vc, vi + vk - 1], w[vf, vc, vk] writes out[vf, vi]
+    {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vf, vi] = 0.0f32 }
+      let sum: f32 = out[vf, vi]
+      let term: f32 = select(0 < vi + vk && vi + vk < 301, cast<f32>(x[vc, vi + vk - 1 if 0 < vi + vk && vi + vk < 301]), 0.0f32) * cast<f32>(w[vf, vc, vk])
+      out[vf, vi] = sum + term
+    } } } } }
+}
+)");
+  for (const Func& func : {windows, narrow_product(2000, 64, 20, "f16")}) {
+    for (const char* made : {"a", "b", "w", "x"})
+      EXPECT_FALSE(decides(func, device, fmt::format("make {}_f32 on each core", made))) << print(func);
+    EXPECT_FALSE(decides(func, device, "not parallel over ")) << print(func);
+  }
+}
+
 TEST(WidenOperands, PadsWhatItCasts) {
   // Each element is read seven times: too few for a wide copy of what is not padded.
   const char* format = R"(func windows(x: bf16[24, 30], w: f32[24, 7], out: f32[24, 30]) stage begin {{
