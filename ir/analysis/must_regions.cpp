@@ -28,6 +28,54 @@ struct Digit {
   Affine extent;
 };
 
+/// (walk // divisor) % count, without the remainder where count is 0.
+struct Part {
+  Expr walk;
+  std::int64_t divisor = 1, count = 0;
+  size_t dimension = 0;  ///< of the index that it is a term of
+  Affine rest;           ///< the others of that index
+};
+
+/// What a quotient or remainder by constants is a part of; of anything else, all of it.
+std::optional<Part> part_of(const Expr& e) {
+  auto* b = e.as<Binary>();
+  const bool divides = b && b->op == BinaryOp::floor_div, rests = b && b->op == BinaryOp::floor_mod;
+  const std::int64_t* by = divides || rests ? as_int(b->b) : nullptr;
+  if (!by) {
+    Part all;
+    all.walk = e;
+    return all;
+  }
+  auto part = part_of(b->a);
+  if (!part || *by < 1 || part->count % *by != 0) return std::nullopt;
+  if (rests) {
+    part->count = *by;
+  } else {
+    if (__builtin_mul_overflow(part->divisor, *by, &part->divisor)) return std::nullopt;
+    part->count /= *by;
+  }
+  return part;
+}
+
+/// Indices of a store that count one walk, as those of an array that is passed over as one run: x // 12, x // 4 % 3 and
+/// x % 4. Nothing is written twice, and whole rows where the walk goes over all of their elements.
+struct CountedWalk {
+  Affine place;
+  std::vector<Part> parts;  ///< the last index first
+
+  /// Elements of the parts but for the first index; nothing where these do not count each place once.
+  std::optional<std::int64_t> row() {
+    std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.divisor < b.divisor; });
+    std::int64_t elements = 1;
+    for (const Part& part : parts) {
+      const bool first = &part == &parts.back();
+      if (part.divisor != elements || (part.count == 0) != first) return std::nullopt;
+      if (!first && __builtin_mul_overflow(elements, part.count, &elements)) return std::nullopt;
+    }
+    return elements;
+  }
+};
+
 class MustCollector : public AccessWalk {
  public:
   MustCollector(const Bounds& outer, const std::function<bool(const Buffer&)>& considered)
@@ -81,6 +129,39 @@ class MustCollector : public AccessWalk {
     return std::nullopt;
   }
 
+  /// A term of the index that is part of a walk over inner variables, where it is the only one that has any.
+  std::optional<Part> inner_part(const Affine& index, const Relaxation& relaxation) const {
+    const auto is_inner = [&](const AffineTerm& t) { return relaxation.is_inner(t.atom); };
+    const auto term = std::find_if(index.terms.begin(), index.terms.end(), is_inner);
+    if (term == index.terms.end() || std::any_of(term + 1, index.terms.end(), is_inner) || term->coefficient != 1 ||
+        index.lanes != 1 || term->atom->dtype != i64)
+      return std::nullopt;
+    auto part = part_of(term->atom);
+    if (!part || (part->divisor == 1 && part->count == 0)) return std::nullopt;
+    part->rest = index;
+    return add_term(part->rest, term->atom, -1) ? part : std::nullopt;
+  }
+
+  /// The walks that the indices count; false where there is one that no walk of known parts makes.
+  bool find_walks(const std::vector<Affine>& indices, const Relaxation& relaxation,
+                  std::vector<CountedWalk>& walks) const {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      auto part = inner_part(indices[d], relaxation);
+      if (!part) continue;
+      part->dimension = d;
+      auto same = std::find_if(walks.begin(), walks.end(),
+                               [&](const CountedWalk& walk) { return identical(walk.parts.front().walk, part->walk); });
+      if (same == walks.end()) same = walks.insert(same, CountedWalk());
+      same->parts.push_back(std::move(*part));
+    }
+    for (CountedWalk& walk : walks) {
+      const auto place = expanded(walk.parts.front().walk);
+      if (!place || may_wrap(bounds_, *place)) return false;
+      walk.place = *place;
+    }
+    return true;
+  }
+
   /// The box that the store writes for sure, over outer variables.
   std::optional<Region> covered(const Access& access) {
     Relaxation relaxation(bounds_, outer_);
@@ -90,27 +171,47 @@ class MustCollector : public AccessWalk {
       if (!a || may_wrap(bounds_, *a)) return std::nullopt;
       indices.push_back(*a);
     }
+    std::vector<CountedWalk> walks;
+    if (!find_walks(indices, relaxation, walks)) return std::nullopt;
+    std::vector<bool> counted(indices.size(), false);
+    for (const CountedWalk& walk : walks)
+      for (const Part& part : walk.parts) counted[part.dimension] = true;
     std::vector<const Var*> used;
-    std::vector<Affine> lows, highs;
-    for (Affine& a : indices) {
-      auto ends = dense(a, relaxation, used);
-      if (!ends) return std::nullopt;
-      lows.push_back(ends->first);
-      highs.push_back(ends->second);
+    const auto box_of = [&](Affine& a, Expr& begin, Expr& end) {
+      const auto ends = dense(a, relaxation, used);
+      if (!ends) return false;
+      begin = to_expr(ends->first);
+      end = to_expr(ends->second) + 1;
+      return true;
+    };
+    std::vector<Expr> begins(indices.size()), ends(indices.size()), first(walks.size()), last(walks.size());
+    std::vector<Affine> places;
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (!counted[d] && !box_of(indices[d], begins[d], ends[d])) return std::nullopt;
+    for (size_t w = 0; w < walks.size(); ++w) {
+      if (!box_of(walks[w].place, first[w], last[w])) return std::nullopt;
+      places.push_back(walks[w].place);
     }
     // A loop that no index uses must run at least once.
     for (const For* loop : loops_)
       if (std::find(used.begin(), used.end(), loop->variable.get()) == used.end() && !runs(loop)) return std::nullopt;
     ExprSimplifier s(around_);
-    std::vector<Expr> begins, ends;
-    for (size_t d = 0; d < indices.size(); ++d) {
-      begins.push_back(to_expr(lows[d]));
-      ends.push_back(to_expr(highs[d]) + 1);
-    }
-    std::vector<Expr> conditions;
+    std::vector<Expr> conditions, others;
     for (const Expr& guard : guards_) append_conditions(guard, conditions);
     append_conditions(access.mask, conditions);
     for (const Expr& condition : conditions)
+      if (!apply(condition, places, relaxation, first, last)) others.push_back(condition);
+    for (size_t w = 0; w < walks.size(); ++w) {
+      const auto row = walks[w].row();
+      if (!row) return std::nullopt;
+      for (const Part& part : walks[w].parts) {
+        const Expr rest = to_expr(part.rest);
+        const bool outermost = part.count == 0;
+        begins[part.dimension] = outermost ? rest + floor_div(first[w] + (*row - 1), *row) : rest;
+        ends[part.dimension] = rest + (outermost ? floor_div(last[w], *row) : index(part.count));
+      }
+    }
+    for (const Expr& condition : others)
       if (!apply(condition, indices, relaxation, begins, ends)) return std::nullopt;
     Region result{access.region.buffer, {}, Provenance::inferred, {}};
     for (size_t d = 0; d < indices.size(); ++d) {

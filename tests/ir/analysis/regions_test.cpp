@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 #include "ir/analysis/simplify.h"
 #include "ir/text/print.h"
 #include "programs.h"
@@ -97,6 +100,64 @@ TEST(RandomPrograms, WriteAllOfTheirMustRegions) {
   EXPECT_GT(found, 250);
 }
 
+/// Stores that pass over rows as one run: indices are quotients and remainders of a walk by two loops, which may leave
+/// elements out, go over some twice, begin within a row, end where a condition says, or count other rows than these.
+TEST(RandomPrograms, WriteTheRowsThatTheirRunsCount) {
+  std::mt19937_64 random(7);
+  const auto below = [&](int k) { return static_cast<int>(random() % static_cast<std::uint64_t>(k)); };
+  int found = 0, rows = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const VarRef o = Var::make("o"), x = Var::make("x"), y = Var::make("y");
+    const int inner = 1 + below(5), middle = 1 + below(4), step = 1 + below(6), length = 1 + below(6),
+              outer = 1 + below(8);
+    Expr walk = Expr(x) * step + Expr(y);
+    if (below(3) == 0) walk = walk + below(8);
+    if (below(4) == 0) walk = walk + Expr(o) * (1 + below(7));
+    const Expr row = floor_div(walk, inner * middle),
+               part = below(2) != 0 ? floor_mod(floor_div(walk, inner), middle)
+                                    : floor_div(floor_mod(walk, inner * middle), inner),
+               last = floor_mod(walk, below(8) != 0 ? inner : inner + 1);
+    std::vector<Expr> indices = {row, part, last};
+    if (below(3) == 0) indices[0] = Expr(o) * (1 + below(3)) + indices[0];
+    if (below(6) == 0) std::swap(indices[below(3)], indices[below(3)]);
+    if (below(8) == 0) indices[below(3)] = index(below(2));
+    const Buffer c = BufferNode::make("C", f32, {index(99), index(99), index(99)});
+    Stmt body = Store::make(c, indices, constant(f32, 0.0));
+    if (below(2) != 0) body = If::make(lt(walk, index(below(40))), body);
+    if (below(4) == 0) body = If::make(lt(row + Expr(o), index(below(9))), body);
+    if (below(6) == 0) body = If::make(ge(part, index(below(2))), body);
+    body = For::make(y, index(0), index(length), ForKind::serial, body);
+    body = For::make(x, index(below(2)), index(outer), ForKind::serial, body);
+    Bounds bounds;
+    bounds.bind(o, Range{index(0), index(4)});
+    const std::vector<Region> must = must_write_regions(body, bounds);
+    found += !must.empty();
+    for (const std::int64_t at : {0, 1, 3}) {
+      Point point;
+      point[o.get()] = at;
+      std::set<std::vector<std::int64_t>> written;
+      Executor run(point, [&](const Touch& t, const Point&) { written.insert(t.indices); });
+      run.run(body);
+      for (const Region& region : must) {
+        std::vector<std::int64_t> first, count;
+        for (const Range& range : region.ranges) {
+          first.push_back(Evaluator(point).at(range.min));
+          count.push_back(Evaluator(point).at(range.extent));
+        }
+        for (std::int64_t i = first[0]; i < first[0] + count[0]; ++i)
+          for (std::int64_t j = first[1]; j < first[1] + count[1]; ++j)
+            for (std::int64_t k = first[2]; k < first[2] + count[2]; ++k) {
+              ++rows;
+              ASSERT_TRUE(written.contains({i, j, k})) << print(body) << "\nat o = " << at << " leaves " << i << ", "
+                                                       << j << ", " << k << " of " << texts(must);
+            }
+      }
+    }
+  }
+  EXPECT_GT(found, 500);
+  EXPECT_GT(rows, 10000);
+}
+
 struct Regions : ::testing::Test {
   VarRef n = Var::make("n"), io = Var::make("io"), ii = Var::make("ii"), i = Var::make("i"), j = Var::make("j");
   Buffer a = BufferNode::make("A", f32, {n, index(64)}), c = BufferNode::make("C", f32, {n});
@@ -119,6 +180,22 @@ TEST_F(Regions, SplitLoopWithPredicateWritesTheWholeBuffer) {
   EXPECT_EQ(texts(write_regions(nest, bounds)), "C[..]; ");
   bounds.bind(io, Range{index(0), floor_div(n + 7, 8)});
   EXPECT_EQ(texts(write_regions(inner, bounds)), "C[io * 8:+min(io * 8 + 8, n) - io * 8]; ");
+}
+
+TEST_F(Regions, OneRunOverRowsWritesTheWholeBuffer) {
+  // Rows i * 4 to i * 4 + 3 of nine elements, in vectors of eight as one run of 36.
+  const Buffer b = BufferNode::make("B", f32, {index(64), index(3), index(3)});
+  const Expr walk = io * 8 + ii;
+  bounds.bind(i, Range{index(0), index(16)});
+  const auto writes = [&](const Expr& condition) {
+    Stmt body = Store::make(b, {i * 4 + floor_div(walk, 9), floor_div(floor_mod(walk, 9), 3), floor_mod(walk, 3)},
+                            constant(f32, 0.0));
+    body = For::make(ii, index(0), index(8), ForKind::serial, If::make(condition, body));
+    return texts(must_write_regions(For::make(io, index(0), index(5), ForKind::serial, body), bounds));
+  };
+  EXPECT_EQ(writes(lt(walk, index(36))), "B[i * 4:+4, .., ..]; ");
+  EXPECT_EQ(writes(lt(walk, index(35))), "B[i * 4:+3, .., ..]; ") << "the last row lacks an element";
+  EXPECT_EQ(writes(ge(walk, index(1))), "B[i * 4 + 1:+3, .., ..]; ") << "the first one does";
 }
 
 TEST_F(Regions, StencilReadsItsHaloWithinTheBuffer) {
