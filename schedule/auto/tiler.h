@@ -146,9 +146,6 @@ class Tiler {
   /// Nothing where these are no equal shares.
   std::optional<LoopRef> share_out(std::vector<LoopRef>& order, size_t shared);
   void make_for_cores(const LoopRef& core);
-  /// Widens what is made under the loop row by row, so that `parallel` sees that each core writes all that it reads
-  /// there: as one run, rows would be told apart by quotients.
-  void widen_rows_of_cores(const LoopRef& core);
 
   // Vectors along results (tiler_space.cpp).
 

@@ -9,8 +9,6 @@
 #include "schedule/auto/tiler.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/split.h"
-#include "schedule/primitives/unroll.h"
-#include "schedule/primitives/vectorize.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -21,9 +19,6 @@ namespace {
 /// by 256 steps 0.74, 46x128x77 0.76; 1.02 where one thread runs all). Of shares that are uneven the first takes longer
 /// than the lines come late (128x512x256 in eleven panels 1.1).
 constexpr double most_making = 0.05, least_shared_nanoseconds = 12'000;
-/// Vectors that a step widens, and vectors of a row at the least: shorter ones go on from one to the next, as one run.
-constexpr std::int64_t vectors_of_step = 4, vectors_of_row = 2;
-
 /// Does the block nothing but cast to what is wider, row by row, each as it lies?
 bool only_widens(const Block& block) {
   const Store* store = block.f.body.as<Store>();
@@ -66,8 +61,7 @@ std::vector<BlockRef> Tiler::makers_for_cores(const std::vector<LoopRef>& order,
     const Block& block = schedule_.node(maker);
     // What else is made under the loop over cores, `parallel` may not see that each writes it first.
     if (!only_widens(block) || !is_allocated(schedule_.func(), block.f.writes[0].buffer) ||
-        schedule_.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart ||
-        extent_estimate(block.f.iters.back().domain.extent) < vectors_of_row * vector_lanes(block, device))
+        schedule_.consumers(maker).size() != 1 || fusion_wish(block) == FusionWish::apart)
       return {};
     const Buffer& made = block.f.writes[0].buffer;
     const Load* read = load_of(reduction, made);
@@ -90,24 +84,6 @@ void Tiler::make_for_cores(const LoopRef& core) {
   for (const BlockRef& maker : makers_) {
     attempt(context_, fmt::format("make {} on each core", schedule_.node(maker).f.writes[0].buffer->name),
             [&] { compute_at(schedule_, maker, core); });
-  }
-}
-
-void Tiler::widen_rows_of_cores(const LoopRef& core) {
-  for (const BlockRef& maker : schedule_.producers(block_)) {
-    const std::vector<LoopRef> around = schedule_.loops(maker);
-    const size_t own = own_loops(schedule_, maker).size();
-    if (context_.scheduled.contains(maker.name) || !only_widens(schedule_.node(maker)) || own == 0 ||
-        own == around.size() || around[around.size() - own - 1] != core)
-      continue;
-    attempt(context_, fmt::format("widen {} row by row", schedule_.node(maker).f.reads[0].buffer->name), [&] {
-      const std::int64_t lanes = vector_lanes(schedule_.node(maker), context_.device);
-      const LoopRef vectors = split(schedule_, around.back(), vectors_of_step * lanes).second;
-      const auto [unrolled, lane] = split(schedule_, vectors, lanes);
-      unroll(schedule_, unrolled);
-      vectorize(schedule_, lane);
-      context_.scheduled.insert(maker.name);
-    });
   }
 }
 

@@ -209,7 +209,6 @@ void Tiler::place_in_tile(std::int64_t rows) {
   around.resize(loops_of(path_to(schedule_, tile_loop_)).size());
   if (core_loop_) make_for_cores(*core_loop_);
   place_makers(context_, block_, around, across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
-  if (core_loop_) widen_rows_of_cores(*core_loop_);
   outside_ = around.size();
 }
 
