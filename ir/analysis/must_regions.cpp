@@ -58,7 +58,7 @@ std::optional<Part> part_of(const Expr& e) {
 }
 
 /// Indices of a store that count one walk, as those of an array that is passed over as one run: x // 12, x // 4 % 3 and
-/// x % 4. Nothing is written twice, and whole rows where the walk goes over all of their elements.
+/// x % 4. Rows are written whole where the walk leaves none of their elements out.
 struct CountedWalk {
   Affine place;
   std::vector<Part> parts;  ///< the last index first

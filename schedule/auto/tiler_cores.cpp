@@ -19,6 +19,7 @@ namespace {
 /// by 256 steps 0.74, 46x128x77 0.76; 1.02 where one thread runs all). Of shares that are uneven the first takes longer
 /// than the lines come late (128x512x256 in eleven panels 1.1).
 constexpr double most_making = 0.05, least_shared_nanoseconds = 12'000;
+
 /// Does the block nothing but cast to what is wider, row by row, each as it lies?
 bool only_widens(const Block& block) {
   const Store* store = block.f.body.as<Store>();
