@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/analysis/affine.h"
 #include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/fuse_rows.h"
@@ -143,6 +144,14 @@ bool makes_parts_of_vectors(const RuleContext& context, const Block& maker, cons
   return columns < vector_lanes(maker, context.device) && columns < extent_estimate(region.buffer->shape.back());
 }
 
+/// Do vectors of so many lanes that a copy stores begin at multiples of these in its last dimension? Others straddle
+/// the ends of panels, and are stored in two parts.
+bool begins_at_multiples(const Block& copy, std::int64_t lanes) {
+  const Affine place = to_affine(copy.f.writes[0].ranges.back().min);
+  return std::all_of(place.terms.begin(), place.terms.end(),
+                     [&](const AffineTerm& term) { return term.coefficient == 1 || term.coefficient % lanes == 0; });
+}
+
 }  // namespace
 
 bool copies_by_panels(const Block& reduction, const Buffer& operand, size_t vectors) {
@@ -215,8 +224,8 @@ std::optional<BlockRef> copy_for_panels(const RuleContext& context, const BlockR
     if (schedule.node(copy).f.writes[0].buffer != operand) continue;
     const std::vector<LoopRef> loops = own_loops(schedule, copy);
     const std::int64_t* lanes = loops.empty() ? nullptr : as_int(schedule.node(loops.back()).extent);
-    const bool fits =
-        context.scheduled.contains(copy.name) && schedule.consumers(copy).size() == 1 && lanes && width % *lanes == 0;
+    const bool fits = context.scheduled.contains(copy.name) && schedule.consumers(copy).size() == 1 && lanes &&
+                      width % *lanes == 0 && begins_at_multiples(schedule.node(copy), *lanes);
     return fits ? std::optional(copy) : std::nullopt;
   }
   return std::nullopt;

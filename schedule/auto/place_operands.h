@@ -28,7 +28,7 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const Buffer& o
                 std::int64_t lanes, const LoopRef& panels, std::int64_t width = 0);
 
 /// The copy of an operand that was turned around for this reduction alone, where it can lie by panels of `width`
-/// columns: the iter `vectors` alone walks its last dimension.
+/// columns: the iter `vectors` alone walks its last dimension, and no vector that is stored straddles two panels.
 std::optional<BlockRef> copy_for_panels(const RuleContext& context, const BlockRef& reduction, const Buffer& operand,
                                         size_t vectors, std::int64_t width);
 

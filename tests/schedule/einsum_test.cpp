@@ -75,6 +75,17 @@ TEST(Einsum, TurnsResultsAroundAsTheyLie) {
       << "17 results by 3 of the batch are one there";
 }
 
+TEST(Einsum, LaysCopiesOutByPanelsThatNoVectorStraddles) {
+  const auto by_panels = [](int run) {
+    const Func func = einsum("bcea", "deab", "bcda", "e", {{'a', 17}, {'b', run}, {'c', 12}, {'d', 24}, {'e', 48}});
+    EXPECT_TRUE(
+        decides(func, with_caches(1), fmt::format("group the axes of einsum: 12 x 24 x 48, {} times", 17 * run)));
+    return decides(func, with_caches(1), "lay x_reindex out by panels of ");
+  };
+  EXPECT_TRUE(by_panels(16));
+  EXPECT_FALSE(by_panels(17)) << "columns joined from runs of 17";
+}
+
 TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
   const auto asks = [](int steps, int run) {
     const Func func = einsum("ead", "ebcd", "bca", "ed", {{'a', 3}, {'b', 50}, {'c', 64}, {'d', run}, {'e', steps}});
