@@ -219,9 +219,9 @@ GROUPED = [
         "xy",
         "84 x 13 x 5, 155 times, vectors along the batch",
     ),
-    # Rows of 50 lie behind each other in panels of another width: vectors begin in one and end in the next.
-    ("da,bdc->abc", dict(a=31, b=16, c=50, d=12), "", "lay x1_reindex out by panels"),
-    ("ad,bcd->acb", dict(a=24, b=31, c=41, d=16), "", "lay x1_reindex out by panels"),
+    # Rows of 50 lie behind each other: vectors would begin in one panel and end in the next.
+    ("da,bdc->abc", dict(a=31, b=16, c=50, d=12), "", "vectorize x1_reindex"),
+    ("ad,bcd->acb", dict(a=24, b=31, c=41, d=16), "", "turn squares of x1_reindex"),
     # The outermost axis of the result stays apart, so that none but the operand of d is read anew for each.
     ("bcea,ed->cdba", dict(a=4, b=20, c=3, d=31, e=16), "", "31 x 80 x 16, 3 times"),
     # Vectors of rows of 100 elements straddle lines, those of the copy do not.
