@@ -63,16 +63,17 @@ struct CountedWalk {
   Affine place;
   std::vector<Part> parts;  ///< the last index first
 
-  /// Elements of the parts but for the first index; nothing where these do not count each place once.
-  std::optional<std::int64_t> row() {
+  std::int64_t row = 1;  ///< elements of the parts but for the first index
+
+  /// Sorts the parts, and counts a row; false where these do not count each place once.
+  bool count_row() {
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.divisor < b.divisor; });
-    std::int64_t elements = 1;
     for (const Part& part : parts) {
       const bool first = &part == &parts.back();
-      if (part.divisor != elements || (part.count == 0) != first) return std::nullopt;
-      if (!first && __builtin_mul_overflow(elements, part.count, &elements)) return std::nullopt;
+      if (part.divisor != row || (part.count == 0) != first) return false;
+      if (!first && __builtin_mul_overflow(row, part.count, &row)) return false;
     }
-    return elements;
+    return true;
   }
 };
 
@@ -142,9 +143,10 @@ class MustCollector : public AccessWalk {
     return add_term(part->rest, term->atom, -1) ? part : std::nullopt;
   }
 
-  /// The walks that the indices count; false where there is one that no walk of known parts makes.
-  bool find_walks(const std::vector<Affine>& indices, const Relaxation& relaxation,
-                  std::vector<CountedWalk>& walks) const {
+  /// The walks that the indices count; nothing where one of them does not count each place once, or may wrap.
+  std::optional<std::vector<CountedWalk>> walks_of(const std::vector<Affine>& indices,
+                                                   const Relaxation& relaxation) const {
+    std::vector<CountedWalk> walks;
     for (size_t d = 0; d < indices.size(); ++d) {
       auto part = inner_part(indices[d], relaxation);
       if (!part) continue;
@@ -156,10 +158,39 @@ class MustCollector : public AccessWalk {
     }
     for (CountedWalk& walk : walks) {
       const auto place = expanded(walk.parts.front().walk);
-      if (!place || may_wrap(bounds_, *place)) return false;
+      if (!place || may_wrap(bounds_, *place) || !walk.count_row()) return std::nullopt;
       walk.place = *place;
     }
+    return walks;
+  }
+
+  /// Indices, and the least ones and those behind the greatest.
+  struct Box {
+    std::vector<Affine> indices;
+    std::vector<Expr> begins, ends;
+  };
+
+  /// Takes the index, all of whose values are written; false where they have gaps.
+  bool add(Box& box, Affine index, Relaxation& relaxation, std::vector<const Var*>& used) {
+    const auto ends = dense(index, relaxation, used);
+    if (!ends) return false;
+    box.indices.push_back(std::move(index));
+    box.begins.push_back(to_expr(ends->first));
+    box.ends.push_back(to_expr(ends->second) + 1);
     return true;
+  }
+
+  /// Whole rows of each walk.
+  static void lay_rows(const std::vector<CountedWalk>& walks, const Box& walked, Box& box) {
+    for (size_t w = 0; w < walks.size(); ++w) {
+      const std::int64_t row = walks[w].row;
+      for (const Part& part : walks[w].parts) {
+        const Expr rest = to_expr(part.rest);
+        const bool first = part.count == 0;
+        box.begins[part.dimension] = first ? rest + floor_div(walked.begins[w] + (row - 1), row) : rest;
+        box.ends[part.dimension] = rest + (first ? floor_div(walked.ends[w], row) : index(part.count));
+      }
+    }
   }
 
   /// The box that the store writes for sure, over outer variables.
@@ -171,27 +202,26 @@ class MustCollector : public AccessWalk {
       if (!a || may_wrap(bounds_, *a)) return std::nullopt;
       indices.push_back(*a);
     }
-    std::vector<CountedWalk> walks;
-    if (!find_walks(indices, relaxation, walks)) return std::nullopt;
-    std::vector<bool> counted(indices.size(), false);
-    for (const CountedWalk& walk : walks)
-      for (const Part& part : walk.parts) counted[part.dimension] = true;
-    std::vector<const Var*> used;
-    const auto box_of = [&](Affine& a, Expr& begin, Expr& end) {
-      const auto ends = dense(a, relaxation, used);
-      if (!ends) return false;
-      begin = to_expr(ends->first);
-      end = to_expr(ends->second) + 1;
-      return true;
+    const auto walks = walks_of(indices, relaxation);
+    if (!walks) return std::nullopt;
+    const auto is_counted = [&](size_t d) {
+      return std::any_of(walks->begin(), walks->end(), [&](const CountedWalk& walk) {
+        return std::any_of(walk.parts.begin(), walk.parts.end(), [&](const Part& part) { return part.dimension == d; });
+      });
     };
-    std::vector<Expr> begins(indices.size()), ends(indices.size()), first(walks.size()), last(walks.size());
-    std::vector<Affine> places;
-    for (size_t d = 0; d < indices.size(); ++d)
-      if (!counted[d] && !box_of(indices[d], begins[d], ends[d])) return std::nullopt;
-    for (size_t w = 0; w < walks.size(); ++w) {
-      if (!box_of(walks[w].place, first[w], last[w])) return std::nullopt;
-      places.push_back(walks[w].place);
+    Box box, walked;
+    std::vector<const Var*> used;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (is_counted(d)) {
+        box.indices.push_back(indices[d]);
+        box.begins.emplace_back();
+        box.ends.emplace_back();
+      } else if (!add(box, indices[d], relaxation, used)) {
+        return std::nullopt;
+      }
     }
+    for (const CountedWalk& walk : *walks)
+      if (!add(walked, walk.place, relaxation, used)) return std::nullopt;
     // A loop that no index uses must run at least once.
     for (const For* loop : loops_)
       if (std::find(used.begin(), used.end(), loop->variable.get()) == used.end() && !runs(loop)) return std::nullopt;
@@ -200,23 +230,14 @@ class MustCollector : public AccessWalk {
     for (const Expr& guard : guards_) append_conditions(guard, conditions);
     append_conditions(access.mask, conditions);
     for (const Expr& condition : conditions)
-      if (!apply(condition, places, relaxation, first, last)) others.push_back(condition);
-    for (size_t w = 0; w < walks.size(); ++w) {
-      const auto row = walks[w].row();
-      if (!row) return std::nullopt;
-      for (const Part& part : walks[w].parts) {
-        const Expr rest = to_expr(part.rest);
-        const bool outermost = part.count == 0;
-        begins[part.dimension] = outermost ? rest + floor_div(first[w] + (*row - 1), *row) : rest;
-        ends[part.dimension] = rest + (outermost ? floor_div(last[w], *row) : index(part.count));
-      }
-    }
+      if (!apply(condition, walked, relaxation)) others.push_back(condition);
+    lay_rows(*walks, walked, box);
     for (const Expr& condition : others)
-      if (!apply(condition, indices, relaxation, begins, ends)) return std::nullopt;
+      if (!apply(condition, box, relaxation)) return std::nullopt;
     Region result{access.region.buffer, {}, Provenance::inferred, {}};
     for (size_t d = 0; d < indices.size(); ++d) {
-      Expr begin = s.simplify(begins[d]);
-      result.ranges.push_back({begin, s.simplify(max(ends[d] - begin, index(0)))});
+      Expr begin = s.simplify(box.begins[d]);
+      result.ranges.push_back({begin, s.simplify(max(box.ends[d] - begin, index(0)))});
     }
     return result;
   }
@@ -273,8 +294,7 @@ class MustCollector : public AccessWalk {
   }
 
   /// Narrows the box to where `condition` holds; false when that is no box.
-  bool apply(const Expr& condition, const std::vector<Affine>& indices, Relaxation& relaxation,
-             std::vector<Expr>& begins, std::vector<Expr>& ends) {
+  bool apply(const Expr& condition, Box& box, Relaxation& relaxation) {
     auto* b = condition.as<Binary>();
     if (!b || !is_comparison(b->op) || b->op == BinaryOp::eq || b->op == BinaryOp::ne || b->a->dtype.element() != i64)
       return false;
@@ -286,18 +306,18 @@ class MustCollector : public AccessWalk {
     if (!add_scaled(d, *left, -1)) return false;
     if (b->op == BinaryOp::lt || b->op == BinaryOp::gt) d.constant -= 1;
     if (prove_nonnegative(bounds_, d)) return true;
-    for (size_t i = 0; i < indices.size(); ++i) {
+    for (size_t i = 0; i < box.indices.size(); ++i) {
       Affine above = d, below = d;
-      if (add_scaled(above, indices[i], 1) && !relaxation.is_inner(above)) {  // index <= above
+      if (add_scaled(above, box.indices[i], 1) && !relaxation.is_inner(above)) {  // index <= above
         above.lanes = 1;
-        ends[i] = min(ends[i], to_expr(above) + 1);
+        box.ends[i] = min(box.ends[i], to_expr(above) + 1);
         return true;
       }
-      if (add_scaled(below, indices[i], -1) && !relaxation.is_inner(below)) {  // index >= -below
+      if (add_scaled(below, box.indices[i], -1) && !relaxation.is_inner(below)) {  // index >= -below
         Affine begin = Affine::of(0);
         if (!add_scaled(begin, below, -1)) return false;
         begin.lanes = 1;
-        begins[i] = max(begins[i], to_expr(begin));
+        box.begins[i] = max(box.begins[i], to_expr(begin));
         return true;
       }
     }

@@ -10,9 +10,11 @@
 #include "schedule/auto/across_plan.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/copy_cost.h"
 #include "schedule/auto/paired_tile.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
+#include "schedule/auto/turn_squares.h"
 
 namespace lathe {
 namespace {
@@ -22,19 +24,10 @@ constexpr double worth_grouping = 0.85;
 /// Cycles of a term in scalar code, loads included: of each operand that goes a line further with every step, as many
 /// again where lines come from a core's own caches, and from beyond.
 constexpr double scalar_cycles = 1.5, near_line = 1, far_line = 6;
-/// Cycles of an element that is copied: as it lies, besides what each run takes; through squares that are turned around
-/// in registers, and more along joined axes; one by one. Of runs of every second to fourth element, whose vectors are
-/// picked out of whole ones, the part that each step takes besides.
-constexpr double run_cycles = 0.2, each_run = 3, square_cycles = 0.75, joined_cycles = 0.25, single_cycles = 3,
-                 picked_cycles = 0.15;
-constexpr std::int64_t widest_step = 4;
 /// Cycles to begin a loop of a nest anew.
 constexpr double nested_loop = 4;
 /// The same besides, where the array leaves a core's own caches.
 constexpr double far_copy_cycles = 1;
-/// The sides of squares.
-constexpr std::int64_t least_side = 4, greatest_side = 8;
-
 /// The axes, those along which the access goes furthest first.
 Axes by_stride(Axes axes, const Walked& access) {
   std::stable_sort(axes.begin(), axes.end(),
@@ -44,70 +37,6 @@ Axes by_stride(Axes axes, const Walked& access) {
 
 bool is_contiguous(const Walked& access, const Axes& axes) {
   return axes.empty() || access.strides[axes.back()] == 1;
-}
-
-std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
-  return (extent + step - 1) / step * step;
-}
-
-/// Cycles of an element of so many rows and columns that are turned around by squares; the last ones lie over others.
-double turn_cycles(std::int64_t rows, std::int64_t columns) {
-  double least = single_cycles;
-  for (std::int64_t side = least_side; side <= greatest_side; side *= 2) {
-    if (rows < side || columns < side) continue;
-    const auto walked = static_cast<double>(rounded_up(rows, side) * rounded_up(columns, side));
-    least = std::min(least, square_cycles * walked / static_cast<double>(rows * columns));
-  }
-  return least;
-}
-
-/// Axes that are walked as one: how often, and the elements from one to the next.
-struct Run {
-  std::int64_t extent, stride;
-  bool joined = false;  ///< of axes in several groups
-};
-
-/// Neighbours of a group that lie as one are one, and so are groups but the last with a short one behind, whose loops
-/// squares have joined (join_short_turned).
-std::vector<Run> runs_of(const Walked& access, const std::vector<Axes>& groups, const Product& product) {
-  std::vector<Run> runs;
-  for (const Axes& group : groups) {
-    const bool joins = group.size() == 1 && product.count(group) < greatest_side && &group != &groups.back();
-    for (size_t i = 0; i < group.size(); ++i) {
-      const std::int64_t extent = product.extents[group[i]], stride = access.strides[group[i]];
-      if ((i > 0 || (joins && !runs.empty())) && runs.back().stride == stride * extent) {
-        runs.back() = {runs.back().extent * extent, stride, runs.back().joined || i == 0};
-      } else {
-        runs.push_back({extent, stride});
-      }
-    }
-  }
-  return runs;
-}
-
-/// Cycles of an element that is copied to or from an array that lies by `groups`, the last of which is contiguous, in
-/// the caches.
-double copy_cycles(const Walked& access, const std::vector<Axes>& groups, const Product& product, bool result) {
-  const std::vector<Run> runs = runs_of(access, groups, product);
-  if (runs.empty()) return single_cycles;
-  const Run last = runs.back();
-  const auto picked = [](std::int64_t step) { return picked_cycles * static_cast<double>(step - 1); };
-  const auto is_step = [](std::int64_t stride) { return stride >= 1 && stride <= widest_step; };
-  if (last.stride == 1 || (is_step(last.stride) && !result))
-    return run_cycles + picked(last.stride) + each_run / static_cast<double>(last.extent);
-  double least = single_cycles;
-  for (size_t i = 0; i + 1 < runs.size(); ++i) {
-    const Run& run = runs[i];
-    if (!is_step(run.stride) || (result && run.stride != 1)) continue;
-    least =
-        std::min(least, turn_cycles(run.extent, last.extent) + picked(run.stride) + (run.joined ? joined_cycles : 0));
-    // Few neighbours are picked out of vectors, or woven into them.
-    const bool few = result ? last.stride == run.extent : i + 2 == runs.size() && last.extent <= widest_step;
-    const std::int64_t count = result ? run.extent : last.extent, length = result ? last.extent : run.extent;
-    if (few && count <= widest_step)
-      least = std::min(least, run_cycles + picked(count) + each_run / static_cast<double>(length));
-  }
-  return least;
 }
 
 /// The axes as runs that lie as one.

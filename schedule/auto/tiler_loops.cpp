@@ -179,7 +179,7 @@ Tiler::SplitLoops Tiler::split_loops(const TileShape& tile, const ReaderLoops& l
               : 1;
       // What other loops lie outside is shared out as well.
       std::int64_t own = extent && innermost && parts == 1 && order.size() == 2 ? rows_of_core_ : 0;
-      if (extent && !makers_.empty() && own == 0 && parts == 1 && loop == core_loop_) {
+      if (extent && own == 0 && parts == 1 && loop == core_loop_) {
         const std::int64_t cores = context_.device.cores, strips = (*extent + tile.rows - 1) / tile.rows;
         if (shares_evenly(context_.device, strips)) own = (strips + cores - 1) / cores * tile.rows;
       }

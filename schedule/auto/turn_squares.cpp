@@ -23,10 +23,6 @@ constexpr std::int64_t square_bits = 256;
 constexpr std::int64_t least_of_part = 4;
 constexpr double most_uneven = 1.25;
 
-std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
-  return (extent + step - 1) / step * step;
-}
-
 /// The length of one of so many parts, or fewer, which are of whole squares.
 std::int64_t part_of(std::int64_t length, std::int64_t parts, std::int64_t side) {
   return rounded_up((length + parts - 1) / parts, side);

@@ -9,6 +9,11 @@
 
 namespace lathe {
 
+/// The extent, filled up to whole steps.
+inline std::int64_t rounded_up(std::int64_t extent, std::int64_t step) {
+  return (extent + step - 1) / step * step;
+}
+
 /// Lanes of squares, the widest first.
 inline constexpr std::int64_t square_sides[] = {8, 4};
 

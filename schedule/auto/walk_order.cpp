@@ -63,7 +63,7 @@ Reach reach_of(const LoopNest& nest, const LoopWalk& walk, const std::vector<siz
 struct LineCount {
   double room;                    ///< bytes of the cache
   double each_piece;              ///< lines that a piece takes besides its own
-  double streams = 0;             ///< of pieces that loops around go on with, so many are found once
+  int streams = 0;                ///< of pieces that loops around go on with, so many are found once
   double stored = 1, loaded = 1;  ///< what a line weighs
   bool left = false;              ///< lines that the iteration before has left are found again
 };
@@ -113,14 +113,13 @@ double lines_beyond(const Device& device, const LoopNest& nest, const std::vecto
 /// The lines that a nest of this order takes from beyond a core's own caches.
 double lines_taken(const Device& device, const LoopNest& nest, const std::vector<size_t>& order) {
   const double room = static_cast<double>(own_cache_bytes(device)) / 2;
-  return lines_beyond(device, nest, order, {room, lines_of_piece, static_cast<double>(device.streams_at_once)});
+  return lines_beyond(device, nest, order, {room, lines_of_piece, device.streams_at_once});
 }
 
 /// The same where an iteration finds again what the one before has left.
 double far_lines(const Device& device, const LoopNest& nest, const std::vector<size_t>& order) {
   const double room = static_cast<double>(own_cache_bytes(device)) / 2;
-  return lines_beyond(device, nest, order,
-                      {room, lines_of_piece, static_cast<double>(device.streams_at_once), 1, 1, true});
+  return lines_beyond(device, nest, order, {room, lines_of_piece, device.streams_at_once, 1, 1, true});
 }
 
 /// The same with what it takes to move lines to and from the first cache.

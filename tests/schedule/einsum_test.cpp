@@ -45,7 +45,7 @@ Func einsum(const std::string& left, const std::string& right, const std::string
       shape(left), shape(right), shape(result), loops, iters, place(result), place(left), place(right), close));
 }
 
-Device with_caches(int cores) {
+Device with_cores(int cores) {
   Device device = wide();
   device.cores = cores;
   device.caches = {{32 << 10, 8, 64, false}, {1 << 20, 8, 64, false}, {32 << 20, 16, 64, true}};
@@ -54,24 +54,24 @@ Device with_caches(int cores) {
 
 TEST(Einsum, CutsSumsOverAnAxisThatNothingHasAsNeighbours) {
   const Func func = einsum("dace", "ebcd", "ab", "dce", {{'a', 3}, {'b', 17}, {'c', 128}, {'d', 128}, {'e', 8}});
-  EXPECT_TRUE(decides(func, with_caches(4), "cut einsum into parts of 4"));
-  EXPECT_TRUE(decides(func, with_caches(4),
-                      "group the axes of einsum_rf: 17 x 3 x 4096, 32 times, vectors along the reduction"))
+  EXPECT_TRUE(decides(func, with_cores(4), "cut einsum into parts of 4"));
+  EXPECT_TRUE(
+      decides(func, with_cores(4), "group the axes of einsum_rf: 17 x 3 x 4096, 32 times, vectors along the reduction"))
       << "d, along which y lies, has all of its steps";
 }
 
 TEST(Einsum, GroupsAxesWhereVectorsWouldBePicked) {
   const Func func = einsum("ebad", "ecd", "bca", "ed", {{'a', 256}, {'b', 5}, {'c', 256}, {'d', 4}, {'e', 17}});
-  EXPECT_TRUE(decides(func, with_caches(1), "group the axes of einsum: 256 x 256 x 68, 5 times"));
+  EXPECT_TRUE(decides(func, with_cores(1), "group the axes of einsum: 256 x 256 x 68, 5 times"));
 }
 
 TEST(Einsum, TurnsResultsAroundAsTheyLie) {
   const Func func =
       einsum("bfa", "dafec", "decba", "f", {{'a', 3}, {'b', 17}, {'c', 8}, {'d', 4}, {'e', 64}, {'f', 16}});
-  EXPECT_TRUE(decides(func, with_caches(1), "group the axes of einsum: 17 x 512 x 16, 12 times"))
+  EXPECT_TRUE(decides(func, with_cores(1), "group the axes of einsum: 17 x 512 x 16, 12 times"))
       << "vectors along the longest rows\n"
-      << decisions_on(func, with_caches(1), "einsum");
-  EXPECT_TRUE(decides(func, with_caches(1), "join the loops of einsum_copy that squares walk"))
+      << decisions_on(func, with_cores(1), "einsum");
+  EXPECT_TRUE(decides(func, with_cores(1), "join the loops of einsum_copy that squares walk"))
       << "17 results by 3 of the batch are one there";
 }
 
@@ -79,8 +79,8 @@ TEST(Einsum, LaysCopiesOutByPanelsThatNoVectorStraddles) {
   const auto by_panels = [](int run) {
     const Func func = einsum("bcea", "deab", "bcda", "e", {{'a', 17}, {'b', run}, {'c', 12}, {'d', 24}, {'e', 48}});
     EXPECT_TRUE(
-        decides(func, with_caches(1), fmt::format("group the axes of einsum: 12 x 24 x 48, {} times", 17 * run)));
-    return decides(func, with_caches(1), "lay x_reindex out by panels of ");
+        decides(func, with_cores(1), fmt::format("group the axes of einsum: 12 x 24 x 48, {} times", 17 * run)));
+    return decides(func, with_cores(1), "lay x_reindex out by panels of ");
   };
   EXPECT_TRUE(by_panels(16));
   EXPECT_FALSE(by_panels(17)) << "columns joined from runs of 17";
@@ -89,7 +89,7 @@ TEST(Einsum, LaysCopiesOutByPanelsThatNoVectorStraddles) {
 TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
   const auto asks = [](int steps, int run) {
     const Func func = einsum("ead", "ebcd", "bca", "ed", {{'a', 3}, {'b', 50}, {'c', 64}, {'d', run}, {'e', steps}});
-    return decides(func, with_caches(1), "ask for what the next tile of ");
+    return decides(func, with_cores(1), "ask for what the next tile of ");
   };
   EXPECT_TRUE(asks(48, 8)) << "48 runs of 32 bytes, 100 KB apart";
   EXPECT_TRUE(asks(48, 40)) << "runs of several vectors";
