@@ -75,6 +75,10 @@ void gelu_chain(benchmark::State& state) {
 void softmax(benchmark::State& state) {
   compile_new(state, [](Tensor x) { return ops::softmax(x); }, [](std::int64_t i) { return Dims{{128, 1000 + i}}; });
 }
+void softmax_columns(benchmark::State& state) {
+  compile_new(
+      state, [](Tensor x) { return ops::softmax(x, 0); }, [](std::int64_t i) { return Dims{{1000, 1000 + i}}; });
+}
 void matmul(benchmark::State& state) {
   compile_new(
       state, [](Tensor a, Tensor b) { return ops::matmul(a, b); },
@@ -83,6 +87,7 @@ void matmul(benchmark::State& state) {
 BENCHMARK(add)->Unit(benchmark::kMillisecond)->Iterations(100);
 BENCHMARK(gelu_chain)->Unit(benchmark::kMillisecond)->Iterations(100);
 BENCHMARK(softmax)->Unit(benchmark::kMillisecond)->Iterations(100);
+BENCHMARK(softmax_columns)->Unit(benchmark::kMillisecond)->Iterations(100);
 BENCHMARK(matmul)->Unit(benchmark::kMillisecond)->Iterations(100);
 
 }  // namespace

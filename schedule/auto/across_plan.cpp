@@ -281,6 +281,8 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
     best = lying_cycles(context.device, block, shape, {all_columns, rows, depth});
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
+  else if (!shape.vector_space && !fills_no_vector(block, shape, lanes))
+    best = std::min(best, lying_cycles(context.device, block, shape, {all_columns, rows, depth}));
   best *= worth_turning;
   const double crossing = stays_near(estimated_bytes(plan.operand), context.device)
                               ? times * crossing_waits(context, block, shape, lying, depth, *all_columns, *rows)

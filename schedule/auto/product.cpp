@@ -25,7 +25,8 @@ std::optional<Axes> digits_of(const Block& block, const Expr& index) {
   for (const AffineTerm& term : form.terms) {
     const auto iter = iter_at(block, term.atom);
     const auto extent = iter ? constant_extent(block, *iter) : std::nullopt;
-    if (!extent || term.coefficient != place) return std::nullopt;
+    // One step is no digit, wherever its place is.
+    if (!extent || (term.coefficient != place && extent != 1)) return std::nullopt;
     digits.push_back(*iter);
     place *= *extent;
   }

@@ -31,6 +31,8 @@ constexpr double sum_chains = 4, rows_together = 8, most_additions = 512, least_
 constexpr std::int64_t enough_tasks = 8;
 /// Rows and vectors of a task over a product's results.
 constexpr std::int64_t tile_rows = 8, tile_vectors = 2;
+/// Parts of a product that each core has at the least, where lines from memory speak for an axis that has no more.
+constexpr std::int64_t parts_a_core = 4;
 /// Parts of a row end where whole vectors do, several chains of them.
 constexpr std::int64_t part_multiple = 256;
 /// Bytes of a piece of memory that a sum of several of them reads as fast as whole arrays (measured on Zen 4: sums of
@@ -94,51 +96,67 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
   return (length + part_multiple - 1) / part_multiple * part_multiple;
 }
 
-/// The loops of a block in the order in which plan_cut looks at them. Where vectors can walk neither the results nor
-/// the reduction as arrays lie, copies will have them walk what some array has as neighbours: those loops come last,
-/// and before them those that go farthest through the largest array.
-std::vector<LoopRef> loops_to_cut(const Schedule& schedule, const BlockRef& ref,
-                                  const std::optional<ReductionShape>& shape) {
-  std::vector<LoopRef> loops = own_loops(schedule, ref);
-  if (!shape || shape->vector_space || shape->vector_reduce || shape->loads < 2) return loops;
-  const Block& block = schedule.node(ref);
+/// What a part of a product's operands takes from memory where it walks `length` iterations of `loop`, in lines: all
+/// arrays by the lines of which a part uses some bytes only.
+double lines_of_parts(const RuleContext& context, const Block& block, const LoopRef& loop, std::int64_t length) {
+  const double line = static_cast<double>(context.device.caches.empty() ? 1 : context.device.caches.front().line_bytes);
+  double lines = 0;
+  for (const Access& access : block_accesses(block)) {
+    if (access.store || access.buffer == block.f.writes[0].buffer) continue;
+    const double bytes = static_cast<double>(access.buffer->dtype.bytes());
+    double piece = line;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      const double stride = static_cast<double>(std::abs(access.strides[i].value_or(0)));
+      if (stride > 0 && uses_var(block.f.bindings[i], loop.variable.get()))
+        piece = std::min(piece, stride * bytes * static_cast<double>(length));
+    }
+    lines += estimated_elements(access.buffer) * bytes / std::max(piece, bytes);
+  }
+  return lines;
+}
+
+/// How far a step of `loop` goes through the largest array.
+std::int64_t distance_along(const Block& block, const LoopRef& loop) {
   const Accesses accesses = block_accesses(block);
   const Access* largest = nullptr;
   for (const Access& access : accesses) {
     if (!access.store && (!largest || estimated_elements(access.buffer) > estimated_elements(largest->buffer)))
       largest = &access;
   }
-  const auto rank = [&](const LoopRef& loop) {
-    bool neighbours = false;
-    std::int64_t distance = 0;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      if (!uses_var(block.f.bindings[i], loop.variable.get())) continue;
-      for (const Access& access : accesses) neighbours |= std::abs(access.strides[i].value_or(0)) == 1;
-      distance = std::max(distance, largest->distances[i]);
-    }
-    return std::pair(neighbours, -distance);
-  };
-  std::stable_sort(loops.begin(), loops.end(), [&](const LoopRef& a, const LoopRef& b) { return rank(a) < rank(b); });
-  return loops;
+  std::int64_t distance = 0;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (uses_var(block.f.bindings[i], loop.variable.get())) distance = std::max(distance, largest->distances[i]);
+  }
+  return distance;
 }
 
-/// The first of loops_to_cut along the reduction that has enough iterations, or the longest.
+/// A loop along the reduction that has enough iterations for `parts`, the first, or the longest where none has twice as
+/// many. Of a product, whose vectors may walk any axis once operands are copied, the one whose parts take the fewest
+/// lines from memory, and of several the one that goes farthest through the larger operand.
 std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, const std::optional<ReductionShape>& shape,
                             std::int64_t parts) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
+  const bool product = shape && shape->loads > 1;
+  const std::int64_t least = product ? std::min(parts, parts_a_core * context.device.cores) : parts;
   std::optional<Cut> best;
   std::int64_t longest = 0;
-  for (const LoopRef& loop : loops_to_cut(schedule, ref, shape)) {
+  std::pair<double, std::int64_t> nearest;
+  for (const LoopRef& loop : own_loops(schedule, ref)) {
     const For& node = schedule.node(loop);
     const std::int64_t* extent = as_int(node.extent);
     if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
-    if (*extent < std::max(parts, longest + 1)) continue;
-    const auto length = part_length(*extent, parts, !shape || !shape->vector_space);
+    if (*extent < (product ? least : std::max(parts, longest + 1))) continue;
+    const auto length = part_length(*extent, std::min(parts, *extent), !shape || !shape->vector_space);
     const bool row = shape && shape->vector_reduce && loop_of_iter(schedule, ref, *shape->vector_reduce) == loop;
     if (!length || (row && *length < part_multiple)) continue;
+    if (product) {
+      const std::pair rank(lines_of_parts(context, block, loop, *length), -distance_along(block, loop));
+      if (best && nearest <= rank) continue;
+      nearest = rank;
+    }
     best = {loop, *length};
-    if (*extent >= 2 * parts) return best;
+    if (!product && *extent >= 2 * parts) return best;
     longest = *extent;
   }
   return best;

@@ -60,6 +60,23 @@ TEST(Einsum, CutsSumsOverAnAxisThatNothingHasAsNeighbours) {
       << "d, along which y lies, has all of its steps";
 }
 
+TEST(Einsum, CutsSumsWherePartsTakeWholeLines) {
+  const Func func = einsum("dcae", "decb", "ab", "dce", {{'a', 48}, {'b', 3}, {'c', 31}, {'d', 17}, {'e', 32}});
+  EXPECT_TRUE(decides(func, with_cores(2), "cut einsum into parts of 1"))
+      << "x lies along e, and d goes farthest through it\n"
+      << decisions_on(func, with_cores(2), "einsum");
+  EXPECT_TRUE(
+      decides(func, with_cores(2), "group the axes of einsum_rf: 48 x 3 x 992, 17 times, vectors along the reduction"))
+      << "a step of a part that has one is no axis";
+}
+
+TEST(Einsum, PrefersDotProductsAlongOneOfSeveralAxesToVectorsAcross) {
+  const Func func = einsum("eabd", "cde", "bca", "ed", {{'a', 64}, {'b', 16}, {'c', 4}, {'d', 200}, {'e', 2}});
+  EXPECT_FALSE(decides(func, with_cores(1), "lay the vectors of einsum across memory"));
+  EXPECT_TRUE(decides(func, with_cores(1), "tile einsum: 4 x 4 dot products of 16 lanes"))
+      << decisions_on(func, with_cores(1), "einsum");
+}
+
 TEST(Einsum, GroupsAxesWhereVectorsWouldBePicked) {
   const Func func = einsum("ebad", "ecd", "bca", "ed", {{'a', 256}, {'b', 5}, {'c', 256}, {'d', 4}, {'e', 17}});
   EXPECT_TRUE(decides(func, with_cores(1), "group the axes of einsum: 256 x 256 x 68, 5 times"));
