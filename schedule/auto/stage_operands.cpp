@@ -44,6 +44,8 @@ constexpr std::int64_t filled_window = 8;
 /// padded copy, 13 and 8 ms to compile for 6 and 4, over 7x7 0.4; 5x5 over 28x28 0.88, 22 ms for 9; in f16, whose
 /// elements are widened once in a copy, 1.5).
 constexpr std::int64_t most_masked_steps = 9;
+/// Vectors of the widest panel.
+constexpr std::int64_t panel_vectors = 4;
 /// The widest step between elements for which the lines that a copy reads still serve whole.
 constexpr std::int64_t most_interleaved = 4;
 
@@ -318,6 +320,16 @@ bool is_scattered(const Buffer& buffer) {
   return true;
 }
 
+/// Do vectors walk the results as they lie, and one panel of them all the columns, so that the operand's elements are
+/// scalars, each read once? Measured on Zen 4 with every second element of an operand used: 0.53 to 0.79 of the time of
+/// a copy.
+bool walked_once(const RuleContext& context, const Block& block, const Access& operand) {
+  const std::optional<ReductionShape> shape = reduction_shape(block);
+  if (!shape || !shape->vector_space || operand.strides[*shape->vector_space] != 0) return false;
+  const std::int64_t columns = extent_estimate(block.f.iters[*shape->vector_space].domain.extent);
+  return columns <= panel_vectors * vector_lanes(block, context.device);
+}
+
 }  // namespace
 
 void stage_scattered(RuleContext& context, const BlockRef& ref) {
@@ -328,7 +340,9 @@ void stage_scattered(RuleContext& context, const BlockRef& ref) {
   for (const Access& access : block_accesses(block)) {
     const Buffer& buffer = access.buffer;
     if (access.store || access.masked || writes(block, buffer)) continue;
-    if (is_scattered(buffer) && worth_copying(context, block, buffer, strided_reuse)) scattered.push_back(buffer->name);
+    if (is_scattered(buffer) && !walked_once(context, block, access) &&
+        worth_copying(context, block, buffer, strided_reuse))
+      scattered.push_back(buffer->name);
   }
   std::sort(scattered.begin(), scattered.end());
   scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());

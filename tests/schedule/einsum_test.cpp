@@ -13,9 +13,10 @@
 namespace lathe::testing {
 namespace {
 
-/// out[result] = sum of x[left] * y[right] in f32, a letter for each axis; what is summed in the order of `summed`.
+/// out[result] = sum of x[left] * y[right] in f32, a letter for each axis; what is summed in the order of `summed`. Of
+/// an array that lies behind x, every `step`-th element of the last axis is taken.
 Func einsum(const std::string& left, const std::string& right, const std::string& result, const std::string& summed,
-            const std::map<char, int>& extents) {
+            const std::map<char, int>& extents, int step = 1) {
   const auto shape = [&](const std::string& axes) {
     std::vector<int> of;
     for (const char axis : axes) of.push_back(extents.at(axis));
@@ -26,6 +27,8 @@ Func einsum(const std::string& left, const std::string& right, const std::string
     for (const char axis : axes) text += fmt::format("{}v{}", text.empty() ? "" : ", ", axis);
     return text;
   };
+  std::vector<int> strides(left.size(), step);
+  for (size_t i = left.size(); i-- > 1;) strides[i - 1] = strides[i] * extents.at(left[i]);
   std::string loops, iters, close;
   for (const char axis : result + summed) {
     loops += fmt::format("for {0} in [0, {1}) {{ ", axis, extents.at(axis));
@@ -34,7 +37,7 @@ Func einsum(const std::string& left, const std::string& right, const std::string
     close += " }";
   }
   return parse_func(fmt::format(
-      R"(func e(x: f32[{0}], y: f32[{1}], out: f32[{2}]) stage begin {{
+      R"(func e(x: f32[{0}] strides [{9}], y: f32[{1}], out: f32[{2}]) stage begin {{
   block root() reads x[..], y[..] writes out[..] {{ {3}
     block einsum({4}) reads out[{5}], x[{6}], y[{7}] writes out[{5}] {{
       reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
@@ -42,7 +45,8 @@ Func einsum(const std::string& left, const std::string& right, const std::string
       let l: f32 = out[{5}]
       let r: f32 = x[{6}] * y[{7}]
       out[{5}] = l + r }} {8} }} }})",
-      shape(left), shape(right), shape(result), loops, iters, place(result), place(left), place(right), close));
+      shape(left), shape(right), shape(result), loops, iters, place(result), place(left), place(right), close,
+      fmt::join(strides, ", ")));
 }
 
 Device with_cores(int cores) {
@@ -101,6 +105,16 @@ TEST(Einsum, LaysCopiesOutByPanelsThatNoVectorStraddles) {
   };
   EXPECT_TRUE(by_panels(16));
   EXPECT_FALSE(by_panels(17)) << "columns joined from runs of 17";
+}
+
+TEST(Einsum, CopiesScatteredOperandsThatSeveralPanelsRead) {
+  const auto copies = [](int columns) {
+    const Func func =
+        einsum("bdea", "edc", "bac", "de", {{'a', 13}, {'b', 128}, {'c', columns}, {'d', 50}, {'e', 24}}, 2);
+    return decides(func, with_cores(1), "copy x, which is scattered, for einsum");
+  };
+  EXPECT_FALSE(copies(7)) << "each element of x is a scalar of one tile";
+  EXPECT_TRUE(copies(100));
 }
 
 TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
