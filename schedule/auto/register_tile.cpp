@@ -120,7 +120,7 @@ struct Distance {
   bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
   double term_cycles = 0;       ///< what a vector of terms takes besides a product
   std::int64_t row_sets = 1;    ///< sets of the first cache that lines of the rows lie in
-  bool rows_apart = false;      ///< rows beside packed columns lie in lines of their own, `row_sets` sets of them
+  bool rows_apart = false;      ///< rows lie in lines of their own, `row_sets` sets of them
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
@@ -212,7 +212,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     broadcasts_memory(device, bits) && !extents.loads_rows,
                     extents.term_cycles,
                     multiplies_lines(device) || extents.packed_columns ? sets_of_rows(extents.row_bytes) : 1,
-                    extents.packed_columns && extents.row_bytes >= line_bytes};
+                    extents.row_bytes > 0 && (extents.packed_columns ? extents.row_bytes >= line_bytes
+                                                                     : extents.row_bytes % way_bytes == 0)};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   const bool moves = counts_slots(device) && !distance.rows_in_memory;
   const bool function = extents.term_cycles >= function_terms;

@@ -65,8 +65,6 @@ constexpr double plain_term_cost = 3;
 constexpr std::int64_t widest_step = 5;
 /// Pages of the hosts there are, and what comes with a line by itself: the other of a pair.
 constexpr std::int64_t page_bytes = 4096, neighbour_bytes = 128;
-/// How much longer a tile of rows that lie near may take than one of rows that do not.
-constexpr double slower_near_rows = 1.3;
 
 /// From the first to the last step of a panel, in bytes.
 std::optional<std::int64_t> footprint(const Block& reduction, const ReductionShape& shape, const Access& operand) {
@@ -215,49 +213,6 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
     if (best && distance >= least) continue;
     best = i;
     least = distance;
-  }
-  return best;
-}
-
-std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
-                                  size_t vectors) {
-  if (!shape.rows || shape.row_run > 0 || shape.column_run > 0 || context.device.caches.empty()) return std::nullopt;
-  const Accesses accesses = block_accesses(reduction);
-  const CacheLevel& near = context.device.caches.front();
-  // What the lanes share, and goes a line further with each row.
-  const auto is_far = [&](const Access& access, size_t rows) {
-    const std::int64_t bytes = access.buffer->dtype.bytes();
-    return !access.store && access.strides[vectors] == 0 && access.distances[rows] * bytes >= near.line_bytes &&
-           estimated_elements(access.buffer) * static_cast<double>(bytes) > static_cast<double>(near.bytes);
-  };
-  const auto far = [&](size_t rows) {
-    return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_far(access, rows); });
-  };
-  if (!far(*shape.rows)) return std::nullopt;
-  const auto columns = constant_extent(reduction, vectors), present = constant_extent(reduction, *shape.rows);
-  if (!columns || !present) return std::nullopt;
-  const auto tile_of = [&](std::int64_t rows) {
-    const std::int64_t lanes = vector_lanes(reduction, context.device);
-    return choose_tile(context.device, lanes, widest_bits(reduction), {rows, columns, std::nullopt});
-  };
-  const RegisterTile tile = tile_of(*present);
-  const auto is_as_fast = [&](std::int64_t rows) {
-    return 2 * rows >= tile.rows && tile_of(rows).cycles / static_cast<double>(rows) <=
-                                        slower_near_rows * tile.cycles / static_cast<double>(*present);
-  };
-  std::optional<size_t> best;
-  std::int64_t most = 0;
-  for (const size_t i : shape.space) {
-    const auto extent = constant_extent(reduction, i);
-    if (i == vectors || i == *shape.rows || !extent || *extent < 2 || far(i)) continue;
-    const bool alike = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return access.masked || !access.strides[i]
-                 ? false
-                 : access.store || (access.strides[i] == 0) == (access.strides[*shape.rows] == 0);
-    });
-    if (!alike || *extent <= most || !is_as_fast(*extent)) continue;
-    best = i;
-    most = *extent;
   }
   return best;
 }

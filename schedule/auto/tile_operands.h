@@ -29,12 +29,6 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
 /// nearest in memory.
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
 
-/// Rows of a tile that lie beside each other in the operand that all lanes share, where those of the shape are a line
-/// or more apart in it, and a tile of theirs is about as fast: then lines that one step reads serve all rows, and those
-/// between the shape's rows are not read again and again.
-std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduction, const ReductionShape& shape,
-                                  size_t vectors);
-
 /// Cycles that a vector along `vectors` of the reduction's terms takes besides two loads and a multiplication, relative
 /// to an addition: further arithmetic, and what takes lanes apart that lie a few elements from each other.
 double term_cycles(const Block& reduction, size_t vectors);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
@@ -105,6 +107,28 @@ TEST(Einsum, LaysCopiesOutByPanelsThatNoVectorStraddles) {
   };
   EXPECT_TRUE(by_panels(16));
   EXPECT_FALSE(by_panels(17)) << "columns joined from runs of 17";
+}
+
+TEST(Einsum, TakesRowsThatGoOnInOnePieceOfMemory) {
+  const auto unrolls = [](const Func& func, const std::string& loop) {
+    return print(auto_schedule(func, with_cores(1))).find("unrolled for " + loop + " in [0, ") != std::string::npos;
+  };
+  EXPECT_TRUE(unrolls(
+      einsum("abfce", "edf", "bdca", "fe", {{'a', 13}, {'b', 96}, {'c', 12}, {'d', 7}, {'e', 17}, {'f', 16}}), "c"))
+      << "c goes on from what f and e walk: 13 KB, where b takes pieces of 68 bytes";
+  EXPECT_TRUE(
+      unrolls(einsum("bace", "ed", "cbad", "e", {{'a', 7}, {'b', 200}, {'c', 96}, {'d', 12}, {'e', 16}}), "b_a"))
+      << "rows of c would store 67 KB apart, as much as they load";
+}
+
+TEST(Einsum, TakesNoMoreRowsOfOneSetThanItHasWays) {
+  const auto takes = [](int rows, int steps) {
+    const Func func =
+        einsum("afb", "dfcae", "becda", "f", {{'a', 48}, {'b', 16}, {'c', 2}, {'d', 12}, {'e', 2}, {'f', steps}});
+    return decides(func, with_cores(1), fmt::format("tile einsum: {} rows x 1 vectors of 16 lanes", rows));
+  };
+  EXPECT_TRUE(takes(6, 96)) << "rows of y 18 pages apart";
+  EXPECT_TRUE(takes(12, 97));
 }
 
 TEST(Einsum, CopiesScatteredOperandsThatSeveralPanelsRead) {
