@@ -59,6 +59,8 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   for (const AffineTerm& term : place.terms) {
     if (term.atom.get() == prefetch_.variable) step = term.coefficient;
   }
+  if (const auto walk = prefetch_.walks.find(buffer); walk != prefetch_.walks.end())
+    return emit_prefetch_walk(buffer, first, step, walk->second);
   if (2 * std::abs(step) * bytes < line) return;
   // Behind the end of what all rows share nothing stands.
   if (ends_within(*buffer, offset)) return;
@@ -71,8 +73,29 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   prefetch_.asked.emplace_back(buffer, place);
   Offset ahead = split_offset(first);
   ahead.constant += offset;
-  const int keep = nearest_cache - std::clamp(prefetch_.cache - 1, 0, nearest_cache - 1);
-  ask_for(element_address(buffer, ahead, false), kind == Asked::store, keep);
+  ask_for(element_address(buffer, ahead, false), kind == Asked::store, asked_cache());
+}
+
+/// Asks for the lines that an iteration's share of a walk begins, so far ahead of the first load of the buffer.
+void FunctionEmitter::emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t step,
+                                         std::int64_t walk) {
+  for (const auto& [other, place] : prefetch_.asked) {
+    if (other == buffer) return;
+  }
+  prefetch_.asked.emplace_back(buffer, to_affine(first));
+  const std::int64_t bytes = buffer->dtype.bytes(), line = line_bytes();
+  Offset ahead = split_offset(first);
+  ahead.constant += prefetch_.params.at(buffer);
+  llvm::Value* begin = element_address(buffer, ahead, false);
+  llvm::Value* place =
+      b.CreateGEP(b.getInt8Ty(), begin, b.CreateNSWMul(prefetch_.iteration, b.getInt64((walk - step) * bytes)));
+  for (std::int64_t at = 0; at < walk * bytes; at += line)
+    ask_for(b.CreateGEP(b.getInt8Ty(), place, b.getInt64(at)), false, asked_cache());
+}
+
+/// The nearest cache that lines are asked into, as llvm.prefetch counts.
+int FunctionEmitter::asked_cache() const {
+  return nearest_cache - std::clamp(prefetch_.cache - 1, 0, nearest_cache - 1);
 }
 
 void FunctionEmitter::ask_for(llvm::Value* address, bool to_write, int keep) {

@@ -182,6 +182,11 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   if (!loop->annotations.empty()) {
     for (const auto& [buffer, place] : kernel.param_index) {
       if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;
+      if (auto* walk = number(fmt::format("prefetch_walk_{}", place).c_str())) prefetch_.walks[buffer] = *walk;
+    }
+    if (!prefetch_.walks.empty()) {
+      llvm::Value* moved = b.CreateNSWSub(counter, begin);
+      prefetch_.iteration = stride == 1 ? moved : b.CreateExactSDiv(moved, b.getInt64(stride));
     }
     if (!prefetch_.params.empty()) prefetch_.variable = variable;
     if (auto* cache = number("prefetch_cache")) prefetch_.cache = static_cast<int>(*cache);

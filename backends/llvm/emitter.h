@@ -192,6 +192,8 @@ class FunctionEmitter {
   enum class Asked { run, element, store };  ///< what is loaded, for one lane each or for all, or stored to
   void emit_prefetch(const BufferNode* buffer, const Expr& first, Asked kind);
   std::int64_t elements_ahead(const BufferNode* buffer, Asked kind) const;
+  void emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t step, std::int64_t walk);
+  int asked_cache() const;
   void ask_for(llvm::Value* address, bool to_write, int keep);
   std::int64_t line_bytes() const;
   /// What a loop annotated with prefetch_stores asks for: in its iteration i, lines at these distances from start +
@@ -298,6 +300,10 @@ class FunctionEmitter {
     int cache = 1;              ///< into which the lines come: annotation prefetch_cache, 1 is the nearest
     /// Of annotations prefetch_param_N: elements ahead of what is loaded from and stored to a parameter.
     std::unordered_map<const BufferNode*, std::int64_t> params = {};
+    /// Of annotations prefetch_walk_N: elements that a walk over what is ahead goes on by with each iteration, whose
+    /// number is `iteration`, from where the first load of the parameter was in the first one.
+    std::unordered_map<const BufferNode*, std::int64_t> walks = {};
+    llvm::Value* iteration = nullptr;
     std::vector<std::pair<const BufferNode*, Affine>> asked = {};
   };
   Prefetch prefetch_;

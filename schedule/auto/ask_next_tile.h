@@ -9,10 +9,17 @@ namespace lathe {
 ///   for tile: for k:                          for tile: for k:
 ///     acc += a[k] * x[k, tile]          ->      acc += a[k] * x[k, tile];   prefetch x[k, tile + 1]
 ///
+/// The same of rows, each of which is a run along the steps: hardware follows a run no sooner than it ends. Where the
+/// loads of several steps share a line, the steps ask for one line after the other of all that the next tile reads.
+///
+///   for tile: for k:                          for tile: for k:
+///     acc[r] += a[tile + r, k] * x[k]   ->      acc[r] += a[tile + r, k] * x[k];
+///                                               prefetch (&a[tile + rows, 0])[k * rows]
+///
 /// For arrays beyond a core's own caches, as long as what is asked for stays until the next tile. The loop `steps` over
-/// steps of `reduction` gets annotations `prefetch_param_N`; the first `outside` of the loops around the block are
-/// around the tile, and `part_loops` more over parts of its steps, of which it asks for the next where a tile is too
-/// long.
+/// steps of `reduction` gets annotations `prefetch_param_N` and `prefetch_walk_N`; the first `outside` of the loops
+/// around the block are around the tile, and `part_loops` more over parts of its steps, of which it asks for the next
+/// where a tile is too long.
 void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside,
                    size_t part_loops);
 

@@ -114,7 +114,9 @@ bool pays(const RuleContext& context, const Rows& rows) {
   for (const Pass& pass : rows.passes) {
     const Block& block = schedule.node(pass.block);
     if (pass.once) continue;
-    if (body_cost(block) >= function_body) return false;
+    // Tiles that ask for what the next one reads would ask for their own other half.
+    if (body_cost(block) >= function_body || (pass.steps && !schedule.node(*pass.steps).annotations.empty()))
+      return false;
     reduces |= block.f.reducer.has_value();
     if (block.f.writes[0].buffer->space == space::registers &&
         rows_at_once * live_bytes(schedule, block, rows.loop) >

@@ -165,5 +165,29 @@ func f(x: f32[512], y: f32[64], out: f32[16]) stage end {
   EXPECT_EQ(count(text, "call void @llvm.prefetch"), 1u) << "one line of rows, which y is none of\n" << text;
 }
 
+TEST(Prefetch, WalksOverRowsALineAfterTheOther) {
+  const auto rows = [](int walk) {
+    return parse_func(fmt::format(R"(
+func f(x: f32[600], y: f32[64], out: f32[48]) stage end {{
+  for k in [0, 64) @{{prefetch_param_0: 192, prefetch_walk_0: {}, prefetch_cache: 2}} {{
+    out[ramp(0, 1, 16)] = out[ramp(0, 1, 16)] + broadcast(x[k * 3 + 1], 16) * broadcast(y[k], 16)
+    out[ramp(16, 1, 16)] = out[ramp(16, 1, 16)] + broadcast(x[k * 3 + 193], 16) * broadcast(y[k], 16)
+    out[ramp(32, 1, 16)] = out[ramp(32, 1, 16)] + broadcast(x[k * 3 + 385], 16) * broadcast(y[k], 16)
+  }}
+}}
+)",
+                                  walk));
+  };
+  const std::string text = llvm_ir_text(rows(9), host_device("native"));
+  EXPECT_EQ(count(text, "call void @llvm.prefetch"), 1u) << "nine elements a step are in one line or the next\n"
+                                                         << text;
+  EXPECT_NE(text.find(", 24\n"), std::string::npos) << "six elements further a step than x[k * 3 + 1] goes\n" << text;
+  EXPECT_EQ(count(llvm_ir_text(rows(20), host_device("native")), "call void @llvm.prefetch"), 2u);
+  std::vector<float> x(600), y(64), out(48);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25f * static_cast<float>(i % 31);
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5);
+  expect_same(rows(9), {bytes_of(x), bytes_of(y), bytes_of(out)});
+}
+
 }  // namespace
 }  // namespace lathe

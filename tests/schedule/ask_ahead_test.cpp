@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "ir/visitor.h"
 #include "schedule/auto/auto_schedule.h"
 #include "tests/schedule/auto_support.h"
@@ -149,6 +150,40 @@ TEST(AskNextTile, OfAllPartsOfALongSum) {
   few_streams.streams_at_once = 4;
   EXPECT_EQ(asked(product_of_columns(40, 2000), few_streams), "1: 600000 ")
       << "the next part, where the next tile is far";
+}
+
+/// out[i, j] = sum over k of x[i, k] * w[k, j], of eight columns; rows of x begin `pitch` elements apart.
+Func product_of_rows(int rows, int steps, int pitch, int columns = 8) {
+  return parse_func(
+      fmt::format(R"(func f(x: f32[{0}, {1}] strides [{2}, 1], w: f32[{1}, {3}], out: f32[{0}, {3}]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {3}) {{ for k in [0, {1}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {3}) = j, reduce vk in [0, {1}) = k)
+        reads out[vi, vj], x[vi, vk], w[vk, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = x[vi, vk] * w[vk, vj]
+      out[vi, vj] = l + r }} }} }} }} }})",
+                  rows, steps, pitch, columns));
+}
+
+TEST(AskNextTile, OfRowsThatAreRunsAlongTheSteps) {
+  const Device device = asking(std::int64_t{1} << 20);
+  const auto walk = [&](const Func& func, const Device& on) {
+    const std::string text = print(auto_schedule(func, on));
+    const size_t at = text.find("prefetch_walk_0: ");
+    return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + 17);
+  };
+  EXPECT_EQ(asked(product_of_rows(10000, 100, 100, 4), device), "0: 2000 ") << "tiles of 5 dot products, 4 further on";
+  const int rows = walk(product_of_rows(10000, 100, 100), device);
+  EXPECT_GT(rows, 1) << "an element of each row of a tile for each step";
+  EXPECT_EQ(walk(product_of_rows(10000, 100, 120), device), (rows * 120 + 99) / 100) << "gaps are walked as well";
+  EXPECT_EQ(walk(product_of_rows(10000, 100, 300), device), 0) << "most of it would be gaps";
+  EXPECT_EQ(walk(product_of_rows(1000, 100, 100), device), 0) << "x stays near";
+  EXPECT_EQ(walk(product_of_rows(100, 50000, 50000), device), 0) << "the next tile would push this one out";
+  Device filled = device;
+  filled.fma_per_cycle = 2;
+  EXPECT_EQ(walk(product_of_rows(10000, 100, 100, 400), filled), 0) << "rows come again for other columns";
 }
 
 }  // namespace
