@@ -182,9 +182,9 @@ def test_no_operand_lies_along_the_output_and_another_along_the_reduction(spec, 
 
 @pytest.mark.parametrize("subscripts", ["ac,cb->ab", "ac,cb->ba", "ca,bc->ab"])
 def test_strided_operands_are_copied_once(subscripts):
-    """Arrays of which no axis is contiguous: vectors walk compact copies of them."""
+    """Arrays of which no axis is contiguous: vectors walk compact copies of them, and scalars of several panels too."""
     rng = np.random.default_rng(3)
-    extents = {"a": 20, "b": 33, "c": 19}
+    extents = {"a": 120, "b": 133, "c": 19}
     x, y = (
         rng.standard_normal([2 * extents[letter] for letter in letters], np.float32)[::2, ::2]
         for letters in subscripts.split("->")[0].split(",")
