@@ -112,16 +112,24 @@ std::optional<RowRuns> row_runs(const Schedule& schedule, const Block& block, co
                                 const LoopRef& steps, const std::vector<LoopRef>& within, std::int64_t line) {
   const std::int64_t elements = line / access.buffer->dtype.bytes(), step = moved_by(block, access, steps);
   const std::int64_t* extent = as_int(schedule.node(steps).extent);
-  std::optional<RowRuns> runs;
   if (!extent || step <= 0 || step > elements) return std::nullopt;
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // how far, how often
   for (const LoopRef& loop : within) {
     const std::int64_t pitch = moved_by(block, access, loop);
-    const std::int64_t* rows = as_int(schedule.node(loop).extent);
+    const std::int64_t* count = as_int(schedule.node(loop).extent);
     if (pitch == 0 || (pitch > 0 && pitch < step)) continue;
-    if (runs || pitch < 0 || !rows || pitch <= step * (*extent - 1)) return std::nullopt;
-    if (*rows > 1) runs = RowRuns{pitch, step * *extent, step, (*rows * pitch + *extent - 1) / *extent};
+    if (!count || pitch <= step * (*extent - 1)) return std::nullopt;
+    if (*count > 1) rows.emplace_back(pitch, *count);
   }
-  return runs;
+  if (rows.empty()) return std::nullopt;
+  std::sort(rows.begin(), rows.end());
+  const std::int64_t pitch = rows.front().first;
+  std::int64_t count = 1;
+  for (const auto& [moved, times] : rows) {
+    if (moved != pitch * count) return std::nullopt;
+    count *= times;
+  }
+  return RowRuns{pitch, step * *extent, step, (count * pitch + *extent - 1) / *extent};
 }
 
 /// Do lines of a walk over all rows serve them? Where two multiply-adds of whole lines start each cycle, rows that come
