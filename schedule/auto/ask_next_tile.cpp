@@ -174,7 +174,7 @@ struct Asked {
 
 /// `jumps`: does an access go on elsewhere with each step, or run of them?
 void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops,
-              const std::function<bool(const Access&)>& jumps) {
+              std::int64_t least_run, const std::function<bool(const Access&)>& jumps) {
   const Device& device = context.device;
   if (device.caches.empty()) return;
   Schedule& schedule = context.schedule;
@@ -214,6 +214,7 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
     if (jumps(access)) {
       ask.ahead = next_of(access, read);
     } else if (const auto runs = row_runs(schedule, block, access, steps, tile->within, line)) {
+      if (runs->run * bytes < least_run) continue;
       if (2 * runs->step * bytes < line) {
         if (!may_walk(device, schedule, block, access, around, *runs)) continue;
         ask.walk = runs->walk;
@@ -238,9 +239,10 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
 
 }  // namespace
 
-void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops) {
+void ask_next_tile(RuleContext& context, const BlockRef& ref, const LoopRef& steps, size_t outside, size_t part_loops,
+                   std::int64_t least_run) {
   const Block& block = context.schedule.node(ref);
-  ask_next(context, ref, steps, outside, part_loops,
+  ask_next(context, ref, steps, outside, part_loops, least_run,
            [&](const Access& access) { return bytes_moved(block, access, steps) >= least_jump; });
 }
 
@@ -264,7 +266,7 @@ void ask_next_runs(RuleContext& context, const BlockRef& ref, const LoopRef& til
     }
     return false;
   };
-  ask_next(context, ref, steps.back(), static_cast<size_t>(begin - loops.begin()), 0, jumps);
+  ask_next(context, ref, steps.back(), static_cast<size_t>(begin - loops.begin()), 0, 0, jumps);
 }
 
 }  // namespace lathe

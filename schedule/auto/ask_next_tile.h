@@ -19,9 +19,9 @@ namespace lathe {
 /// For arrays beyond a core's own caches, as long as what is asked for stays until the next tile. The loop `steps` over
 /// steps of `reduction` gets annotations `prefetch_param_N` and `prefetch_walk_N`; the first `outside` of the loops
 /// around the block are around the tile, and `part_loops` more over parts of its steps, of which it asks for the next
-/// where a tile is too long.
+/// where a tile is too long. Rows of fewer than `least_run` bytes are left to hardware.
 void ask_next_tile(RuleContext& context, const BlockRef& reduction, const LoopRef& steps, size_t outside,
-                   size_t part_loops);
+                   size_t part_loops, std::int64_t least_run);
 
 /// The same for a tile whose vectors walk short runs of the reduction, each of which lies elsewhere: `tile` is the
 /// first of its loops.
