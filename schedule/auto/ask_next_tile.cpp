@@ -215,7 +215,7 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
       ask.ahead = next_of(access, read);
     } else if (const auto runs = row_runs(schedule, block, access, steps, tile->within, line)) {
       if (runs->run * bytes < least_run) continue;
-      if (2 * runs->step * bytes < line) {
+      if (runs->step * bytes < line) {
         if (!may_walk(device, schedule, block, access, around, *runs)) continue;
         ask.walk = runs->walk;
         lines = (runs->walk * bytes + line - 1) / line;
