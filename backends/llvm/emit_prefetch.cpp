@@ -59,8 +59,10 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   for (const AffineTerm& term : place.terms) {
     if (term.atom.get() == prefetch_.variable) step = term.coefficient;
   }
-  if (const auto walk = prefetch_.walks.find(buffer); walk != prefetch_.walks.end())
-    return emit_prefetch_walk(buffer, first, step, walk->second);
+  if (const auto walk = prefetch_.walks.find(buffer); walk != prefetch_.walks.end()) {
+    if (kind != Asked::store && step != 0) emit_prefetch_walk(buffer, first, offset, walk->second - step);
+    return;
+  }
   if (2 * std::abs(step) * bytes < line) return;
   // Behind the end of what all rows share nothing stands.
   if (ends_within(*buffer, offset)) return;
@@ -76,20 +78,21 @@ void FunctionEmitter::emit_prefetch(const BufferNode* buffer, const Expr& first,
   ask_for(element_address(buffer, ahead, false), kind == Asked::store, asked_cache());
 }
 
-/// Asks for the lines that an iteration's share of a walk begins, so far ahead of the first load of the buffer.
-void FunctionEmitter::emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t step,
-                                         std::int64_t walk) {
+/// Asks for the lines that an iteration's share of a walk begins, so many elements ahead of the first load of the
+/// buffer, from which the walk gains `further` more with each iteration.
+void FunctionEmitter::emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t offset,
+                                         std::int64_t further) {
   for (const auto& [other, place] : prefetch_.asked) {
     if (other == buffer) return;
   }
   prefetch_.asked.emplace_back(buffer, to_affine(first));
-  const std::int64_t bytes = buffer->dtype.bytes(), line = line_bytes();
+  const std::int64_t bytes = buffer->dtype.bytes(), walk = prefetch_.walks.at(buffer);
   Offset ahead = split_offset(first);
-  ahead.constant += prefetch_.params.at(buffer);
+  ahead.constant += offset;
   llvm::Value* begin = element_address(buffer, ahead, false);
   llvm::Value* place =
-      b.CreateGEP(b.getInt8Ty(), begin, b.CreateNSWMul(prefetch_.iteration, b.getInt64((walk - step) * bytes)));
-  for (std::int64_t at = 0; at < walk * bytes; at += line)
+      b.CreateGEP(b.getInt8Ty(), begin, b.CreateNSWMul(prefetch_.iteration, b.getInt64(further * bytes)));
+  for (std::int64_t at = 0; at < walk * bytes; at += line_bytes())
     ask_for(b.CreateGEP(b.getInt8Ty(), place, b.getInt64(at)), false, asked_cache());
 }
 

@@ -168,6 +168,10 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
     phis.back()->addIncoming(initial[k], before);
     slots_[carried[k]] = phis.back();
   }
+  const auto iteration = [&] {
+    llvm::Value* moved = b.CreateNSWSub(counter, begin);
+    return stride == 1 ? moved : b.CreateExactSDiv(moved, b.getInt64(stride));
+  };
   Prefetch around;
   std::swap(around, prefetch_);
   const auto number = [&](const char* name) {
@@ -184,17 +188,11 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
       if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;
       if (auto* walk = number(fmt::format("prefetch_walk_{}", place).c_str())) prefetch_.walks[buffer] = *walk;
     }
-    if (!prefetch_.walks.empty()) {
-      llvm::Value* moved = b.CreateNSWSub(counter, begin);
-      prefetch_.iteration = stride == 1 ? moved : b.CreateExactSDiv(moved, b.getInt64(stride));
-    }
+    if (!prefetch_.walks.empty()) prefetch_.iteration = iteration();
     if (!prefetch_.params.empty()) prefetch_.variable = variable;
     if (auto* cache = number("prefetch_cache")) prefetch_.cache = static_cast<int>(*cache);
   }
-  if (!stores_behind.empty()) {
-    llvm::Value* moved = b.CreateNSWSub(counter, begin);
-    emit_stores_behind(stores_behind, stride == 1 ? moved : b.CreateExactSDiv(moved, b.getInt64(stride)), trips);
-  }
+  if (!stores_behind.empty()) emit_stores_behind(stores_behind, iteration(), trips);
   std::vector<std::pair<const Seq*, size_t>> sequels;
   std::swap(sequels, sequels_);
   emit(loop->body);

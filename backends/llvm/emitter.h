@@ -192,7 +192,7 @@ class FunctionEmitter {
   enum class Asked { run, element, store };  ///< what is loaded, for one lane each or for all, or stored to
   void emit_prefetch(const BufferNode* buffer, const Expr& first, Asked kind);
   std::int64_t elements_ahead(const BufferNode* buffer, Asked kind) const;
-  void emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t step, std::int64_t walk);
+  void emit_prefetch_walk(const BufferNode* buffer, const Expr& first, std::int64_t offset, std::int64_t further);
   int asked_cache() const;
   void ask_for(llvm::Value* address, bool to_write, int keep);
   std::int64_t line_bytes() const;

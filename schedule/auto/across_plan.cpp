@@ -277,12 +277,15 @@ std::optional<AcrossPlan> plan_across(const RuleContext& context, const BlockRef
   double best = times * lying.cycles;
   const RowOperands others = shape.vector_space ? RowOperands() : row_operands(block, plan);
   if (!shape.vector_space) best += near_square_cycles * others.elements;
-  if (!shape.vector_space && fills_no_vector(block, shape, lanes) && !rows_may_turn(block, plan.rows))
-    best = lying_cycles(context.device, block, shape, {all_columns, rows, depth});
   if (shape.reduce.size() == 1)
     best = std::min(best, times * dot_product_cycles(context.device, lanes, bits, {all_columns, rows, depth}));
-  else if (!shape.vector_space && !fills_no_vector(block, shape, lanes))
-    best = std::min(best, lying_cycles(context.device, block, shape, {all_columns, rows, depth}));
+  if (!shape.vector_space) {
+    const double as_it_lies = lying_cycles(context.device, block, shape, {all_columns, rows, depth});
+    if (!fills_no_vector(block, shape, lanes))
+      best = std::min(best, as_it_lies);
+    else if (!rows_may_turn(block, plan.rows))
+      best = as_it_lies;
+  }
   best *= worth_turning;
   const double crossing = stays_near(estimated_bytes(plan.operand), context.device)
                               ? times * crossing_waits(context, block, shape, lying, depth, *all_columns, *rows)

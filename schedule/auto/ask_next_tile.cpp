@@ -30,8 +30,13 @@ std::int64_t sums_of_line(const Device& device) {
 /// Of rows that are read side by side, each a run along the steps that hardware follows no sooner than it ends: tiles
 /// of them that a core's own caches have room for, and by what part a row may be longer than its run where one walk
 /// asks for all (measured on Zen 4, rows of a matrix of 24 MB by four columns, dot products: rows of 64 floats 0.63 of
-/// the time, of 128 to 850 0.25 to 0.38, of 2,000 to 8,192 0.65 to 0.8).
+/// the time, of 128 to 850 0.25 to 0.38, of 2,000 to 8,192 0.65 to 0.8; where two multiply-adds of whole lines start
+/// each cycle hardware keeps up, and asking took 1.05 to 1.2).
 constexpr std::int64_t least_room = 2, longer_row = 4;
+/// The bytes of a run that is worth it; and how many times the sums for each line where the array stays in the last
+/// cache (the same: rows of 48 bytes from there 1.06 of the time; in 3 to 8 MB one to three columns 1.1 to 1.2, four
+/// and more 0.92 to 1).
+constexpr std::int64_t shortest_run_asked = 256, near_sums = 5;
 /// Iterations of loops in which the operand stands still, each of which asks for the same again.
 constexpr std::int64_t most_repeated = 4;
 
@@ -112,7 +117,7 @@ std::optional<RowRuns> row_runs(const Schedule& schedule, const Block& block, co
                                 const LoopRef& steps, const std::vector<LoopRef>& within, std::int64_t line) {
   const std::int64_t elements = line / access.buffer->dtype.bytes(), step = moved_by(block, access, steps);
   const std::int64_t* extent = as_int(schedule.node(steps).extent);
-  if (!extent || step <= 0 || step > elements) return std::nullopt;
+  if (!extent || *extent < 1 || step <= 0 || step > elements) return std::nullopt;
   std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // how far, how often
   for (const LoopRef& loop : within) {
     const std::int64_t pitch = moved_by(block, access, loop);
@@ -130,16 +135,6 @@ std::optional<RowRuns> row_runs(const Schedule& schedule, const Block& block, co
     count *= times;
   }
   return RowRuns{pitch, step * *extent, step, (count * pitch + *extent - 1) / *extent};
-}
-
-/// Do lines of a walk over all rows serve them? Where two multiply-adds of whole lines start each cycle, rows that come
-/// again for other columns are left to hardware.
-bool may_walk(const Device& device, const Schedule& schedule, const Block& block, const Access& access,
-              const std::vector<LoopRef>& around, const RowRuns& runs) {
-  const bool again = std::any_of(around.begin(), around.end(), [&](const LoopRef& loop) {
-    return !is_int(schedule.node(loop).extent, 1) && moved_by(block, access, loop) == 0;
-  });
-  return longer_row * (runs.pitch - runs.run) <= runs.run && !(again && multiplies_lines(device));
 }
 
 /// The loops of a tile, those over parts of its steps first.
@@ -184,10 +179,10 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
   const auto tile_at = loops.begin() + static_cast<std::ptrdiff_t>(outside),
              part_at = tile_at + static_cast<std::ptrdiff_t>(part_loops);
   const auto tile = tile_loops(schedule, block, {tile_at, loops.end()}, vector_lanes(block, device), part_loops);
-  if (!tile) return;
+  if (!tile || tile->steps == 0) return;
   const auto work = [&](std::int64_t count, std::int64_t bytes) {
     const auto updates = static_cast<double>(std::max<std::int64_t>(count * tile->sums, 1));
-    return TileWork{updates / static_cast<double>(device.fma_per_cycle), own / (2 * bytes)};
+    return TileWork{updates / static_cast<double>(device.fma_per_cycle), own / std::max<std::int64_t>(2 * bytes, 1)};
   };
   const std::vector<LoopRef> around(loops.begin(), tile_at);
   const auto next_of = [&](const Access& access, const StepLines& read) {
@@ -205,25 +200,26 @@ void ask_next(RuleContext& context, const BlockRef& ref, const LoopRef& steps, s
   for (const Access& access : block_accesses(block)) {
     const auto param = std::find(params.begin(), params.end(), access.buffer);
     const std::int64_t bytes = access.buffer->dtype.bytes();
-    if (access.store || access.masked || param == params.end() ||
-        estimated_elements(access.buffer) * static_cast<double>(bytes) <= static_cast<double>(own))
-      continue;
+    const double array = estimated_elements(access.buffer) * static_cast<double>(bytes);
+    if (access.store || access.masked || param == params.end() || array <= static_cast<double>(own)) continue;
     const StepLines read = lines_of_step(schedule, block, access, tile->within, line);
     Asked ask{static_cast<size_t>(param - params.begin()), 0};
-    std::int64_t lines = read.lines;
+    std::int64_t lines = read.lines, sums = sums_of_line(device);
     if (jumps(access)) {
       ask.ahead = next_of(access, read);
     } else if (const auto runs = row_runs(schedule, block, access, steps, tile->within, line)) {
-      if (runs->run * bytes < least_run) continue;
+      if (multiplies_lines(device) || runs->run * bytes < std::max(least_run, shortest_run_asked)) continue;
       if (runs->step * bytes < line) {
-        if (!may_walk(device, schedule, block, access, around, *runs)) continue;
+        // Of rows that lie far apart a walk would ask for what is between them.
+        if (longer_row * (runs->pitch - runs->run) > runs->run) continue;
         ask.walk = runs->walk;
         lines = (runs->walk * bytes + line - 1) / line;
       }
       const TileWork rows = work(tile->steps, tile->steps * runs->walk * bytes);
       if (rows.room >= least_room) ask.ahead = next_tile(schedule, block, access, around, rows);
+      if (!comes_from_memory(device, array)) sums *= near_sums;
     }
-    if (ask.ahead == 0 || lines * sums_of_line(device) > tile->sums) continue;
+    if (ask.ahead == 0 || lines * sums > tile->sums) continue;
     // What the next tile reads of the same lines is there already.
     const std::int64_t next = std::abs(ask.ahead) * bytes;
     ask.ahead *= (line + next - 1) / next;
@@ -250,7 +246,10 @@ void ask_next_runs(RuleContext& context, const BlockRef& ref, const LoopRef& til
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = schedule.loops(ref);
-  const auto begin = std::find(loops.begin(), loops.end(), tile);
+  // A block below its reader has loops over tiles there, too.
+  const auto begin = std::find_if(std::find(loops.begin(), loops.end(), tile), loops.end(), [&](const LoopRef& loop) {
+    return drives(block, IterKind::reduce, schedule.node(loop));
+  });
   std::vector<LoopRef> steps;  // outermost first
   std::copy_if(begin, loops.end(), std::back_inserter(steps), [&](const LoopRef& loop) {
     const For& node = schedule.node(loop);

@@ -9,8 +9,9 @@ namespace lathe {
 ///   for tile: for k:                          for tile: for k:
 ///     acc += a[k] * x[k, tile]          ->      acc += a[k] * x[k, tile];   prefetch x[k, tile + 1]
 ///
-/// The same of rows, each of which is a run along the steps: hardware follows a run no sooner than it ends. Where the
-/// loads of several steps share a line, the steps ask for one line after the other of all that the next tile reads.
+/// The same of rows, each of which is a run along the steps: hardware follows a run no sooner than it ends, unless two
+/// multiply-adds of whole lines start each cycle. Where the loads of several steps share a line, the steps ask for one
+/// line after the other of all that the next tile reads.
 ///
 ///   for tile: for k:                          for tile: for k:
 ///     acc[r] += a[tile + r, k] * x[k]   ->      acc[r] += a[tile + r, k] * x[k];

@@ -23,24 +23,28 @@ constexpr std::int64_t short_lines = 4, times_longer = 4;
 /// steps took 1.12, of 2 for 17 steps 0.69).
 constexpr std::int64_t loads_of_far_store = 4;
 
-std::int64_t known_extent(const Block& block, size_t iter) {
-  return constant_extent(block, iter).value_or(1);
+/// The steps of the reduction; nothing where there are none, or they are known at run time alone.
+std::optional<std::int64_t> steps_of(const Block& reduction, const ReductionShape& shape) {
+  std::int64_t steps = 1;
+  for (const size_t i : shape.reduce) steps *= constant_extent(reduction, i).value_or(0);
+  return steps > 0 ? std::optional(steps) : std::nullopt;
 }
 
-/// The bytes of a piece that goes on in memory, of what the rows read in all steps.
+/// The bytes of a piece that goes on in memory, of what so many rows read in all steps.
 std::int64_t piece_bytes(const Block& reduction, const ReductionShape& shape, const Access& access, size_t rows,
                          std::int64_t line_bytes) {
   const std::int64_t bytes = access.buffer->dtype.bytes();
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // how far, how often
+  std::vector<std::pair<std::int64_t, std::int64_t>> walks;  // how far, how often
   const auto add = [&](size_t i) {
-    if (access.distances[i] != 0) steps.emplace_back(access.distances[i] * bytes, known_extent(reduction, i));
+    const std::int64_t extent = constant_extent(reduction, i).value_or(1);
+    if (access.distances[i] != 0 && extent > 1) walks.emplace_back(access.distances[i] * bytes, extent);
   };
   add(rows);
   for (const size_t i : shape.reduce) add(i);
-  std::sort(steps.begin(), steps.end());
+  std::sort(walks.begin(), walks.end());
   std::int64_t piece = bytes;
-  for (const auto& [distance, extent] : steps) {
-    if (extent > 1 && distance >= piece + line_bytes) break;
+  for (const auto& [distance, extent] : walks) {
+    if (distance >= piece + line_bytes) break;
     piece += distance * (extent - 1);
   }
   return piece;
@@ -74,18 +78,18 @@ std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduc
     return 2 * rows >= tile.rows && tile_of(rows).cycles / static_cast<double>(rows) <=
                                         slower_near_rows * tile.cycles / static_cast<double>(*present);
   };
-  std::int64_t depth = 1;
-  for (const size_t i : shape.reduce) depth *= known_extent(reduction, i);
+  const std::optional<std::int64_t> steps = steps_of(reduction, shape);
   // Does the operand lie in one piece along these rows, and in short ones along the shape's?
   const auto goes_on = [&](size_t rows) {
-    return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      if (access.store)
-        return loads_of_far_store * *columns <= depth || access.distances[rows] <= access.distances[*shape.rows];
-      if (!is_far(access, rows)) return true;
-      const std::int64_t given = piece_bytes(reduction, shape, access, *shape.rows, near.line_bytes);
-      return given < short_lines * near.line_bytes &&
-             piece_bytes(reduction, shape, access, rows, near.line_bytes) >= times_longer * given;
-    });
+    return steps && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+             if (access.store)
+               return loads_of_far_store * *columns <= *steps ||
+                      access.distances[rows] <= access.distances[*shape.rows];
+             if (!is_far(access, rows)) return true;
+             const std::int64_t given = piece_bytes(reduction, shape, access, *shape.rows, near.line_bytes);
+             return given < short_lines * near.line_bytes &&
+                    piece_bytes(reduction, shape, access, rows, near.line_bytes) >= times_longer * given;
+           });
   };
   std::optional<size_t> best;
   std::int64_t most = 0;

@@ -94,6 +94,11 @@ double vector_bytes(const Schedule& schedule, const BlockRef& ref, const Device&
                : most;
 }
 
+bool asks_ahead(const For& loop) {
+  return std::any_of(loop.annotations.begin(), loop.annotations.end(),
+                     [](const auto& annotation) { return annotation.first.starts_with("prefetch_param_"); });
+}
+
 /// Are rows reduced, and then written by a last pass, and two at once faster?
 bool pays(const RuleContext& context, const Rows& rows) {
   const Schedule& schedule = context.schedule;
@@ -115,8 +120,7 @@ bool pays(const RuleContext& context, const Rows& rows) {
     const Block& block = schedule.node(pass.block);
     if (pass.once) continue;
     // Tiles that ask for what the next one reads would ask for their own other half.
-    if (body_cost(block) >= function_body || (pass.steps && !schedule.node(*pass.steps).annotations.empty()))
-      return false;
+    if (body_cost(block) >= function_body || (pass.steps && asks_ahead(schedule.node(*pass.steps)))) return false;
     reduces |= block.f.reducer.has_value();
     if (block.f.writes[0].buffer->space == space::registers &&
         rows_at_once * live_bytes(schedule, block, rows.loop) >

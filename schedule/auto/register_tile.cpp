@@ -48,6 +48,10 @@ constexpr double filled_load_cycles = 0.14;
 /// Cycles that a row beyond those that the ways of the first cache hold takes a step, as its line comes from the second
 /// cache anew (measured on Cascade Lake, 24 x 1 over rows of 4 KB: 22 cycles a step, 12 over rows of 1.5 KB).
 constexpr double pushed_out_cycles = 0.6;
+/// Cycles that each row takes a step where there are more than the ways of the one set that holds them all: none is
+/// left there for the next step (measured on Zen 4, 12 rows of 16 lanes: 20 cycles a step; 9 rows of 24 lanes, f64,
+/// hide it).
+constexpr double evicted_cycles = 1.7;
 /// Cycles of a step for each multiple of the sums in flight that is missing to `ample_chains`: it waits, as results
 /// come in an order that leaves it no choice (measured on Zen 4 with 8, 9, 10 and 12 sums of 256 bits: 0.89, 0.91, 0.94
 /// and 0.98 of the peak).
@@ -120,7 +124,8 @@ struct Distance {
   bool rows_in_memory = false;  ///< the elements of rows that only one vector wants are operands in memory, not loaded
   double term_cycles = 0;       ///< what a vector of terms takes besides a product
   std::int64_t row_sets = 1;    ///< sets of the first cache that lines of the rows lie in
-  bool rows_apart = false;      ///< rows lie in lines of their own, `row_sets` sets of them
+  bool rows_apart = false;      ///< rows beside packed columns lie in lines of their own, `row_sets` sets of them
+  bool rows_in_set = false;     ///< rows beside other columns lie in lines of one set
   double streamed = 0;  ///< bytes of a step that come from the second cache, as a panel of columns fills the first
 };
 
@@ -169,7 +174,9 @@ double step_cycles(const Device& device, const Rates& rates, std::int64_t rows, 
   const double issued = (sums + static_cast<double>(vectors + (in_memory ? 0 : rows)) + loop_instructions) /
                         static_cast<double>(device.issue_width);
   const double added = rates.overlap * sums / rates.arithmetic + (distance.own_columns ? 0 : terms);
+  const bool evicted = distance.rows_in_set && rows > room_for_rows(device, distance);
   return std::max({added, loads, latency, distance.streamed / second_cache_bytes,
+                   evicted ? evicted_cycles * static_cast<double>(rows) : 0,
                    distance.own_columns || !counts_slots(device) ? 0 : issued}) +
          load_slots * (distance.packed ? 1 : rates.load_weight) *
              weighted_loads(device, rates, rows, vectors, distance) +
@@ -212,8 +219,8 @@ RegisterTile choose_tile(const Device& device, std::int64_t lanes, int bits, con
                     broadcasts_memory(device, bits) && !extents.loads_rows,
                     extents.term_cycles,
                     multiplies_lines(device) || extents.packed_columns ? sets_of_rows(extents.row_bytes) : 1,
-                    extents.row_bytes > 0 && (extents.packed_columns ? extents.row_bytes >= line_bytes
-                                                                     : extents.row_bytes % way_bytes == 0)};
+                    extents.packed_columns && extents.row_bytes >= line_bytes,
+                    !extents.packed_columns && extents.row_bytes > 0 && extents.row_bytes % way_bytes == 0};
   const std::int64_t near_bytes = device.caches.empty() ? far_bytes : device.caches.front().bytes;
   const bool moves = counts_slots(device) && !distance.rows_in_memory;
   const bool function = extents.term_cycles >= function_terms;

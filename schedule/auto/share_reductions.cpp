@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
@@ -96,68 +97,88 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
   return (length + part_multiple - 1) / part_multiple * part_multiple;
 }
 
-/// What a part of a product's operands takes from memory where it walks `length` iterations of `loop`, in lines: all
-/// arrays by the lines of which a part uses some bytes only.
-double lines_of_parts(const RuleContext& context, const Block& block, const LoopRef& loop, std::int64_t length) {
-  const double line = static_cast<double>(context.device.caches.empty() ? 1 : context.device.caches.front().line_bytes);
-  double lines = 0;
-  for (const Access& access : block_accesses(block)) {
-    if (access.store || access.buffer == block.f.writes[0].buffer) continue;
-    const double bytes = static_cast<double>(access.buffer->dtype.bytes());
-    double piece = line;
-    for (size_t i = 0; i < block.f.iters.size(); ++i) {
-      const double stride = static_cast<double>(std::abs(access.strides[i].value_or(0)));
-      if (stride > 0 && uses_var(block.f.bindings[i], loop.variable.get()))
-        piece = std::min(piece, stride * bytes * static_cast<double>(length));
-    }
-    lines += estimated_elements(access.buffer) * bytes / std::max(piece, bytes);
-  }
-  return lines;
-}
-
-/// How far a step of `loop` goes through the largest array.
-std::int64_t distance_along(const Block& block, const LoopRef& loop) {
-  const Accesses accesses = block_accesses(block);
-  const Access* largest = nullptr;
-  for (const Access& access : accesses) {
-    if (!access.store && (!largest || estimated_elements(access.buffer) > estimated_elements(largest->buffer)))
-      largest = &access;
-  }
-  std::int64_t distance = 0;
-  for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    if (uses_var(block.f.bindings[i], loop.variable.get())) distance = std::max(distance, largest->distances[i]);
-  }
-  return distance;
-}
-
-/// A loop along the reduction that has enough iterations for `parts`, the first, or the longest where none has twice as
-/// many. Of a product, whose vectors may walk any axis once operands are copied, the one whose parts take the fewest
-/// lines from memory, and of several the one that goes farthest through the larger operand.
+/// The loop along the reduction that has enough iterations, or the longest: the first that has twice as many.
 std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, const std::optional<ReductionShape>& shape,
                             std::int64_t parts) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
-  const bool product = shape && shape->loads > 1;
-  const std::int64_t least = product ? std::min(parts, parts_a_core * context.device.cores) : parts;
   std::optional<Cut> best;
   std::int64_t longest = 0;
-  std::pair<double, std::int64_t> nearest;
   for (const LoopRef& loop : own_loops(schedule, ref)) {
     const For& node = schedule.node(loop);
     const std::int64_t* extent = as_int(node.extent);
     if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
-    if (*extent < (product ? least : std::max(parts, longest + 1))) continue;
-    const auto length = part_length(*extent, std::min(parts, *extent), !shape || !shape->vector_space);
+    if (*extent < std::max(parts, longest + 1)) continue;
+    const auto length = part_length(*extent, parts, !shape || !shape->vector_space);
     const bool row = shape && shape->vector_reduce && loop_of_iter(schedule, ref, *shape->vector_reduce) == loop;
     if (!length || (row && *length < part_multiple)) continue;
-    if (product) {
-      const std::pair rank(lines_of_parts(context, block, loop, *length), -distance_along(block, loop));
-      if (best && nearest <= rank) continue;
-      nearest = rank;
-    }
     best = {loop, *length};
-    if (!product && *extent >= 2 * parts) return best;
+    if (*extent >= 2 * parts) return best;
     longest = *extent;
+  }
+  return best;
+}
+
+/// How well a product is cut into parts of some iterations of a loop: what they take from memory, in lines, of which
+/// they may use some bytes only; whether some array has neighbours along the loop, which vectors may want to walk; and
+/// how far a step goes through the largest array. The less the better, in this order.
+struct CutRank {
+  double lines = 0;
+  bool neighbours = false;
+  std::int64_t nearness = 0;
+
+  auto operator<=>(const CutRank&) const = default;
+};
+
+CutRank rank_of(const Device& device, const Block& block, const Accesses& accesses, const Cut& cut) {
+  const double line = static_cast<double>(device.caches.empty() ? 1 : device.caches.front().line_bytes);
+  CutRank rank;
+  double largest = 0;
+  for (const Access& access : accesses) {
+    if (access.store || access.buffer == block.f.writes[0].buffer) continue;
+    const double bytes = static_cast<double>(access.buffer->dtype.bytes()),
+                 array = estimated_elements(access.buffer) * bytes;
+    double piece = line;
+    std::int64_t distance = 0;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (!uses_var(block.f.bindings[i], cut.loop.variable.get())) continue;
+      // Steps that are known at run time alone are taken for long ones.
+      const auto stride = static_cast<double>(std::abs(access.strides[i].value_or(0)));
+      if (stride > 0) piece = std::min(piece, stride * bytes * static_cast<double>(cut.length));
+      rank.neighbours |= stride == 1;
+      distance = std::max(distance, access.distances[i]);
+    }
+    rank.lines += array / std::max(piece, bytes);
+    if (array > largest) {
+      largest = array;
+      rank.nearness = -distance;
+    }
+  }
+  return rank;
+}
+
+/// The same of a product, whose vectors may walk any axis once operands are copied.
+std::optional<Cut> plan_product_cut(const RuleContext& context, const BlockRef& ref, const ReductionShape& shape,
+                                    std::int64_t parts) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const Accesses accesses = block_accesses(block);
+  const std::int64_t least = std::min(parts, parts_a_core * context.device.cores);
+  std::optional<Cut> best;
+  CutRank best_rank;
+  for (const LoopRef& loop : own_loops(schedule, ref)) {
+    const For& node = schedule.node(loop);
+    const std::int64_t* extent = as_int(node.extent);
+    if (!extent || !is_int(node.min, 0) || *extent < least || !drives(block, IterKind::reduce, node)) continue;
+    auto length = part_length(*extent, std::min(parts, *extent), !shape.vector_space);
+    if (!length && *extent <= most_parts) length = 1;
+    const bool row = shape.vector_reduce && loop_of_iter(schedule, ref, *shape.vector_reduce) == loop;
+    if (!length || (row && *length < part_multiple)) continue;
+    const Cut cut{loop, *length};
+    const CutRank rank = rank_of(context.device, block, accesses, cut);
+    if (best && best_rank <= rank) continue;
+    best = cut;
+    best_rank = rank;
   }
   return best;
 }
@@ -243,7 +264,8 @@ std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
       in_order && costs_little(*as_int(context.schedule.node(in_order->loop).extent)))
     return in_order;
   if (parts < least_parts || !costs_little(parts)) return std::nullopt;
-  return plan_cut(context, ref, shape, parts);
+  return shape && shape->loads > 1 ? plan_product_cut(context, ref, *shape, parts)
+                                   : plan_cut(context, ref, shape, parts);
 }
 
 }  // namespace

@@ -132,6 +132,12 @@ def test_empty(shape):
     check(operand(m, k, "compact"), operand(k, n, "compact"))
 
 
+@pytest.mark.parametrize("columns", [1, 8, 64])
+def test_no_columns_of_a_large_array_are_summed(columns):
+    x, w = np.ones((3000, 300), np.float32), np.ones((300, columns), np.float32)
+    assert not np.asarray(lathe.jit(lambda x, w: lathe.matmul(x[:, 3:3], w[3:3]))(x, w)).any()
+
+
 @pytest.mark.parametrize("taps, step", [(1, 2), (1, 3), (2, 2), (3, 3), (8, 8), (7, 5)])
 @pytest.mark.parametrize("filters, depth, pixels", [(33, 20, False), (64, 3, False), (40, 3, True)])
 def test_windows_that_hardly_overlap(taps, step, filters, depth, pixels):

@@ -168,7 +168,8 @@ Func product_of_rows(int rows, int steps, int pitch, int columns = 8) {
 }
 
 TEST(AskNextTile, OfRowsThatAreRunsAlongTheSteps) {
-  const Device device = asking(std::int64_t{1} << 20);
+  Device device = asking(std::int64_t{1} << 20);
+  device.caches.back().bytes = 4 << 20;
   const auto walk = [&](const Func& func, const Device& on) {
     const std::string text = print(auto_schedule(func, on));
     const size_t at = text.find("prefetch_walk_0: ");
@@ -181,9 +182,21 @@ TEST(AskNextTile, OfRowsThatAreRunsAlongTheSteps) {
   EXPECT_EQ(walk(product_of_rows(10000, 100, 300), device), 0) << "most of it would be gaps";
   EXPECT_EQ(walk(product_of_rows(1000, 100, 100), device), 0) << "x stays near";
   EXPECT_EQ(walk(product_of_rows(100, 50000, 50000), device), 0) << "the next tile would push this one out";
+  EXPECT_EQ(walk(product_of_rows(10000, 60, 60), device), 0) << "of 240 bytes";
   Device filled = device;
   filled.fma_per_cycle = 2;
-  EXPECT_EQ(walk(product_of_rows(10000, 100, 100, 400), filled), 0) << "rows come again for other columns";
+  EXPECT_EQ(walk(product_of_rows(10000, 100, 100), filled), 0) << "hardware keeps up there";
+}
+
+TEST(AskNextTile, OfFewColumnsFromMemoryAlone) {
+  const auto asks = [](int rows, int columns, std::int64_t last) {
+    Device device = asking(std::int64_t{1} << 20);
+    device.caches.back().bytes = last;
+    return asked(product_of_rows(rows, 128, 128, columns), device);
+  };
+  EXPECT_EQ(asks(20000, 1, 16 << 20), "0: 8192 ") << "tiles of 8 rows, 8 further on, in a loop below the reader's";
+  EXPECT_EQ(asks(20000, 1, 64 << 20), "") << "a line for each multiply-add would take the slots of both";
+  EXPECT_NE(asks(20000, 8, 64 << 20), "");
 }
 
 }  // namespace

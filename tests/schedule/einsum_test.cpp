@@ -76,6 +76,13 @@ TEST(Einsum, CutsSumsWherePartsTakeWholeLines) {
       << "a step of a part that has one is no axis";
 }
 
+TEST(Einsum, CutsSumsIntoAsManyPartsAsAnAxisHas) {
+  const Func func = einsum("aecd", "dcbe", "ab", "dce", {{'a', 13}, {'b', 13}, {'c', 17}, {'d', 32}, {'e', 64}});
+  EXPECT_TRUE(decides(func, with_cores(2), "cut einsum into parts of 1"))
+      << "17 parts of c, where 8 are enough: y lies along e, and x along d\n"
+      << decisions_on(func, with_cores(2), "einsum");
+}
+
 TEST(Einsum, PrefersDotProductsAlongOneOfSeveralAxesToVectorsAcross) {
   const Func func = einsum("eabd", "cde", "bca", "ed", {{'a', 64}, {'b', 16}, {'c', 4}, {'d', 200}, {'e', 2}});
   EXPECT_FALSE(decides(func, with_cores(1), "lay the vectors of einsum across memory"));
@@ -139,6 +146,8 @@ TEST(Einsum, CopiesScatteredOperandsThatSeveralPanelsRead) {
   };
   EXPECT_FALSE(copies(7)) << "each element of x is a scalar of one tile";
   EXPECT_TRUE(copies(100));
+  const Func again = einsum("edc", "edba", "cba", "de", {{'a', 24}, {'b', 32}, {'c', 50}, {'d', 50}, {'e', 17}}, 2);
+  EXPECT_TRUE(decides(again, with_cores(1), "copy x, which is scattered, for einsum")) << "once for each b, else";
 }
 
 TEST(Einsum, AsksForTheNextRunsOfDotProductsThatLieApart) {
