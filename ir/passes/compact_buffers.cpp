@@ -101,7 +101,8 @@ std::optional<Compacted> compact(const Buffer& buffer, const BufferUses& found, 
   }
   std::vector<Expr> shape = buffer->shape, origin(buffer->rank());
   bool shrinks = false;
-  for (size_t d = 0; d < buffer->rank(); ++d) {
+  // From the last on, as those that shrink to one element have the dimension before them innermost.
+  for (size_t d = buffer->rank(); d-- > 0;) {
     // A row of registers that ended within a vector would have the next row's vectors straddle two registers.
     const bool innermost = std::all_of(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1, shape.end(),
                                        [](const Expr& extent) { return is_int(extent, 1); });
