@@ -20,6 +20,8 @@ constexpr std::int64_t far_part = 4, results_part = 4, beside_part = 2;
 /// Steps from which on a part is worth loading and storing its sums, and rows that make up several tiles. Measured on
 /// Cascade Lake: random contractions take 0.4 to 1 of the time, most of that by asking for the next part.
 constexpr std::int64_t least_steps = 48, several_rows = 24;
+/// How many times as many a part takes where no fewer divide the steps.
+constexpr std::int64_t most_longer_parts = 2;
 /// Bytes of a row of the far operand that a block of rows takes at the least, as shorter pieces break streams off; and
 /// steps of its parts that fit beside. Measured on Zen 4, AVX2, the largest of the blocks beside packed rows or turned
 /// results: 5000x64x1000 0.86 of the time, 2000x64x2000 0.76, 5000x40x5000 0.39; in 512 bits 5000x40x5000 0.7,
@@ -97,9 +99,12 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
     const bool given = std::find(params.begin(), params.end(), operand.buffer) != params.end();
     return given ? span_bytes(operand, extents) : 0;
   };
-  const size_t farthest = reach(walks->operands[0]) >= reach(walks->operands[1]) ? 0 : 1;
+  // Of two that lie far, the one that rows walk: parts of both stay near.
+  const auto is_far = [&](size_t i) { return lies_far(device, reach(walks->operands[i])); };
+  size_t farthest = reach(walks->operands[0]) >= reach(walks->operands[1]) ? 0 : 1;
+  if (walks->operands[farthest].strides[*shape.rows] == 0 && is_far(1 - farthest)) farthest = 1 - farthest;
   const Walked &far = walks->operands[farthest], &other = walks->operands[1 - farthest];
-  if (!lies_far(device, reach(far)) || far.strides[*shape.rows] == 0) return std::nullopt;
+  if (!is_far(farthest) || far.strides[*shape.rows] == 0) return std::nullopt;
   // The iter that walks it furthest is cut, if it is one of the sum.
   size_t outermost = *shape.rows;
   for (size_t i = 0; i < far.strides.size(); ++i) {
@@ -122,7 +127,10 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
     const std::int64_t beside = std::max<std::int64_t>(1, span_bytes(other, extents) / walks->depth * within);
     most = std::min(most / (step * bytes), device.caches.front().bytes / beside_part / beside);
   }
-  const auto steps = greatest_divisor(extent, least, std::max(most, least));
+  auto steps = greatest_divisor(extent, least, std::max(most, least));
+  for (std::int64_t more = least; !steps && more <= most_longer_parts * least; ++more) {
+    if (extent % more == 0) steps = more;
+  }
   if (!steps || *steps == extent) return std::nullopt;
   return FarParts{{outermost, *steps, std::nullopt, 1}, far.buffer, step * *steps, block_rows};
 }

@@ -340,6 +340,10 @@ TEST(AutoSchedule, TakesLongSumsOverAFarOperandInPartsAndAsksForTheNext) {
       EXPECT_LT(parallel, part) << text;
     }
   }
+  scheduled(product_of_columns(64, 64, 500), &decisions);
+  EXPECT_NE(decisions.find("take product in parts of 50 steps"), std::string::npos) << "the next that divide 500";
+  scheduled(product_of_columns(48, 56, 480), &decisions);
+  EXPECT_NE(decisions.find(parts), std::string::npos) << "rows' operand, where the other is larger: " << decisions;
   scheduled(product_of_columns(64, 64, 96), &decisions);
   EXPECT_EQ(decisions.find("in parts of"), std::string::npos) << "24 KB stay";
   device.fma_per_cycle = 1;
