@@ -21,7 +21,10 @@ constexpr std::int64_t far_part = 4, results_part = 4, beside_part = 2;
 /// Cascade Lake: random contractions take 0.4 to 1 of the time, most of that by asking for the next part.
 constexpr std::int64_t least_steps = 48, several_rows = 24;
 /// How many times as many a part takes where no fewer divide the steps.
-constexpr std::int64_t most_longer_parts = 2;
+constexpr std::int64_t most_longer_parts = 4;
+/// Parts that are added up, one after another, beyond which rounding errors of terms that are alike would be more than
+/// those of the parts (400 of 50 steps: 3e-7 of the sum in f32); as far as a part still stays near.
+constexpr std::int64_t most_additions = 256;
 /// Bytes of a row of the far operand that a block of rows takes at the least, as shorter pieces break streams off; and
 /// steps of its parts that fit beside. Measured on Zen 4, AVX2, the largest of the blocks beside packed rows or turned
 /// results: 5000x64x1000 0.86 of the time, 2000x64x2000 0.76, 5000x40x5000 0.39; in 512 bits 5000x40x5000 0.7,
@@ -113,7 +116,8 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
   const std::int64_t extent = extents[outermost], within = walks->depth / extent, step = far.strides[outermost],
                      bytes = far.buffer->dtype.bytes();
   if (block.f.iters[outermost].kind != IterKind::reduce || step <= 0) return std::nullopt;
-  const std::int64_t least = (least_steps + within - 1) / within;
+  const std::int64_t accurate = std::min(walks->depth / most_additions, own / far_part / (step * bytes) * within),
+                     least = (std::max(least_steps, accurate) + within - 1) / within;
   std::int64_t most = own / far_part, block_rows = 0;
   if (in_blocks) {
     // Panels of the other operand follow each other around all tiles of a block, so that one stays near as it is.
