@@ -37,8 +37,9 @@ constexpr std::int64_t parts_a_core = 4;
 /// Parts of a row end where whole vectors do, several chains of them.
 constexpr std::int64_t part_multiple = 256;
 /// Bytes of a piece of memory that a sum of several of them reads as fast as whole arrays (measured on Zen 4: sums of
-/// channels of 64x64x56x56, 12 KB each, 0.5 of the time in the order of memory, of 112x112 as long either way).
-constexpr std::int64_t longest_piece = 32 << 10;
+/// channels of 64x64x56x56, 12 KB each, 0.5 of the time in the order of memory; of three quarters of the last cache,
+/// pieces of 200 bytes to 200 KB 0.42 to 0.5, from half of it on 1.0).
+constexpr std::int64_t longest_piece = 256 << 10;
 /// Results of a part, as a share of the elements that it reduces, for which adding the parts up costs little.
 constexpr double most_results = 1.0 / 32;
 
@@ -226,7 +227,7 @@ std::optional<Cut> cut_in_order(const RuleContext& context, const BlockRef& ref,
     if (access.store || access.buffer == block.f.writes[0].buffer) continue;
     const double bytes = static_cast<double>(access.buffer->dtype.bytes()) *
                          estimated_elements(access.buffer, context.schedule.func()->facts);
-    if (bytes <= static_cast<double>(device.caches.back().bytes)) continue;
+    if (!comes_from_memory(device, bytes)) continue;
     std::optional<size_t> farthest, piece;
     for (size_t i = 0; i < block.f.iters.size(); ++i) {
       const std::int64_t extent = extent_estimate(block.f.iters[i].domain.extent);

@@ -83,6 +83,26 @@ TEST(Einsum, CutsSumsIntoAsManyPartsAsAnAxisHas) {
       << decisions_on(func, with_cores(2), "einsum");
 }
 
+TEST(ShareReductions, SumsPiecesOfMemoryInTheirOrder) {
+  const auto cuts_images = [](int images, int pixels) {
+    const Func func = parse_func(fmt::format(R"(func f(x: f32[{0}, 16, {1}], out: f32[16]) stage begin {{
+  block root() reads x[..] writes out[..] {{
+    for c in [0, 16) {{ for n in [0, {0}) {{ for p in [0, {1}) {{
+      block total(space vc in [0, 16) = c, reduce vn in [0, {0}) = n, reduce vp in [0, {1}) = p)
+          reads out[vc], x[vn, vc, vp] writes out[vc] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vc] = 0.0f32 }}
+        let old: f32 = out[vc]
+        let new: f32 = x[vn, vc, vp]
+        out[vc] = old + new }} }} }} }} }} }})",
+                                             images, pixels));
+    return decides(func, with_cores(2), "cut total into parts of 1");
+  };
+  EXPECT_TRUE(cuts_images(29, 12544)) << "a sum of each channel of each image, of three quarters of the last cache";
+  EXPECT_FALSE(cuts_images(8, 12544)) << "which keeps all of it";
+  EXPECT_FALSE(cuts_images(5, 160000)) << "pieces of 640 KB are followed";
+}
+
 TEST(Einsum, PrefersDotProductsAlongOneOfSeveralAxesToVectorsAcross) {
   const Func func = einsum("eabd", "cde", "bca", "ed", {{'a', 64}, {'b', 16}, {'c', 4}, {'d', 200}, {'e', 2}});
   EXPECT_FALSE(decides(func, with_cores(1), "lay the vectors of einsum across memory"));
