@@ -135,7 +135,9 @@ std::optional<FarParts> plan_far_parts(const RuleContext& context, const BlockRe
   for (std::int64_t more = least; !steps && more <= most_longer_parts * least; ++more) {
     if (extent % more == 0) steps = more;
   }
-  if (!steps || *steps == extent) return std::nullopt;
+  // Parts that leave a core's own caches come from far away for each tile, as all would.
+  const std::int64_t taken = (block_rows > 0 ? block_rows : step) * bytes;
+  if (!steps || *steps == extent || *steps * taken > own) return std::nullopt;
   return FarParts{{outermost, *steps, std::nullopt, 1}, far.buffer, step * *steps, block_rows};
 }
 

@@ -83,6 +83,15 @@ TEST(Einsum, CutsSumsIntoAsManyPartsAsAnAxisHas) {
       << decisions_on(func, with_cores(2), "einsum");
 }
 
+TEST(Einsum, TakesNoPartsThatLeaveTheSecondCache) {
+  const auto parts = [](int batch, int steps) {
+    const Func func = einsum("bsd", "bse", "de", "bs", {{'b', batch}, {'s', steps}, {'d', 96}, {'e', 16}});
+    return decides(func, with_cores(1), "take einsum in parts of 1 steps");
+  };
+  EXPECT_TRUE(parts(256, 256)) << "98 KB";
+  EXPECT_FALSE(parts(16, 4096)) << "1.5 MB";
+}
+
 TEST(ShareReductions, SumsPiecesOfMemoryInTheirOrder) {
   const auto cuts_images = [](int images, int pixels) {
     const Func func = parse_func(fmt::format(R"(func f(x: f32[{0}, 16, {1}], out: f32[16]) stage begin {{
