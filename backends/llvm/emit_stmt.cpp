@@ -185,7 +185,9 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   }
   if (!loop->annotations.empty()) {
     for (const auto& [buffer, place] : kernel.param_index) {
-      if (auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str())) prefetch_.params[buffer] = *ahead;
+      auto* ahead = number(fmt::format("prefetch_param_{}", place).c_str());
+      if (!ahead) continue;
+      prefetch_.params[buffer] = *ahead;
       if (auto* walk = number(fmt::format("prefetch_walk_{}", place).c_str())) prefetch_.walks[buffer] = *walk;
     }
     if (!prefetch_.walks.empty()) prefetch_.iteration = iteration();

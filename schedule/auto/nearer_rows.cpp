@@ -6,6 +6,7 @@
 
 #include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/reach.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/tile_operands.h"
@@ -18,7 +19,7 @@ constexpr double slower_near_rows = 1.3;
 /// Lines of a piece that is short, and how much longer others are to be (measured on Zen 4: 12 rows by 272 steps in
 /// pieces of 68 bytes, in one piece of 13 KB 0.44 of the time, with AVX2 0.27; for pieces of 1 KB, with AVX2, 7 rows in
 /// one piece took 1.3).
-constexpr std::int64_t short_lines = 4, times_longer = 4;
+constexpr double short_lines = 4, times_longer = 4;
 /// Loads of a tile for each store that may then go farther than before (the same: stores of 12 floats for rows of 16
 /// steps took 1.12, of 2 for 17 steps 0.69).
 constexpr std::int64_t loads_of_far_store = 4;
@@ -30,24 +31,17 @@ std::optional<std::int64_t> steps_of(const Block& reduction, const ReductionShap
   return steps > 0 ? std::optional(steps) : std::nullopt;
 }
 
-/// The bytes of a piece that goes on in memory, of what so many rows read in all steps.
-std::int64_t piece_bytes(const Block& reduction, const ReductionShape& shape, const Access& access, size_t rows,
-                         std::int64_t line_bytes) {
-  const std::int64_t bytes = access.buffer->dtype.bytes();
-  std::vector<std::pair<std::int64_t, std::int64_t>> walks;  // how far, how often
+/// The bytes of a piece of neighbours among what the rows read in all steps.
+double piece_bytes(const Block& reduction, const ReductionShape& shape, const Access& access, size_t rows,
+                   double line_bytes) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> walked;
   const auto add = [&](size_t i) {
     const std::int64_t extent = constant_extent(reduction, i).value_or(1);
-    if (access.distances[i] != 0 && extent > 1) walks.emplace_back(access.distances[i] * bytes, extent);
+    if (access.distances[i] != 0 && extent > 1) walked.emplace_back(access.distances[i], extent);
   };
   add(rows);
   for (const size_t i : shape.reduce) add(i);
-  std::sort(walks.begin(), walks.end());
-  std::int64_t piece = bytes;
-  for (const auto& [distance, extent] : walks) {
-    if (distance >= piece + line_bytes) break;
-    piece += distance * (extent - 1);
-  }
-  return piece;
+  return reach_of(std::move(walked), access.buffer->dtype.bytes(), line_bytes).piece_bytes;
 }
 
 }  // namespace
@@ -79,16 +73,17 @@ std::optional<size_t> nearer_rows(const RuleContext& context, const Block& reduc
                                         slower_near_rows * tile.cycles / static_cast<double>(*present);
   };
   const std::optional<std::int64_t> steps = steps_of(reduction, shape);
+  const auto stores_near = [&](const Access& access, size_t rows) {
+    return loads_of_far_store * *columns <= *steps || access.distances[rows] <= access.distances[*shape.rows];
+  };
   // Does the operand lie in one piece along these rows, and in short ones along the shape's?
   const auto goes_on = [&](size_t rows) {
     return steps && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-             if (access.store)
-               return loads_of_far_store * *columns <= *steps ||
-                      access.distances[rows] <= access.distances[*shape.rows];
+             if (access.store) return stores_near(access, rows);
              if (!is_far(access, rows)) return true;
-             const std::int64_t given = piece_bytes(reduction, shape, access, *shape.rows, near.line_bytes);
-             return given < short_lines * near.line_bytes &&
-                    piece_bytes(reduction, shape, access, rows, near.line_bytes) >= times_longer * given;
+             const double line = near.line_bytes, given = piece_bytes(reduction, shape, access, *shape.rows, line);
+             return given < short_lines * line &&
+                    piece_bytes(reduction, shape, access, rows, line) >= times_longer * given;
            });
   };
   std::optional<size_t> best;

@@ -98,6 +98,20 @@ std::optional<std::int64_t> part_length(std::int64_t extent, std::int64_t parts,
   return (length + part_multiple - 1) / part_multiple * part_multiple;
 }
 
+/// The iterations of a loop along the reduction that begins at 0; nothing of others.
+std::optional<std::int64_t> steps_along(const Schedule& schedule, const Block& block, const LoopRef& loop) {
+  const For& node = schedule.node(loop);
+  const std::int64_t* extent = as_int(node.extent);
+  return extent && is_int(node.min, 0) && drives(block, IterKind::reduce, node) ? std::optional(*extent) : std::nullopt;
+}
+
+/// Would the parts end rows that vectors walk too soon?
+bool breaks_rows(const Schedule& schedule, const BlockRef& ref, const std::optional<ReductionShape>& shape,
+                 const Cut& cut) {
+  return shape && shape->vector_reduce && loop_of_iter(schedule, ref, *shape->vector_reduce) == cut.loop &&
+         cut.length < part_multiple;
+}
+
 /// The loop along the reduction that has enough iterations, or the longest: the first that has twice as many.
 std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, const std::optional<ReductionShape>& shape,
                             std::int64_t parts) {
@@ -106,13 +120,10 @@ std::optional<Cut> plan_cut(const RuleContext& context, const BlockRef& ref, con
   std::optional<Cut> best;
   std::int64_t longest = 0;
   for (const LoopRef& loop : own_loops(schedule, ref)) {
-    const For& node = schedule.node(loop);
-    const std::int64_t* extent = as_int(node.extent);
-    if (!extent || !is_int(node.min, 0) || !drives(block, IterKind::reduce, node)) continue;
-    if (*extent < std::max(parts, longest + 1)) continue;
+    const auto extent = steps_along(schedule, block, loop);
+    if (!extent || *extent < std::max(parts, longest + 1)) continue;
     const auto length = part_length(*extent, parts, !shape || !shape->vector_space);
-    const bool row = shape && shape->vector_reduce && loop_of_iter(schedule, ref, *shape->vector_reduce) == loop;
-    if (!length || (row && *length < part_multiple)) continue;
+    if (!length || breaks_rows(schedule, ref, shape, {loop, *length})) continue;
     best = {loop, *length};
     if (*extent >= 2 * parts) return best;
     longest = *extent;
@@ -168,14 +179,13 @@ std::optional<Cut> plan_product_cut(const RuleContext& context, const BlockRef& 
   std::optional<Cut> best;
   CutRank best_rank;
   for (const LoopRef& loop : own_loops(schedule, ref)) {
-    const For& node = schedule.node(loop);
-    const std::int64_t* extent = as_int(node.extent);
-    if (!extent || !is_int(node.min, 0) || *extent < least || !drives(block, IterKind::reduce, node)) continue;
+    const auto extent = steps_along(schedule, block, loop);
+    if (!extent || *extent < least) continue;
     auto length = part_length(*extent, std::min(parts, *extent), !shape.vector_space);
     if (!length && *extent <= most_parts) length = 1;
-    const bool row = shape.vector_reduce && loop_of_iter(schedule, ref, *shape.vector_reduce) == loop;
-    if (!length || (row && *length < part_multiple)) continue;
+    if (!length) continue;
     const Cut cut{loop, *length};
+    if (breaks_rows(schedule, ref, shape, cut)) continue;
     const CutRank rank = rank_of(context.device, block, accesses, cut);
     if (best && best_rank <= rank) continue;
     best = cut;

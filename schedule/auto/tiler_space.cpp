@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "schedule/auto/join_windows.h"
 #include "schedule/auto/nearer_rows.h"
+#include "schedule/auto/pack_rows.h"
 #include "schedule/auto/part_copies.h"
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/skip_borders.h"

@@ -12,6 +12,7 @@
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/turn_squares.h"
+#include "schedule/auto/turned_operand.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -29,12 +30,6 @@ constexpr double worth_turning = 0.95;
 constexpr std::int64_t turned_lanes = 8;
 /// Squares side by side, so that whole lines are written, where the operand is wide enough.
 constexpr SquareGroup squares_of_line{1, 2};
-/// Steps of the reduction that one piece of a packed copy takes: lines that several tiles share stay in the first
-/// cache.
-constexpr std::int64_t packed_steps = 16;
-/// Tiles that read the same rows, and by what share of a core's own cache the first and the last step lie apart, from
-/// which on a copy pays.
-constexpr std::int64_t packing_reuse = 4, packing_share = 2;
 /// Reads of an element of interleaved columns from which on a copy pays.
 constexpr double picked_reuse = 16;
 /// Of what lies between rows, a tile takes one in so many at the most where rows are turned around; and how often its
@@ -55,48 +50,9 @@ constexpr std::int64_t picked_apart = 2;
 constexpr double cast_cycles = 1.7;
 /// A step that is not known.
 constexpr std::int64_t far_away = std::int64_t{1} << 40;
-/// What a core has for itself where its description does not say.
-constexpr std::int64_t assumed_cache = std::int64_t{1} << 20;
-
-/// An operand: its buffer, the dimensions that two of the reduction's iters walk, each alone, and its place among
-/// several of the buffer's.
-struct Operand {
-  Buffer buffer;
-  size_t along, across;
-  std::optional<size_t> place;
-};
-
-/// A copy of what has no size yet would have no place, and there is nothing to turn around in a single line or none.
-bool can_turn(const Operand& operand) {
-  const auto& shape = operand.buffer->shape;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const std::int64_t* extent = as_int(shape[d]);
-    const std::int64_t least = d == operand.along || d == operand.across ? 2 : 1;
-    if (!extent || *extent < least) return false;
-  }
-  return true;
-}
-
-/// The one operand that walks `along` memory with stride 1, stands still in every iter of `still`, and whose dimensions
-/// belong to `along` and `across`, among others.
-std::optional<Operand> operand_along(const Block& block, size_t along, size_t across,
-                                     const std::optional<size_t>& still) {
-  const Load* found = nullptr;
-  for (const Access& access : block_accesses(block)) {
-    if (access.store || access.strides[along] != 1 || access.buffer == block.f.writes[0].buffer) continue;
-    if (still && access.strides[*still] != 0) continue;
-    if (found || access.masked) return std::nullopt;
-    found = load_along(block, access.buffer, {along, across});
-  }
-  if (!found) return std::nullopt;
-  Operand operand{found->buffer, dimension_walked(block, *found, along), dimension_walked(block, *found, across),
-                  place_of(block, *found)};
-  if (operand.along == found->indices.size() || operand.across == found->indices.size()) return std::nullopt;
-  return can_turn(operand) ? std::optional(operand) : std::nullopt;
-}
 
 /// The operand that walks columns a few elements apart, of which `steps` are neighbours.
-std::optional<Operand> operand_walking(const Block& block, size_t columns, size_t steps) {
+std::optional<TurnedOperand> operand_walking(const Block& block, size_t columns, size_t steps) {
   for (const Access& access : block_accesses(block)) {
     if (access.store || access.strides[columns].value_or(0) < 2) continue;
     for (size_t still = 0; still < block.f.iters.size(); ++still) {
@@ -113,23 +69,9 @@ std::optional<std::int64_t> constant_extent(const Block& block, const std::optio
   return value ? std::optional(*value) : std::nullopt;
 }
 
-/// The loop of a copy that walks a dimension.
-LoopRef loop_of(const Schedule& schedule, const BlockRef& copy, size_t dimension) {
-  const auto loop = loop_of_iter(schedule, copy, dimension);
-  LATHE_CHECK(loop, "a copy has a loop for each dimension");
-  return *loop;
-}
-
-/// The loops of a copy but for those of two dimensions.
-std::vector<LoopRef> other_loops(const Schedule& schedule, const BlockRef& copy, const LoopRef& a, const LoopRef& b) {
-  std::vector<LoopRef> loops = own_loops(schedule, copy);
-  std::erase_if(loops, [&](const LoopRef& loop) { return loop == a || loop == b; });
-  return loops;
-}
-
 /// The loop over all dimensions behind `across`, of which that along memory is one, where they lie in one piece:
 /// turned around they stay together.
-std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, const Operand& operand) {
+std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, const TurnedOperand& operand) {
   if (operand.along < operand.across || !operand.buffer->strides.empty()) return std::nullopt;
   std::optional<LoopRef> all;
   for (const LoopRef& loop : own_loops(schedule, copy)) {
@@ -143,7 +85,8 @@ std::optional<LoopRef> fused_behind(Schedule& schedule, const BlockRef& copy, co
 }
 
 /// Copies the operand so that dimension `across` is its last, and where asked those behind it are the first.
-BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& operand, bool behind_first = false) {
+BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const TurnedOperand& operand,
+                     bool behind_first = false) {
   Schedule& schedule = context.schedule;
   const BlockRef copy = cache_read(schedule, ref, operand.buffer->name, space::global, operand.place);
   const Buffer turned = schedule.node(copy).f.writes[0].buffer;
@@ -158,13 +101,13 @@ BlockRef copy_turned(RuleContext& context, const BlockRef& ref, const Operand& o
 }
 
 /// The same in squares that are turned around in registers, or in vectors along that dimension where it is too short.
-void turn(RuleContext& context, const BlockRef& ref, const Operand& operand, std::int64_t lanes,
+void turn(RuleContext& context, const BlockRef& ref, const TurnedOperand& operand, std::int64_t lanes,
           bool behind_first = false) {
   Schedule& schedule = context.schedule;
   const BlockRef copy = copy_turned(context, ref, operand, behind_first);
-  const LoopRef across = loop_of(schedule, copy, operand.across);
+  const LoopRef across = loop_of_dimension(schedule, copy, operand.across);
   const std::optional<LoopRef> behind = fused_behind(schedule, copy, operand);
-  const LoopRef along = behind ? *behind : loop_of(schedule, copy, operand.along);
+  const LoopRef along = behind ? *behind : loop_of_dimension(schedule, copy, operand.along);
   const std::int64_t side = widest_square(schedule.node(ref), context.device),
                      columns = *as_int(schedule.node(across).extent), rows = *as_int(schedule.node(along).extent);
   if (side > 1 && columns >= side && rows >= side) {
@@ -192,21 +135,21 @@ bool stays_near(const Device& device, const Buffer& operand) {
   return 2 * estimated_elements(operand) * operand->dtype.bytes() <= static_cast<double>(own_cache_bytes(device));
 }
 
-bool in_squares(const Operand& operand, std::int64_t side) {
+bool in_squares(const TurnedOperand& operand, std::int64_t side) {
   return side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
          *as_int(operand.buffer->shape[operand.across]) >= side;
 }
 
 /// Is a matrix to be turned around panel by panel, under the loop that reads them? All of it would leave the second
 /// cache, and be copied once more for tiles that have no time for lines that lie apart.
-bool turns_by_panels(const RuleContext& context, const Operand& operand, std::int64_t side) {
+bool turns_by_panels(const RuleContext& context, const TurnedOperand& operand, std::int64_t side) {
   return tiles_fill_slots(context.device) && operand.buffer->rank() == 2 && operand.across < operand.along &&
          side > 1 && *as_int(operand.buffer->shape[operand.along]) >= side &&
          !stays_near(context.device, operand.buffer);
 }
 
 /// Estimated cycles of turning the operand around for tiles of so many columns.
-double turning_cycles(const RuleContext& context, const Operand& operand, std::int64_t side, std::int64_t width) {
+double turning_cycles(const RuleContext& context, const TurnedOperand& operand, std::int64_t side, std::int64_t width) {
   const bool whole_panels = width > 0 && *as_int(operand.buffer->shape[operand.across]) % width == 0;
   const bool near = in_squares(operand, side) && (stays_near(context.device, operand.buffer) ||
                                                   (whole_panels && turns_by_panels(context, operand, side)));
@@ -222,7 +165,7 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
   const Buffer& result = block.f.writes[0].buffer;
   const auto is_long = [&](size_t iter) { return constant_extent(block, iter).value_or(0) > 1; };
   // Vectors along the reduction pick what others set a few elements apart: then an operand that is read once stays.
-  const auto is_picked = [&](size_t reduce, const Operand& operand) {
+  const auto is_picked = [&](size_t reduce, const TurnedOperand& operand) {
     return instance_count(block) < turned_reuse * estimated_elements(operand.buffer) &&
            std::all_of(
                accesses.begin(), accesses.end(),
@@ -231,7 +174,7 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
                });
   };
   const auto along_reduction = [&](size_t columns) {
-    std::optional<Operand> operand;
+    std::optional<TurnedOperand> operand;
     for (size_t i = 0; i < shape.reduce.size() && !operand; ++i) {
       if (is_long(shape.reduce[i])) operand = operand_along(block, shape.reduce[i], columns, std::nullopt);
       if (operand && is_picked(shape.reduce[i], *operand)) operand.reset();
@@ -239,7 +182,7 @@ void turn_for_output(RuleContext& context, const BlockRef& ref, const ReductionS
     return operand;
   };
   for (const size_t columns : shape.space) {
-    const std::optional<Operand> operand = is_long(columns) ? along_reduction(columns) : std::nullopt;
+    const std::optional<TurnedOperand> operand = is_long(columns) ? along_reduction(columns) : std::nullopt;
     if (!operand) continue;
     const bool walks = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       if (access.buffer == result) return access.strides[columns] == 1;
@@ -282,7 +225,8 @@ bool turn_spread_rows(RuleContext& context, const BlockRef& ref, const Reduction
     const Load* load = load_along(block, access.buffer, {*shape.rows});
     if (!load) continue;
     const size_t last = load->indices.size() - 1;
-    const Operand operand{access.buffer, last, dimension_walked(block, *load, *shape.rows), place_of(block, *load)};
+    const TurnedOperand operand{access.buffer, last, dimension_walked(block, *load, *shape.rows),
+                                place_of(block, *load)};
     if (operand.across >= last || !can_turn(operand)) continue;
     return attempt(context, fmt::format("turn rows of {} around for {}", operand.buffer->name, ref.name),
                    [&] { turn(context, ref, operand, std::min(lanes, turned_lanes), true); });
@@ -313,7 +257,7 @@ bool align_steps(RuleContext& context, const BlockRef& ref) {
       const Load* load = load_along(block, apart.buffer, {steps});
       const size_t dimension = load ? dimension_walked(block, *load, steps) : 0;
       if (!load || dimension == load->indices.size()) continue;
-      const Operand operand{load->buffer, dimension, dimension, place_of(block, *load)};
+      const TurnedOperand operand{load->buffer, dimension, dimension, place_of(block, *load)};
       return attempt(context, fmt::format("have {} lie along the steps of {}", load->buffer->name, ref.name),
                      [&] { copy_turned(context, ref, operand); });
     }
@@ -401,60 +345,6 @@ void turn_copy(RuleContext& context, const BlockRef& ref, const TurnedCopy& turn
   LATHE_CHECK(across && along, "a copy has a loop for each dimension");
   turn_squares(schedule, own_loops(schedule, turned.copy), *across, *along,
                widest_square(schedule.node(ref), context.device), squares_of_line);
-}
-
-namespace {
-
-/// The operand that pack_rows lays out by tiles, where that pays.
-std::optional<Operand> rows_to_pack(const RuleContext& context, const Block& block, const ReductionShape& shape,
-                                    std::int64_t rows, std::int64_t tiles) {
-  if (!shape.rows || !shape.vector_space || shape.reduce.empty() || rows < 2 || tiles < packing_reuse)
-    return std::nullopt;
-  std::optional<Operand> operand;
-  std::int64_t bytes = 0;
-  for (const size_t iter : shape.reduce) {
-    operand = operand_along(block, *shape.rows, iter, shape.vector_space);
-    const auto depth = constant_extent(block, iter);
-    if (!operand || !depth) return std::nullopt;
-    // Where the distance of steps is known at run time alone, rows lie between them at least.
-    const std::int64_t* known = as_int(strides_of(operand->buffer)[operand->across]);
-    const std::int64_t distance = known ? *known : *as_int(operand->buffer->shape[operand->along]);
-    bytes = std::max(bytes, *depth * distance * operand->buffer->dtype.bytes());
-  }
-  const std::int64_t own = own_cache_bytes(context.device);
-  return bytes * packing_share < (own > 0 ? own : assumed_cache) ? std::nullopt : operand;
-}
-
-}  // namespace
-
-bool packs_rows(const RuleContext& context, const Block& block, const ReductionShape& shape, std::int64_t rows,
-                std::int64_t tiles) {
-  return rows_to_pack(context, block, shape, rows, tiles).has_value();
-}
-
-bool pack_rows(RuleContext& context, const BlockRef& ref, const ReductionShape& shape, std::int64_t rows,
-               std::int64_t tiles) {
-  Schedule& schedule = context.schedule;
-  const std::optional<Operand> operand = rows_to_pack(context, schedule.node(ref), shape, rows, tiles);
-  if (!operand) return false;
-  return attempt(context, fmt::format("pack rows of {} for {}", operand->buffer->name, ref.name), [&] {
-    const BlockRef copy = cache_read(schedule, ref, operand->buffer->name, space::global, operand->place);
-    const Buffer packed = schedule.node(copy).f.writes[0].buffer;
-    LayoutMap map = same_layout(packed->rank());
-    const Expr row = map.from[operand->along];
-    map.to.erase(map.to.begin() + static_cast<std::ptrdiff_t>(operand->along));
-    map.to.insert(map.to.begin(), floor_div(row, rows));
-    map.to.push_back(floor_mod(row, rows));
-    transform_layout(schedule, ref, packed->name, map);
-    const LoopRef along = loop_of(schedule, copy, operand->along), across = loop_of(schedule, copy, operand->across);
-    std::vector<LoopRef> order = other_loops(schedule, copy, along, across);
-    const auto [pieces, steps] = split(schedule, across, packed_steps);
-    const auto [tile, within] = split(schedule, along, rows);
-    order.insert(order.end(), {pieces, tile, steps, within});
-    reorder(schedule, order);
-    vectorize(schedule, within);
-    context.scheduled.insert(copy.name);
-  });
 }
 
 }  // namespace lathe

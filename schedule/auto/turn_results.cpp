@@ -10,6 +10,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/cut_steps.h"
 #include "schedule/auto/far_parts.h"
+#include "schedule/auto/pack_rows.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
 #include "schedule/auto/streamed_operand.h"

@@ -8,6 +8,7 @@
 #include "ir/buffer.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/reach.h"
 
 namespace lathe {
 namespace {
@@ -30,33 +31,13 @@ constexpr double near_part = 2;
 /// Loops of which every order is looked at.
 constexpr size_t most_loops = 5;
 
-/// What some of a nest's loops reach of an array: pieces of neighbouring elements.
-struct Reach {
-  double pieces = 1, piece_bytes = 0;
-
-  double bytes() const { return pieces * piece_bytes; }
-  double lines(double line_bytes) const { return pieces * (1 + (piece_bytes - 1) / line_bytes); }
-};
-
+/// What some of a nest's loops reach of an array.
 Reach reach_of(const LoopNest& nest, const LoopWalk& walk, const std::vector<size_t>& loops, double line_bytes) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // how far, how often
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;
   for (const size_t i : loops) {
     if (walk.strides[i] != 0 && nest.extents[i] > 1) steps.emplace_back(std::abs(walk.strides[i]), nest.extents[i]);
   }
-  std::sort(steps.begin(), steps.end());
-  double run = 1, pieces = 1;
-  const double gap = line_bytes / static_cast<double>(walk.element_bytes);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    auto [stride, extent] = steps[i];
-    // Loops that go as far, as the steps of a window and its place do, reach what one would.
-    while (i + 1 < steps.size() && steps[i + 1].first == stride) extent += steps[++i].second - 1;
-    if (static_cast<double>(stride) < run + gap && pieces == 1) {
-      run += static_cast<double>(stride * (extent - 1));
-    } else {
-      pieces *= static_cast<double>(extent);
-    }
-  }
-  return {pieces, run * static_cast<double>(walk.element_bytes)};
+  return lathe::reach_of(std::move(steps), walk.element_bytes, line_bytes);
 }
 
 /// How lines are counted that come from beyond a cache.

@@ -152,19 +152,9 @@ TEST(AskNextTile, OfAllPartsOfALongSum) {
       << "the next part, where the next tile is far";
 }
 
-/// out[i, j] = sum over k of x[i, k] * w[k, j], of eight columns; rows of x begin `pitch` elements apart.
+/// A product of rows that begin `pitch` elements apart by few columns.
 Func product_of_rows(int rows, int steps, int pitch, int columns = 8) {
-  return parse_func(
-      fmt::format(R"(func f(x: f32[{0}, {1}] strides [{2}, 1], w: f32[{1}, {3}], out: f32[{0}, {3}]) stage begin {{
-  for i in [0, {0}) {{ for j in [0, {3}) {{ for k in [0, {1}) {{
-    block product(space vi in [0, {0}) = i, space vj in [0, {3}) = j, reduce vk in [0, {1}) = k)
-        reads out[vi, vj], x[vi, vk], w[vk, vj] writes out[vi, vj] {{
-      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-      init {{ out[vi, vj] = 0.0f32 }}
-      let l: f32 = out[vi, vj]
-      let r: f32 = x[vi, vk] * w[vk, vj]
-      out[vi, vj] = l + r }} }} }} }} }})",
-                  rows, steps, pitch, columns));
+  return product_lying(rows, columns, steps, fmt::format("strides [{}, 1]", pitch));
 }
 
 TEST(AskNextTile, OfRowsThatAreRunsAlongTheSteps) {

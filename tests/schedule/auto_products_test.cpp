@@ -29,17 +29,7 @@ TEST(AutoSchedule, ComputesTheSameForContractionsOfAnyShape) {
 
 /// A product whose result lies in memory by `strides`, with `params` after the buffers.
 Func product_into(int m, int n, int k, const std::string& strides, const std::string& params = "") {
-  return parse_func(fmt::format(
-      R"(func product(x: f32[{0}, {2}], y: f32[{2}, {1}], out: f32[{0}, {1}] strides {3}{4}) stage begin {{
-  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
-    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-        reads out[vi, vj], x[vi, vk], y[vk, vj] writes out[vi, vj] {{
-      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-      init {{ out[vi, vj] = 0.0f32 }}
-      let l: f32 = out[vi, vj]
-      let r: f32 = x[vi, vk] * y[vk, vj]
-      out[vi, vj] = l + r }} }} }} }} }})",
-      m, n, k, strides, params));
+  return product_lying(m, n, k, "", "strides " + strides, params);
 }
 
 TEST(AutoSchedule, TilesAProductWhereverItsResultLies) {

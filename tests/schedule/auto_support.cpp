@@ -140,6 +140,21 @@ Func product_of_columns(int m, int n, int k) {
       m, n, k));
 }
 
+Func product_lying(int m, int n, int k, const std::string& x_strides, const std::string& out_strides,
+                   const std::string& params) {
+  return parse_func(fmt::format(
+      R"(func product(x: f32[{0}, {2}] {3}, y: f32[{2}, {1}], out: f32[{0}, {1}] {4}{5}) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
+    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
+        reads out[vi, vj], x[vi, vk], y[vk, vj] writes out[vi, vj] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj] = 0.0f32 }}
+      let l: f32 = out[vi, vj]
+      let r: f32 = x[vi, vk] * y[vk, vj]
+      out[vi, vj] = l + r }} }} }} }} }})",
+      m, n, k, x_strides, out_strides, params));
+}
+
 Device fused(Device device, int per_cycle) {
   device.fused_multiply_add = true;
   device.fma_per_cycle = per_cycle;

@@ -28,6 +28,11 @@ Func matmul(int m, int n, int k, bool transposed);
 /// out[i, j] = sum over k of x[k, i] * y[k, j].
 Func product_of_columns(int m, int n, int k);
 
+/// out[i, j] = sum over k of x[i, k] * y[k, j]; the strides of x and out where these do not lie densely, and what
+/// follows the buffers.
+Func product_lying(int m, int n, int k, const std::string& x_strides, const std::string& out_strides = "",
+                   const std::string& params = "");
+
 /// The text with every `from` replaced.
 std::string replaced_all(std::string text, const std::string& from, const std::string& to);
 
