@@ -48,7 +48,13 @@ llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like) {
 }
 
 llvm::Value* splat(Builder& b, llvm::Value* scalar, int lanes) {
-  return lanes == 1 ? scalar : b.CreateVectorSplat(lanes, scalar);
+  if (lanes == 1) return scalar;
+  auto* widened = llvm::dyn_cast<llvm::FPExtInst>(scalar);
+  if (widened && widened->getSrcTy()->isHalfTy()) {
+    llvm::Value* halves = b.CreateVectorSplat(lanes, widened->getOperand(0));
+    return b.CreateFPExt(halves, with_lanes_of(scalar->getType(), halves->getType()));
+  }
+  return b.CreateVectorSplat(lanes, scalar);
 }
 
 llvm::Constant* int_constant(llvm::Type* type, std::int64_t value) {

@@ -121,6 +121,15 @@ void turn(RuleContext& context, const BlockRef& copy, const Buffer& buffer, size
   transform_layout(context.schedule, copy, buffer->name, map);
 }
 
+/// Turns what a block pads around before it, in squares that know no border.
+void turn_whole(RuleContext& context, const BlockRef& padding, size_t d) {
+  Schedule& schedule = context.schedule;
+  const Buffer source = schedule.node(padding).f.reads[0].buffer;
+  if (source->rank() != schedule.node(padding).f.writes[0].buffer->rank()) return;
+  const BlockRef copy = cache_read(schedule, padding, source->name, space::global);
+  turn(context, copy, schedule.node(copy).f.writes[0].buffer, d);
+}
+
 }  // namespace
 
 std::vector<BlockRef> widening_makers(const RuleContext& context, const BlockRef& reduction) {
@@ -250,6 +259,7 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   roles = current_roles(context, reduction, plan);
   const Buffer rows = roles.rows->buffer;
   if (along + 1 == rows->rank()) return;
+  if (padded) turn_whole(context, *copy, along);
   turn(context, *copy, rows, along);
   std::vector<LoopRef> loops = own_loops(schedule, *copy);
   if (loops.size() != rows->rank()) return;

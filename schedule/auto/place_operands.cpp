@@ -44,13 +44,36 @@ bool chooses_by_sums(const Block& block) {
   return found;
 }
 
+/// Does the copy store element by element along the loop?
+bool stores_along(const Block& copy, const LoopRef& loop) {
+  const Accesses accesses = block_accesses(copy);
+  for (size_t i = 0; i < copy.f.iters.size(); ++i) {
+    if (!uses_var(copy.f.bindings[i], loop.variable.get())) continue;
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const Access& access) { return access.store && access.strides[i] == 1; });
+  }
+  return false;
+}
+
+/// Makes the loop that walks along what is written the innermost, and returns the copy's own.
+std::vector<LoopRef> walk_innermost(Schedule& schedule, const BlockRef& copy) {
+  std::vector<LoopRef> loops = own_loops(schedule, copy);
+  const auto columns = std::find_if(loops.begin(), loops.end(),
+                                    [&](const LoopRef& loop) { return stores_along(schedule.node(copy), loop); });
+  if (columns != loops.end() && columns + 1 != loops.end()) {
+    std::rotate(columns, columns + 1, loops.end());
+    reorder(schedule, loops);
+  }
+  return loops;
+}
+
 /// Fills a padded operand before it is copied, as many of its last dimensions at a time as stay in the first cache: a
 /// copy that chooses at each element between it and the padding takes longer than both.
 void fill_first(RuleContext& context, const BlockRef& maker) {
-  const Schedule& schedule = context.schedule;
+  Schedule& schedule = context.schedule;
   const std::vector<CacheLevel>& caches = context.device.caches;
   const std::int64_t room = caches.empty() ? 0 : caches.front().bytes / 2;
-  const std::vector<LoopRef> loops = own_loops(schedule, maker);
+  const std::vector<LoopRef> loops = walk_innermost(schedule, maker);
   std::int64_t bytes = schedule.node(maker).f.writes[0].buffer->dtype.bytes();
   size_t first = loops.size();
   while (first > 0) {
@@ -90,17 +113,6 @@ BlockRef panel_copy(Schedule& schedule, const BlockRef& reduction, const Buffer&
                             : moved_last(copied->rank(), static_cast<size_t>(last - load->indices.begin()));
   transform_layout(schedule, reduction, copied->name, map);
   return copy;
-}
-
-/// Does the copy store element by element along the loop?
-bool stores_along(const Block& copy, const LoopRef& loop) {
-  const Accesses accesses = block_accesses(copy);
-  for (size_t i = 0; i < copy.f.iters.size(); ++i) {
-    if (!uses_var(copy.f.bindings[i], loop.variable.get())) continue;
-    return std::any_of(accesses.begin(), accesses.end(),
-                       [&](const Access& access) { return access.store && access.strides[i] == 1; });
-  }
-  return false;
 }
 
 /// Does the iter `vectors` alone walk the operand's last dimension?
@@ -196,13 +208,7 @@ bool pack_panel(RuleContext& context, const BlockRef& reduction, const Buffer& o
   return attempt(context, fmt::format("pack {} of {}", width > 0 ? "groups of panels" : "panels", operand->name), [&] {
     const BlockRef copy = panel_copy(schedule, reduction, operand, vectors);
     compute_at(schedule, copy, panels);
-    std::vector<LoopRef> loops = own_loops(schedule, copy);
-    const auto columns = std::find_if(loops.begin(), loops.end(),
-                                      [&](const LoopRef& loop) { return stores_along(schedule.node(copy), loop); });
-    if (columns != loops.end() && columns + 1 != loops.end()) {
-      std::rotate(columns, columns + 1, loops.end());
-      reorder(schedule, loops);
-    }
+    const std::vector<LoopRef> loops = walk_innermost(schedule, copy);
     if (width > 0) {
       const Buffer packed = schedule.node(copy).f.writes[0].buffer;
       transform_layout(schedule, reduction, packed->name, panel_layout(packed->rank(), width, 0));

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "ir/error.h"
 #include "schedule/auto/block_model.h"
@@ -189,52 +192,67 @@ bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
 
 }  // namespace
 
-void tile_contractions(RuleContext& context) {
-  for (const BlockRef& ref : context.schedule.blocks()) {
-    const Block& block = context.schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer) continue;
-    const Schedule::Checkpoint before = context.schedule.checkpoint();
-    const size_t scheduled = context.scheduled.size(), place = context.schedule.record().size();
-    const auto is_changed = [&] { return context.schedule.record().size() != place; };
-    const auto take_back = [&] {
-      context.schedule.rollback(before);
-      context.scheduled.shrink(scheduled);
-    };
-    bool staged = false;
-    const auto is_tiled = [&](Words& words) {
-      if (tile(context, ref, words)) return true;
-      staged |= is_changed();
-      if (is_changed()) take_back();
-      const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
-      if (!shape || shape->loads < 2) return false;
-      stage_operands(context, ref);
-      stage_widened(context, ref);
-      if (lay_operand(context, ref) && tile(context, ref, words)) return true;
-      if (is_changed()) take_back();
-      return false;
-    };
-    Words words{true}, none{false};
-    if (prefers_own_groups(context, block) && split_groups(context, ref)) {
-      if (tile(context, ref, words)) continue;
-      take_back();
-      words = {true};
-    }
-    if (is_tiled(words) || (words.made && is_tiled(none))) continue;
-    if (split_groups(context, ref)) {
-      if (tile(context, ref, words)) continue;
-      take_back();
-      staged = true;
-    }
-    if (align_steps(context, ref)) {
-      if (tile(context, ref, none)) continue;
-      take_back();
-    }
-    if (!staged) continue;
-    context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
-    // What serves vectors of any rule stays.
+namespace {
+
+/// Tiles one reduction, or leaves it as it is.
+void tile_contraction(RuleContext& context, const BlockRef& ref) {
+  const Block& block = context.schedule.node(ref);
+  const Schedule::Checkpoint before = context.schedule.checkpoint();
+  const size_t scheduled = context.scheduled.size(), place = context.schedule.record().size();
+  const auto is_changed = [&] { return context.schedule.record().size() != place; };
+  const auto take_back = [&] {
+    context.schedule.rollback(before);
+    context.scheduled.shrink(scheduled);
+  };
+  bool staged = false;
+  const auto is_tiled = [&](Words& words) {
+    if (tile(context, ref, words)) return true;
+    staged |= is_changed();
+    if (is_changed()) take_back();
+    const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
+    if (!shape || shape->loads < 2) return false;
     stage_operands(context, ref);
-    join_short_rows(context, ref);
+    stage_widened(context, ref);
+    if (lay_operand(context, ref) && tile(context, ref, words)) return true;
+    if (is_changed()) take_back();
+    return false;
+  };
+  Words words{true}, none{false};
+  if (prefers_own_groups(context, block) && split_groups(context, ref)) {
+    if (tile(context, ref, words)) return;
+    take_back();
+    words = {true};
   }
+  if (is_tiled(words) || (words.made && is_tiled(none))) return;
+  if (split_groups(context, ref)) {
+    if (tile(context, ref, words)) return;
+    take_back();
+    staged = true;
+  }
+  if (align_steps(context, ref)) {
+    if (tile(context, ref, none)) return;
+    take_back();
+  }
+  if (!staged) return;
+  context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
+  // What serves vectors of any rule stays.
+  stage_operands(context, ref);
+  join_short_rows(context, ref);
+}
+
+}  // namespace
+
+void tile_contractions(RuleContext& context) {
+  std::set<std::string> seen;
+  const auto next = [&]() -> std::optional<BlockRef> {
+    for (const BlockRef& ref : context.schedule.blocks()) {
+      if (context.schedule.node(ref).f.reducer && !context.scheduled.contains(ref.name) && seen.insert(ref.name).second)
+        return ref;
+    }
+    return std::nullopt;
+  };
+  // Laying out the factors of one may add another, such as the sums by which shifted integers are off.
+  while (const std::optional<BlockRef> ref = next()) tile_contraction(context, *ref);
 }
 
 }  // namespace lathe

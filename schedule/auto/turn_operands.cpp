@@ -11,6 +11,8 @@
 #include "schedule/auto/place_operands.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/register_tile.h"
+#include "schedule/auto/tile_costs.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/turned_operand.h"
 #include "schedule/primitives/cache_read.h"
@@ -45,9 +47,6 @@ constexpr std::int64_t least_aligned = 4;
 /// 0.34 of the time; of two bits, four elements apart, 2.3).
 constexpr double turned_reuse = 2;
 constexpr std::int64_t picked_apart = 2;
-/// Cycles of a scalar that all lanes share and that is cast for each tile, beside a vector of steps that is cast as one
-/// (measured on Zen 4, rows of f16 by eight columns).
-constexpr double cast_cycles = 1.7;
 /// A step that is not known.
 constexpr std::int64_t far_away = std::int64_t{1} << 40;
 
@@ -61,12 +60,6 @@ std::optional<TurnedOperand> operand_walking(const Block& block, size_t columns,
     }
   }
   return std::nullopt;
-}
-
-std::optional<std::int64_t> constant_extent(const Block& block, const std::optional<size_t>& iter) {
-  if (!iter) return 1;
-  const std::int64_t* value = as_int(block.f.iters[*iter].domain.extent);
-  return value ? std::optional(*value) : std::nullopt;
 }
 
 /// The loop over all dimensions behind `across`, of which that along memory is one, where they lie in one piece:
@@ -119,15 +112,6 @@ void turn(RuleContext& context, const BlockRef& ref, const TurnedOperand& operan
   order.insert(order.end(), {outer, along, inner});
   reorder(schedule, order);
   vectorize(schedule, inner);
-}
-
-/// Are elements that the columns share cast, from narrower floats, one by one?
-bool cast_alone(const Block& block, const Accesses& accesses, size_t columns) {
-  const DType result = block.f.writes[0].buffer->dtype;
-  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    const DType dtype = access.buffer->dtype;
-    return !access.store && access.strides[columns] == 0 && dtype.is_float() && dtype.bits < result.bits;
-  });
 }
 
 /// Does the second cache hold the operand beside its copy?
@@ -270,59 +254,40 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
   const std::optional<ReductionShape> shape = reduction_shape(block);
   if (shape && !shape->vector_space && !shape->vector_reduce) turn_for_output(context, ref, *shape);
   if (shape && turn_spread_rows(context, ref, *shape)) return std::nullopt;
-  if (!shape || (!shape->vector_space && !shape->vector_reduce)) return std::nullopt;
-  if (shape->reduce.empty() || (shape->vector_space && shape->reduce.size() != 1)) return std::nullopt;
-  const size_t depth = shape->vector_space ? shape->reduce[0] : *shape->vector_reduce;
-  const std::optional<size_t> columns = shape->vector_space ? shape->vector_space : shape->columns;
-  if (!columns || (!shape->vector_space && !shape->rows)) return std::nullopt;
-  // Steps of the reduction, and what they take where each run along memory is filled up to whole vectors.
-  const std::int64_t lanes = vector_lanes(block, context.device), bits = widest_bits(block);
-  std::optional<std::int64_t> steps = constant_extent(block, depth), filled = steps;
-  if (shape->reduce.size() > 1 && steps) filled = (*steps + lanes - 1) / lanes * lanes;
-  for (const size_t i : shape->reduce) {
-    const auto extent = constant_extent(block, i);
-    if (i == depth) continue;
-    steps = steps && extent ? std::optional(*steps * *extent) : std::nullopt;
-    filled = filled && extent ? std::optional(*filled * *extent) : std::nullopt;
-  }
-  const TiledExtents extents{constant_extent(block, shape->rows), constant_extent(block, columns), steps},
-      dot_extents{extents.rows, extents.columns, filled};
-  // Everything but rows and columns is done so many times over.
-  double times = 1;
-  for (const size_t i : shape->space) {
-    if (i != shape->rows && i != *columns)
-      times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
-  }
-  const RegisterTile tile = choose_tile(context.device, lanes, bits, extents);
-  const double tiles = times * tile.cycles, dots = times * dot_product_cycles(context.device, lanes, bits, dot_extents);
+  const std::optional<TileCosts> costs = shape ? tile_costs(context, block, *shape) : std::nullopt;
+  if (!costs) return std::nullopt;
+  const auto [depth, columns] = *dot_axes(*shape);
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  const double tiles = costs->tiles + costs->casts;
   if (shape->vector_space) {
     // Of columns that are a few elements apart, each tile would pick its own out of as many loads.
-    const auto interleaved = shape->loads > 1 ? operand_walking(block, *columns, depth) : std::nullopt;
+    const auto interleaved = shape->loads > 1 ? operand_walking(block, columns, depth) : std::nullopt;
     if (interleaved && instance_count(block) >= picked_reuse * estimated_elements(interleaved->buffer)) {
       attempt(context, fmt::format("turn {} around for {}", interleaved->buffer->name, ref.name),
               [&] { turn(context, ref, *interleaved, lanes); });
       return std::nullopt;
     }
-    const auto operand = operand_along(block, *columns, depth, std::nullopt);
-    const Accesses accesses = block_accesses(block);
-    const double casting = cast_alone(block, accesses, *columns)
-                               ? cast_cycles * instance_count(block) / static_cast<double>(tile.vectors * tile.lanes)
-                               : 0;
-    if (!operand || dots + far_turn_cycles * estimated_elements(operand->buffer) > (tiles + casting) * worth_turning)
+    const auto operand = operand_along(block, columns, depth, std::nullopt);
+    if (!operand || costs->dots + far_turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
       return std::nullopt;
-    const bool others = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-      return access.buffer == block.f.writes[0].buffer || access.buffer == operand->buffer ||
-             (!access.masked && access.strides[depth] == 1);
-    });
+    // One load is turned around, be it of several of its buffer.
+    const Accesses accesses = block_accesses(block);
+    const bool others =
+        std::all_of(accesses.begin(), accesses.end(), [&, depth = depth, columns = columns](const Access& access) {
+          return access.buffer == block.f.writes[0].buffer ||
+                 (access.buffer == operand->buffer && access.strides[columns] != 0) ||
+                 (!access.masked && access.strides[depth] == 1);
+        });
     if (!others) return std::nullopt;
     attempt(context, fmt::format("turn {} around for {}", operand->buffer->name, ref.name),
             [&] { turn(context, ref, *operand, lanes); });
     return std::nullopt;
   }
-  const auto operand = operand_along(block, depth, *columns, shape->rows);
+  const auto operand = operand_along(block, depth, columns, shape->rows);
   if (!operand) return std::nullopt;
   const std::int64_t side = widest_square(block, context.device);
-  if (tiles + turning_cycles(context, *operand, side, tile.vectors * tile.lanes) > dots * worth_turning)
+  if (tiles + turning_cycles(context, *operand, side, costs->tile.vectors * costs->tile.lanes) >
+      costs->dots * worth_turning)
     return std::nullopt;
   std::optional<TurnedCopy> turned;
   const bool by_panels = turns_by_panels(context, *operand, side);

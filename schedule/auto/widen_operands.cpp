@@ -9,6 +9,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/stage_operands.h"
+#include "schedule/auto/tile_costs.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/cache_cast.h"
 
@@ -22,6 +23,10 @@ constexpr double shared_reuse = 16, vector_reuse = 24;
 /// The same of what is padded: choosing between an element and the padding costs more than a cast, and is copied away
 /// together with it.
 constexpr double padded_reuse = 6;
+
+/// Cycles of an element that is cast with others of its vector, stored and loaded again (measured on Zen 4, rows of f16
+/// by 8 columns).
+constexpr double copied_cast_cycles = 0.14;
 
 /// Buffers of narrow floats that the block reads under a cast to a wider float.
 std::vector<Buffer> narrow_operands(const Block& block) {
@@ -64,6 +69,16 @@ bool walks_by_steps(const Block& block, const std::vector<Access>& accesses, con
   });
 }
 
+/// Do tiles of rows that were cast as vectors beat those that cast each element alone, and dot products?
+bool pays_for_tiles(const RuleContext& context, const Block& block, const ReductionShape& shape,
+                    const Buffer& operand) {
+  const std::optional<TileCosts> costs = tile_costs(context, block, shape);
+  if (!costs || costs->casts == 0) return false;
+  const double widened =
+      costs->tiles + copied_cast_cycles * estimated_elements(operand, context.schedule.func()->facts);
+  return widened < costs->tiles + costs->casts && widened < costs->dots;
+}
+
 }  // namespace
 
 std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduction) {
@@ -82,7 +97,7 @@ std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduc
     const Expr choice = choice_of(block, operand);
     const bool whole = choice && pads_whole_vectors(context, block, operand, choice);
     const double least = choice && !whole ? padded : along_vectors || whole ? vector_reuse : shared_reuse;
-    if (reuse < least) continue;
+    if (reuse < least && (choice || along_vectors || !pays_for_tiles(context, block, *shape, operand))) continue;
     attempt(context, fmt::format("widen {} once for {}", operand->name, reduction.name),
             [&] { casts.push_back(cache_cast(context.schedule, reduction, operand->name, space::global)); });
   }

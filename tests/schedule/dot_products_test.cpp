@@ -145,6 +145,29 @@ TEST(AutoDot, ShiftsBytesAndPadsGroups) {
   expect_rule(product("i8", "i8", 6, 16, 10), "auto_dot_shifted");
 }
 
+/// out[i, j] = sum over k of x[k, i] * y[k, j], of signed bytes.
+Func bytes_of_columns(int m, int n, int k) {
+  std::string text = print(product_of_columns(m, n, k));
+  text = replaced_all(replaced_all(text, "x: f32", "x: i8"), "y: f32", "y: i8");
+  text = replaced_all(replaced_all(text, "f32", "i32"), "0.0i32", "0i32");
+  return parse_func(replaced_all(text, "x[vk, vi] * y[vk, vj]", "cast<i32>(x[vk, vi]) * cast<i32>(y[vk, vj])"));
+}
+
+TEST(AutoDot, SumsColumnsThatAreOffByTheShiftInVectors) {
+  const Func func = bytes_of_columns(32, 32, 400);
+  EXPECT_TRUE(says(decisions_on(func, dotting(), "product_shift"), "tile the reduction product_shift"))
+      << decisions_on(func, dotting(), "product_shift");
+}
+
+TEST(AutoDot, TurnsRowsAroundBeforeItPadsThem) {
+  const Func func = bytes_of_columns(32, 32, 401);
+  EXPECT_TRUE(says(decisions_on(func, dotting(), "x_copy"), "turn squares of x_copy"))
+      << decisions_on(func, dotting(), "x_");
+  EXPECT_TRUE(says(decisions_on(func, dotting(), "x_pad"), "vectorize x_pad over"));
+  const Func even = bytes_of_columns(32, 32, 400);
+  EXPECT_FALSE(says(decisions_on(even, dotting(), "x_pad"), "vectorize x_pad over"));
+}
+
 TEST(AutoDot, AsksAheadInPanelsThatTheFirstCacheDoesNotHold) {
   const auto asks = [](int depth, int products_a_cycle) {
     Device device = dotting();

@@ -56,10 +56,25 @@ TEST(WidenOperands, LeavesWhatFewTilesRead) {
   // Rows of which each reads all of b: a copy of it is written and read again for one or two tiles.
   EXPECT_FALSE(widens(narrow_product(8, 70, 9, "f16"), "b"));
   EXPECT_TRUE(widens(narrow_product(8, 70, 9, "f16"), "a"));
-  EXPECT_FALSE(widens(narrow_product(40, 8, 9, "f16"), "a"));
+  EXPECT_FALSE(widens(narrow_product(40, 2, 9, "f16"), "a"));
   EXPECT_FALSE(widens(narrow_product(1, 70, 9, "f16"), "b"));
   // What is wide already.
   EXPECT_FALSE(widens(matmul(40, 70, 9, false), "a"));
+}
+
+TEST(WidenOperands, CastsRowsAsVectorsForFewColumnsWhereDotProductsDoNotPay) {
+  EXPECT_TRUE(widens(narrow_product(40, 8, 9, "f16"), "a"));
+  EXPECT_TRUE(widens(narrow_product(40, 12, 48, "f16"), "a"));
+  EXPECT_FALSE(widens(narrow_product(40, 8, 400, "f16"), "a")) << "dot products cast vectors as it is";
+  EXPECT_FALSE(widens(narrow_product(40, 4, 300, "f16"), "a"));
+}
+
+/// out[i, j] = sum over k of x[k, i] * x[k, j].
+TEST(WidenOperands, LeavesAnArrayThatIsBothFactorsInItsPlace) {
+  std::string text = replaced_all(print(narrow_product(8, 8, 2000, "f16")), "b[vk, vj]", "a[vk, vj]");
+  text = replaced_all(replaced_all(text, "a[vi, vk]", "a[vk, vi]"), "a: f16[8, 2000]", "a: f16[2000, 8]");
+  const Func func = parse_func(text);
+  EXPECT_TRUE(says(decisions_on(func, wide(), "product"), "tile product")) << decisions_on(func, wide(), "product");
 }
 
 TEST(WidenOperands, EachCoreCastsAllThatItReads) {
