@@ -27,6 +27,10 @@
 namespace lathe {
 namespace {
 
+/// Lanes that columns are filled up to at the least (measured on Zen 4, rows of bf16 by 3 and 4 columns of 300 steps:
+/// in 8 lanes 0.7 of the time that 4 lanes take, by 2 columns 0.3).
+constexpr std::int64_t fewest_lanes = 8;
+
 /// Rows that read a factor's element before it is worth to lay it out for them: about as many as the layout takes
 /// instructions for one group.
 constexpr std::int64_t fewest_rows = 4;
@@ -211,7 +215,7 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   // Whole vectors of columns leave only the last stores to be masked.
   const std::int64_t* columns = as_int(schedule.node(reduction).f.iters[plan.vectors].domain.extent);
   std::int64_t lanes = vector_lanes(schedule.node(reduction), context.device);
-  while (columns && lanes / 2 >= *columns) lanes /= 2;
+  while (columns && lanes / 2 >= std::max(*columns, fewest_lanes)) lanes /= 2;
   const bool ragged = columns && *columns % lanes != 0;
   if (padded || ragged) {
     std::vector<std::int64_t> factors(schedule.node(reduction).f.iters.size(), 1);

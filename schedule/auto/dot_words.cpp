@@ -23,6 +23,9 @@ namespace {
 constexpr std::int64_t fewest_steps = 3;
 /// Halves side by side that are worth words: of fewer these are steps between what vectors of a window walk.
 constexpr std::int64_t fewest_side_by_side = 8;
+/// Columns of which pairs are laid out in no time (measured on Zen 4: 3333x8x300 by weights that lie along the sum 0.8
+/// of the time, 3333x16x300 0.92, 3333x24x300 1.17).
+constexpr std::int64_t few_columns = 8;
 /// Reads of an element for which a copy in words is made, of bytes and of halves (measured on Zen 4: four rows of
 /// halves by 1024x1024 weights that lie along the sum 0.17 of the time).
 constexpr double worthy_reuse = 8, worthy_reuse_of_halves = 4;
@@ -119,6 +122,7 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     if (std::any_of(accesses.begin(), accesses.end(),
                     [&](const Access& access) { return !access.strides[i] && access.runs[i] > 1; }))
       return false;
+    if (extent_estimate(iter.domain.extent) <= few_columns) continue;
     for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
   }
   const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);

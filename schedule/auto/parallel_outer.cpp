@@ -269,8 +269,10 @@ class Sharer {
     double apart = waiting_nanoseconds * static_cast<double>(body->stmts.size() - 1);
     for (const Stmt& part : body->stmts) {
       const double time = static_cast<double>(chain.iterations) * nanoseconds(part, nullptr, facts_);
-      const bool joins = shares_out(part) && !is_conditional(part, chain.loops.back().variable, chain.iterations) &&
-                         !is_conditional(part, part.as<For>()->variable, chain.iterations);
+      // A loop of one iteration leaves those within to be shared out by themselves.
+      const bool joins = shares_out(part) && (chain.iterations == 1 ||
+                                              (!is_conditional(part, chain.loops.back().variable, chain.iterations) &&
+                                               !is_conditional(part, part.as<For>()->variable, chain.iterations)));
       apart += shared_time(time, chain.iterations * (joins ? chain_of(part, time).iterations : 1));
     }
     if (apart > worth_parts * whole) return false;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ir/analysis/dependence.h"
+#include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
 
@@ -53,24 +54,48 @@ bool tiles_apart(const std::vector<const For*>& loops, size_t q, const Stmt& til
   return NestDependences(nest, around).find(directions, 1).empty();
 }
 
+/// How far a sum of lower digits, the terms of a form, reaches under a condition that holds it below a constant;
+/// `reached` where none does.
+std::int64_t reached_under(const Expr& predicate, const std::vector<std::pair<Expr, std::int64_t>>& terms,
+                           std::int64_t reached) {
+  if (!predicate) return reached;
+  for (const Expr& condition : conjuncts_of(predicate)) {
+    const Binary* less = condition.as<Binary>();
+    const std::int64_t* limit = less && less->op == BinaryOp::lt ? as_int(less->b) : nullptr;
+    if (!limit) continue;
+    const LinearForm form = linear_form(less->a);
+    const bool same =
+        form.terms.size() == terms.size() && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+          return std::find(terms.begin(), terms.end(), term) != terms.end();
+        });
+    if (same) reached = std::min(reached, *limit - 1 - form.constant);
+  }
+  return reached;
+}
+
 /// Does a space iter of the block tell the iterations of all loops that it uses apart, as digits of one number? Then so
-/// do the elements that the block touches. Without loops that use it, the iter says nothing.
-bool counts_by_digits(const Expr& binding, const std::vector<const For*>& loops, const For* wanted) {
+/// do the elements that the block touches. Without loops that use it, the iter says nothing. Under the predicate lower
+/// digits may reach less far than their loops do.
+bool counts_by_digits(const Expr& binding, const Expr& predicate, const std::vector<const For*>& loops,
+                      const For* wanted) {
   const LinearForm form = linear_form(binding);
   std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // weight, number of values
+  std::vector<std::pair<Expr, std::int64_t>> terms(form.terms.begin(), form.terms.end());
+  std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   bool found = false;
-  for (const auto& [atom, weight] : form.terms) {
+  for (const auto& [atom, weight] : terms) {
     const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return Expr(l->variable) == atom; });
     const std::int64_t* extent = loop == loops.end() ? nullptr : as_int((*loop)->extent);
     if (!extent || weight < 1) return false;
     found |= *loop == wanted;
     digits.emplace_back(weight, std::max<std::int64_t>(*extent, 1));
   }
-  std::sort(digits.begin(), digits.end());
   std::int64_t reached = 0;
-  for (const auto& [weight, count] : digits) {
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const auto& [weight, count] = digits[i];
     if (weight <= reached) return false;
-    reached += weight * (count - 1);
+    const auto lower = terms.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+    reached = reached_under(predicate, {terms.begin(), lower}, reached + weight * (count - 1));
   }
   return found;
 }
@@ -92,7 +117,8 @@ std::optional<bool> plainly_apart(const Block& block, const std::vector<const Fo
     if (!uses_var(block.f.bindings[i], loop->variable.get())) continue;
     if (block.f.iters[i].kind != IterKind::space) continue;
     in_space = true;
-    if (indexes_writes(block, block.f.iters[i].variable) && counts_by_digits(block.f.bindings[i], loops, loop))
+    if (indexes_writes(block, block.f.iters[i].variable) &&
+        counts_by_digits(block.f.bindings[i], block.f.predicate, loops, loop))
       return true;
   }
   return in_space ? std::nullopt : std::optional(false);
@@ -151,7 +177,25 @@ BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
     tile.iters.push_back({variable, {used[q]->min, used[q]->extent}, apart ? IterKind::space : IterKind::ordered});
     tile.bindings.emplace_back(used[q]->variable);
   }
-  tile.body = substitute_loops(path.back(), iters);
+  // What no loop inside decides, the tile does: others see by it how far its iters reach.
+  std::vector<Expr> outside, left;
+  if (block->f.predicate) {
+    for (const Expr& condition : conjuncts_of(block->f.predicate)) {
+      const bool decided_inside = std::any_of(inside.begin(), inside.end(), [&](const Stmt& loop) {
+        return uses_var(condition, loop.as<For>()->variable.get());
+      });
+      (decided_inside ? left : outside).push_back(condition);
+    }
+  }
+  Stmt body = path.back();
+  if (!outside.empty()) {
+    tile.predicate = conjunction(outside);
+    Block::Fields kept = block->f;
+    kept.predicate = left.empty() ? Expr() : conjunction(left);
+    body = Block::make(std::move(kept));
+    for (size_t i = inside.size(); i-- > 0;) body = with_body(*inside[i].as<For>(), body);
+  }
+  tile.body = substitute_loops(body, iters);
   const std::string name = tile.name;
   schedule.note_tiles();
   schedule.commit(replace_last(path, Block::make(std::move(tile))), application);

@@ -168,6 +168,24 @@ TEST(AutoDot, TurnsRowsAroundBeforeItPadsThem) {
   EXPECT_FALSE(says(decisions_on(even, dotting(), "x_pad"), "vectorize x_pad over"));
 }
 
+TEST(AutoDot, FillsFewColumnsUpToEightLanes) {
+  const Func func = product("u8", "i8", 24, 3, 40);
+  expect_same_results(func, auto_schedule(func, dotting()));
+  EXPECT_TRUE(decides(func, dotting(), "tile dot: 12 rows x 1 vectors of 8 lanes of dot4"))
+      << decisions_on(func, dotting(), "dot");
+}
+
+TEST(AutoDot, SharesOutRowsOfOnePanel) {
+  Device device = dotting();
+  device.cores = 2;
+  // The results are kept and read once more, under a condition on the columns of the one panel.
+  const Func func =
+      product("u8", "i8", 4001, 13, 64, "t[zi, zj] * t[zi, zj] + min(t[zi, zj], 3i32) * max(t[zi, zj], 7i32)");
+  EXPECT_TRUE(decides(func, device, "part what the loop over"));
+  const Func after = auto_schedule(func, device);
+  EXPECT_NE(print(after).find("parallel for i2o"), std::string::npos) << print(after);
+}
+
 TEST(AutoDot, AsksAheadInPanelsThatTheFirstCacheDoesNotHold) {
   const auto asks = [](int depth, int products_a_cycle) {
     Device device = dotting();

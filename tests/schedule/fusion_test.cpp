@@ -173,6 +173,21 @@ TEST(Blockize, RunsTilesThatMeetInOrder) {
   expect_scheduled(s, before, "blockize_ordered");
 }
 
+TEST(Blockize, TellsPartsApartWhoseLastTilesReachBeyondThem) {
+  const Func before = parse_func(R"(func twice(x: f32[10, 4], out: f32[10, 4]) stage begin {
+  for i in [0, 10) { for j in [0, 4) {
+    block twice(space vi in [0, 10) = i, space vj in [0, 4) = j) reads x[vi, vj] writes out[vi, vj] {
+      out[vi, vj] = x[vi, vj] + x[vi, vj] } } } })");
+  Schedule s(before);
+  const auto [part, rest] = split(s, s.loop("twice", 0), 5);
+  const auto [row, inner] = split(s, rest, 3);
+  const BlockRef tile = blockize(s, s.loop("twice", 3));
+  EXPECT_EQ(s.node(tile).f.iters[0].kind, IterKind::space);
+  EXPECT_TRUE(s.node(tile).f.predicate);
+  parallel(s, part, 1);
+  expect_same_results(before, s.func());
+}
+
 TEST(Blockize, CoversWhatIsMaskedOnOneSideOfACut) {
   const Func before = parse_func(R"(func smooth(x: f32[3, 4], w: f32[4], out: f32[3, 4]) stage begin {
   for i in [0, 3) { for j in [0, 4) { for k in [0, 4) {
