@@ -75,6 +75,35 @@ TEST(SkipBorders, SumsWeightsOfARowAndOfAllRowsApart) {
   EXPECT_NE(print(auto_schedule(func, device)).find("w_odd_1"), std::string::npos) << decisions;
 }
 
+/// A convolution of 3x3 over an image of so many pixels a side, channels last.
+Func by_pixels(int side) {
+  const std::string inside = fmt::format("1 <= vi + vr && vi + vr < {0} && 1 <= vj + vs && vj + vs < {0}", side + 1);
+  return parse_func(fmt::format(
+      R"(func pixels(x: f32[{0}, {0}, 96], w: f32[3, 3, 96, 16], out: f32[{0}, {0}, 16]) stage begin {{
+  for i in [0, {0}) {{ for j in [0, {0}) {{ for f in [0, 16) {{ for c in [0, 96) {{ for r in [0, 3) {{ for s in [0, 3) {{
+    block sum(space vi in [0, {0}) = i, space vj in [0, {0}) = j, space vf in [0, 16) = f, reduce vc in [0, 96) = c,
+              reduce vr in [0, 3) = r, reduce vs in [0, 3) = s)
+        reads out[vi, vj, vf], w[vr, vs, vc, vf], x[vi + vr - 1, vj + vs - 1, vc] writes out[vi, vj, vf] {{
+      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+      init {{ out[vi, vj, vf] = 0.0f32 }}
+      let old: f32 = out[vi, vj, vf]
+      let term: f32 = select({1}, x[vi + vr - 1, vj + vs - 1, vc if {1}], 0.0f32) * w[vr, vs, vc, vf]
+      out[vi, vj, vf] = old + term }} }} }} }} }} }} }} }})",
+      side, inside));
+}
+
+TEST(SkipBorders, TakesNoMoreStepsTogetherThanRegistersHold) {
+  // Of 13 results a row 31 values are wanted at a time: where far more than there are registers, steps stay in a loop.
+  for (const int registers : {32, 24}) {
+    Device device = cached();
+    device.vector_registers = registers;
+    const std::string text = print(auto_schedule(by_pixels(13), device));
+    EXPECT_NE(text.find("unrolled for j in [0, 13)"), std::string::npos) << text;
+    EXPECT_NE(text.find("_odd"), std::string::npos) << "borders are left out\n" << text;
+    EXPECT_EQ(text.find("unrolled for s in [0, 3)") != std::string::npos, registers == 32) << text;
+  }
+}
+
 TEST(SkipBorders, AsksForNothingWhereBordersAreAFewParts) {
   EXPECT_FALSE(leaves_out(padded_convolution(16, 32, 56), cached()));
 }
