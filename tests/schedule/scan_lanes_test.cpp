@@ -5,6 +5,7 @@
 #include "ir/analysis/verify.h"
 #include "ir/error.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
 #include "schedule/primitives/partition.h"
 #include "schedule/primitives/set_space.h"
@@ -173,6 +174,39 @@ TEST(VectorizeScans, TakesVectorsAcrossWhatLiesAcross) {
   const Func symbolic = auto_schedule(down("n", ", n: i64", "facts { n in [2, 100000] }"), wide(), &log);
   EXPECT_EQ(log.decisions, std::vector<std::string>{"vectorize run across its scan, over j"});
   for (const Finding& finding : verify(symbolic)) ADD_FAILURE() << finding.rule << ": " << finding.message;
+}
+
+TEST(VectorizeScans, ScansFewColumnsOfSeveralRowsSideBySide) {
+  const auto batched = [](int rows, int columns) {
+    return parse_func(fmt::format(R"(func down(x: f32[{0}, 6, {1}], out: f32[{0}, 6, {1}]) stage begin {{
+  block root() reads x[..], out[..] writes out[..] {{
+    for b in [0, {0}) {{ for i in [0, 6) {{ for j in [0, {1}) {{
+      block run(space vb in [0, {0}) = b, ordered vi in [0, 6) = i, space vj in [0, {1}) = j)
+          reads x[vb, vi, vj], out[vb, vi - 1, vj] writes out[vb, vi, vj] {{
+        out[vb, vi, vj] = out[vb, vi - 1, vj if vi >= 1] + x[vb, vi, vj]
+      }}
+    }} }} }}
+  }}
+}}
+)",
+                                  rows, columns));
+  };
+  const auto rows_together = [&](int rows, int columns) -> int {
+    const std::string text = print(auto_schedule(batched(rows, columns), wide()));
+    for (const int together : {2, 3, 4}) {
+      if (text.find(fmt::format("unrolled for bi in [0, {})", together)) != std::string::npos) return together;
+    }
+    return 1;
+  };
+  for (const int rows : {1, 2, 3, 5, 6, 7, 8}) {
+    for (const int columns : {2, 3, 16, 33}) expect_scheduled_well(batched(rows, columns));
+  }
+  EXPECT_EQ(rows_together(8, 2), 4);
+  EXPECT_EQ(rows_together(6, 16), 3);
+  EXPECT_EQ(rows_together(7, 3), 4) << "the last rows are not there";
+  EXPECT_EQ(rows_together(3, 2), 3);
+  EXPECT_EQ(rows_together(1, 2), 1);
+  EXPECT_EQ(rows_together(8, 40), 1) << "vectors of a row are enough";
 }
 
 /// Runs along a row or, `down`, down the columns by a combination that no pass knows; `combined` is of l and r.
