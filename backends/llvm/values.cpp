@@ -49,6 +49,8 @@ llvm::Type* with_lanes_of(llvm::Type* element, llvm::Type* like) {
 
 llvm::Value* splat(Builder& b, llvm::Value* scalar, int lanes) {
   if (lanes == 1) return scalar;
+  // A half that all lanes share is loaded into these as it is, and widened there: alone it would go through an integer
+  // register and a conversion of its own.
   auto* widened = llvm::dyn_cast<llvm::FPExtInst>(scalar);
   if (widened && widened->getSrcTy()->isHalfTy()) {
     llvm::Value* halves = b.CreateVectorSplat(lanes, widened->getOperand(0));

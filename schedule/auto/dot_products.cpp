@@ -27,9 +27,12 @@
 namespace lathe {
 namespace {
 
-/// Lanes that columns are filled up to at the least (measured on Zen 4, rows of bf16 by 3 and 4 columns of 300 steps:
-/// in 8 lanes 0.7 of the time that 4 lanes take, by 2 columns 0.3).
-constexpr std::int64_t fewest_lanes = 8;
+/// Lanes that columns are filled up to at the least, of pairs and of four bytes (measured on Zen 4, rows of bf16 by 3
+/// and 4 columns of 300 steps: in 8 lanes 0.7 of the time that 4 lanes take, of bytes 1.02 to 1.5; by 2 columns, whose
+/// two lanes have no such instruction, 0.3).
+constexpr std::int64_t fewest_lanes_of_pairs = 8, fewest_lanes_of_bytes = 4;
+/// Rows from which on these pay for columns that are laid out wider (4x2x1000 of bf16 in 8 lanes 1.5 of the time).
+constexpr std::int64_t rows_of_lanes = 16;
 
 /// Rows that read a factor's element before it is worth to lay it out for them: about as many as the layout takes
 /// instructions for one group.
@@ -215,6 +218,10 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   // Whole vectors of columns leave only the last stores to be masked.
   const std::int64_t* columns = as_int(schedule.node(reduction).f.iters[plan.vectors].domain.extent);
   std::int64_t lanes = vector_lanes(schedule.node(reduction), context.device);
+  const std::int64_t all_rows = extent_estimate(schedule.node(reduction).f.iters[plan.rows].domain.extent);
+  const std::int64_t fewest_lanes = all_rows < rows_of_lanes ? 1
+                                    : plan.group > 2         ? fewest_lanes_of_bytes
+                                                             : fewest_lanes_of_pairs;
   while (columns && lanes / 2 >= std::max(*columns, fewest_lanes)) lanes /= 2;
   const bool ragged = columns && *columns % lanes != 0;
   if (padded || ragged) {
@@ -263,7 +270,9 @@ void stage_dot(RuleContext& context, const BlockRef& reduction, DotPlan& plan) {
   roles = current_roles(context, reduction, plan);
   const Buffer rows = roles.rows->buffer;
   if (along + 1 == rows->rank()) return;
-  if (padded) turn_whole(context, *copy, along);
+  if (padded &&
+      estimated_elements(rows) * rows->dtype.bytes() > static_cast<double>(own_cache_bytes(context.device)) / 4)
+    turn_whole(context, *copy, along);
   turn(context, *copy, rows, along);
   std::vector<LoopRef> loops = own_loops(schedule, *copy);
   if (loops.size() != rows->rank()) return;

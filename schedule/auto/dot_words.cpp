@@ -23,9 +23,10 @@ namespace {
 constexpr std::int64_t fewest_steps = 3;
 /// Halves side by side that are worth words: of fewer these are steps between what vectors of a window walk.
 constexpr std::int64_t fewest_side_by_side = 8;
-/// Columns of which pairs are laid out in no time (measured on Zen 4: 3333x8x300 by weights that lie along the sum 0.8
-/// of the time, 3333x16x300 0.92, 3333x24x300 1.17).
-constexpr std::int64_t few_columns = 8;
+/// Columns of so many rows each whose pairs cost little to lay out, as the words of rows need no copy then (measured on
+/// Zen 4, rows of bf16 by 8 columns that lie along the sum: 3333x8x300 0.8 of the time; 8x8x1000, whose columns are all
+/// there is to lay out, 2.3; by 4 columns vectors of words along the sum are as fast).
+constexpr std::int64_t least_columns = 6, few_columns = 8, rows_of_column = 64;
 /// Reads of an element for which a copy in words is made, of bytes and of halves (measured on Zen 4: four rows of
 /// halves by 1024x1024 weights that lie along the sum 0.17 of the time).
 constexpr double worthy_reuse = 8, worthy_reuse_of_halves = 4;
@@ -112,6 +113,13 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     return std::any_of(accesses.begin(), accesses.end(),
                        [&](const Access& access) { return access.buffer == buffer && access.strides[step] == 1; });
   };
+  const double steps_of_sum = static_cast<double>(extent_estimate(block.f.iters[step].domain.extent));
+  const bool both_along = lies_along(halves.a.load->buffer) && lies_along(halves.b.load->buffer);
+  const auto are_few = [&](size_t columns) {
+    const std::int64_t* extent = as_int(block.f.iters[columns].domain.extent);
+    return both_along && extent && least_columns <= *extent && *extent <= few_columns &&
+           instance_count(block) >= steps_of_sum * static_cast<double>(rows_of_column * *extent * *extent);
+  };
   bool windows = false, along = false;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const Iter& iter = block.f.iters[i];
@@ -122,7 +130,7 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     if (std::any_of(accesses.begin(), accesses.end(),
                     [&](const Access& access) { return !access.strides[i] && access.runs[i] > 1; }))
       return false;
-    if (extent_estimate(iter.domain.extent) <= few_columns) continue;
+    if (are_few(i)) continue;
     for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
   }
   const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);

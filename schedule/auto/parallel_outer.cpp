@@ -269,7 +269,8 @@ class Sharer {
     double apart = waiting_nanoseconds * static_cast<double>(body->stmts.size() - 1);
     for (const Stmt& part : body->stmts) {
       const double time = static_cast<double>(chain.iterations) * nanoseconds(part, nullptr, facts_);
-      // A loop of one iteration leaves those within to be shared out by themselves.
+      // A loop of one iteration is left outside of those within, each of which is shared out alone, whatever conditions
+      // on either say: they keep loops from becoming one.
       const bool joins = shares_out(part) && (chain.iterations == 1 ||
                                               (!is_conditional(part, chain.loops.back().variable, chain.iterations) &&
                                                !is_conditional(part, part.as<For>()->variable, chain.iterations)));

@@ -24,8 +24,10 @@ constexpr double least_left_out = 1.0 / 32;
 /// Updates up to which the steps along a window's row become one body.
 constexpr std::int64_t most_updates = 64;
 /// Registers that these may lack, as not all are wanted at a time (measured on Zen 4, 3x3 of 256 to 40 channels, at 16
-/// 1.05 of the speed without, lacking 5; at 17 0.7, lacking 7; of 96 to 192 channels 1.02 and at 18 0.87, at 20 0.63).
-constexpr std::int64_t most_spilled = 6;
+/// 1.05 of the speed without, lacking 3; at 17 0.7, lacking 5; of 96 to 192 channels 1.02 and at 18 0.87, at 20 0.63).
+constexpr std::int64_t most_spilled = 4;
+/// The part of the steps that pays for any (7x7 at 8, 0.21 of them, lacking 9: 1.25 of the speed).
+constexpr double left_out_for_any = 1.0 / 8;
 /// Pairs of a result and a step that are looked at.
 constexpr std::int64_t most_pairs = 1 << 16;
 
@@ -111,15 +113,25 @@ double left_out(const Block& block, const Border& border, std::int64_t tile) {
 }
 
 /// Do the sums of a tile and what the steps along a window's row share stay in registers, as one body holds them: the
-/// elements of the row that all lanes share, each loaded once, and those of the other operand?
+/// elements of the row that all lanes share, each loaded once, and a step's of the other operand?
 bool stays_in_registers(const RuleContext& context, const Block& block, const BorderedTile& tile, std::int64_t taps) {
   const Accesses accesses = block_accesses(block);
   if (std::none_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-        return !access.store && access.strides[tile.vector_iter] == 0 && access.strides[*tile.row_iter] != 0;
+        return !access.store && access.strides[tile.vector_iter].value_or(0) == 0 &&
+               access.strides[*tile.row_iter] != 0;
       }))
     return true;
   const std::int64_t lanes = vector_lanes(block, context.device), vectors = (tile.width + lanes - 1) / lanes;
-  return tile.rows * vectors + tile.rows + taps - 1 + taps * vectors <= context.device.vector_registers + most_spilled;
+  return tile.rows * vectors + tile.rows + taps - 1 + vectors <= context.device.vector_registers + most_spilled;
+}
+
+/// Is it better to make the steps along a window's row one body, which leaves out those that each result reads of the
+/// border?
+bool pays_in_one_body(const RuleContext& context, const Block& block, const BorderedTile& tile, const Border& border) {
+  const std::int64_t taps = constant_extent(block, border.reduce).value_or(most_updates + 1);
+  if (taps * tile.rows > most_updates) return false;
+  const double part = left_out(block, border, 1);
+  return part >= least_left_out && (part >= left_out_for_any || stays_in_registers(context, block, tile, taps));
 }
 
 }  // namespace
@@ -134,11 +146,8 @@ void skip_borders(RuleContext& context, const BlockRef& reduction, const Bordere
     if (!steps || std::find(tile.steps.begin(), tile.steps.end(), *steps) == tile.steps.end()) continue;
     const bool of_rows = border.space == tile.row_iter, of_vectors = border.space == tile.vector_iter;
     const std::int64_t together = of_rows ? tile.rows : of_vectors ? tile.width : 1;
-    const std::optional<std::int64_t> results = constant_extent(block, border.space),
-                                      count = constant_extent(block, border.reduce);
-    if (of_rows && tile.row && *steps == tile.steps.back() && results == tile.rows && count &&
-        *count * tile.rows <= most_updates && stays_in_registers(context, block, tile, *count) &&
-        left_out(block, border, 1) >= least_left_out) {
+    if (of_rows && tile.row && *steps == tile.steps.back() && constant_extent(block, border.space) == tile.rows &&
+        pays_in_one_body(context, block, tile, border)) {
       row_steps = steps;
     } else if (schedule.node(*steps).for_kind == ForKind::serial &&
                left_out(block, border, together) >= least_left_out) {

@@ -190,10 +190,6 @@ bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
                  [&] { tile_reduction(context, ref, *shape, turned); });
 }
 
-}  // namespace
-
-namespace {
-
 /// Tiles one reduction, or leaves it as it is.
 void tile_contraction(RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);

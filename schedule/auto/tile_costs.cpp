@@ -8,9 +8,10 @@
 namespace lathe {
 namespace {
 
-/// Cycles of a scalar that all lanes share and that is cast for each tile, for each of the lanes (measured on Zen 4,
-/// rows of f16 by 4, 8 and 15 columns of 8 and 24 steps).
-constexpr double cast_cycles = 0.06;
+/// Cycles of a half that all lanes share and that is cast for each tile, for each of the lanes that one conversion
+/// widens it in (measured on Zen 4, rows of f16 by 4, 8 and 15 columns of 8 and 24 steps); and of other scalars, which
+/// are cast before they are broadcast.
+constexpr double shared_cast_cycles = 0.06, scalar_cast_cycles = 1.7;
 
 std::optional<std::int64_t> constant_extent(const Block& block, const std::optional<size_t>& iter) {
   if (!iter) return 1;
@@ -18,14 +19,17 @@ std::optional<std::int64_t> constant_extent(const Block& block, const std::optio
   return value ? std::optional(*value) : std::nullopt;
 }
 
-/// Are elements that the columns share cast, from narrower floats, one by one?
-bool cast_alone(const Block& block, size_t columns) {
+/// Cycles of casting an element that `lanes` columns share, from a narrower float, alone; 0 where none is.
+double lone_cast_cycles(const Device& device, const Block& block, size_t columns, std::int64_t lanes) {
   const DType result = block.f.writes[0].buffer->dtype;
-  const Accesses accesses = block_accesses(block);
-  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+  double cycles = 0;
+  for (const Access& access : block_accesses(block)) {
     const DType dtype = access.buffer->dtype;
-    return !access.store && access.strides[columns] == 0 && dtype.is_float() && dtype.bits < result.bits;
-  });
+    if (access.store || access.strides[columns] != 0 || !dtype.is_float() || dtype.bits >= result.bits) continue;
+    const bool together = dtype == f16 && device.has_feature("f16c");
+    cycles += together ? shared_cast_cycles * static_cast<double>(lanes) : scalar_cast_cycles;
+  }
+  return cycles;
 }
 
 }  // namespace
@@ -41,6 +45,7 @@ std::optional<DotAxes> dot_axes(const ReductionShape& shape) {
 std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& block, const ReductionShape& shape) {
   const std::optional<DotAxes> axes = dot_axes(shape);
   if (!axes) return std::nullopt;
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
   // Steps of the reduction, and what they take where each run along memory is filled up to whole vectors.
   const std::int64_t lanes = vector_lanes(block, context.device), bits = widest_bits(block);
   std::optional<std::int64_t> steps = constant_extent(block, axes->depth), filled = steps;
@@ -57,12 +62,15 @@ std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& blo
   double times = 1;
   for (const size_t i : shape.space) {
     if (i != shape.rows && i != axes->columns)
-      times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent));
+      times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent, facts));
   }
   const RegisterTile tile = choose_tile(context.device, lanes, static_cast<int>(bits), extents);
-  const double casts =
-      cast_alone(block, axes->columns) ? cast_cycles * instance_count(block) / static_cast<double>(tile.vectors) : 0;
-  return TileCosts{tile, times * tile.cycles, casts,
+  const std::int64_t width = tile.vectors * tile.lanes,
+                     all = extent_estimate(block.f.iters[axes->columns].domain.extent, facts);
+  const double rows_of_tiles =
+      instance_count(block, facts) / static_cast<double>(all) * static_cast<double>((all + width - 1) / width);
+  return TileCosts{tile, times * tile.cycles,
+                   rows_of_tiles * lone_cast_cycles(context.device, block, axes->columns, tile.lanes),
                    times * dot_product_cycles(context.device, lanes, static_cast<int>(bits), dot_extents)};
 }
 

@@ -268,8 +268,11 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
       return std::nullopt;
     }
     const auto operand = operand_along(block, columns, depth, std::nullopt);
-    if (!operand || costs->dots + far_turn_cycles * estimated_elements(operand->buffer) > tiles * worth_turning)
-      return std::nullopt;
+    const double turning =
+        !operand ? 0
+                 : estimated_elements(operand->buffer) *
+                       (stays_near(context.device, operand->buffer) ? near_square_cycles : far_turn_cycles);
+    if (!operand || costs->dots + turning > tiles * worth_turning) return std::nullopt;
     // One load is turned around, be it of several of its buffer.
     const Accesses accesses = block_accesses(block);
     const bool others =

@@ -10,6 +10,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/tile_costs.h"
+#include "schedule/auto/turn_results.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/cache_cast.h"
 
@@ -24,9 +25,11 @@ constexpr double shared_reuse = 16, vector_reuse = 24;
 /// together with it.
 constexpr double padded_reuse = 6;
 
-/// Cycles of an element that is cast with others of its vector, stored and loaded again (measured on Zen 4, rows of f16
-/// by 8 columns).
-constexpr double copied_cast_cycles = 0.14;
+/// Reads of an element from which on such a copy may pay.
+constexpr double least_reuse = 4;
+/// Cycles of a vector that is cast, stored and loaded again element by element (measured on Zen 4, rows of f16 by 8
+/// columns, in vectors of 16).
+constexpr double copied_cast_cycles = 2.2;
 
 /// Buffers of narrow floats that the block reads under a cast to a wider float.
 std::vector<Buffer> narrow_operands(const Block& block) {
@@ -69,13 +72,21 @@ bool walks_by_steps(const Block& block, const std::vector<Access>& accesses, con
   });
 }
 
-/// Do tiles of rows that were cast as vectors beat those that cast each element alone, and dot products?
-bool pays_for_tiles(const RuleContext& context, const Block& block, const ReductionShape& shape,
+/// Do tiles of rows that were cast as vectors beat those that cast each element alone, and dot products? Not where
+/// vectors are to walk the rows.
+bool pays_for_tiles(const RuleContext& context, const BlockRef& reduction, const ReductionShape& shape,
                     const Buffer& operand) {
+  const Block& block = context.schedule.node(reduction);
   const std::optional<TileCosts> costs = tile_costs(context, block, shape);
   if (!costs || costs->casts == 0) return false;
-  const double widened =
-      costs->tiles + copied_cast_cycles * estimated_elements(operand, context.schedule.func()->facts);
+  const size_t columns = dot_axes(shape)->columns;
+  const Accesses accesses = block_accesses(block);
+  const bool shared = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.buffer != operand || access.strides[columns] == 0;
+  });
+  if (!shared || pays_to_turn_results(context, reduction)) return false;
+  const double copying = copied_cast_cycles / static_cast<double>(vector_lanes(block, context.device)),
+               widened = costs->tiles + copying * estimated_elements(operand, context.schedule.func()->facts);
   return widened < costs->tiles + costs->casts && widened < costs->dots;
 }
 
@@ -97,7 +108,9 @@ std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduc
     const Expr choice = choice_of(block, operand);
     const bool whole = choice && pads_whole_vectors(context, block, operand, choice);
     const double least = choice && !whole ? padded : along_vectors || whole ? vector_reuse : shared_reuse;
-    if (reuse < least && (choice || along_vectors || !pays_for_tiles(context, block, *shape, operand))) continue;
+    if (reuse < least &&
+        (reuse < least_reuse || choice || along_vectors || !pays_for_tiles(context, reduction, *shape, operand)))
+      continue;
     attempt(context, fmt::format("widen {} once for {}", operand->name, reduction.name),
             [&] { casts.push_back(cache_cast(context.schedule, reduction, operand->name, space::global)); });
   }

@@ -54,8 +54,8 @@ bool tiles_apart(const std::vector<const For*>& loops, size_t q, const Stmt& til
   return NestDependences(nest, around).find(directions, 1).empty();
 }
 
-/// How far a sum of lower digits, the terms of a form, reaches under a condition that holds it below a constant;
-/// `reached` where none does.
+/// How far a sum of lower digits, the terms of a form that all begin at 0, reaches under a condition that holds it
+/// below a constant; `reached` where none does.
 std::int64_t reached_under(const Expr& predicate, const std::vector<std::pair<Expr, std::int64_t>>& terms,
                            std::int64_t reached) {
   if (!predicate) return reached;
@@ -82,12 +82,13 @@ bool counts_by_digits(const Expr& binding, const Expr& predicate, const std::vec
   std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // weight, number of values
   std::vector<std::pair<Expr, std::int64_t>> terms(form.terms.begin(), form.terms.end());
   std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  bool found = false;
+  bool found = false, from_zero = true;
   for (const auto& [atom, weight] : terms) {
     const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return Expr(l->variable) == atom; });
     const std::int64_t* extent = loop == loops.end() ? nullptr : as_int((*loop)->extent);
     if (!extent || weight < 1) return false;
     found |= *loop == wanted;
+    from_zero &= is_int((*loop)->min, 0);
     digits.emplace_back(weight, std::max<std::int64_t>(*extent, 1));
   }
   std::int64_t reached = 0;
@@ -95,7 +96,8 @@ bool counts_by_digits(const Expr& binding, const Expr& predicate, const std::vec
     const auto& [weight, count] = digits[i];
     if (weight <= reached) return false;
     const auto lower = terms.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-    reached = reached_under(predicate, {terms.begin(), lower}, reached + weight * (count - 1));
+    reached += weight * (count - 1);
+    if (from_zero) reached = reached_under(predicate, {terms.begin(), lower}, reached);
   }
   return found;
 }
@@ -177,7 +179,8 @@ BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
     tile.iters.push_back({variable, {used[q]->min, used[q]->extent}, apart ? IterKind::space : IterKind::ordered});
     tile.bindings.emplace_back(used[q]->variable);
   }
-  // What no loop inside decides, the tile does: others see by it how far its iters reach.
+  // What no loop inside decides, the tile does: others see by it how far its iters reach. Conditions read no memory, so
+  // that none has to guard another.
   std::vector<Expr> outside, left;
   if (block->f.predicate) {
     for (const Expr& condition : conjuncts_of(block->f.predicate)) {

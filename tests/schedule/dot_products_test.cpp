@@ -168,11 +168,13 @@ TEST(AutoDot, TurnsRowsAroundBeforeItPadsThem) {
   EXPECT_FALSE(says(decisions_on(even, dotting(), "x_pad"), "vectorize x_pad over"));
 }
 
-TEST(AutoDot, FillsFewColumnsUpToEightLanes) {
-  const Func func = product("u8", "i8", 24, 3, 40);
+TEST(AutoDot, FillsTwoColumnsUpToLanesThatHaveAnInstruction) {
+  const Func func = product("u8", "i8", 24, 2, 40);
   expect_same_results(func, auto_schedule(func, dotting()));
-  EXPECT_TRUE(decides(func, dotting(), "tile dot: 12 rows x 1 vectors of 8 lanes of dot4"))
+  EXPECT_TRUE(decides(func, dotting(), "tile dot: 12 rows x 1 vectors of 4 lanes of dot4"))
       << decisions_on(func, dotting(), "dot");
+  EXPECT_TRUE(decides(product("u8", "i8", 8, 2, 40), dotting(), "tile dot: 8 rows x 1 vectors of 2 lanes of dot4"))
+      << "few rows read what is laid out";
 }
 
 TEST(AutoDot, SharesOutRowsOfOnePanel) {

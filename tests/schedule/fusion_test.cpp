@@ -188,6 +188,16 @@ TEST(Blockize, TellsPartsApartWhoseLastTilesReachBeyondThem) {
   expect_same_results(before, s.func());
 }
 
+TEST(Blockize, CountsHowFarLoopsReachFromWhereTheyBegin) {
+  // Under the predicate i takes eight values, not three: parts meet.
+  const Func before = parse_func(R"(func twice(x: f32[11], out: f32[11]) stage begin {
+  for p in [0, 2) { for i in [-5, 10) {
+    block twice(space vi in [0, 11) = p * 3 + i + 5) where i < 3 reads x[vi] writes out[vi] {
+      out[vi] = x[vi] + x[vi] } } } })");
+  Schedule s(before);
+  EXPECT_EQ(s.node(blockize(s, s.loop("twice", 1))).f.iters[0].kind, IterKind::ordered);
+}
+
 TEST(Blockize, CoversWhatIsMaskedOnOneSideOfACut) {
   const Func before = parse_func(R"(func smooth(x: f32[3, 4], w: f32[4], out: f32[3, 4]) stage begin {
   for i in [0, 3) { for j in [0, 4) { for k in [0, 4) {
