@@ -65,8 +65,9 @@ std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& blo
       times *= static_cast<double>(extent_estimate(block.f.iters[i].domain.extent, facts));
   }
   const RegisterTile tile = choose_tile(context.device, lanes, static_cast<int>(bits), extents);
-  const std::int64_t width = tile.vectors * tile.lanes,
-                     all = extent_estimate(block.f.iters[axes->columns].domain.extent, facts);
+  const std::int64_t width = std::max<std::int64_t>(1, tile.vectors * tile.lanes),
+                     all =
+                         std::max<std::int64_t>(1, extent_estimate(block.f.iters[axes->columns].domain.extent, facts));
   const double rows_of_tiles =
       instance_count(block, facts) / static_cast<double>(all) * static_cast<double>((all + width - 1) / width);
   return TileCosts{tile, times * tile.cycles,

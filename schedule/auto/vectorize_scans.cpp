@@ -63,7 +63,7 @@ void vectorize_along(RuleContext& context, const BlockRef& ref, const LoopRef& l
 }
 
 /// Takes a few rows of the loop around the scan that lies nearest to it together, innermost: their steps do not wait
-/// for each other. Nothing where none of so many divides its extent.
+/// for each other. The last rows are fewer where no such number divides theirs; nothing where there is no other row.
 std::optional<LoopRef> rows_side_by_side(Schedule& schedule, std::vector<LoopRef>& loops, const LoopRef& scan) {
   for (size_t i = loops.size(); i-- > 0;) {
     if (loops[i] == scan) continue;

@@ -25,7 +25,7 @@ constexpr double shared_reuse = 16, vector_reuse = 24;
 /// together with it.
 constexpr double padded_reuse = 6;
 
-/// Reads of an element from which on such a copy may pay.
+/// Reads of an element that all lanes share from which on a copy may pay where tiles are narrow.
 constexpr double least_reuse = 4;
 /// Cycles of a vector that is cast, stored and loaded again element by element (measured on Zen 4, rows of f16 by 8
 /// columns, in vectors of 16).
