@@ -9,6 +9,7 @@
 #include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
+#include "schedule/sum_limits.h"
 
 namespace lathe {
 namespace {
@@ -54,50 +55,26 @@ bool tiles_apart(const std::vector<const For*>& loops, size_t q, const Stmt& til
   return NestDependences(nest, around).find(directions, 1).empty();
 }
 
-/// How far a sum of lower digits, the terms of a form that all begin at 0, reaches under a condition that holds it
-/// below a constant; `reached` where none does.
-std::int64_t reached_under(const Expr& predicate, const std::vector<std::pair<Expr, std::int64_t>>& terms,
-                           std::int64_t reached) {
-  if (!predicate) return reached;
-  for (const Expr& condition : conjuncts_of(predicate)) {
-    const Binary* less = condition.as<Binary>();
-    const std::int64_t* limit = less && less->op == BinaryOp::lt ? as_int(less->b) : nullptr;
-    if (!limit) continue;
-    const LinearForm form = linear_form(less->a);
-    const bool same =
-        form.terms.size() == terms.size() && std::all_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
-          return std::find(terms.begin(), terms.end(), term) != terms.end();
-        });
-    if (same) reached = std::min(reached, *limit - 1 - form.constant);
-  }
-  return reached;
-}
-
 /// Does a space iter of the block tell the iterations of all loops that it uses apart, as digits of one number? Then so
-/// do the elements that the block touches. Without loops that use it, the iter says nothing. Under the predicate lower
-/// digits may reach less far than their loops do.
-bool counts_by_digits(const Expr& binding, const Expr& predicate, const std::vector<const For*>& loops,
+/// do the elements that the block touches. Without loops that use it, the iter says nothing. Lower digits that begin at
+/// 0 may reach less far, by the limits, than their loops do.
+bool counts_by_digits(const Expr& binding, const std::vector<SumLimit>& limits, const std::vector<const For*>& loops,
                       const For* wanted) {
-  const LinearForm form = linear_form(binding);
-  std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // weight, number of values
-  std::vector<std::pair<Expr, std::int64_t>> terms(form.terms.begin(), form.terms.end());
+  SumLimit::Terms terms = linear_form(binding).terms, lower;
   std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   bool found = false, from_zero = true;
+  std::int64_t reached = 0;
   for (const auto& [atom, weight] : terms) {
     const auto loop = std::find_if(loops.begin(), loops.end(), [&](const For* l) { return Expr(l->variable) == atom; });
     const std::int64_t* extent = loop == loops.end() ? nullptr : as_int((*loop)->extent);
-    if (!extent || weight < 1) return false;
+    if (!extent || weight <= reached) return false;
     found |= *loop == wanted;
     from_zero &= is_int((*loop)->min, 0);
-    digits.emplace_back(weight, std::max<std::int64_t>(*extent, 1));
-  }
-  std::int64_t reached = 0;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const auto& [weight, count] = digits[i];
-    if (weight <= reached) return false;
-    const auto lower = terms.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-    reached += weight * (count - 1);
-    if (from_zero) reached = reached_under(predicate, {terms.begin(), lower}, reached);
+    lower.emplace_back(atom, weight);
+    reached += weight * (std::max<std::int64_t>(*extent, 1) - 1);
+    for (const SumLimit& limit : limits) {
+      if (from_zero && limit.is_of(lower)) reached = std::min(reached, limit.most);
+    }
   }
   return found;
 }
@@ -120,7 +97,7 @@ std::optional<bool> plainly_apart(const Block& block, const std::vector<const Fo
     if (block.f.iters[i].kind != IterKind::space) continue;
     in_space = true;
     if (indexes_writes(block, block.f.iters[i].variable) &&
-        counts_by_digits(block.f.bindings[i], block.f.predicate, loops, loop))
+        counts_by_digits(block.f.bindings[i], limits_of(block), loops, loop))
       return true;
   }
   return in_space ? std::nullopt : std::optional(false);
@@ -180,9 +157,9 @@ BlockRef blockize(Schedule& schedule, const LoopRef& loop) {
     tile.bindings.emplace_back(used[q]->variable);
   }
   // What no loop inside decides, the tile does: others see by it how far its iters reach. Conditions read no memory, so
-  // that none has to guard another.
+  // that none has to guard another; an init runs whatever they say.
   std::vector<Expr> outside, left;
-  if (block->f.predicate) {
+  if (!block->f.init) {
     for (const Expr& condition : conjuncts_of(block->f.predicate)) {
       const bool decided_inside = std::any_of(inside.begin(), inside.end(), [&](const Stmt& loop) {
         return uses_var(condition, loop.as<For>()->variable.get());

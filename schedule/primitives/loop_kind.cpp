@@ -8,9 +8,9 @@
 
 #include "ir/analysis/regions.h"
 #include "ir/analysis/simplify.h"
-#include "ir/conjuncts.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
+#include "schedule/sum_limits.h"
 
 namespace lathe {
 namespace {
@@ -83,7 +83,7 @@ class Slices {
   bool are_all() const { return buffers().size() == written_.size(); }
 
  private:
-  using Terms = std::vector<std::pair<Expr, std::int64_t>>;
+  using Terms = SumLimit::Terms;
   /// Of one dimension. No access is known yet at width 0; at -1 they lie in no common slice.
   struct Slice {
     std::int64_t width = 0;
@@ -145,7 +145,7 @@ class Slices {
     if (block.f.iters.empty()) return walk(block.f.body);
     Substitution bindings;
     for (size_t i = 0; i < block.f.iters.size(); ++i) bindings[block.f.iters[i].variable.get()] = block.f.bindings[i];
-    const std::vector<Limit> limits = limits_of(block);
+    const std::vector<SumLimit> limits = limits_of(block);
     for (const auto* regions : {&block.f.reads, &block.f.writes}) {
       for (const Region& region : *regions) {
         if (region.buffer->view_of) return false;
@@ -161,26 +161,7 @@ class Slices {
     return true;
   }
 
-  /// That a sum is at most so much wherever a block runs.
-  struct Limit {
-    Terms terms;
-    std::int64_t most;
-  };
-
-  static std::vector<Limit> limits_of(const Block& block) {
-    std::vector<Limit> limits;
-    if (block.f.init) return limits;  // which runs whatever the predicate says
-    for (const Expr& conjunct : conjuncts_of(block.f.predicate)) {
-      const Binary* below = conjunct.as<Binary>();
-      const std::int64_t* end = below && below->op == BinaryOp::lt ? as_int(below->b) : nullptr;
-      if (!end) continue;
-      LinearForm form = linear_form(below->a);
-      limits.push_back({std::move(form.terms), *end - 1 - form.constant});
-    }
-    return limits;
-  }
-
-  Slice slice_of(const Range& range, const Substitution& bindings, const std::vector<Limit>& limits) const {
+  Slice slice_of(const Range& range, const Substitution& bindings, const std::vector<SumLimit>& limits) const {
     const std::int64_t* extent = as_int(range.extent);
     if (!extent) return none();
     const Expr place = substitute(range.min, bindings);
@@ -220,9 +201,8 @@ class Slices {
       low += coefficient * (coefficient > 0 ? known->second.first : known->second.second);
       high += coefficient * (coefficient > 0 ? known->second.second : known->second.first);
     }
-    for (const Limit& limit : limits) {
-      if (std::is_permutation(limit.terms.begin(), limit.terms.end(), form.terms.begin(), form.terms.end()))
-        high = std::min(high, limit.most);
+    for (const SumLimit& limit : limits) {
+      if (limit.is_of(form.terms)) high = std::min(high, limit.most);
     }
     return low + form.constant >= 0 && high + form.constant + *extent <= slice.width ? slice : none();
   }

@@ -198,6 +198,21 @@ TEST(Blockize, CountsHowFarLoopsReachFromWhereTheyBegin) {
   EXPECT_EQ(s.node(blockize(s, s.loop("twice", 1))).f.iters[0].kind, IterKind::ordered);
 }
 
+TEST(Blockize, LeavesAPredicateBesideAnInitThatRunsWithoutIt) {
+  const Func before = parse_func(R"(func sums(x: f32[5, 4], out: f32[5]) stage begin {
+  for i in [0, 5) { for k in [0, 4) {
+    block sum(space vi in [0, 5) = i, reduce vk in [0, 4) = k) where i < 3 reads out[vi], x[vi, vk] writes out[vi] {
+      reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+      init { out[vi] = 0.0f32 }
+      let l: f32 = out[vi]
+      let r: f32 = x[vi, vk]
+      out[vi] = l + r } } } })");
+  Schedule s(before);
+  const BlockRef tile = blockize(s, s.loop("sum", 1));
+  EXPECT_FALSE(s.node(tile).f.predicate);
+  expect_same_results(before, s.func());
+}
+
 TEST(Blockize, CoversWhatIsMaskedOnOneSideOfACut) {
   const Func before = parse_func(R"(func smooth(x: f32[3, 4], w: f32[4], out: f32[3, 4]) stage begin {
   for i in [0, 3) { for j in [0, 4) { for k in [0, 4) {
