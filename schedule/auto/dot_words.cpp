@@ -113,12 +113,12 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     return std::any_of(accesses.begin(), accesses.end(),
                        [&](const Access& access) { return access.buffer == buffer && access.strides[step] == 1; });
   };
-  const double steps_of_sum = static_cast<double>(extent_estimate(block.f.iters[step].domain.extent));
+  const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);
   const bool both_along = lies_along(halves.a.load->buffer) && lies_along(halves.b.load->buffer);
   const auto are_few = [&](size_t columns) {
     const std::int64_t* extent = as_int(block.f.iters[columns].domain.extent);
-    return both_along && extent && least_columns <= *extent && *extent <= few_columns &&
-           instance_count(block) >= steps_of_sum * static_cast<double>(rows_of_column * *extent * *extent);
+    return both_along && steps && extent && least_columns <= *extent && *extent <= few_columns &&
+           instance_count(block) >= static_cast<double>(*steps * rows_of_column * *extent * *extent);
   };
   bool windows = false, along = false;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
@@ -133,7 +133,6 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
     if (are_few(i)) continue;
     for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
   }
-  const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);
   const bool few = steps && *steps < fewest_side_by_side;
   return plan_dot(context, ref) ? !along && !windows : along && (!windows || few);
 }

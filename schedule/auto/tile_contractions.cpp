@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -240,15 +239,17 @@ void tile_contraction(RuleContext& context, const BlockRef& ref) {
 
 void tile_contractions(RuleContext& context) {
   std::set<std::string> seen;
-  const auto next = [&]() -> std::optional<BlockRef> {
-    for (const BlockRef& ref : context.schedule.blocks()) {
-      if (context.schedule.node(ref).f.reducer && !context.scheduled.contains(ref.name) && seen.insert(ref.name).second)
-        return ref;
-    }
-    return std::nullopt;
-  };
   // Laying out the factors of one may add another, such as the sums by which shifted integers are off.
-  while (const std::optional<BlockRef> ref = next()) tile_contraction(context, *ref);
+  for (bool found = true; found;) {
+    found = false;
+    for (const BlockRef& ref : context.schedule.blocks()) {
+      if (!context.schedule.node(ref).f.reducer || context.scheduled.contains(ref.name) ||
+          !seen.insert(ref.name).second)
+        continue;
+      tile_contraction(context, ref);
+      found = true;
+    }
+  }
 }
 
 }  // namespace lathe

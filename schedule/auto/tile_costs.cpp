@@ -4,6 +4,7 @@
 
 #include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/tile_operands.h"
 
 namespace lathe {
 namespace {
@@ -12,12 +13,6 @@ namespace {
 /// widens it in (measured on Zen 4, rows of f16 by 4, 8 and 15 columns of 8 and 24 steps); and of other scalars, which
 /// are cast before they are broadcast.
 constexpr double shared_cast_cycles = 0.06, scalar_cast_cycles = 1.7;
-
-std::optional<std::int64_t> constant_extent(const Block& block, const std::optional<size_t>& iter) {
-  if (!iter) return 1;
-  const std::int64_t* value = as_int(block.f.iters[*iter].domain.extent);
-  return value ? std::optional(*value) : std::nullopt;
-}
 
 /// Cycles of casting an element that `lanes` columns share, from a narrower float, alone; 0 where none is.
 double lone_cast_cycles(const Device& device, const Block& block, size_t columns, std::int64_t lanes) {
@@ -56,7 +51,8 @@ std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& blo
     steps = steps && extent ? std::optional(*steps * *extent) : std::nullopt;
     filled = filled && extent ? std::optional(*filled * *extent) : std::nullopt;
   }
-  const TiledExtents extents{constant_extent(block, shape.rows), constant_extent(block, axes->columns), steps},
+  const TiledExtents extents{shape.rows ? constant_extent(block, *shape.rows) : 1,
+                             constant_extent(block, axes->columns), steps},
       dot_extents{extents.rows, extents.columns, filled};
   // Everything but rows and columns is done so many times over.
   double times = 1;

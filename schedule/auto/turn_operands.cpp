@@ -132,12 +132,16 @@ bool turns_by_panels(const RuleContext& context, const TurnedOperand& operand, s
          !stays_near(context.device, operand.buffer);
 }
 
+double turning_cycles(const Buffer& operand, bool near) {
+  return (near ? near_square_cycles : far_turn_cycles) * estimated_elements(operand);
+}
+
 /// Estimated cycles of turning the operand around for tiles of so many columns.
 double turning_cycles(const RuleContext& context, const TurnedOperand& operand, std::int64_t side, std::int64_t width) {
   const bool whole_panels = width > 0 && *as_int(operand.buffer->shape[operand.across]) % width == 0;
   const bool near = in_squares(operand, side) && (stays_near(context.device, operand.buffer) ||
                                                   (whole_panels && turns_by_panels(context, operand, side)));
-  return (near ? near_square_cycles : far_turn_cycles) * estimated_elements(operand.buffer);
+  return turning_cycles(operand.buffer, near);
 }
 
 /// Where vectors can walk neither the output nor the reduction, since one operand lies along the one and another along
@@ -268,11 +272,9 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
       return std::nullopt;
     }
     const auto operand = operand_along(block, columns, depth, std::nullopt);
-    const double turning =
-        !operand ? 0
-                 : estimated_elements(operand->buffer) *
-                       (stays_near(context.device, operand->buffer) ? near_square_cycles : far_turn_cycles);
-    if (!operand || costs->dots + turning > tiles * worth_turning) return std::nullopt;
+    if (!operand || costs->dots + turning_cycles(operand->buffer, stays_near(context.device, operand->buffer)) >
+                        tiles * worth_turning)
+      return std::nullopt;
     // One load is turned around, be it of several of its buffer.
     const Accesses accesses = block_accesses(block);
     const bool others =

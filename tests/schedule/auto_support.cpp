@@ -126,33 +126,34 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
   return text;
 }
 
-Func product_of_columns(int m, int n, int k) {
+namespace {
+
+/// out[i, j] = sum over k of `x_at` * y[k, j]; what x and out are declared as, and what follows the buffers.
+Func product_of(int m, int n, int k, const std::string& x, const std::string& x_at, const std::string& out,
+                const std::string& params = "") {
   return parse_func(fmt::format(
-      R"(func product(x: f32[{2}, {0}], y: f32[{2}, {1}], out: f32[{0}, {1}]) stage begin {{
+      R"(func product({3}, y: f32[{2}, {1}], {5}{6}) stage begin {{
   for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
     block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-        reads out[vi, vj], x[vk, vi], y[vk, vj] writes out[vi, vj] {{
+        reads out[vi, vj], {4}, y[vk, vj] writes out[vi, vj] {{
       reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
       init {{ out[vi, vj] = 0.0f32 }}
       let l: f32 = out[vi, vj]
-      let r: f32 = x[vk, vi] * y[vk, vj]
+      let r: f32 = {4} * y[vk, vj]
       out[vi, vj] = l + r }} }} }} }} }})",
-      m, n, k));
+      m, n, k, x, x_at, out, params));
+}
+
+}  // namespace
+
+Func product_of_columns(int m, int n, int k) {
+  return product_of(m, n, k, fmt::format("x: f32[{}, {}]", k, m), "x[vk, vi]", fmt::format("out: f32[{}, {}]", m, n));
 }
 
 Func product_lying(int m, int n, int k, const std::string& x_strides, const std::string& out_strides,
                    const std::string& params) {
-  return parse_func(fmt::format(
-      R"(func product(x: f32[{0}, {2}] {3}, y: f32[{2}, {1}], out: f32[{0}, {1}] {4}{5}) stage begin {{
-  for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
-    block product(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
-        reads out[vi, vj], x[vi, vk], y[vk, vj] writes out[vi, vj] {{
-      reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
-      init {{ out[vi, vj] = 0.0f32 }}
-      let l: f32 = out[vi, vj]
-      let r: f32 = x[vi, vk] * y[vk, vj]
-      out[vi, vj] = l + r }} }} }} }} }})",
-      m, n, k, x_strides, out_strides, params));
+  return product_of(m, n, k, fmt::format("x: f32[{}, {}] {}", m, k, x_strides), "x[vi, vk]",
+                    fmt::format("out: f32[{}, {}] {}", m, n, out_strides), params);
 }
 
 Device fused(Device device, int per_cycle) {
