@@ -333,8 +333,9 @@ std::vector<std::set<std::int64_t>> fewer_points(const Block& block, std::vector
 /// Of what is joined each part is of one operand, or may be of several.
 enum class Parts { of_one, of_several };
 
-/// The points that are worth cutting at; those of the row alone where all of them make too many blocks. A row that
-/// loops of its own digits would walk is not cut where it repeats others.
+/// The points that are worth cutting at; those of the row alone where all of them make too many blocks, or those of an
+/// axis around it that operands are joined along. A row that loops of its own digits would walk is not cut where it
+/// repeats others.
 std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const BlockRef& ref, const Row& row,
                                                  std::int64_t lanes, Parts parts) {
   const Block& block = schedule.node(ref);
@@ -351,10 +352,15 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   if (parts == Parts::of_several) {
     if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return fewer;
   }
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (i != row.iter) points[i].clear();
+  std::vector<size_t> alone{row.iter};
+  if (const std::optional<JoinedAxis> joined = joined_axis(block); joined && joined->iter != row.iter)
+    alone.push_back(joined->iter);
+  for (const size_t iter : alone) {
+    std::vector<std::set<std::int64_t>> some(points.size());
+    some[iter] = points[iter];
+    if (makes_good_blocks(block, some, row, lanes, least_row)) return some;
   }
-  return makes_good_blocks(block, points, row, lanes, least_row) ? points : std::vector<std::set<std::int64_t>>{};
+  return {};
 }
 
 std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, const BlockRef& ref, std::int64_t lanes) {
@@ -370,16 +376,24 @@ std::vector<std::set<std::int64_t>> points_worth_it(const Schedule& schedule, co
   return {};
 }
 
-/// Cuts the block, and each part of it, at the points of the iters from `iter` on.
-void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std::int64_t>>& points, size_t iter) {
+/// Cuts the block, and each part of it, at the points of the iters from `iter` on, and adds the parts.
+void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std::int64_t>>& points, size_t iter,
+         std::vector<BlockRef>& parts) {
   while (iter < points.size() && points[iter].empty()) ++iter;
-  if (iter == points.size()) return;
+  if (iter == points.size()) return parts.push_back(ref);
   // From behind, so that points stay where they are and the block keeps its name.
   for (auto point = points[iter].rbegin(); point != points[iter].rend(); ++point) {
     const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, iter);
-    if (loop) cut(schedule, split_domain(schedule, ref, *loop, *point), points, iter + 1);
+    if (loop) cut(schedule, split_domain(schedule, ref, *loop, *point), points, iter + 1, parts);
   }
-  cut(schedule, ref, points, iter + 1);
+  cut(schedule, ref, points, iter + 1, parts);
+}
+
+/// Is it cut at whole operands, along an axis around the row, each of which may be cut on?
+bool separates_operands(const Block& block, const std::vector<std::set<std::int64_t>>& points) {
+  const std::optional<JoinedAxis> joined = joined_axis(block);
+  if (!joined || points[joined->iter].size() + 1 < joined->operands || row_of(block) == joined->iter) return false;
+  return std::count_if(points.begin(), points.end(), [](const auto& some) { return !some.empty(); }) == 1;
 }
 
 /// Would short parts begin within lines, of an output that may be written past the caches, a whole line at a time?
@@ -443,8 +457,12 @@ void cut_block(RuleContext& context, const BlockRef& ref) {
   if (!writes_output(context, block) && !joined_axis(block)) return;
   const auto points = points_worth_it(schedule, ref, vector_lanes(block, context.device));
   if (points.empty() || breaks_lines(context.device, block, points)) return;
-  attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
-          [&] { cut(schedule, ref, points, 0); });
+  const bool separates = separates_operands(block, points);
+  std::vector<BlockRef> parts;
+  const bool is_cut = attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
+                              [&] { cut(schedule, ref, points, 0, parts); });
+  if (!is_cut || !separates) return;
+  for (const BlockRef& part : parts) cut_block(context, part);
 }
 
 void cut_choices(RuleContext& context) {

@@ -109,3 +109,22 @@ def test_neighbours_among_results_of_a_reduction(name, shape):
 
     actual = lathe.jit(lambda x: rows(getattr(lathe, name)(x, axis=0)))(x)
     np.testing.assert_allclose(actual, rows(getattr(x, name)(axis=0)), rtol=1e-4, atol=1e-5)
+
+
+STEPS = [(0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1)]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(60, 70), (128, 130), (5, 3), (1, 40), (33, 1)])
+@pytest.mark.parametrize("computes", [False, True])
+def test_planes_each_rolled_its_own_way(rows, columns, computes):
+    """The planes are told apart first, then where each of them begins anew."""
+
+    def streamed(lib, x):
+        y = [lib.exp(x[k]) * k + x[0] if computes else x[k] for k in range(len(STEPS))]
+        return lib.stack([lib.roll(plane, step, axis=(0, 1)) for plane, step in zip(y, STEPS, strict=True)], axis=0)
+
+    x = np.random.default_rng(5).standard_normal((len(STEPS), rows, columns), np.float32)
+    stream = lathe.jit(lambda x: streamed(lathe, x))
+    np.testing.assert_allclose(stream(x), streamed(np, x), rtol=1e-5, atol=1e-6)
+    if columns == 130 and not computes:
+        assert "select" not in stream.lower(x).text("scheduled")
