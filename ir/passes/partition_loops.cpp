@@ -300,11 +300,18 @@ class Partitioner : public Mutator {
     while (Stmt inner = only_holder(finder, chain.back())) chain.push_back(inner);
     size_t at = chain.size() - 1;
     std::int64_t least = weight(chain[at]);
-    while (at > 0 && 4 * weight(chain[at - 1]) <= 5 * least) --at;
+    while (at > 0 && (4 * weight(chain[at - 1]) <= 5 * least || repeats(chain[at - 1], chain[at]))) --at;
     *part = chain[at];
     for (size_t i = 0; i < at; ++i) {
       if (const For* loop = chain[i].as<For>()) *direct &= is_point_loop(*loop);
     }
+  }
+
+  /// Is it a loop of that and nothing else? What stays the same in it is worked out ahead of it where no branch is
+  /// inside.
+  static bool repeats(const Stmt& s, const Stmt& body) {
+    const For* loop = s.as<For>();
+    return loop && loop->for_kind == ForKind::serial && loop->body == body;
   }
 
   static Stmt only_holder(const CutFinder& finder, const Stmt& s) {

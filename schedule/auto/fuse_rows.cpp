@@ -8,9 +8,11 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/cut_choices.h"
+#include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_tuples.h"
+#include "schedule/auto/weave_vectors.h"
 #include "schedule/carried.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_at.h"
@@ -100,8 +102,17 @@ bool costs_lanes(const Schedule& schedule, const std::vector<BlockRef>& readers,
   });
 }
 
+/// Does the block choose by its rows of so many elements, which weave_vectors weaves then?
+bool stacks_rows(const Block& block, double inside) {
+  return std::any_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
+    const std::int64_t* extent = as_int(iter.domain.extent);
+    return extent && static_cast<double>(*extent) == inside && *extent <= most_stacked && is_stacked_along(block, iter);
+  });
+}
+
 /// Would the block, element-wise as its readers are, give a loop that vectors could lie along an element of its own, as
-/// that over pixels around a few channels? Beside it those channels would be all that vectors have.
+/// that over pixels around a few channels, or a few beside rows that are woven? Beside it those channels would be all
+/// that vectors have.
 bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
                    const std::vector<LoopRef>& loops, size_t depth) {
   const Schedule& schedule = context.schedule;
@@ -111,13 +122,15 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
   double rows = 1;
   for (size_t i = 0; i <= depth; ++i)
     rows *= static_cast<double>(extent_estimate(schedule.node(loops[i]).extent, facts));
-  if (!only_space(block) || asserts(block) || instance_count(block, facts) != rows ||
+  const double made = instance_count(block, facts) / rows;  // for a row
+  if (!only_space(block) || asserts(block) ||
       static_cast<double>(extent_estimate(schedule.node(loops[depth]).extent, facts)) < lanes)
     return false;
   return std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader_ref) {
     const Block& reader = schedule.node(reader_ref);
     const double inside = instance_count(reader, facts) / rows;
-    return only_space(reader) && 1 < inside && inside < lanes;
+    if (!only_space(reader)) return false;
+    return stacks_rows(reader, inside) ? made < lanes : made == 1 && 1 < inside && inside < lanes;
   });
 }
 

@@ -98,3 +98,34 @@ def test_woven_operands_of_a_product(rows):
     np.testing.assert_allclose(product(x, packed, scales), x @ weights.reshape(96, 256).T, rtol=1e-4, atol=1e-3)
     block = product.lower(x, packed, scales).text("scheduled").rsplit("reducer", 1)[1]
     assert "%" not in block.split("}")[1], "the product reads its weights as they lie"
+
+
+def adjugate(lib, a):
+    (p, q, r), (s, t, v), (w, x, y) = [[a[:, i, j] for j in range(3)] for i in range(3)]
+    first = [t * y - v * x, v * w - s * y, s * x - t * w]
+    rows = [first[0], r * x - q * y, q * v - r * t, first[1], p * y - r * w, r * s - p * v]
+    rows += [first[2], q * w - p * x, p * t - q * s]
+    scale = 1.0 / (p * first[0] + q * first[1] + r * first[2])
+    return lib.stack([row * scale for row in rows], axis=1).reshape((a.shape[0], 3, 3))
+
+
+def rotations(lib, a):
+    q = a.reshape((a.shape[0], 9))[:, :4]
+    q = q * (1.0 / lib.sqrt(lib.sum(q * q, axis=1)))[:, None]
+    w, x, y, z = [q[:, i] for i in range(4)]
+    rows = [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), 2 * (x * y + w * z)]
+    rows += [1 - 2 * (x * x + z * z), 2 * (y * z - w * x), 2 * (x * z - w * y), 2 * (y * z + w * x)]
+    return lib.stack([*rows, 1 - 2 * (x * x + y * y)], axis=1)
+
+
+@pytest.mark.parametrize("n", [1, 7, 64, 1001])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("function", [adjugate, rotations])
+def test_rows_longer_than_a_vector_that_choose_are_woven(function, n, dtype):
+    """What is computed for each row stands in a loop of its own, beside which only the row would have vectors."""
+    a = normal(n, 3, 3, dtype=dtype) + 4 * np.eye(3, dtype=dtype)
+    compiled = lathe.jit(lambda a: function(lathe, a))
+    tolerance = 1e-4 if dtype is np.float32 else 1e-10
+    np.testing.assert_allclose(compiled(a), function(np, a), rtol=tolerance, atol=tolerance)
+    if n == 1001:
+        assert "unrolled for i1" in compiled.lower(a).text("scheduled")
