@@ -205,7 +205,10 @@ IterDomain require_driven_iter(const Schedule& schedule, const std::string& appl
                         "is serial, and holds no other block");
 }
 
-std::string why_not_pointwise(const Block& block) {
+std::string why_not_pointwise(const Block& block, bool ordered_too) {
+  const auto may_index = [&](const Iter& iter) {
+    return iter.kind == IterKind::space || (ordered_too && iter.kind == IterKind::ordered);
+  };
   std::string found;
   for_each_stmt(block.f.body, [&](const Stmt& s) {
     const Store* store = s.as<Store>();
@@ -218,7 +221,7 @@ std::string why_not_pointwise(const Block& block) {
       if (is_int(store->indices[d], 0) && is_int(extent, 1)) continue;
       const auto iter = std::find_if(block.f.iters.begin(), block.f.iters.end(),
                                      [&](const Iter& i) { return i.variable.get() == variable; });
-      if (!variable || iter == block.f.iters.end() || iter->kind != IterKind::space ||
+      if (!variable || iter == block.f.iters.end() || !may_index(*iter) ||
           std::count(used.begin(), used.end(), variable) > 0 || !is_int(iter->domain.min, 0) ||
           constant_difference(iter->domain.extent, extent) != 0) {
         found =
@@ -229,7 +232,7 @@ std::string why_not_pointwise(const Block& block) {
     }
     for (const Iter& iter : block.f.iters) {
       const bool used_here = std::count(used.begin(), used.end(), iter.variable.get()) > 0;
-      if (iter.kind == IterKind::space && !used_here && !is_int(iter.domain.extent, 1)) {
+      if (may_index(iter) && !used_here && !is_int(iter.domain.extent, 1)) {
         found = fmt::format("stores to {} without iter {}", store->buffer->name, iter.variable->name);
       }
     }

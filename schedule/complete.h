@@ -51,8 +51,9 @@ IterDomain require_unordered_domain(const Schedule& schedule, const std::string&
                                     const LoopRef& loop);
 
 /// "" when every write of the block's body is an unmasked Store at indices that are its space iters, each once, or 0 in
-/// a dimension of one element, so that a whole run writes whole buffers; else what is not so.
-std::string why_not_pointwise(const Block& block);
+/// a dimension of one element, so that a whole run writes whole buffers; else what is not so. An ordered iter may stand
+/// among them where `ordered_too`: a scan has each element once as well, though it reads others.
+std::string why_not_pointwise(const Block& block, bool ordered_too = false);
 
 /// Does the block, a reduction, have an init that gives its outputs the reducer's identities? Another one gives a start
 /// that counts once, so that its parts must not each begin with it.

@@ -24,6 +24,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/drop_result.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -185,7 +186,10 @@ const std::map<std::string, Apply>& primitives() {
          const auto place = l.size() > 3 ? std::optional(static_cast<size_t>(l.integer(3))) : std::nullopt;
          cache_read(s, l.block(0), l.string(1), l.string(2), place);
        }},
-      {"cache_write", [](Schedule& s, const Line& l) { cache_write(s, l.block(0), l.string(1)); }},
+      {"cache_write",
+       [](Schedule& s, const Line& l) {
+         cache_write(s, l.block(0), l.string(1), l.size() > 2 ? std::optional(l.string(2)) : std::nullopt);
+       }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
       {"split_domain", [](Schedule& s, const Line& l) { split_domain(s, l.block(0), l.loop(1), l.integer(2)); }},
@@ -193,6 +197,7 @@ const std::map<std::string, Apply>& primitives() {
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},
       {"distribute", [](Schedule& s, const Line& l) { distribute(s, l.loop(0), l.block(1)); }},
       {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},
+      {"drop_result", [](Schedule& s, const Line& l) { drop_result(s, l.block(0), l.string(1)); }},
       {"fold_choices", [](Schedule& s, const Line& l) { fold_choices(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},

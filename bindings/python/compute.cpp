@@ -81,13 +81,18 @@ Reducer make_reducer(const nb::callable& combine, nb::handle identity, nb::handl
   return reducer;
 }
 
-/// What a reduce's or a scan's function gives: an expression, or a tuple of them.
-std::vector<Expr> to_terms(const nb::object& result) {
+/// What a reduce's or a scan's function gives: an expression, or a tuple of them. A Python number has the type that a
+/// reducer of types of its own folds there.
+std::vector<Expr> to_terms(const nb::object& result, const Reducer* reducer = nullptr) {
   std::vector<Expr> values;
+  const auto add = [&](nb::handle item) {
+    const size_t k = values.size();
+    values.push_back(to_expr(item, reducer && k < reducer->results.size() ? reducer->results[k]->dtype : f32));
+  };
   if (nb::isinstance<nb::tuple>(result)) {
-    for (const nb::handle item : nb::borrow<nb::tuple>(result)) values.push_back(to_expr(item, f32));
+    for (const nb::handle item : nb::borrow<nb::tuple>(result)) add(item);
   } else {
-    values.push_back(to_expr(result, f32));
+    add(result);
   }
   return values;
 }
@@ -104,8 +109,8 @@ std::optional<DType> rounded(DType dtype) {
 
 Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f) {
   const Shape shape = to_shape(extents);
-  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices))); };
-  Reducer* given = as_instance<Reducer>(reducer);
+  const Reducer* given = as_instance<Reducer>(reducer);
+  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices)), given); };
   if (given) return {reduce_tuple(*given, shape, terms), std::nullopt};
   // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
   Indices probe;
@@ -124,9 +129,10 @@ Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f
 nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
                        const std::string& name) {
   const Shape extents = to_shape(shape);
-  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices))); };
+  const Reducer* given = as_instance<Reducer>(reducer);
+  const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices)), given); };
   const size_t along = normalize_axis(name, axis, extents.size());
-  if (const Reducer* given = as_instance<Reducer>(reducer)) {
+  if (given) {
     const std::vector<Tensor> results = scan_tuple(extents, along, *given, terms, name);
     if (results.size() == 1) return nb::cast(results[0]);
     return nb::tuple(nb::cast(results));

@@ -21,6 +21,7 @@
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
+#include "schedule/primitives/drop_result.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -296,6 +297,12 @@ void bind_blocks(nb::class_<S>& type) {
           "block"_a, "loops"_a,
           "Leaves out iterations of loops around a reduction in which masks, or the zeros around a padded copy, keep "
           "its terms at the identity.")
+      .def(
+          "drop_result",
+          [](S& s, nb::handle block, const std::string& buffer) {
+            drop_result(s.schedule, s.take_block(block), buffer);
+          },
+          "block"_a, "buffer"_a, "Removes a result of a block that only the block itself reads, for that result.")
       .def(
           "fold_choices",
           [](S& s, nb::handle block, const Loop& loop) { fold_choices(s.schedule, s.take_block(block), s.take(loop)); },

@@ -81,10 +81,13 @@ void bind_layout(nb::class_<S>& type) {
           "it; gives the copy's block.")
       .def(
           "cache_write",
-          [](S& s, nb::handle block, const std::string& space) {
-            return s.give(cache_write(s.schedule, s.take_block(block), space));
+          [](S& s, nb::handle block, const std::string& space, const std::optional<std::string>& buffer) {
+            return s.give(cache_write(s.schedule, s.take_block(block), space, buffer));
           },
-          "block"_a, "space"_a, "Computes a block into a space and copies from there; gives the copy's block.")
+          "block"_a, "space"_a, "buffer"_a = nb::none(),
+          "Computes a block, or what it leaves in that one of several buffers, into a space and copies from there; "
+          "gives "
+          "the copy's block.")
       .def(
           "group_bytes",
           [](S& s, nb::handle block, const Loop& loop) {

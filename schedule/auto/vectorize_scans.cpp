@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/turn_scans.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/scan_lanes.h"
 #include "schedule/primitives/set_space.h"
@@ -161,7 +162,8 @@ void vectorize_scans(RuleContext& context) {
     if (context.scheduled.contains(ref.name)) continue;
     const std::optional<ScanParts> scan = match_scan(block);
     if (!scan && is_other_scan(block)) {
-      vectorize_other(context, ref);
+      drop_unread_results(context, ref);
+      if (!turn_scan(context, ref)) vectorize_other(context, ref);
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "schedule/schedule.h"
@@ -16,7 +17,9 @@ namespace lathe {
 /// Requires:
 ///   1. block runs over its whole domain, but for terms of sums that a predicate leaves out behind their first, each
 ///   iter by a serial loop of its own, with no other block in those loops
-///   2. block writes one buffer, at its space iters, each once, and is the only one to write it
-BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::string& memory_space);
+///   2. block writes one buffer, or that of several which `buffer` names, at its space iters and ordered ones, each
+///   once, and is the only one to write it
+BlockRef cache_write(Schedule& schedule, const BlockRef& block, const std::string& memory_space,
+                     const std::optional<std::string>& buffer = std::nullopt);
 
 }  // namespace lathe

@@ -22,6 +22,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
+#include "schedule/primitives/drop_result.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -506,8 +507,11 @@ std::vector<Move> layout_moves() {
       {"cache_write",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random);
-         if (block) cache_write(s, *block, "global");
-         return block.has_value();
+         if (!block) return false;
+         const std::vector<Region>& written = s.node(*block).f.writes;
+         const bool named = !written.empty() && random.chance(30);
+         cache_write(s, *block, "global", named ? std::optional(random.pick(written).buffer->name) : std::nullopt);
+         return true;
        }},
       {"reindex",
        [](Schedule& s, Random& random) {
@@ -690,6 +694,14 @@ std::vector<Move> reduction_moves() {
          const auto pair = any_squares(s, random);
          if (pair) shift_squares(s, pair->first, pair->second, random.between(random.chance(5) ? 0 : 1, 8));
          return pair.has_value();
+       }},
+      {"drop_result",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return b.f.writes.size() > 1; });
+         if (!block) return false;
+         const std::vector<Region>& writes = s.node(*block).f.writes;
+         drop_result(s, *block, random.pick(writes).buffer->name);
+         return true;
        }},
       {"fold_choices",
        [](Schedule& s, Random& random) {

@@ -109,3 +109,48 @@ def test_a_scan_of_tuples_wants_a_term_for_each_value():
     x = np.ones((3, 4), np.float32)
     with pytest.raises(ValueError, match="the scan has 1 terms; its reducer folds 2"):
         lathe.jit(lambda x: lathe.scan(x.shape, 1, step, lambda i, j: x[i, j]))(x)
+
+
+def reference(decay, x):
+    """Along the last axis: h[t] = decay[t] * h[t - 1] + x[t]."""
+    states, state = np.empty_like(x), np.zeros_like(x[..., 0])
+    for t in range(x.shape[-1]):
+        state = decay[..., t] * state + x[..., t]
+        states[..., t] = state
+    return states
+
+
+@pytest.mark.parametrize("shape", [(16, 40), (7, 9), (100, 33), (3, 20, 17), (2, 50), (33, 8), (129, 65)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_recurrences_along_rows(shape, dtype):
+    """Rows are turned around and scanned side by side, with as many lanes as there are rows or as a vector has."""
+    rng = np.random.default_rng(6)
+    decay, x = rng.uniform(0, 1.9, shape).astype(dtype), rng.uniform(-3, 3, shape).astype(dtype)
+    of_lathe = getattr(lathe, dtype)
+    step = lathe.Reducer(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (1, 0), (of_lathe, of_lathe))
+    axis = len(shape) - 1
+
+    def both(decay, x):
+        return lathe.scan(x.shape, axis, step, lambda *i: (decay[i], x[i]))
+
+    def backwards(decay, x):
+        last = [x.shape[axis] - 1]
+        return lathe.scan(
+            x.shape, axis, step, lambda *i: (decay[(*i[:-1], last[0] - i[-1])], x[(*i[:-1], last[0] - i[-1])])
+        )[1]
+
+    expected = reference(decay, x)
+    tolerance = {"rtol": 1e-3, "atol": 1e-3}
+    products, states = lathe.jit(both)(decay, x)
+    np.testing.assert_allclose(states, expected, **tolerance)
+    np.testing.assert_allclose(products, np.cumprod(decay, axis, dtype=dtype), **tolerance)
+    alone = lathe.jit(lambda decay, x: both(decay, x)[1])
+    np.testing.assert_allclose(alone(decay, x), expected, **tolerance)
+    place = x.copy()
+    alone(decay, place, out=place)
+    np.testing.assert_allclose(place, expected, **tolerance)
+    np.testing.assert_allclose(
+        lathe.jit(backwards)(decay, x), reference(decay[..., ::-1], x[..., ::-1]), **tolerance
+    )
+    constant = lathe.jit(lambda x: lathe.scan(x.shape, axis, step, lambda *i: (2, x[i]))[1])
+    np.testing.assert_allclose(constant(x[..., :8]), reference(np.full_like(x, 2)[..., :8], x[..., :8]), **tolerance)

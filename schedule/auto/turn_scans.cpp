@@ -1,0 +1,156 @@
+#include "schedule/auto/turn_scans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "schedule/auto/block_model.h"
+#include "schedule/auto/reduction_chain.h"
+#include "schedule/layout_map.h"
+#include "schedule/primitives/cache_read.h"
+#include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/drop_result.h"
+#include "schedule/primitives/reorder.h"
+#include "schedule/primitives/reverse_compute_at.h"
+#include "schedule/primitives/split.h"
+#include "schedule/primitives/transform_layout.h"
+#include "schedule/primitives/vectorize.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Fewer steps are combined in less time one by one than rows are turned around.
+constexpr std::int64_t fewest_steps = 8;
+
+/// The iters of a scan along its rows and across them, the lanes that rows fill, and what is to be turned around.
+struct Rows {
+  size_t along, across;
+  std::int64_t lanes;
+  std::vector<Buffer> operands;
+};
+
+std::int64_t extent_of(const Block& block, size_t iter) {
+  const std::int64_t* extent = as_int(block.f.iters[iter].domain.extent);
+  return extent ? *extent : 0;
+}
+
+/// The operands that lie along the rows; nothing where one lies in a way that is not turned around.
+std::optional<std::vector<Buffer>> turned_operands(const Block& block, const Accesses& accesses, size_t along,
+                                                   size_t across) {
+  std::vector<Buffer> turned;
+  for (const Access& access : accesses) {
+    if (access.store || writes(block, access.buffer)) continue;
+    const auto by_step = access.strides[along], by_row = access.strides[across];
+    if (!by_step || !by_row) return std::nullopt;
+    if (*by_row == 0 || *by_row == 1) continue;
+    const Load* load = load_of(block, access.buffer);
+    if (!load || dimension_walked(block, *load, across) == load->indices.size()) return std::nullopt;
+    if (std::find(turned.begin(), turned.end(), access.buffer) == turned.end()) turned.push_back(access.buffer);
+  }
+  return turned;
+}
+
+/// Is each place of a buffer in which the block moves along `across` that iter itself, in the same dimension?
+bool walks_alike(const Block& block, const Buffer& buffer, size_t across) {
+  std::optional<size_t> dimension;
+  bool alike = true;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load || load->buffer != buffer) return;
+    const size_t found = dimension_walked(block, *load, across);
+    alike &= found < load->indices.size() && (!dimension || dimension == found);
+    dimension = found;
+  });
+  return alike;
+}
+
+std::optional<Rows> find_rows(const RuleContext& context, const Block& block) {
+  if (block.f.reducer || block.f.predicate) return std::nullopt;
+  const Accesses accesses = block_accesses(block);
+  const auto store = std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
+  std::optional<size_t> along, across;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.iters[i].kind == IterKind::ordered && extent_of(block, i) >= fewest_steps) along = i;
+  }
+  if (!along || store == accesses.end() ||
+      !std::all_of(accesses.begin(), accesses.end(),
+                   [&](const Access& access) { return !access.store || access.strides == store->strides; }) ||
+      store->strides[*along] != 1)
+    return std::nullopt;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const bool rows = block.f.iters[i].kind == IterKind::space && store->strides[i].value_or(0) > 1;
+    if (rows && (!across || extent_of(block, i) > extent_of(block, *across))) across = i;
+  }
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  if (!across || extent_of(block, *across) < std::max<std::int64_t>(lanes / 2, 2)) return std::nullopt;
+  const auto operands = turned_operands(block, accesses, *along, *across);
+  if (!operands || !std::all_of(operands->begin(), operands->end(),
+                                [&](const Buffer& buffer) { return walks_alike(block, buffer, *across); }))
+    return std::nullopt;
+  const auto whole = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent_of(block, *across))));
+  const Rows rows{*along, *across, std::min(lanes, whole), *operands};
+  const auto arrays = static_cast<std::int64_t>(operands->size() + block.f.writes.size());
+  const std::int64_t group = arrays * rows.lanes * extent_of(block, *along) * widest_bits(block) / 8;
+  const bool near = context.device.caches.empty() || group <= context.device.caches.back().bytes / context.device.cores;
+  return near ? std::optional(rows) : std::nullopt;
+}
+
+/// The dimension of the buffer that rows are in.
+size_t row_dimension(const Block& block, const Buffer& buffer, size_t across) {
+  for (const Region& written : block.f.writes) {
+    if (written.buffer == buffer) return dimension_of(written, block, across).value_or(buffer->rank());
+  }
+  return dimension_walked(block, *load_of(block, buffer), across);
+}
+
+void turn(Schedule& schedule, const BlockRef& ref, const Rows& rows) {
+  const auto row_last = [&](const Buffer& buffer) {
+    transform_layout(schedule, ref, buffer->name,
+                     moved_last(buffer->rank(), row_dimension(schedule.node(ref), buffer, rows.across)));
+  };
+  std::vector<BlockRef> copies, back;
+  const std::vector<Region> results = schedule.node(ref).f.writes;
+  for (const Region& result : results) back.push_back(cache_write(schedule, ref, space::global, result.buffer->name));
+  for (const Region& turned : std::vector<Region>(schedule.node(ref).f.writes)) row_last(turned.buffer);
+  for (const Buffer& operand : rows.operands) {
+    copies.push_back(cache_read(schedule, ref, operand->name, space::global));
+    row_last(schedule.node(copies.back()).f.writes[0].buffer);
+  }
+  const LoopRef steps = own_loop_of(schedule, ref, rows.along)->loop,
+                across = own_loop_of(schedule, ref, rows.across)->loop;
+  std::vector<LoopRef> order = own_loops(schedule, ref);
+  const auto [groups, lane] = split(schedule, across, rows.lanes);
+  std::replace(order.begin(), order.end(), across, groups);
+  std::erase(order, steps);
+  order.insert(order.end(), {steps, lane});
+  reorder(schedule, order);
+  const LoopRef around = order[order.size() - 3];
+  for (const BlockRef& copy : copies) compute_at(schedule, copy, around);
+  for (const BlockRef& copy : back) reverse_compute_at(schedule, copy, around);
+  vectorize(schedule, lane);
+}
+
+}  // namespace
+
+bool turn_scan(RuleContext& context, const BlockRef& ref) {
+  const std::optional<Rows> rows = find_rows(context, context.schedule.node(ref));
+  if (!rows) return false;
+  return attempt(context, fmt::format("scan {} rows of {} side by side", rows->lanes, ref.name),
+                 [&] { turn(context.schedule, ref, *rows); });
+}
+
+void drop_unread_results(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const std::vector<Region> written = schedule.node(ref).f.writes;
+  for (const Region& region : written) {
+    if (schedule.node(ref).f.writes.size() < 2) return;
+    if (!is_allocated(schedule.func(), region.buffer)) continue;
+    attempt(context, fmt::format("drop {} of {}", region.buffer->name, ref.name),
+            [&] { drop_result(schedule, ref, region.buffer->name); });
+  }
+}
+
+}  // namespace lathe
