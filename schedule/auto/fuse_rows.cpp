@@ -22,6 +22,9 @@
 namespace lathe {
 namespace {
 
+/// Vectors of indices that are checked together with all others.
+constexpr double few_checked_vectors = 4;
+
 /// Of rows below this length, stages one after another wait for each other's results, while in loops of their own rows
 /// overlap, and what is computed once a row fills vectors.
 constexpr double short_row = 12;
@@ -270,6 +273,13 @@ bool costs_squares(const RuleContext& context, const BlockRef& ref, const LoopRe
     }
   }
   return shortened;
+}
+
+bool checks_few(const RuleContext& context, const Block& block, const LoopRef& loop) {
+  if (!asserts(block) || !only_space(block)) return false;
+  const double few = live_bytes(context.schedule, block, loop) / block.f.writes[0].buffer->dtype.bytes();
+  const bool near = bytes_of_whole(context.schedule, block) <= static_cast<double>(own_cache_bytes(context.device));
+  return 1 < few && few < (near ? few_checked_vectors : 1) * static_cast<double>(vector_lanes(block, context.device));
 }
 
 bool parts_operands(const Schedule& schedule, const BlockRef& ref, const LoopRef& loop) {

@@ -51,7 +51,7 @@ bool move_near(RuleContext& context, const BlockRef& ref, const NameSet& moved) 
   const double bytes = estimated_elements(made, schedule.func()->facts) * made->dtype.bytes();
   if (bytes <= static_cast<double>(context.device.caches.front().bytes)) return false;
   const auto loop = loop_for(context, ref, reader, bytes);
-  if (!loop || parts_operands(schedule, ref, *loop)) return false;
+  if (!loop || parts_operands(schedule, ref, *loop) || checks_few(context, block, *loop)) return false;
   const std::string row = loop->variable->name;
   return attempt(context, fmt::format("copy for each {} what {} reads of {}", row, reader.name, made->name),
                  [&] { compute_at(schedule, ref, *loop); });

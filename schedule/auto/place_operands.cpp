@@ -191,7 +191,7 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
       if (is_int(schedule.node(around[depth]).extent, 1) ||
           repetition(schedule, block, around, depth) > most_repetition ||
           costs_squares(context, maker, around[depth]) || parts_operands(schedule, maker, around[depth]) ||
-          makes_parts_of_vectors(context, block, around[depth]))
+          makes_parts_of_vectors(context, block, around[depth]) || checks_few(context, block, around[depth]))
         continue;
       attempt(context, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
               [&] { compute_at(schedule, maker, around[depth]); });

@@ -159,6 +159,43 @@ bool Tiler::has_rows_to_pick() const {
   });
 }
 
+namespace {
+
+/// Does the reduction walk rows that are picked by index, by what is loaded for each step?
+bool picks_steps(const Block& reduction, const ReductionShape& shape) {
+  bool picks = false;
+  for_each_expr(reduction.f.body, [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load) return;
+    for (const Expr& index : load->indices) {
+      picks |= has_load(index) && std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t i) {
+                 return uses_var(index, reduction.f.iters[i].variable.get());
+               });
+    }
+  });
+  return picks;
+}
+
+/// Bytes of one way of a first cache: of rows that lie a multiple of it apart few stay for the next panel.
+constexpr std::int64_t way_bytes = 4096;
+
+/// The tile of sums of rows that are picked, where a vector is a line: all of a row at once, so that one vector alone
+/// has idle lanes (measured on Zen 4, sums, weighted sums and maxima of 20 rows of 5 to 100 floats: 0.73 to 1.0 of the
+/// time; of 64 and 128, which have none, 0.9 to 1.3); and panels of half of the registers where rows push each other
+/// out of the cache (of 50 rows of 4 KB 0.44 to 0.7). Nothing for others.
+std::optional<RegisterTile> tile_of_picked_rows(const Device& device, std::int64_t columns, std::int64_t lanes,
+                                                int bits) {
+  if (!loads_lines(device)) return std::nullopt;
+  const std::int64_t most = device.vector_registers / 2;
+  const bool same_sets = columns * bits / 8 % way_bytes == 0;
+  while (lanes > 2 && lanes / 2 >= columns) lanes /= 2;
+  const std::int64_t vectors = (columns + lanes - 1) / lanes;
+  if (!same_sets && (vectors > most || columns % lanes == 0)) return std::nullopt;
+  return RegisterTile{1, std::min(vectors, most), lanes, 1, static_cast<double>(columns)};
+}
+
+}  // namespace
+
 RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
   const Block& reduction = schedule_.node(block_);
   if (across_) return across_->tile;
@@ -175,6 +212,9 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
     const std::int64_t count = (*plan.columns + lanes_ - 1) / lanes_;
     if (2 * count <= context_.device.vector_registers && columns >= filled_lanes * static_cast<double>(count * lanes_))
       return RegisterTile{1, count, lanes_, 1, columns};
+  }
+  if (!plan.shared && !windows_ && plan.columns && picks_steps(reduction, shape_)) {
+    if (const auto tile = tile_of_picked_rows(context_.device, *plan.columns, lanes_, bits)) return *tile;
   }
   const bool in_runs = shape_.column_run > 0;
   return choose_tile(

@@ -123,13 +123,16 @@ std::optional<LoopRef> streamed_rows(const RuleContext& context, const BlockRef&
 }
 
 /// An element-wise block that `reduction` and others behind it read, and that costs too much to be computed for each:
-/// its loop may do the reduction's work on the way, so that what it computes is reduced while it is in a register.
+/// its loop may do the reduction's work on the way, so that what it computes is reduced while it is in a register. Not
+/// one of which a product reads the same for each of its results.
 std::optional<BlockRef> computed_on_the_way(const RuleContext& context, const BlockRef& reduction) {
   const Schedule& schedule = context.schedule;
+  const std::vector<Fact>& facts = schedule.func()->facts;
   for (const BlockRef& producer : schedule.producers(reduction)) {
     const Block& block = schedule.node(producer);
     if (context.scheduled.contains(producer.name) || block.f.reducer || block.f.predicate) continue;
     if (has_blocks(block) || body_cost(block) < costly_body || joined_axis(block)) continue;
+    if (instance_count(schedule.node(reduction), facts) > instance_count(block, facts)) continue;
     if (schedule.consumers(producer).size() > 1) return producer;
   }
   return std::nullopt;

@@ -98,3 +98,19 @@ def test_bytes_of_rows_by_columns():
     x = rng.integers(0, 256, (333, 8)).astype(np.uint8)
     f = lathe.jit(lambda x: lathe.astype(x[:, 5], lathe.int32) * 3 + lathe.astype(x[:, 0], lathe.int32))
     np.testing.assert_array_equal(f(x), x[:, 5].astype(np.int32) * 3 + x[:, 0])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 16, 26, 64, 100, 300, 1024])
+@pytest.mark.parametrize("bags", [(1, 3), (40, 5), (33, 20), (7, 300), (50, 8)])
+def test_sums_of_picked_rows(bags, columns):
+    """Indices are checked together, few or many to a bag; a row is summed in one piece, or in panels."""
+    x = rng.standard_normal((90, columns)).astype(np.float32)
+    i, w = places(90, bags[0] * bags[1]).reshape(bags), rng.standard_normal(bags).astype(np.float32)
+    weighted = lathe.jit(lambda x, i, w: lathe.sum(lathe.take(x, i, axis=0) * w[:, :, None], axis=1))
+    np.testing.assert_allclose(weighted(x, i, w), (x[i] * w[:, :, None]).sum(1), rtol=1e-3, atol=1e-3)
+    greatest = lathe.jit(lambda x, i: lathe.max(lathe.take(x, i, axis=0), axis=1))
+    np.testing.assert_array_equal(greatest(x, i), x[i].max(1))
+    bad = i.copy()
+    bad[-1, -1] = 90
+    with pytest.raises(IndexError, match="index 90 is out of range on axis 0"):
+        greatest(x, bad)

@@ -94,3 +94,22 @@ def test_whole_reductions_of_what_is_computed_by_rows(shape, reducer, rng):
     np.testing.assert_allclose(f(a, b), getattr(np, reducer)(np.exp(q) * (q - p)), rtol=2e-5)
     if shape == (256, 1000):
         assert "out_rf_rf" in f.lower(a, b).text("scheduled").replace("sum", "out"), "rows are reduced in vectors"
+
+
+def test_what_a_product_reads_again_and_again_is_computed_once():
+    """A row that several products read, and that costs something to compute, is no pass over the terms of one."""
+    rng = np.random.default_rng(8)
+    x, y = (rng.standard_normal((1, 512)).astype(np.float32) for _ in range(2))
+    m, n = (rng.standard_normal(512).astype(np.float32) for _ in range(2))
+    v, w, u = (rng.standard_normal(shape).astype(np.float32) for shape in ((512, 512), (300, 512), (512, 300)))
+
+    def mixed(lib, x, y, m, n, v, w, u):
+        inner = lib.maximum(lib.matmul(x * m + y * (1.0 - m), w.T), 0.0)
+        return 1.0 / (1.0 + lib.exp(-0.01 * lib.matmul(x * n + y * (1.0 - n), v.T))) * lib.matmul(inner * inner, u.T)
+
+    args = (x, y, m, n, v, w, u)
+    run = lathe.jit(lambda *args: mixed(lathe, *args))
+    np.testing.assert_allclose(run(*args), mixed(np, *args), rtol=1e-2, atol=1e-1)
+    text = run.lower(*args).text("scheduled")
+    around = text[: text.index("(1.0f32 - ")]
+    assert "[0, 300)" not in around[around.index("for ") :]
