@@ -8,9 +8,9 @@
 
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
-#include "schedule/auto/commutes.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/streamed_operand.h"
+#include "schedule/commutes.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
@@ -262,7 +262,7 @@ std::optional<Cut> plan_parts(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate)
     return std::nullopt;
-  if (!simple_op(*block.f.reducer) && !commutes(*block.f.reducer)) return std::nullopt;
+  if (!folds_in_any_order(*block.f.reducer)) return std::nullopt;
   const std::optional<ReductionShape> shape = reduction_shape(block);
   const std::int64_t parts =
       std::max(parts_for_threads(context, block, shape), parts_for_accuracy(context, block, shape));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/error.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/layout_map.h"
@@ -67,21 +68,26 @@ bool walks_alike(const Block& block, const Buffer& buffer, size_t across) {
   return alike;
 }
 
-std::optional<Rows> find_rows(const RuleContext& context, const Block& block) {
-  if (block.f.reducer || block.f.predicate) return std::nullopt;
+/// The rows of a block that walks them along its one iter of that kind, and whose results go on by `step` from one of
+/// the walk to the next.
+std::optional<Rows> find_rows(const RuleContext& context, const Block& block, IterKind kind, std::int64_t step) {
+  if (block.f.predicate) return std::nullopt;
   const Accesses accesses = block_accesses(block);
   const auto store = std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
   std::optional<size_t> along, across;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    if (block.f.iters[i].kind == IterKind::ordered && extent_of(block, i) >= fewest_steps) along = i;
+    if (block.f.iters[i].kind == IterKind::space) continue;
+    if (along || block.f.iters[i].kind != kind || extent_of(block, i) < fewest_steps) return std::nullopt;
+    along = i;
   }
   if (!along || store == accesses.end() ||
       !std::all_of(accesses.begin(), accesses.end(),
                    [&](const Access& access) { return !access.store || access.strides == store->strides; }) ||
-      store->strides[*along] != 1)
+      store->strides[*along] != step)
     return std::nullopt;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
-    const bool rows = block.f.iters[i].kind == IterKind::space && store->strides[i].value_or(0) > 1;
+    const std::int64_t apart = store->strides[i].value_or(0);
+    const bool rows = block.f.iters[i].kind == IterKind::space && (step == 0 ? apart == 1 : apart > 1);
     if (rows && (!across || extent_of(block, i) > extent_of(block, *across))) across = i;
   }
   const std::int64_t lanes = vector_lanes(block, context.device);
@@ -91,8 +97,10 @@ std::optional<Rows> find_rows(const RuleContext& context, const Block& block) {
                                 [&](const Buffer& buffer) { return walks_alike(block, buffer, *across); }))
     return std::nullopt;
   const auto whole = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent_of(block, *across))));
+  // Of fewer rows than lanes each step of a fold is too short to make up for squares that are not whole.
+  if (step == 0 && whole < lanes && whole != extent_of(block, *across)) return std::nullopt;
   const Rows rows{*along, *across, std::min(lanes, whole), *operands};
-  const auto arrays = static_cast<std::int64_t>(operands->size() + block.f.writes.size());
+  const auto arrays = static_cast<std::int64_t>(operands->size() + (step == 0 ? 0 : block.f.writes.size()));
   const std::int64_t group = arrays * rows.lanes * extent_of(block, *along) * widest_bits(block) / 8;
   const bool near = context.device.caches.empty() || group <= context.device.caches.back().bytes / context.device.cores;
   return near ? std::optional(rows) : std::nullopt;
@@ -106,19 +114,29 @@ size_t row_dimension(const Block& block, const Buffer& buffer, size_t across) {
   return dimension_walked(block, *load_of(block, buffer), across);
 }
 
-void turn(Schedule& schedule, const BlockRef& ref, const Rows& rows) {
-  const auto row_last = [&](const Buffer& buffer) {
-    transform_layout(schedule, ref, buffer->name,
-                     moved_last(buffer->rank(), row_dimension(schedule.node(ref), buffer, rows.across)));
-  };
-  std::vector<BlockRef> copies, back;
-  const std::vector<Region> results = schedule.node(ref).f.writes;
-  for (const Region& result : results) back.push_back(cache_write(schedule, ref, space::global, result.buffer->name));
-  for (const Region& turned : std::vector<Region>(schedule.node(ref).f.writes)) row_last(turned.buffer);
+/// Lays what the block reads or writes of a buffer out with the rows last.
+void lay_rows_last(Schedule& schedule, const BlockRef& ref, const Buffer& buffer, size_t across) {
+  const size_t dimension = row_dimension(schedule.node(ref), buffer, across);
+  transform_layout(schedule, ref, buffer->name, moved_last(buffer->rank(), dimension));
+}
+
+/// Has the block read copies of the operands in which rows lie side by side.
+std::vector<BlockRef> turn_operands_of(Schedule& schedule, const BlockRef& ref, const Rows& rows) {
+  std::vector<BlockRef> copies;
   for (const Buffer& operand : rows.operands) {
     copies.push_back(cache_read(schedule, ref, operand->name, space::global));
-    row_last(schedule.node(copies.back()).f.writes[0].buffer);
+    lay_rows_last(schedule, ref, schedule.node(copies.back()).f.writes[0].buffer, rows.across);
   }
+  return copies;
+}
+
+void turn(Schedule& schedule, const BlockRef& ref, const Rows& rows) {
+  std::vector<BlockRef> back;
+  const std::vector<Region> results = schedule.node(ref).f.writes;
+  for (const Region& result : results) back.push_back(cache_write(schedule, ref, space::global, result.buffer->name));
+  for (const Region& turned : std::vector<Region>(schedule.node(ref).f.writes))
+    lay_rows_last(schedule, ref, turned.buffer, rows.across);
+  const std::vector<BlockRef> copies = turn_operands_of(schedule, ref, rows);
   const LoopRef steps = own_loop_of(schedule, ref, rows.along)->loop,
                 across = own_loop_of(schedule, ref, rows.across)->loop;
   std::vector<LoopRef> order = own_loops(schedule, ref);
@@ -136,10 +154,29 @@ void turn(Schedule& schedule, const BlockRef& ref, const Rows& rows) {
 }  // namespace
 
 bool turn_scan(RuleContext& context, const BlockRef& ref) {
-  const std::optional<Rows> rows = find_rows(context, context.schedule.node(ref));
+  const std::optional<Rows> rows = find_rows(context, context.schedule.node(ref), IterKind::ordered, 1);
   if (!rows) return false;
   return attempt(context, fmt::format("scan {} rows of {} side by side", rows->lanes, ref.name),
                  [&] { turn(context.schedule, ref, *rows); });
+}
+
+bool turn_fold(RuleContext& context, const BlockRef& ref,
+               const std::function<bool(const BlockRef& reduction)>& vectorize) {
+  const std::optional<Rows> rows = find_rows(context, context.schedule.node(ref), IterKind::reduce, 0);
+  if (!rows || rows->operands.empty()) return false;
+  Schedule& schedule = context.schedule;
+  return attempt(context, fmt::format("fold {} rows of {} side by side", rows->lanes, ref.name), [&] {
+    const std::vector<BlockRef> copies = turn_operands_of(schedule, ref, *rows);
+    const LoopRef steps = own_loop_of(schedule, ref, rows->along)->loop;
+    if (!vectorize(ref)) throw Refusal("turn_fold", 1, "turn_fold refused: condition 1, columns have no vectors");
+    std::optional<LoopRef> around;
+    for (const LoopRef& loop : own_loops(schedule, ref)) {
+      if (loop == steps) break;
+      around = loop;
+    }
+    if (!around) return;
+    for (const BlockRef& copy : copies) compute_at(schedule, copy, *around);
+  });
 }
 
 void drop_unread_results(RuleContext& context, const BlockRef& ref) {

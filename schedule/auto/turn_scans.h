@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "schedule/auto/rule.h"
 
 namespace lathe {
@@ -17,6 +19,12 @@ namespace lathe {
 ///
 /// False where the block is none of these.
 bool turn_scan(RuleContext& context, const BlockRef& ref);
+
+/// The same of a reduction whose operands may not change places, which no lanes of a row share either: copies that are
+/// turned around are made below what `vectorize` lays around the steps of vectors down columns; nothing is done where
+/// it says that there are none.
+bool turn_fold(RuleContext& context, const BlockRef& ref,
+               const std::function<bool(const BlockRef& reduction)>& vectorize);
 
 /// Removes what a scan combines beside the results that are asked for, and nothing but itself is made of.
 void drop_unread_results(RuleContext& context, const BlockRef& ref);

@@ -218,11 +218,10 @@ void vectorize_reductions(RuleContext& context) {
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
     if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init) continue;
-    if (block.f.reducer->lhs.size() > 1) {
+    if (block.f.reducer->lhs.size() > 1 || !folds(*block.f.reducer)) {
       vectorize_tuples(context, ref);
       continue;
     }
-    if (!folds(*block.f.reducer)) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);
     if (!shape) continue;
     const std::vector<Fact>& facts = schedule.func()->facts;

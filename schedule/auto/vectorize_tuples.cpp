@@ -6,8 +6,9 @@
 
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
-#include "schedule/auto/commutes.h"
 #include "schedule/auto/reduction_loops.h"
+#include "schedule/auto/turn_scans.h"
+#include "schedule/commutes.h"
 #include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/rfactor.h"
@@ -286,7 +287,12 @@ void vectorize_tuples(RuleContext& context, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
   const std::int64_t lanes = tuple_lanes(block, context.device);
   if (vectorize_columns(context, ref, lanes, false)) return;
-  if (!match_update(block) || !block.f.reducer || !commutes(*block.f.reducer)) return;
+  if (!match_update(block) || !block.f.reducer) return;
+  if (!commutes(*block.f.reducer)) {
+    turn_fold(context, ref,
+              [&](const BlockRef& reduction) { return vectorize_columns(context, reduction, lanes, false); });
+    return;
+  }
   const std::optional<OwnLoop> found = loop_along(schedule, ref);
   if (!found) return;
   const std::optional<std::int64_t> extent = greatest_extent(schedule.node(found->loop).extent, schedule.func());

@@ -7,6 +7,7 @@
 
 #include "ir/analysis/regions.h"
 #include "schedule/carried.h"
+#include "schedule/commutes.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -20,9 +21,15 @@ bool binds_in_order(const Block& block, const Var* variable) {
   return false;
 }
 
+/// Is the block a reduction that takes its terms in the order of its loops?
+bool folds_in_order(const Block& block) {
+  return block.f.reducer && !folds_in_any_order(*block.f.reducer);
+}
+
 /// Do instances meet in the elements alone that they add to, by what the block declares: no iter runs in order, each
 /// space iter is an index of whatever is written, and nothing else is read of that?
 bool runs_in_any_order(const Block& block) {
+  if (folds_in_order(block)) return false;
   const auto is_index = [](const Iter& iter, const Region& region) {
     return is_int(iter.domain.extent, 1) ||
            std::any_of(region.ranges.begin(), region.ranges.end(),
@@ -43,7 +50,8 @@ bool runs_in_any_order(const Block& block) {
 /// An order is broken where a loop q runs on and a loop p inside it runs back, p comes to stand around q, and nothing
 /// around q before, or around p after, runs at all: so it is enough to look at the pairs of loops that change places.
 void check_order_of_accesses(const Schedule& schedule, const std::string& application, const Path& outermost,
-                             const std::vector<const For*>& chain, const std::vector<const For*>& target) {
+                             const std::vector<const For*>& chain, const std::vector<const For*>& target,
+                             bool with_reductions) {
   const NestDependences nest(chain, bounds_at(schedule.func(), outermost));
   const auto new_place = [&](const For* loop) {
     return std::find(target.begin(), target.end(), loop) - target.begin();
@@ -59,7 +67,7 @@ void check_order_of_accesses(const Schedule& schedule, const std::string& applic
       }
       directions[q] = Direction::later;
       directions[p] = Direction::earlier;
-      const auto found = nest.find(directions, 1, false);
+      const auto found = nest.find(directions, 1, with_reductions);
       if (found.empty()) continue;
       refuse_carried(schedule, application, 6,
                      "no two instances of the block that meet in an element, which one of them writes, change their "
@@ -151,7 +159,8 @@ void reorder(Schedule& schedule, const std::vector<LoopRef>& order) {
            "no loop that moves drives both a space and a reduce iter of a block with an init, which comes first",
            Stmt(chain[i]), fmt::format("drives both in block {}", block.f.name));
   }
-  if (!runs_in_any_order(block)) check_order_of_accesses(schedule, application, outermost, chain, target);
+  if (!runs_in_any_order(block))
+    check_order_of_accesses(schedule, application, outermost, chain, target, folds_in_order(block));
   Stmt body = below;
   for (size_t i = target.size(); i-- > 0;) body = with_body(*target[i], std::move(body));
   schedule.commit(replace_last(outermost, body), application);

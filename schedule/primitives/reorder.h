@@ -18,7 +18,7 @@ namespace lathe {
 ///   4. loops that bind ordered or opaque iters keep their order among each other
 ///   5. no loop that moves is vectorized
 ///   6. no two instances of the block that meet in an element, which one of them writes, change their order; but for
-///      the output of a reduction, whose instances may run in any order
+///      the output of a reduction which folds_in_any_order
 ///   7. no loop that moves drives both a space and a reduce iter of a block with an init, which comes first
 void reorder(Schedule& schedule, const std::vector<LoopRef>& order);
 

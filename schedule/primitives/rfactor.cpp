@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "ir/analysis/regions.h"
 #include "ir/conjuncts.h"
 #include "ir/reduction.h"
 #include "schedule/access.h"
+#include "schedule/commutes.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -152,6 +154,15 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
   const std::string alone = "below the outermost loop that drives a reduce iter there is no other block";
   for (size_t level = outermost; level + 1 < path.size(); ++level) {
     if (!path[level].as<For>()) refuse(schedule, application, 4, alone, path[level], "stands between");
+  }
+  const bool outside =
+      std::find_if(factoring.reduce_loops.begin(), factoring.reduce_loops.end(), [&](const For* around) {
+        return around == &factored || !is_int(around->extent, 1);
+      })[0] == &factored;
+  if (!outside && !folds_in_any_order(*node.f.reducer)) {
+    refuse(schedule, application, 5,
+           "the reducer folds in any order, or loop is around all others that drive a reduce iter", loop_path.back(),
+           "would take steps of others between its own");
   }
 
   std::vector<Buffer> buffers;

@@ -19,6 +19,7 @@ namespace lathe {
 ///   2. loop is around block, has a constant extent and starts at 0, and drives reduce iters alone
 ///   3. no space iter is bound to a loop that drives a reduce iter
 ///   4. below the outermost loop that drives a reduce iter there is no other block
+///   5. the reducer folds_in_any_order, or loop is around all others that drive a reduce iter
 BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

@@ -1,4 +1,4 @@
-#include "schedule/auto/commutes.h"
+#include "schedule/commutes.h"
 
 #include <fmt/format.h>
 
@@ -55,6 +55,15 @@ TEST(Commutes, NothingIsProvedOfArithmeticConstantsOrMixedComparisons) {
   EXPECT_FALSE(commutes(reducer("l + r", "select(i < j, i, j)")));
   EXPECT_FALSE(commutes(reducer("select(l < 1.0f32 && r < 1.0f32, l, l)", "select(i < j, i, j)")));
   EXPECT_FALSE(commutes(reducer("select(select(i < j, l, r) < select(i < j, r, l), l, r)", "select(i < j, i, j)")));
+}
+
+TEST(Commutes, DifferencesWhoseSignDoesNotMatterDo) {
+  EXPECT_TRUE(commutes(reducer("max(l, r) + log1p(exp(-abs(l - r)))", "max(j, i)")));
+  EXPECT_TRUE(commutes(reducer("l + r + (l - r) * (l - r)", "abs(i - j)")));
+  EXPECT_TRUE(commutes(reducer("hypot(l, r)", "max(i, j)")));
+  EXPECT_FALSE(commutes(reducer("abs(l - r * 2.0f32)", "i + j")));
+  EXPECT_FALSE(commutes(reducer("(l - r) * (r - l) * (l - r)", "i + j")));
+  EXPECT_FALSE(commutes(reducer("l + r", "select(l == r, i, j)"))) << "what is equal has places of its own";
 }
 
 TEST(Commutes, ResultsThatAreTheSameWithTheirOperandsExchangedDo) {

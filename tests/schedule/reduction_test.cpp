@@ -1,3 +1,4 @@
+#include "ir/error.h"
 #include "ir/text/parse.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/fold_columns.h"
@@ -55,21 +56,21 @@ TEST(Rfactor, KeepsSpaceLoopsInsideTheReduceLoops) {
 }
 
 TEST(Rfactor, TakesTupleReducers) {
-  const Func before = parse_func(R"(func argmax(x: f32[3, 8], best: f32[3], place: i64[3]) stage begin {
+  const Func before = parse_func(R"(func argmax(x: i32[3, 8], best: i32[3], place: i64[3]) stage begin {
   for i in [0, 3) {
     for k in [0, 8) {
       block argmax(space vi in [0, 3) = i, reduce vk in [0, 8) = k)
           reads best[vi], place[vi], x[vi, vk]
           writes best[vi], place[vi]
       {
-        reducer (a: f32, m: i64) (b: f32, n: i64) {select(b > a || b == a && n < m, b, a), select(b > a || b == a && n < m, n, m)} identity {-inf(f32), 9}
+        reducer (a: i32, m: i64) (b: i32, n: i64) {select(b > a || b == a && n < m, b, a), select(b > a || b == a && n < m, n, m)} identity {-1000i32, 9}
         init {
-          best[vi] = -inf(f32)
+          best[vi] = -1000i32
           place[vi] = 9
         }
-        let l0: f32 = best[vi]
+        let l0: i32 = best[vi]
         let l1 = place[vi]
-        let r0: f32 = x[vi, vk]
+        let r0: i32 = x[vi, vk]
         let r1 = vk
         best[vi] = select(r0 > l0 || r0 == l0 && r1 < l1, r0, l0)
         place[vi] = select(r0 > l0 || r0 == l0 && r1 < l1, r1, l1)
@@ -82,6 +83,37 @@ TEST(Rfactor, TakesTupleReducers) {
   const auto [ko, ki] = split(s, s.loop("argmax", 1), 3);
   rfactor(s, {"argmax"}, ki);
   expect_scheduled(s, before, "rfactor_tuple");
+}
+
+TEST(Rfactor, KeepsTheOrderOfReducersThatDoNotCommute) {
+  const Func before = parse_func(R"(func last(x: i32[3, 4, 8], out: i32[3]) stage begin {
+  for i in [0, 3) {
+    for j in [0, 4) {
+      for k in [0, 8) {
+        block last(space vi in [0, 3) = i, reduce vj in [0, 4) = j, reduce vk in [0, 8) = k)
+            reads out[vi], x[vi, vj, vk]
+            writes out[vi]
+        {
+          reducer (a: i32) (b: i32) {select(b != 0i32, b, a)} identity {0i32}
+          init {
+            out[vi] = 0i32
+          }
+          let l0: i32 = out[vi]
+          let r0: i32 = x[vi, vj, vk]
+          out[vi] = select(r0 != 0i32, r0, l0)
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  expect_refused(s, [&] { rfactor(s, {"last"}, s.loop("last", 2)); }, "rfactor", 5, "rfactor_refused_5");
+  EXPECT_THROW(reorder(s, {s.loop("last", 2), s.loop("last", 1)}), Refusal);
+  reorder(s, {s.loop("last", 1), s.loop("last", 2), s.loop("last", 0)});
+  expect_same(before, s.func());
+  rfactor(s, {"last"}, s.loop("last", 0));
+  expect_same(before, s.func());
 }
 
 TEST(Rfactor, RefusesABlockThatIsNoReduction) {

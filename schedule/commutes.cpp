@@ -1,4 +1,4 @@
-#include "schedule/auto/commutes.h"
+#include "schedule/commutes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/reduction.h"
 #include "ir/structural.h"
 
 namespace lathe {
@@ -87,6 +88,7 @@ bool may_swap(BinaryOp op) {
     case BinaryOp::bit_and:
     case BinaryOp::bit_or:
     case BinaryOp::bit_xor:
+    case BinaryOp::hypot:
       return true;
     default:
       return false;
@@ -102,16 +104,22 @@ class Mirror {
     // Both orders of every sum are tried: reducers are short, and what is long is not proved.
     if (++compared_ > 1000 || a->kind != b->kind || a->dtype != b->dtype) return false;
     if (a.as<Var>()) return b == exchanged(a);
-    if (const Unary* node = a.as<Unary>()) return node->op == b.as<Unary>()->op && same(node->a, b.as<Unary>()->a);
+    if (const Unary* node = a.as<Unary>()) {
+      if (node->op != b.as<Unary>()->op) return false;
+      return node->op == UnaryOp::abs ? same_but_for_sign(node->a, b.as<Unary>()->a) : same(node->a, b.as<Unary>()->a);
+    }
     if (const Cast* node = a.as<Cast>()) return same(node->value, b.as<Cast>()->value);
     if (const Select* node = a.as<Select>()) {
       const Select* other = b.as<Select>();
-      return same(node->condition, other->condition) && same(node->when_true, other->when_true) &&
+      return same(node->condition, other->condition) &&
+             (is_equality(node->condition) || same(node->when_true, other->when_true)) &&
              same(node->when_false, other->when_false);
     }
     if (const Binary* node = a.as<Binary>()) {
       const Binary* other = b.as<Binary>();
       if (node->op != other->op) return false;
+      if (node->op == BinaryOp::mul && equal(node->a, node->b) && equal(other->a, other->b))
+        return same_but_for_sign(node->a, other->a);
       return (same(node->a, other->a) && same(node->b, other->b)) ||
              (may_swap(node->op) && same(node->a, other->b) && same(node->b, other->a));
     }
@@ -119,6 +127,20 @@ class Mirror {
   }
 
  private:
+  /// Differences may be of the exchanged operands.
+  bool same_but_for_sign(const Expr& a, const Expr& b) {
+    const Binary *node = a.as<Binary>(), *other = b.as<Binary>();
+    const bool differences = node && other && node->op == BinaryOp::sub && other->op == BinaryOp::sub;
+    return same(a, b) || (differences && same(node->a, other->b) && same(node->b, other->a));
+  }
+
+  /// Is it that the only component is the same in both operands? They need not be told apart then.
+  bool is_equality(const Expr& condition) const {
+    const Binary* node = condition.as<Binary>();
+    return reducer_.lhs.size() == 1 && node && node->op == BinaryOp::eq && node->a.as<Var>() && node->b.as<Var>() &&
+           node->b == exchanged(node->a) && node->a != node->b;
+  }
+
   Expr exchanged(const Expr& variable) const {
     for (size_t k = 0; k < reducer_.lhs.size(); ++k) {
       if (variable == Expr(reducer_.lhs[k])) return reducer_.rhs[k];
@@ -141,6 +163,10 @@ bool same(double a, double b) {
 }
 
 }  // namespace
+
+bool folds_in_any_order(const Reducer& reducer) {
+  return simple_op(reducer) || commutes(reducer);
+}
 
 bool commutes(const Reducer& reducer) {
   if (is_symmetric(reducer)) return true;
