@@ -33,6 +33,7 @@
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/hoist_offset.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/join_loops.h"
@@ -210,6 +211,7 @@ const std::map<std::string, Apply>& primitives() {
        }},
       {"group_bytes", [](Schedule& s, const Line& l) { group_bytes(s, l.block(0), l.loop(1)); }},
       {"hoist_factor", [](Schedule& s, const Line& l) { hoist_factor(s, l.block(0), l.string(1)); }},
+      {"hoist_offset", [](Schedule& s, const Line& l) { hoist_offset(s, l.block(0), l.string(1)); }},
       {"join_blocks", [](Schedule& s, const Line& l) { join_blocks(s, l.block(0), l.block(1)); }},
       {"join_iters", [](Schedule& s, const Line& l) { join_iters(s, l.block(0), l.loop(1), l.loop(2)); }},
       {"join_loops", [](Schedule& s, const Line& l) { join_loops(s, l.loop(0), l.loop(1)); }},

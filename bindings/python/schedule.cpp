@@ -29,6 +29,7 @@
 #include "schedule/primitives/fuse_reduction_epilogue.h"
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/hoist_offset.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_loops.h"
 #include "schedule/primitives/join_rows.h"
@@ -275,6 +276,13 @@ void bind_blocks(nb::class_<S>& type) {
           "Takes a factor or divisor, an element of `buffer` that stays the same along a sum, behind the sum; gives "
           "the "
           "block that scales.")
+      .def(
+          "hoist_offset",
+          [](S& s, nb::handle block, const std::string& buffer) {
+            hoist_offset(s.schedule, s.take_block(block), buffer);
+          },
+          "block"_a, "buffer"_a,
+          "Takes a constant that is added to elements of `buffer` in a sum of products of integers behind the sum.")
       .def(
           "shift_squares",
           [](S& s, nb::handle sum, nb::handle squares, std::int64_t terms) {

@@ -12,6 +12,7 @@
 #include "schedule/auto/dot_products.h"
 #include "schedule/auto/dot_words.h"
 #include "schedule/auto/group_axes.h"
+#include "schedule/auto/hoist_offsets.h"
 #include "schedule/auto/joined_rows.h"
 #include "schedule/auto/lay_results.h"
 #include "schedule/auto/part_operands.h"
@@ -246,6 +247,7 @@ void tile_contractions(RuleContext& context) {
       if (!context.schedule.node(ref).f.reducer || context.scheduled.contains(ref.name) ||
           !seen.insert(ref.name).second)
         continue;
+      hoist_offsets(context, ref);
       tile_contraction(context, ref);
       found = true;
     }

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 
 #include "ir/reduction.h"
 #include "schedule/access.h"
 #include "schedule/byte_factor.h"
 #include "schedule/complete.h"
 #include "schedule/copy_block.h"
+#include "schedule/sums_beside.h"
 
 namespace lathe {
 namespace {
@@ -22,7 +23,8 @@ class Shifter {
         block_(*path_.back().as<Block>()) {
     match();
     choose(buffer);
-    check_result();
+    sums_.emplace(schedule_, application, path_, result_, *block_.f.reducer);
+    sums_->require_result(3);
   }
 
   const std::string application;
@@ -47,13 +49,13 @@ class Shifter {
                       source->dtype == i8 ? shifted_.border + 128 : shifted_.border - 128);
     const Expr found = shifted_text_;
     const Stmt reader = with_fields(block_, [&](Block::Fields& f) { f.body = with_factor(f.body, found, moved); });
-    const Stmt sums = sum_nest();
+    const Stmt sums = sums_->nest(cast(result_.buffer->dtype, Expr(kept_.load)));
     copied_before(schedule_, application, 4, path_, kept_.load->buffer, nest, reader);
     Stmt body = copied_before(schedule_, application, 4, path_, source, Seq::make({nest, sums}),
                               with_inferred_regions(*reader.as<Block>()));
     require_written(schedule_, application, 5, path_, source, body);
-    body = corrected(body, source->dtype == i8 ? BinaryOp::sub : BinaryOp::add);
-    return add_allocation(add_allocation(body, copy), sum_);
+    body = sums_->corrected(body, source->dtype == i8 ? BinaryOp::sub : BinaryOp::add, 128);
+    return add_allocation(add_allocation(body, copy), sums_->buffer());
   }
 
  private:
@@ -87,7 +89,6 @@ class Shifter {
     size_t own = 0;
     if (const std::string reason = why_not_alone(path_, own); !reason.empty()) refuse_match(reason);
     result_ = parts->outputs[0];
-    reducer_ = *block_.f.reducer;
   }
 
   void choose(const std::string& buffer) {
@@ -98,32 +99,6 @@ class Shifter {
     if (is_first != is_second && !kept_.condition) return;
     refuse(schedule_, application, 2, "one of the Loads is of a buffer of that name, and the other is not padded",
            path_.back(), is_first && is_second ? "has it for both" : "loads otherwise");
-  }
-
-  void check_result() {
-    const std::string text =
-        "block writes an allocation at its space iters, each once; others read it by Loads alone, and none writes it";
-    const Buffer& buffer = result_.buffer;
-    if (!is_allocated(schedule_.func(), buffer) || buffer->view_of) {
-      refuse(schedule_, application, 3, text, path_.back(), fmt::format("writes {}, which is none", buffer->name));
-    }
-    if (const std::string reason = why_not_pointwise(block_); !reason.empty()) {
-      refuse(schedule_, application, 3, text, path_.back(), reason);
-    }
-    for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
-      const Block* other = s.as<Block>();
-      if (!other || s == path_.back() || !outer_blocks(other->f.body).empty()) return;
-      if (writes(*other, buffer)) refuse(schedule_, application, 3, text, s, fmt::format("writes {}", buffer->name));
-      if (!reads(*other, buffer)) return;
-      for_each_expr(other->f.body, [&](const Expr& e) {
-        const AddressOf* address = e.as<AddressOf>();
-        const Load* load = e.as<Load>();
-        const bool scalar = !load || load->buffer != buffer || e->dtype.is_scalar();
-        if ((address && address->buffer == buffer) || !scalar || other->f.reducer || other->f.init) {
-          refuse(schedule_, application, 3, text, s, fmt::format("reads {} otherwise", buffer->name));
-        }
-      });
-    });
   }
 
   static Stmt with_factor(const Stmt& s, const Expr& found, const Expr& moved) {
@@ -139,84 +114,13 @@ class Shifter {
     return Replacer(found, moved).mutate(s);
   }
 
-  bool kept_uses(const Expr& e) const {
-    const Var* iter = e.as<Var>();
-    return iter && std::any_of(kept_.load->indices.begin(), kept_.load->indices.end(),
-                               [&](const Expr& i) { return uses_var(i, iter); });
-  }
-
-  /// The sums of the other factor, for each point that it tells apart, over the whole reduction.
-  Stmt sum_nest() {
-    Block::Fields f;
-    f.name = schedule_.unique_name(block_.f.name + "_shift");
-    std::vector<Expr> shape, indices;
-    for (size_t d = 0; d < result_.indices.size(); ++d) {
-      if (!kept_uses(result_.indices[d])) continue;
-      dimensions_.push_back(d);
-      shape.push_back(result_.buffer->shape[d]);
-      indices.push_back(result_.indices[d]);
-    }
-    sum_ = BufferNode::make(f.name, result_.buffer->dtype, shape);
-    std::vector<Range> ranges;
-    for (const Iter& iter : block_.f.iters) {
-      const bool used =
-          std::any_of(indices.begin(), indices.end(), [&](const Expr& i) { return uses_var(i, iter.variable.get()); });
-      if (iter.kind == IterKind::space && !used) continue;
-      f.iters.push_back(iter);
-      f.bindings.push_back(iter.domain.min);
-      ranges.push_back(iter.domain);
-    }
-    f.reducer = reducer_;
-    const std::vector<ReductionOutput> outputs = {{sum_, indices}};
-    f.init = make_init(reducer_, outputs);
-    f.body = make_update(reducer_, outputs, {cast(sum_->dtype, Expr(kept_.load))});
-    const Stmt block = fresh_copy(Block::make(std::move(f)));
-    const Stmt inferred = with_inferred_regions(*block.as<Block>());
-    return make_nest(*inferred.as<Block>(), ranges);
-  }
-
-  Stmt corrected(const Stmt& body, BinaryOp op) const {
-    class Corrector : public Mutator {
-     public:
-      Corrector(const Shifter& shifter, BinaryOp op) : shifter_(shifter), op_(op) {}
-
-     protected:
-      Expr mutate_Load(const Expr& e, const Load* node) override {
-        if (node->buffer != shifter_.result_.buffer) return Mutator::mutate_Load(e, node);
-        std::vector<Expr> at;
-        at.reserve(shifter_.dimensions_.size());
-        for (const size_t d : shifter_.dimensions_) at.push_back(node->indices[d]);
-        const Expr extra = load(shifter_.sum_, at, node->mask) * constant(e->dtype, 128);
-        return binary(op_, e, extra);
-      }
-      Stmt mutate_Block(const Stmt& s, const Block* node) override {
-        // A tile without iters names no regions.
-        const bool tile = has_blocks(*node);
-        if (node->f.name == shifter_.block_.f.name || (!tile && !reads(*node, shifter_.result_.buffer))) return s;
-        const Stmt changed = with_fields(*node, [&](Block::Fields& f) { f.body = mutate(f.body); });
-        return tile ? changed : with_inferred_regions(*changed.as<Block>());
-      }
-
-     private:
-      const Shifter& shifter_;
-      BinaryOp op_;
-    };
-    // The root's regions are of parameters; tiles follow what they hold when the application is committed.
-    const Block* root = body.as<Block>();
-    Corrector corrector(*this, op);
-    if (!root || !root->f.iters.empty()) return corrector.mutate(body);
-    return with_fields(*root, [&](Block::Fields& f) { f.body = corrector.mutate(f.body); });
-  }
-
   const Schedule& schedule_;
   const Path path_;
   const Block& block_;
   ByteFactor first_, second_, shifted_, kept_;
   Expr first_text_, second_text_, shifted_text_;
   ReductionOutput result_;
-  Reducer reducer_;
-  Buffer sum_;
-  std::vector<size_t> dimensions_;  ///< of the result, that the sums have too
+  std::optional<SumsBeside> sums_;
 };
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include "schedule/primitives/fuse_reductions.h"
 #include "schedule/primitives/group_bytes.h"
 #include "schedule/primitives/hoist_factor.h"
+#include "schedule/primitives/hoist_offset.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/join_loops.h"
@@ -669,6 +670,13 @@ std::vector<Move> reduction_moves() {
          while (extent && random.chance(95) && *extent % step != 0) --step;
          fuse_reductions(s, *extreme, sums, step);
          return true;
+       }},
+      {"hoist_offset",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, is_reduction);
+         const std::string buffer = block ? offset_factor(s.node(*block)) : "";
+         if (!buffer.empty()) hoist_offset(s, *block, buffer);
+         return !buffer.empty();
        }},
       {"hoist_factor",
        [](Schedule& s, Random& random) {

@@ -66,3 +66,23 @@ def test_values_that_are_quantized_on_the_way_stay_bytes(m, n, k):
     scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
     y = np.clip(np.round(x / scale), -127, 127).astype(np.int32)
     np.testing.assert_allclose(lathe.jit(quantized)(x, w), (y @ w.astype(np.int32)).astype(np.float32) * scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 5, 40), (8, 8, 8), (17, 33, 65), (40, 64, 200), (100, 3, 31)])
+@pytest.mark.parametrize(("a_type", "b_type"), [("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8"), ("int16", "int8")])
+@pytest.mark.parametrize(("a_zero", "b_zero"), [(3, 0), (128, 114), (-7, 5)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_zero_points_stand_beside_the_product(m, n, k, a_type, b_type, a_zero, b_zero, turned):
+    rng = np.random.default_rng(11)
+    a = rng.integers(np.iinfo(a_type).min, np.iinfo(a_type).max + 1, (m, k)).astype(a_type)
+    b = rng.integers(np.iinfo(b_type).min, np.iinfo(b_type).max + 1, (n, k) if turned else (k, n)).astype(b_type)
+
+    def product(a, b):
+        x, y = lathe.astype(a, lathe.int32) - a_zero, lathe.astype(b, lathe.int32) - b_zero
+        return lathe.matmul(x, lathe.matrix_transpose(y) if turned else y)
+
+    wide = (a.astype(np.int32) - np.int32(a_zero), b.astype(np.int32) - np.int32(b_zero))
+    expected = wide[0] @ (wide[1].T if turned else wide[1])
+    np.testing.assert_array_equal(lathe.jit(product)(a, b), expected)
+    scaled = lathe.jit(lambda a, b: lathe.astype(product(a, b), lathe.float32) * 0.25)
+    np.testing.assert_array_equal(scaled(a, b), expected.astype(np.float32) * np.float32(0.25))
