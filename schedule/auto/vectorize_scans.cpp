@@ -30,6 +30,10 @@ constexpr std::int64_t vectors_in_flight = 2;
 /// on Zen 4, 2 to 16 columns: 0.25 to 0.4 of the time, two vectors of 32 columns 0.85).
 constexpr std::int64_t rows_in_flight = 4;
 
+/// Elements added to places that are picked by index in one iteration (measured on Zen 4, 300,000 bytes counted: 0.52
+/// of the time, and of four counts side by side 0.5).
+constexpr std::int64_t scattered_at_once = 4;
+
 /// Is it a scan of several values, or by another combination than those that match_scan knows?
 bool is_other_scan(const Block& block) {
   const auto ordered = [](const Iter& iter) { return iter.kind == IterKind::ordered; };
@@ -129,7 +133,7 @@ bool walks(const std::vector<Access>& accesses, size_t iter, bool contiguous) {
 
 /// Vectors across a scan that is combined in a way of its own, where all its results are contiguous along one iter;
 /// else, of a single result that takes long to compute, across rows side by side.
-void vectorize_other(RuleContext& context, const BlockRef& ref) {
+bool vectorize_other(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const Accesses accesses = block_accesses(block);
@@ -148,9 +152,31 @@ void vectorize_other(RuleContext& context, const BlockRef& ref) {
                          vectors = contiguous ? vectors_in_flight : 1;
       attempt(context, fmt::format("vectorize {} across its scan, over {}", ref.name, found->loop.variable->name),
               [&] { vectorize_across(context, ref, found->loop, width, element, vectors); });
-      return;
+      return true;
     }
   }
+  return false;
+}
+
+/// Adds to places that are picked by index a few at once, where nothing else stands in their loop: counting iterations
+/// takes as long as adding.
+void unroll_scatter(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
+  if (loops.empty() || asserts(block) || body_cost(block) > costly_body) return;
+  const auto iter = iter_moved_by(block, loops.back().variable);
+  const auto extent = greatest_extent(schedule.node(loops.back()).extent, schedule.func());
+  if (!iter || block.f.iters[*iter].kind != IterKind::ordered || !extent ||
+      *extent < least_iterations * scattered_at_once)
+    return;
+  const Accesses accesses = block_accesses(block);
+  const bool scatters = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.store && !access.strides[*iter] && !access.masked;
+  });
+  if (!scatters) return;
+  attempt(context, fmt::format("add {} of {} at once", scattered_at_once, ref.name),
+          [&] { unroll(schedule, split(schedule, loops.back(), scattered_at_once).second); });
 }
 
 }  // namespace
@@ -163,7 +189,7 @@ void vectorize_scans(RuleContext& context) {
     const std::optional<ScanParts> scan = match_scan(block);
     if (!scan && is_other_scan(block)) {
       drop_unread_results(context, ref);
-      if (!turn_scan(context, ref)) vectorize_other(context, ref);
+      if (!turn_scan(context, ref) && !vectorize_other(context, ref)) unroll_scatter(context, ref);
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;

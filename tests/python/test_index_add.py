@@ -103,3 +103,14 @@ def test_an_index_outside_stops_the_kernel():
     for bad in (3, -4):
         with pytest.raises(IndexError, match="index_add.*axis 0"):
             lathe.jit(lambda x, i: lathe.index_add(x, i, x))(x, np.array([0, bad, 1]))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 31, 32, 33, 1003])
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_counts_of_what_is_seen(n, dtype):
+    x = np.random.default_rng(9).integers(0, 200, n).astype(dtype)
+    zeros, ones = (lambda shape, fill=fill: fill(shape, dtype=lathe.int64) for fill in (lathe.zeros, lathe.ones))
+    count = lathe.jit(lambda x: lathe.index_add(zeros((256,)), lathe.astype(x, lathe.int64), ones(x.shape)))
+    np.testing.assert_array_equal(count(x), np.bincount(x, minlength=256))
+    if n == 1003 and dtype == "uint8":
+        assert "unrolled for i0" in count.lower(x).text("scheduled")
