@@ -14,7 +14,6 @@
 #include "schedule/auto/block_memo.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/split_digits.h"
-#include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
@@ -332,14 +331,19 @@ std::vector<std::set<std::int64_t>> fewer_points(const Block& block, std::vector
   return {};
 }
 
+/// Where a block is cut, by iters; and whether its parts are to be asked again, as along the row they still choose.
+struct Cuts {
+  std::vector<std::set<std::int64_t>> points;
+  bool again = false;
+};
+
 /// Of what is joined each part is of one operand, or may be of several.
 enum class Parts { of_one, of_several };
 
 /// The points that are worth cutting at; those of the row alone where all of them make too many blocks, or those of an
 /// axis around it that operands are joined along. A row that loops of its own digits would walk is not cut where it
 /// repeats others.
-std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const BlockRef& ref, const Row& row,
-                                                 std::int64_t lanes, Parts parts) {
+Cuts points_along(const Schedule& schedule, const BlockRef& ref, const Row& row, std::int64_t lanes, Parts parts) {
   const Block& block = schedule.node(ref);
   const std::optional<LoopRef> loop = loop_of_iter(schedule, ref, row.iter);
   Points found = points_of(block, row.iter, loop && !digits_of(schedule, ref, *loop).empty());
@@ -350,9 +354,9 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   const std::int64_t least_row = steps(row.step == 1 && found.repeats ? least_repeated_vectors * lanes : least);
   std::vector<std::set<std::int64_t>>& points = found.of_iters;
   points[row.iter] = row_points(points[row.iter], found.jumps, extent, least_row, steps(least));
-  if (makes_good_blocks(block, points, row, lanes, least_row)) return points;
+  if (makes_good_blocks(block, points, row, lanes, least_row)) return {points};
   if (parts == Parts::of_several) {
-    if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return fewer;
+    if (auto fewer = fewer_points(block, points, row, lanes, least_row); !fewer.empty()) return {fewer};
   }
   std::vector<size_t> alone{row.iter};
   if (const std::optional<JoinedAxis> joined = joined_axis(block); joined && joined->iter != row.iter)
@@ -360,41 +364,24 @@ std::vector<std::set<std::int64_t>> points_along(const Schedule& schedule, const
   for (const size_t iter : alone) {
     std::vector<std::set<std::int64_t>> some(points.size());
     some[iter] = points[iter];
-    if (makes_good_blocks(block, some, row, lanes, least_row)) return some;
+    if (makes_good_blocks(block, some, row, lanes, least_row))
+      return {some, iter != row.iter && !points[row.iter].empty()};
   }
   return {};
 }
 
-/// Vectors from which on weaving more copies than they have lanes takes longer than storing these one by one (measured
-/// on Zen 4, stacks of 9 to 16 doubles: 1.02 to 1.27 of the time in 512 bits, 0.7 to 0.9 in 256; of what is computed
-/// 0.35 to 0.5 and 0.5 to 0.75).
-constexpr int bits_of_costly_shuffles = 512;
-
-/// Has a short row another arm for each of its elements? Vectors of each are woven then.
-bool is_woven(const Device& device, const Block& block, size_t row) {
-  const Iter& iter = block.f.iters[row];
-  const std::int64_t count = extent_estimate(iter.domain.extent);
-  if (count > most_stacked || !is_stacked_along(block, iter)) return false;
-  if (count <= vector_lanes(block, device) || device.vector_bits < bits_of_costly_shuffles) return true;
-  for (std::int64_t value = 0; value < count; ++value) {
-    Bounds bounds;
-    bounds.bind(iter.variable, Interval::point(value));
-    if (body_cost(simplify(block.f.body, bounds)) > copy_body) return true;
-  }
-  return false;
-}
-
-std::vector<std::set<std::int64_t>> points_worth_it(const RuleContext& context, const BlockRef& ref) {
+Cuts points_worth_it(const RuleContext& context, const BlockRef& ref) {
   const Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t lanes = vector_lanes(block, context.device);
   const std::optional<size_t> row = row_of(block);
-  if (!row || is_woven(context.device, block, *row)) return {};
+  const std::optional<JoinedAxis> operands = joined_axis(block);
+  if (!row || ((!operands || operands->iter == *row) && weaves_rows(context, ref))) return {};
   const std::optional<Row> joined = row_of_short_rows(block, *row, lanes);
   for (const Parts parts : {Parts::of_one, Parts::of_several}) {
-    auto points = points_along(schedule, ref, Row{*row, 1}, lanes, parts);
-    if (points.empty() && joined) points = points_along(schedule, ref, *joined, lanes, parts);
-    if (!points.empty()) return points;
+    Cuts cuts = points_along(schedule, ref, Row{*row, 1}, lanes, parts);
+    if (cuts.points.empty() && joined) cuts = points_along(schedule, ref, *joined, lanes, parts);
+    if (!cuts.points.empty()) return cuts;
   }
   return {};
 }
@@ -410,13 +397,6 @@ void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std
     if (loop) cut(schedule, split_domain(schedule, ref, *loop, *point), points, iter + 1, parts);
   }
   cut(schedule, ref, points, iter + 1, parts);
-}
-
-/// Is it cut at whole operands, along an axis around the row, each of which may be cut on?
-bool separates_operands(const Block& block, const std::vector<std::set<std::int64_t>>& points) {
-  const std::optional<JoinedAxis> joined = joined_axis(block);
-  if (!joined || points[joined->iter].size() + 1 < joined->operands || row_of(block) == joined->iter) return false;
-  return std::count_if(points.begin(), points.end(), [](const auto& some) { return !some.empty(); }) == 1;
 }
 
 /// Would short parts begin within lines, of an output that may be written past the caches, a whole line at a time?
@@ -478,13 +458,12 @@ void cut_block(RuleContext& context, const BlockRef& ref) {
   const Block& block = schedule.node(ref);
   if (context.scheduled.contains(ref.name) || !may_be_cut(block)) return;
   if (!writes_output(context, block) && !joined_axis(block)) return;
-  const auto points = points_worth_it(context, ref);
-  if (points.empty() || breaks_lines(context.device, block, points)) return;
-  const bool separates = separates_operands(block, points);
+  const Cuts cuts = points_worth_it(context, ref);
+  if (cuts.points.empty() || breaks_lines(context.device, block, cuts.points)) return;
   std::vector<BlockRef> parts;
   const bool is_cut = attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
-                              [&] { cut(schedule, ref, points, 0, parts); });
-  if (!is_cut || !separates) return;
+                              [&] { cut(schedule, ref, cuts.points, 0, parts); });
+  if (!is_cut || !cuts.again) return;
   for (const BlockRef& part : parts) cut_block(context, part);
 }
 

@@ -8,7 +8,6 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/cut_choices.h"
-#include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_tuples.h"
@@ -105,14 +104,6 @@ bool costs_lanes(const Schedule& schedule, const std::vector<BlockRef>& readers,
   });
 }
 
-/// Does the block choose by its rows of so many elements, which weave_vectors weaves then?
-bool stacks_rows(const Block& block, double inside) {
-  return std::any_of(block.f.iters.begin(), block.f.iters.end(), [&](const Iter& iter) {
-    const std::int64_t* extent = as_int(iter.domain.extent);
-    return extent && static_cast<double>(*extent) == inside && *extent <= most_stacked && is_stacked_along(block, iter);
-  });
-}
-
 /// Would the block, element-wise as its readers are, give a loop that vectors could lie along an element of its own, as
 /// that over pixels around a few channels, or a few beside rows that are woven? Beside it those channels would be all
 /// that vectors have.
@@ -133,7 +124,8 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
     const Block& reader = schedule.node(reader_ref);
     const double inside = instance_count(reader, facts) / rows;
     if (!only_space(reader)) return false;
-    return stacks_rows(reader, inside) ? made < lanes : made == 1 && 1 < inside && inside < lanes;
+    if (made == 1 && 1 < inside && inside < lanes) return true;
+    return made < lanes && inside <= static_cast<double>(most_stacked) && weaves_rows(context, reader_ref);
   });
 }
 

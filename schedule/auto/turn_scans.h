@@ -26,7 +26,8 @@ bool turn_scan(RuleContext& context, const BlockRef& ref);
 bool turn_fold(RuleContext& context, const BlockRef& ref,
                const std::function<bool(const BlockRef& reduction)>& vectorize);
 
-/// Removes what a scan combines beside the results that are asked for, and nothing but itself is made of.
-void drop_unread_results(RuleContext& context, const BlockRef& ref);
+/// Removes what a scan combines beside the results that are asked for, and nothing but itself is made of. True where
+/// there is such.
+bool drop_unread_results(RuleContext& context, const BlockRef& ref);
 
 }  // namespace lathe

@@ -188,8 +188,16 @@ void vectorize_scans(RuleContext& context) {
     if (context.scheduled.contains(ref.name)) continue;
     const std::optional<ScanParts> scan = match_scan(block);
     if (!scan && is_other_scan(block)) {
-      drop_unread_results(context, ref);
-      if (!turn_scan(context, ref) && !vectorize_other(context, ref)) unroll_scatter(context, ref);
+      const Schedule::Checkpoint before = schedule.checkpoint();
+      const bool drops = drop_unread_results(context, ref);
+      if (!turn_scan(context, ref) && !vectorize_other(context, ref)) {
+        // Several results that are chosen alike are one branch, of which the next step does not wait for the condition.
+        if (drops) {
+          schedule.rollback(before);
+          context.note(fmt::format("leave {} all it combines, one element after another", ref.name));
+        }
+        unroll_scatter(context, ref);
+      }
       context.scheduled.insert(ref.name);
     }
     if (!scan) continue;

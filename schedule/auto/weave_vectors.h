@@ -21,6 +21,11 @@ constexpr std::int64_t most_stacked = 16;
 bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                    const std::vector<LoopRef>& loops, const std::vector<size_t>& iters);
 
+/// Will weave_vectors weave rows of the block that choose by each of their elements? Such rows are not to be cut into
+/// columns, and their loop is to hold nothing else. Not where there are more elements than lanes that are copied as
+/// they lie, and shuffles of two vectors take their places from memory.
+bool weaves_rows(const RuleContext& context, const BlockRef& ref);
+
 /// Of the values that an iter of the block goes through, the share for which the mask holds; nothing unless it hangs on
 /// one iter that weave_vectors can unroll, or on a remainder of one, along which the block stores.
 std::optional<double> woven_share(const Block& block, const Expr& mask);
