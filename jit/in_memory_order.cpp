@@ -6,6 +6,7 @@
 #include "ir/visitor.h"
 #include "jit/memory_order.h"
 #include "schedule/access.h"
+#include "schedule/commutes.h"
 #include "schedule/rewrite.h"
 
 /// Funcs over arrays that are row-major, of arrays in another order.
@@ -80,7 +81,9 @@ class Permuter : public Mutator {
   }
 
   Stmt mutate_Block(const Stmt& s, const Block* node) override {
+    const Block* around = std::exchange(block_, node);
     const Stmt inner = Mutator::mutate_Block(s, node);
+    block_ = around;
     Block::Fields fields = inner.as<Block>()->f;
     const auto permute = [&](std::vector<Region>* regions, const std::vector<Region>& old) {
       for (size_t i = 0; i < old.size(); ++i) {
@@ -97,7 +100,7 @@ class Permuter : public Mutator {
   }
 
   /// The loops of a block, in the order in which what it writes lies, and those of a reduction in that of what it
-  /// reads.
+  /// reads, unless its terms are to be folded in their own.
   Stmt mutate_For(const Stmt& s, const For*) override {
     std::vector<const For*> loops;
     Stmt innermost = s;
@@ -116,9 +119,11 @@ class Permuter : public Mutator {
         const auto found = finder.places.find(block->f.iters[i].variable.get());
         return found == finder.places.end() ? loops.size() : found->second;
       };
+      const bool keeps_order = block->f.reducer && !folds_in_any_order(*block->f.reducer);
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
         const auto is_reduced = [&](size_t i) { return block->f.iters[i].kind == IterKind::reduce; };
-        return is_reduced(a) == is_reduced(b) ? place_of(a) < place_of(b) : is_reduced(b);
+        if (is_reduced(a) != is_reduced(b)) return is_reduced(b);
+        return !(keeps_order && is_reduced(a)) && place_of(a) < place_of(b);
       });
       Block::Fields fields = block->f;
       fields.iters = in_order(fields.iters, order);
@@ -142,7 +147,7 @@ class Permuter : public Mutator {
     if (!extent || !is_int(buffer->shape.back(), *extent)) return Load::make(buffer, std::move(indices), mask);
     const Affine place = to_affine(node->a);
     const bool rolled = place.terms.size() == 1 && place.terms[0].coefficient == 1 && place.terms[0].atom.as<Var>() &&
-                        0 < place.constant && place.constant < *extent;
+                        0 < place.constant && place.constant < *extent && walks(place.terms[0].atom, *extent);
     if (!rolled) return Load::make(buffer, std::move(indices), mask);
     const Expr& iter = place.terms[0].atom;
     const Expr before = lt(iter, index(*extent - place.constant));
@@ -154,6 +159,14 @@ class Permuter : public Mutator {
                   Load::make(buffer, std::move(back), logical_and(mask, logical_not(before))));
   }
   bool in_pieces_ = false;
+
+  /// Is it an iter of the block over [0, extent), so that a place moved by less begins anew once?
+  bool walks(const Expr& variable, std::int64_t extent) const {
+    return block_ && std::any_of(block_->f.iters.begin(), block_->f.iters.end(), [&](const Iter& iter) {
+             return Expr(iter.variable) == variable && is_int(iter.domain.min, 0) && is_int(iter.domain.extent, extent);
+           });
+  }
+  const Block* block_ = nullptr;  ///< whose body it is in
 
   /// Iters each bound to the loop at its place, of which one at the most runs in order: what a trace makes.
   static bool moves_its_iters(const Block& block, const std::vector<const For*>& loops) {

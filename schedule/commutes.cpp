@@ -106,7 +106,8 @@ class Mirror {
     if (a.as<Var>()) return b == exchanged(a);
     if (const Unary* node = a.as<Unary>()) {
       if (node->op != b.as<Unary>()->op) return false;
-      return node->op == UnaryOp::abs ? same_but_for_sign(node->a, b.as<Unary>()->a) : same(node->a, b.as<Unary>()->a);
+      const bool drops_sign = node->op == UnaryOp::abs && !a->dtype.is_unsigned();
+      return drops_sign ? same_but_for_sign(node->a, b.as<Unary>()->a) : same(node->a, b.as<Unary>()->a);
     }
     if (const Cast* node = a.as<Cast>()) return same(node->value, b.as<Cast>()->value);
     if (const Select* node = a.as<Select>()) {

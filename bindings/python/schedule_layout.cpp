@@ -85,9 +85,8 @@ void bind_layout(nb::class_<S>& type) {
             return s.give(cache_write(s.schedule, s.take_block(block), space, buffer));
           },
           "block"_a, "space"_a, "buffer"_a = nb::none(),
-          "Computes a block, or what it leaves in that one of several buffers, into a space and copies from there; "
-          "gives "
-          "the copy's block.")
+          "Computes a block, or what it leaves in that one of several buffers, into a space and copies from there. "
+          "Gives the block of the copy.")
       .def(
           "group_bytes",
           [](S& s, nb::handle block, const Loop& loop) {

@@ -128,3 +128,24 @@ def test_planes_each_rolled_its_own_way(rows, columns, computes):
     np.testing.assert_allclose(stream(x), streamed(np, x), rtol=1e-5, atol=1e-6)
     if columns == 130 and not computes:
         assert "select" not in stream.lower(x).text("scheduled")
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (8, 5), (4, 3, 6)])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_what_is_rolled_beside_others_in_columns(shape, axis):
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    joined = lathe.jit(lambda x: lathe.concat([x, lathe.roll(x, 1, axis=axis), lathe.roll(x, -1, axis=axis)], axis=axis))
+    expected = np.concatenate([x, np.roll(x, 1, axis), np.roll(x, -1, axis)], axis)
+    np.testing.assert_array_equal(joined(x), expected)
+    np.testing.assert_array_equal(joined(np.asfortranarray(x)), expected)
+
+
+@pytest.mark.parametrize("shape", [(50, 8), (8, 15, 8), (64, 64)])
+@pytest.mark.parametrize("count", [3, 4, 8, 14])
+@pytest.mark.parametrize("axis", [0, -1, -2])
+def test_stacks_of_what_chooses_itself(shape, count, axis):
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    rolls = lathe.jit(lambda x: lathe.stack([lathe.roll(x, k, axis=-1) for k in range(count)], axis=axis))
+    np.testing.assert_array_equal(rolls(x), np.stack([np.roll(x, k, -1) for k in range(count)], axis))
+    if shape == (50, 8) and axis == -1 and count == 4:
+        assert rolls.lower(x).text("scheduled").count("block concat") > count, "cut by operands, and where these jump"

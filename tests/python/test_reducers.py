@@ -104,3 +104,15 @@ def test_windows_fold_row_by_row(size, stride, channels, sums_channels):
     for k in itertools.product(*map(range, extents)):
         expected = np.where(expected != 0, expected, np.maximum(x[place(grid, k)], 0))
     np.testing.assert_array_equal(run(x), expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (7, 20), (3, 4, 17)])
+def test_folds_over_several_axes_whatever_their_layout(shape):
+    last = lathe.Reducer(lambda a, b: lathe.where(b != 0, b, a), 0, lathe.int32)
+    x = np.maximum(drawn(shape, "int32", seed=4), 0)
+    x.reshape(-1)[-2:] = 0
+    run = lathe.jit(lambda x: lathe.compute((), lambda: lathe.reduce(last, x.shape, lambda *i: x[i])))
+    expected = x[x != 0][-1]
+    for order in itertools.permutations(range(x.ndim)):
+        y = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        assert run(y) == expected
