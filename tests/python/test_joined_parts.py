@@ -148,4 +148,4 @@ def test_stacks_of_what_chooses_itself(shape, count, axis):
     rolls = lathe.jit(lambda x: lathe.stack([lathe.roll(x, k, axis=-1) for k in range(count)], axis=axis))
     np.testing.assert_array_equal(rolls(x), np.stack([np.roll(x, k, -1) for k in range(count)], axis))
     if shape == (50, 8) and axis == -1 and count == 4:
-        assert rolls.lower(x).text("scheduled").count("block concat") > count, "cut by operands, and where these jump"
+        assert rolls.lower(x).text("scheduled").count("block concat") >= count, "cut where they jump"
