@@ -75,3 +75,21 @@ def test_places_of_few_bits_need_no_check(count):
         take(np.full(count, 255, np.uint8), table[:255])
     picked = lathe.jit(lambda x, i: lathe.take(x, i, axis=0))
     np.testing.assert_array_equal(picked(table, x.astype(np.int64)), table[x])
+
+
+@pytest.mark.parametrize(("channels", "states"), [(768, 16), (100, 5), (33, 64), (7, 3)])
+def test_a_function_of_each_row_is_evaluated_in_vectors(channels, states):
+    """States that decay by a step that is a function of each channel, as in selective state spaces."""
+    rng = np.random.default_rng(12)
+    h, a = (rng.standard_normal((channels, states)).astype(np.float32) for _ in range(2))
+    x, d = (rng.standard_normal(channels).astype(np.float32) for _ in range(2))
+
+    def step(lib, h, a, x, d):
+        t = lib.log(1.0 + lib.exp(d))
+        return h * lib.exp(t[:, None] * a) + t[:, None] * x[:, None]
+
+    run = lathe.jit(lambda *args: step(lathe, *args))
+    np.testing.assert_allclose(run(h, a, x, d), step(np, h, a, x, d), rtol=2e-5, atol=1e-5)
+    if channels == 768:
+        text = run.lower(h, a, x, d).text("scheduled")
+        assert "vectorized for" in text[: text.index("log(")]
