@@ -112,17 +112,25 @@ class PipelineBuilder {
     }
   }
 
-  /// Running sums along a row or a column.
+  /// Running sums along a row or a column, and perhaps powers beside them that nothing else reads.
   Matrix running(const Matrix& from) {
     const Matrix to = target("cs", from.rows, from.columns);
     const bool down = random_.chance(30);
-    const std::string before = fmt::format("{}[{}]", to.name, down ? "vi - 1, vj" : "vi, vj - 1");
+    const std::string place = down ? "vi - 1, vj" : "vi, vj - 1", iter = down ? "vi" : "vj";
+    std::string reads, writes, beside;
+    if (random_.chance(30)) {
+      const Matrix powers = target("pw", from.rows, from.columns);
+      reads = fmt::format("{}[{}], ", powers.name, place);
+      writes = fmt::format("{}[vi, vj], ", powers.name);
+      beside = fmt::format("{0}[vi, vj] = select({1} >= 1, {0}[{2} if {1} >= 1], 1.0f32) * 0.5f32\n ", powers.name,
+                           iter, place);
+    }
     body_ += fmt::format(
         "for i in [0, {0}) {{ for j in [0, {1}) {{\n block {2}({3} vi in [0, {0}) = i, {4} vj in [0, {1}) = j) "
-        "reads {5}, {6}[vi, vj] writes {2}[vi, vj] {{\n {2}[vi, vj] = {7} if {8} >= 1] + {6}[vi, vj] * 0.5f32 }} }} "
-        "}}\n",
-        to.rows.text, to.columns.text, to.name, down ? "ordered" : "space", down ? "space" : "ordered", before,
-        from.name, before.substr(0, before.size() - 1), down ? "vi" : "vj");
+        "reads {5}{2}[{6}], {7}[vi, vj] writes {8}{2}[vi, vj] {{\n {9}{2}[vi, vj] = {2}[{6} if {10} >= 1] + "
+        "{7}[vi, vj] * 0.5f32 }} }} }}\n",
+        to.rows.text, to.columns.text, to.name, down ? "ordered" : "space", down ? "space" : "ordered", reads, place,
+        from.name, writes, beside, iter);
     return to;
   }
 
@@ -294,7 +302,7 @@ class PipelineBuilder {
     return to;
   }
 
-  /// A product of bytes with signs, or without on one side.
+  /// A product of bytes with signs, or without on one side, from which a zero point may be taken.
   Matrix quantized(const Matrix& from) {
     const std::int64_t width = random_.between(2, 9);
     const bool unsigned_left = random_.chance(50);
@@ -309,16 +317,18 @@ class PipelineBuilder {
     const Matrix weights = input(fmt::format("w{}", ++count_), from.columns, {std::to_string(width), {width, width}});
     const Matrix left = bytes(from, unsigned_left), right = bytes(weights, !unsigned_left && random_.chance(30));
     const Matrix sum = target("qs", from.rows, weights.columns, "i32");
+    const std::string wide = fmt::format("cast<i32>({}[vi, vk])", left.name),
+                      factor = random_.chance(35) ? fmt::format("({} - {}i32)", wide, random_.between(1, 128)) : wide;
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
       reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj] writes {3}[vi, vj] {{
     reducer (lhs: i32) (rhs: i32) {{lhs + rhs}} identity {{0i32}}
     init {{ {3}[vi, vj] = 0i32 }}
     let l: i32 = {3}[vi, vj]
-    let r: i32 = cast<i32>({4}[vi, vk]) * cast<i32>({5}[vk, vj])
+    let r: i32 = {6} * cast<i32>({5}[vk, vj])
     {3}[vi, vj] = l + r }} }} }} }}
 )",
-                         sum.rows.text, sum.columns.text, from.columns.text, sum.name, left.name, right.name);
+                         sum.rows.text, sum.columns.text, from.columns.text, sum.name, left.name, right.name, factor);
     Matrix to = target("qf", sum.rows, sum.columns);
     block(to.name, to, fmt::format("{}[vi, vj]", sum.name),
           fmt::format("{}[vi, vj] = cast<f32>({}[vi, vj]) * 0.0078125f32", to.name, sum.name));

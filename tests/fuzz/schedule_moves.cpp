@@ -705,7 +705,7 @@ std::vector<Move> reduction_moves() {
        }},
       {"drop_result",
        [](Schedule& s, Random& random) {
-         const auto block = any_block(s, random, [](const Block& b) { return b.f.writes.size() > 1; });
+         const auto block = any_block(s, random, [](const Block& b) { return b.f.writes.size() > 1 && !b.f.reducer; });
          if (!block) return false;
          const std::vector<Region>& writes = s.node(*block).f.writes;
          drop_result(s, *block, random.pick(writes).buffer->name);
@@ -861,13 +861,15 @@ const std::vector<Move>& moves() {
                                                          {"hoist_factor", 7},
                                                          {"shift_squares", 20},
                                                          {"skip_masked", 7},
-                                                         {"scan_lanes", 8},
+                                                         {"scan_lanes", 12},
                                                          {"join_rows", 3},
                                                          {"join_loops", 2},
                                                          {"distribute", 10},
                                                          {"join_blocks", 30},
                                                          {"merge_equal", 20},
-                                                         {"shift_operand", 12},
+                                                         {"shift_operand", 18},
+                                                         {"hoist_offset", 40},
+                                                         {"drop_result", 20},
                                                          {"group_bytes", 16},
                                                          {"unroll", 1},
                                                          {"split_domain", 2},

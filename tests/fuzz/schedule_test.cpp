@@ -185,7 +185,7 @@ void fuzz(std::uint64_t programs, GeneratedProgram (*source)(std::uint64_t), Fuz
 
 TEST(ScheduleFuzz, EveryPrimitiveKeepsTheMeaningOfPipelines) {
   Fuzzing fuzzing;
-  fuzz(1500, generate_pipeline, fuzzing);
+  fuzz(2200, generate_pipeline, fuzzing);
   report(fuzzing, 100);
   if (seeds(0).chosen) return;
   std::set<std::string> primitives;
