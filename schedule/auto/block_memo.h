@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/contraction.h"
-#include "schedule/auto/cut_choices.h"
 
 namespace lathe {
 

@@ -25,14 +25,6 @@ void cut_choices(RuleContext& context);
 /// The same for one block, as where digits of an axis that it chooses by have become iters.
 void cut_block(RuleContext& context, const BlockRef& ref);
 
-/// An iter by which a block chooses among so many operands.
-struct JoinedAxis {
-  size_t iter, operands;
-};
-/// The axis along which the block joins many operands, each vector of which costs a masked load of every one: copied
-/// part by part they are read once.
-std::optional<JoinedAxis> joined_axis(const Block& block);
-
 /// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
 /// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.
 std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask);

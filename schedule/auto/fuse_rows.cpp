@@ -7,7 +7,7 @@
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
-#include "schedule/auto/cut_choices.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_tuples.h"

@@ -58,7 +58,7 @@ bool reuses_operands(const Block& block) {
 
 void hoist_offsets(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
-  if (context.device.intrinsics.empty() || !reuses_operands(schedule.node(ref))) return;
+  if (context.device.intrinsics.empty()) return;
   std::vector<BlockRef> makers;
   bool offset = !offset_factor(schedule.node(ref)).empty();
   for (const BlockRef& maker : schedule.producers(ref)) {
@@ -67,7 +67,7 @@ void hoist_offsets(RuleContext& context, const BlockRef& ref) {
     offset |= has_offset(block);
     makers.push_back(maker);
   }
-  if (!offset) return;
+  if (!offset || !reuses_operands(schedule.node(ref))) return;
   attempt(context, fmt::format("take constants out of the terms of {}", ref.name), [&] {
     for (const BlockRef& maker : makers) compute_inline(schedule, maker);
     if (offset_factor(schedule.node(ref)).empty() || !multiplies_bytes(schedule.node(ref)))

@@ -11,6 +11,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/complete.h"

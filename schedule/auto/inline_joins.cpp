@@ -7,7 +7,7 @@
 
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
-#include "schedule/auto/cut_choices.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/stacked_axis.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/unfold_reduction.h"

@@ -8,8 +8,8 @@
 
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/contraction.h"
-#include "schedule/auto/cut_choices.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/join_blocks.h"
 #include "schedule/primitives/join_loops.h"

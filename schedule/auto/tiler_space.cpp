@@ -176,8 +176,11 @@ bool picks_steps(const Block& reduction, const ReductionShape& shape) {
   return picks;
 }
 
-/// Bytes of one way of a first cache: of rows that lie a multiple of it apart few stay for the next panel.
-constexpr std::int64_t way_bytes = 4096;
+/// Do rows lie a multiple of one way of the first cache apart? Few of them stay there for the next panel.
+bool push_each_other_out(const Device& device, std::int64_t row_bytes) {
+  if (device.caches.empty() || device.caches.front().ways == 0) return false;
+  return row_bytes % (device.caches.front().bytes / device.caches.front().ways) == 0;
+}
 
 /// The tile of sums of rows that are picked, where a vector is a line: all of a row at once, so that one vector alone
 /// has idle lanes (measured on Zen 4, sums, weighted sums and maxima of 20 rows of 5 to 100 floats: 0.73 to 1.0 of the
@@ -187,7 +190,7 @@ std::optional<RegisterTile> tile_of_picked_rows(const Device& device, std::int64
                                                 int bits) {
   if (!loads_lines(device)) return std::nullopt;
   const std::int64_t most = device.vector_registers / 2;
-  const bool same_sets = columns * bits / 8 % way_bytes == 0;
+  const bool same_sets = push_each_other_out(device, columns * bits / 8);
   while (lanes > 2 && lanes / 2 >= columns) lanes /= 2;
   const std::int64_t vectors = (columns + lanes - 1) / lanes;
   if (!same_sets && (vectors > most || columns % lanes == 0)) return std::nullopt;

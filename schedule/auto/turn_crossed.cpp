@@ -11,6 +11,7 @@
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/short_squares.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/layout_map.h"
@@ -31,11 +32,6 @@ struct Crossed {
   size_t along, across;
 };
 
-std::int64_t extent_of(const Block& block, size_t iter) {
-  const std::int64_t* extent = as_int(block.f.iters[iter].domain.extent);
-  return extent ? *extent : 0;
-}
-
 /// Is each element of the array read once at the most?
 bool is_read_once(const Block& block, const Access& access) {
   const std::optional<std::int64_t> elements = constant_elements(access.buffer);
@@ -53,11 +49,11 @@ bool is_small_beside(const Block& block, const Access& access) {
 /// Does the access walk a long axis by so few elements a step that its vectors are picked out of whole ones?
 bool lies_along(const Block& block, const Access& access, size_t iter, std::int64_t side) {
   const std::int64_t step = std::abs(access.strides[iter].value_or(0));
-  return step > 0 && step <= most_shuffled_stride && extent_of(block, iter) >= side;
+  return step > 0 && step <= most_shuffled_stride && constant_extent(block, iter).value_or(0) >= side;
 }
 
 bool is_contiguous(const Block& block, const Access& access, size_t iter, std::int64_t side) {
-  return access.strides[iter] == 1 && extent_of(block, iter) >= side;
+  return access.strides[iter] == 1 && constant_extent(block, iter).value_or(0) >= side;
 }
 
 bool lies_across(const Access& access, size_t iter, std::int64_t side) {

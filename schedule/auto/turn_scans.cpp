@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/auto/tile_operands.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
@@ -37,11 +38,6 @@ struct Rows {
   std::int64_t lanes;
   std::vector<Buffer> operands;
 };
-
-std::int64_t extent_of(const Block& block, size_t iter) {
-  const std::int64_t* extent = as_int(block.f.iters[iter].domain.extent);
-  return extent ? *extent : 0;
-}
 
 /// The operands that lie along the rows; nothing where one lies in a way that is not turned around.
 std::optional<std::vector<Buffer>> turned_operands(const Block& block, const Accesses& accesses, size_t along,
@@ -90,7 +86,8 @@ std::optional<Rows> find_rows(const RuleContext& context, const Block& block, It
   std::optional<size_t> along, across;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (block.f.iters[i].kind == IterKind::space) continue;
-    if (along || block.f.iters[i].kind != kind || extent_of(block, i) < fewest_steps) return std::nullopt;
+    if (along || block.f.iters[i].kind != kind || constant_extent(block, i).value_or(0) < fewest_steps)
+      return std::nullopt;
     along = i;
   }
   if (!along || store == accesses.end() ||
@@ -101,7 +98,8 @@ std::optional<Rows> find_rows(const RuleContext& context, const Block& block, It
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t apart = store->strides[i].value_or(0);
     const bool rows = block.f.iters[i].kind == IterKind::space && (step == 0 ? apart == 1 : apart > 1);
-    if (rows && (!across || extent_of(block, i) > extent_of(block, *across))) across = i;
+    if (rows && (!across || constant_extent(block, i).value_or(0) > constant_extent(block, *across).value_or(0)))
+      across = i;
   }
   const std::int64_t lanes = vector_lanes(block, context.device);
   if (!across) return std::nullopt;
@@ -109,13 +107,14 @@ std::optional<Rows> find_rows(const RuleContext& context, const Block& block, It
   if (!operands || !std::all_of(operands->begin(), operands->end(),
                                 [&](const Buffer& buffer) { return walks_alike(block, buffer, *across); }))
     return std::nullopt;
-  if (!fills_lanes(context.device, lanes, extent_of(block, *across))) return std::nullopt;
-  const auto whole = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(extent_of(block, *across))));
+  if (!fills_lanes(context.device, lanes, constant_extent(block, *across).value_or(0))) return std::nullopt;
+  const auto whole = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(constant_extent(block, *across).value_or(0))));
   // Of fewer rows than lanes each step of a fold is too short to make up for squares that are not whole.
-  if (step == 0 && whole < lanes && whole != extent_of(block, *across)) return std::nullopt;
+  if (step == 0 && whole < lanes && whole != constant_extent(block, *across).value_or(0)) return std::nullopt;
   const Rows rows{*along, *across, std::min(lanes, whole), *operands};
   const auto arrays = static_cast<std::int64_t>(operands->size() + (step == 0 ? 0 : block.f.writes.size()));
-  const std::int64_t group = arrays * rows.lanes * extent_of(block, *along) * widest_bits(block) / 8;
+  const std::int64_t group = arrays * rows.lanes * constant_extent(block, *along).value_or(0) * widest_bits(block) / 8;
   const bool near = context.device.caches.empty() || group <= context.device.caches.back().bytes / context.device.cores;
   return near ? std::optional(rows) : std::nullopt;
 }

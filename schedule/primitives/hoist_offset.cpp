@@ -16,22 +16,23 @@
 namespace lathe {
 namespace {
 
-/// `inner op offset`, where inner is a Load, cast or not.
+/// `inner op value`, where inner is a Load, cast or not; and what it is multiplied by.
 struct Offset {
   Expr inner;
   const Load* load;
   BinaryOp op;  ///< add or sub
   std::int64_t value;
+  Expr kept;
 };
 
-std::optional<Offset> offset_of(const Expr& factor) {
+std::optional<Offset> offset_of(const Expr& factor, const Expr& kept) {
   const Binary* node = factor.as<Binary>();
   if (!node || (node->op != BinaryOp::add && node->op != BinaryOp::sub)) return std::nullopt;
   const std::int64_t* value = as_int(node->b);
   const Cast* cast = node->a.as<Cast>();
   const Load* load = (cast ? cast->value : node->a).as<Load>();
   if (!value || !load || load->mask || (cast && cast->value->dtype.is_float())) return std::nullopt;
-  return Offset{node->a, load, node->op, *value};
+  return Offset{node->a, load, node->op, *value, kept};
 }
 
 /// The two factors of a sum from zero of products of integers.
@@ -53,20 +54,25 @@ std::vector<Buffer> loaded_by(const Expr& e) {
   return found;
 }
 
-bool loads(const Expr& e, const Buffer& buffer) {
-  const std::vector<Buffer> found = loaded_by(e);
-  return std::find(found.begin(), found.end(), buffer) != found.end();
+/// The first of the factors with a constant that is of a buffer of which the other loads nothing; of that `name` alone
+/// where there is one.
+std::optional<Offset> find_offset(const std::array<Expr, 2>& factors, const std::string* name) {
+  for (const size_t at : {0, 1}) {
+    const Expr& kept = factors[1 - at];
+    std::optional<Offset> offset = offset_of(factors[at], kept);
+    if (!offset || (name && offset->load->buffer->name != *name)) continue;
+    const std::vector<Buffer> others = loaded_by(kept);
+    if (std::find(others.begin(), others.end(), offset->load->buffer) == others.end()) return offset;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::string offset_factor(const Block& block) {
   const auto factors = factors_of(block, match_update(block));
-  for (const size_t at : {0, 1}) {
-    const auto offset = factors ? offset_of((*factors)[at]) : std::nullopt;
-    if (offset && !loads((*factors)[1 - at], offset->load->buffer)) return offset->load->buffer->name;
-  }
-  return "";
+  const auto offset = factors ? find_offset(*factors, nullptr) : std::nullopt;
+  return offset ? offset->load->buffer->name : "";
 }
 
 void hoist_offset(Schedule& schedule, const BlockRef& block, const std::string& buffer) {
@@ -84,27 +90,21 @@ void hoist_offset(Schedule& schedule, const BlockRef& block, const std::string& 
   if (!factors) fail(1, sum, "is no such sum");
   size_t own = 0;
   if (const std::string reason = why_not_alone(path, own); !reason.empty()) fail(1, sum, reason);
-  std::optional<Offset> offset;
-  Expr kept;
-  for (const size_t at : {0, 1}) {
-    const auto found = offset_of((*factors)[at]);
-    if (offset || !found || found->load->buffer->name != buffer) continue;
-    offset = found;
-    kept = (*factors)[1 - at];
-  }
-  if (!offset || loads(kept, offset->load->buffer)) {
+  const std::optional<Offset> offset = find_offset(*factors, &buffer);
+  if (!offset) {
     fail(2,
          "one of the factors is an element of the buffer of that name, cast or not, plus or minus a constant, and the "
          "other loads nothing of it",
-         offset ? "loads it in both" : "has no such factor");
+         "has no such factor");
   }
   SumsBeside sums(schedule, application, path, parts->outputs[0], *node.f.reducer);
   sums.require_result(3);
-  const Stmt nest = sums.nest(kept);
-  const Stmt reader = with_fields(
-      node, [&](Block::Fields& f) { f.body = make_update(*f.reducer, parts->outputs, {offset->inner * kept}); });
+  const Stmt nest = sums.nest(offset->kept);
+  const Stmt reader = with_fields(node, [&](Block::Fields& f) {
+    f.body = make_update(*f.reducer, parts->outputs, {offset->inner * offset->kept});
+  });
   const Stmt changed = with_inferred_regions(*reader.as<Block>());
-  const std::vector<Buffer> sources = loaded_by(kept);
+  const std::vector<Buffer> sources = loaded_by(offset->kept);
   for (const Buffer& source : sources) require_unwritten(schedule, application, 4, path, source);
   Stmt body = copied_before(schedule, application, 4, path, offset->load->buffer, nest, changed);
   for (const Buffer& source : sources) require_written(schedule, application, 5, path, source, body);

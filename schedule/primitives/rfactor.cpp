@@ -155,10 +155,9 @@ BlockRef rfactor(Schedule& schedule, const BlockRef& block, const LoopRef& loop)
   for (size_t level = outermost; level + 1 < path.size(); ++level) {
     if (!path[level].as<For>()) refuse(schedule, application, 4, alone, path[level], "stands between");
   }
-  const bool outside =
-      std::find_if(factoring.reduce_loops.begin(), factoring.reduce_loops.end(), [&](const For* around) {
-        return around == &factored || !is_int(around->extent, 1);
-      })[0] == &factored;
+  const auto first = std::find_if(factoring.reduce_loops.begin(), factoring.reduce_loops.end(),
+                                  [&](const For* around) { return around == &factored || !is_int(around->extent, 1); });
+  const bool outside = *first == &factored;
   if (!outside && !folds_in_any_order(*node.f.reducer)) {
     refuse(schedule, application, 5,
            "the reducer folds in any order, or loop is around all others that drive a reduce iter", loop_path.back(),
