@@ -38,6 +38,20 @@ bool tile_across(RuleContext& context, const BlockRef& ref) {
                          [&] { tile_reduction(context, ref, *shape, *plan); });
 }
 
+/// Does the reader add up what the reduction read, weighted by results of its own, as a gradient does with the rows of
+/// its samples, of an array that the last cache holds? One row after the other, each would wait for its own result
+/// alone, and a function of that would fill no vector; walked twice, whole vectors of rows are made at a time.
+bool adds_rows_up(const RuleContext& context, const Block& reduction, const Block& reader) {
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  return reader.f.reducer && std::any_of(reader.f.reads.begin(), reader.f.reads.end(), [&](const Region& read) {
+           const Buffer& buffer = read.buffer;
+           return buffer != reader.f.writes[0].buffer && buffer != reduction.f.writes[0].buffer &&
+                  !comes_from_memory(context.device, estimated_elements(buffer, facts) * buffer->dtype.bytes()) &&
+                  std::any_of(reduction.f.reads.begin(), reduction.f.reads.end(),
+                              [&](const Region& other) { return other.buffer == buffer; });
+         });
+}
+
 /// Do readers walk further than what the reduction writes, as rows whose sum or maximum is wanted before they are read
 /// again, of its results or of what is made of each, such as a mean? Then it is worth more that the rows stay near.
 bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
@@ -48,7 +62,7 @@ bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
   for (size_t i = 0; i < made.size(); ++i) {
     for (const BlockRef& reader : schedule.consumers(made[i])) {
       const Block& block = schedule.node(reader);
-      if (instance_count(block, facts) > written) return true;
+      if (instance_count(block, facts) > written && !adds_rows_up(context, schedule.node(ref), block)) return true;
       if (!block.f.reducer && std::find(made.begin(), made.end(), reader) == made.end()) made.push_back(reader);
     }
   }

@@ -93,3 +93,19 @@ def test_a_function_of_each_row_is_evaluated_in_vectors(channels, states):
     if channels == 768:
         text = run.lower(h, a, x, d).text("scheduled")
         assert "vectorized for" in text[: text.index("log(")]
+
+
+@pytest.mark.parametrize(("samples", "features"), [(2000, 33), (101, 7), (64, 300), (5, 3)])
+def test_gradients_evaluate_a_function_of_each_sample_in_vectors(samples, features):
+    """The gradient of a logistic regression: what is read of each sample is added up by a function of its own sum."""
+    rng = np.random.default_rng(samples)
+    x, w = rng.standard_normal((samples, features), np.float32), rng.standard_normal(features, np.float32) * 0.2
+    y = rng.random(samples, np.float32)
+    gradient = lathe.jit(lambda x, w, y: x.T @ (lathe.sigmoid(x @ w) - y))
+    wide = x.astype(np.float64)
+    expected = wide.T @ (1 / (1 + np.exp(-(wide @ w))) - y)
+    np.testing.assert_allclose(gradient(x, w, y), expected, rtol=1e-4, atol=1e-4 * samples**0.5)
+    if samples == 2000:
+        text = gradient.lower(x, w, y).text("scheduled")
+        nest = text[: text.index("sigmoid(")].splitlines()
+        assert "vectorized for" in [line for line in nest if " in [0, " in line and "for " in line][-1]
