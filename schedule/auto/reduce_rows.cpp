@@ -7,6 +7,7 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/contraction.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
@@ -92,6 +93,8 @@ void reduce_rows(RuleContext& context) {
       continue;
     const std::optional<LoopRef> rows = loop_over_rows(context, ref);
     if (!rows) continue;
+    const std::optional<ReductionShape> shape = reduction_shape(block);
+    if (shape && shape->vector_space) continue;
     if (attempt(context, fmt::format("reduce {} row by row", ref.name), [&] { partial_results(schedule, ref, *rows); }))
       add_up(context, ref);
   }

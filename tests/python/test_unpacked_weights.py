@@ -70,3 +70,25 @@ def test_halves_are_walked_one_after_another(tmp_path):
     decisions = explained(low, tmp_path)
     assert "split the axes that matmul joins" in decisions
     assert "dot products" in decisions
+
+
+@pytest.mark.parametrize(("rows", "steps", "columns", "group"), [(1, 512, 128, 128), (1, 96, 33, 16), (7, 64, 20, 32)])
+def test_weights_of_four_bits_take_vectors_across_their_columns(rows, steps, columns, group):
+    """Two steps of a product in each byte, with a scale and a zero point for each group of steps, cast beside it."""
+    rng = np.random.default_rng(steps)
+    x = rng.standard_normal((rows, steps), np.float32)
+    packed = rng.integers(0, 256, (steps // 2, columns), np.uint8)
+    scale = rng.random((steps // group, columns), np.float32)
+    zero = rng.integers(0, 16, (steps // group, columns), np.uint8)
+
+    def weights(lib, packed, scale, zero):
+        wide = lib.astype(lib.reshape(lib.stack([packed & 15, packed >> 4], axis=1), (steps, columns)), lib.float32)
+        parts = lib.reshape(wide, (steps // group, group, columns)) - lib.astype(zero, lib.float32)[:, None, :]
+        return lib.reshape(parts * scale[:, None, :], (steps, columns))
+
+    product = lathe.jit(lambda x, *packed: lathe.matmul(x, weights(lathe, *packed)))
+    expected = x.astype(np.float64) @ weights(np, packed, scale, zero)
+    np.testing.assert_allclose(product(x, packed, scale, zero), expected, rtol=1e-4, atol=1e-3)
+    if rows == 1 and columns == 128:
+        text = product.lower(x, packed, scale, zero).text("scheduled")
+        assert "reduce_add" not in text
