@@ -68,6 +68,8 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
       if (llvm::Value* mask = emit_narrow_comparison(node)) return mask;
       if (llvm::Value* result = emit_ramp_division(node)) return result;
+      // Of a counter alone, which no arithmetic could have wrapped, a quotient as a value is that of an index.
+      if (node->a->kind == ExprKind::Var && is_natural_division(node)) return emit_index(e);
       llvm::Value* a = emit(node->a);
       return emit_binary(node->op, node->a->dtype, a, emit(node->b));
     }
@@ -197,16 +199,19 @@ bool FunctionEmitter::is_non_negative(const Expr& e) {
   }
 }
 
+bool FunctionEmitter::is_natural_division(const Binary* node) {
+  const bool division = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
+  const auto* divisor = node->b.as<IntImm>();
+  return division && divisor && divisor->value > 0 && is_non_negative(node->a);
+}
+
 llvm::Value* FunctionEmitter::emit_index(const Expr& e) {
   auto* node = e.as<Binary>();
   if (!node || !(e->dtype == i64)) return emit(e);
   if (auto found = values_.find(e.get()); found != values_.end()) return found->second;
   if (llvm::Value* product = emit_counter_product(e)) return product;
-  const bool division = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
-  const auto* divisor = node->b.as<IntImm>();
-  if (division && divisor && divisor->value > 0 && is_non_negative(node->a)) {
-    llvm::Value* a = emit_index(node->a);
-    llvm::Value* c = b.getInt64(divisor->value);
+  if (is_natural_division(node)) {
+    llvm::Value *a = emit_index(node->a), *c = emit(node->b);
     return combine(node->op == BinaryOp::floor_div ? llvm::Instruction::UDiv : llvm::Instruction::URem, a, c);
   }
   const bool pure = is_pure_index(e);

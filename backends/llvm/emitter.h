@@ -87,6 +87,8 @@ class FunctionEmitter {
   llvm::Value* emit_counter_product(const Expr& e);
   bool is_pure_index(const Expr& e);
   bool is_non_negative(const Expr& e);
+  /// Is it a quotient or remainder of what is not negative by a positive constant, which unsigned instructions give?
+  bool is_natural_division(const Binary* node);
   llvm::Value* emit_imm(DType dtype, std::int64_t value);
   /// A vector of equal float constants as a load at the top of the function, anything else as it is. Instruction
   /// selection takes a constant operand apart lane by lane wherever it meets one; a loaded register it lets be.

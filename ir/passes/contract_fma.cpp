@@ -1,5 +1,6 @@
 #include "ir/passes/contract_fma.h"
 
+#include <cmath>
 #include <optional>
 #include <unordered_set>
 
@@ -125,6 +126,15 @@ struct LetUses {
   }
 };
 
+/// The choice between a value and minus zero; null where it is none.
+const Select* skipped_with_minus_zero(const Expr& e) {
+  const Select* choice = e.as<Select>();
+  if (!choice) return nullptr;
+  const Broadcast* all = choice->when_false.as<Broadcast>();
+  const FloatImm* skipped = (all ? all->value : choice->when_false).as<FloatImm>();
+  return skipped && skipped->value == 0 && std::signbit(skipped->value) ? choice : nullptr;
+}
+
 class Contractor : public Mutator {
  public:
   Contractor(const std::unordered_set<const ExprNode*>& exact, const LetUses& uses) : exact_(exact), uses_(uses) {}
@@ -134,39 +144,49 @@ class Contractor : public Mutator {
     if (!is_sum(e) || !has_fma(e->dtype) || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
     bool negate = node->op == BinaryOp::sub;
     if (auto product = product_of(node->b)) {
-      return fma(negate ? -product->a : product->a, product->b, mutate(node->a));
+      return product->added_to(mutate(node->a), negate);
     }
     if (auto product = product_of(node->a)) {
       Expr c = mutate(node->b);
-      return fma(product->a, product->b, negate ? -c : c);
+      return product->added_to(negate ? -c : c);
     }
     return Mutator::mutate_Binary(e, node);
   }
 
   Expr mutate_Var(const Expr& e, const Var* node) override {
     auto found = products_.find(node);  // a term next to a product that was contracted instead
-    return found == products_.end() ? e : found->second.a * found->second.b;
+    return found == products_.end() ? e : found->second.value();
   }
 
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     const Var* variable = node->variable.get();
-    const Binary* product = node->value.as<Binary>();
+    const Select* choice = skipped_with_minus_zero(node->value);
+    const Expr value = choice ? choice->when_true : node->value;
+    const Binary* product = value.as<Binary>();
     bool folds = product && product->op == BinaryOp::mul && has_fma(product->dtype) && !exact_.count(node->value.get());
     auto all = uses_.all.find(variable), in_sums = uses_.in_sums.find(variable);
     folds = folds && all != uses_.all.end() && all->second == 1 && in_sums != uses_.in_sums.end();
     if (!folds) return Mutator::mutate_Let(s, node);
     // The factors are bound where the product was: what they load is loaded there.
-    Factors factors{mutate(product->a), mutate(product->b)};
+    Factors factors{mutate(product->a), mutate(product->b), choice ? mutate(choice->condition) : nullptr};
     VarRef a = Var::make(variable->name + "_a", factors.a->dtype),
-           b = Var::make(variable->name + "_b", factors.b->dtype);
-    products_[variable] = {a, b};
+           b = Var::make(variable->name + "_b", factors.b->dtype),
+           taken = choice ? Var::make(variable->name + "_taken", factors.condition->dtype) : nullptr;
+    products_[variable] = {a, b, taken};
     Stmt body = mutate(node->body);
+    if (taken) body = Let::make(taken, std::move(factors.condition), std::move(body));
     return Let::make(a, std::move(factors.a), Let::make(b, std::move(factors.b), std::move(body)));
   }
 
  private:
   struct Factors {
-    Expr a, b;
+    Expr a, b, condition;  ///< null where the product is always taken
+
+    Expr value() const { return condition ? Select::make(condition, a * b, constant(a->dtype, -0.0)) : a * b; }
+    Expr added_to(const Expr& c, bool negated = false) const {
+      const Expr sum = fma(negated ? -a : a, b, c);
+      return condition ? Select::make(condition, sum, c) : sum;
+    }
   };
 
   std::optional<Factors> product_of(const Expr& e) {
@@ -176,7 +196,7 @@ class Contractor : public Mutator {
     }
     const Binary* binary = e.as<Binary>();
     if (!binary || binary->op != BinaryOp::mul || exact_.count(e.get())) return std::nullopt;
-    return Factors{mutate(binary->a), mutate(binary->b)};
+    return Factors{mutate(binary->a), mutate(binary->b), nullptr};
   }
 
   const std::unordered_set<const ExprNode*>& exact_;

@@ -9,6 +9,11 @@ namespace lathe {
 ///   let r = a * b      ->      C = fma(a, b, C)
 ///   C = C + r
 ///
+/// A product that is skipped with minus zero, which adds nothing, is contracted under its condition:
+///
+///   let r = select(m, a * b, -0)      ->      C = select(m, fma(a, b, C), C)
+///   C = C + r
+///
 /// Not for floats that feed an index, a condition, a comparison or a cast to integer, directly or through a Let: those
 /// keep the bits that the program wrote. Runs before lower_math, whose polynomials say fma where they mean it.
 Func contract_fma(const Func& func, const Device& device);

@@ -7,6 +7,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/error.h"
 #include "ir/passes/bounds_scope.h"
+#include "ir/passes/masked_terms.h"
 #include "ir/passes/settle_ties.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
@@ -25,7 +26,7 @@ struct PendingInit {
 
 class ReductionLowerer : public Mutator {
  public:
-  explicit ReductionLowerer(const Func& func) : bounds_(func), facts_(func) {}
+  explicit ReductionLowerer(const Func& func) : bounds_(func), facts_(func), params_(buffer_params(func)) {}
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
@@ -70,6 +71,12 @@ class ReductionLowerer : public Mutator {
     Stmt result = Mutator::mutate_Block(s, node);
     std::swap(path, path_);
     const Block* block = result.as<Block>();
+    if (begins_with_identity(*block)) {
+      if (std::optional<Block::Fields> skipping = skip_with_minus_zero(*block)) {
+        result = Block::make(std::move(*skipping));
+        block = result.as<Block>();
+      }
+    }
     if (!block->f.init) return result;
     if (std::optional<Block::Fields> settled = settle_ties(*block, path_, bounds_))
       return lower(*Block::make(std::move(*settled)).as<Block>());
@@ -77,6 +84,13 @@ class ReductionLowerer : public Mutator {
   }
 
  private:
+  /// Is it the kernel that begins the reduction? What a caller hands in without an init may hold anything.
+  bool begins_with_identity(const Block& block) const {
+    return block.f.init || std::none_of(block.f.writes.begin(), block.f.writes.end(), [&](const Region& write) {
+             return write.buffer->view_of || std::find(params_.begin(), params_.end(), write.buffer) != params_.end();
+           });
+  }
+
   /// A null on the path: no init may move out past it.
   template <class F>
   Stmt behind_barrier(F f) {
@@ -178,6 +192,7 @@ class ReductionLowerer : public Mutator {
 
   Bounds bounds_;
   const Bounds facts_;
+  const std::vector<Buffer> params_;
   std::vector<const For*> path_;  ///< loops between the enclosing block and here; null for a barrier
   std::vector<PendingInit> pending_;
 };

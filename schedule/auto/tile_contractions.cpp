@@ -38,18 +38,28 @@ bool tile_across(RuleContext& context, const BlockRef& ref) {
                          [&] { tile_reduction(context, ref, *shape, *plan); });
 }
 
-/// Does the reader add up what the reduction read, weighted by results of its own, as a gradient does with the rows of
-/// its samples, of an array that the last cache holds? One row after the other, each would wait for its own result
-/// alone, and a function of that would fill no vector; walked twice, whole vectors of rows are made at a time.
-bool adds_rows_up(const RuleContext& context, const Block& reduction, const Block& reader) {
-  const std::vector<Fact>& facts = context.schedule.func()->facts;
-  return reader.f.reducer && std::any_of(reader.f.reads.begin(), reader.f.reads.end(), [&](const Region& read) {
-           const Buffer& buffer = read.buffer;
-           return buffer != reader.f.writes[0].buffer && buffer != reduction.f.writes[0].buffer &&
-                  !comes_from_memory(context.device, estimated_elements(buffer, facts) * buffer->dtype.bytes()) &&
-                  std::any_of(reduction.f.reads.begin(), reduction.f.reads.end(),
-                              [&](const Region& other) { return other.buffer == buffer; });
-         });
+/// Does the reader add up what the reduction read, weighted by results of its own that `weights` holds, as a gradient
+/// does with the rows of its samples, of an array that the last cache holds? One row after the other, each would wait
+/// for its own result alone, and a function of that would fill no vector; walked twice, whole vectors of rows are made
+/// at a time. Of sums for each of several groups of rows, a group stays near as it is.
+bool adds_rows_up(const RuleContext& context, const Block& reduction, const Block& reader, const Buffer& weights) {
+  if (!reader.f.reducer) return false;
+  const auto walks = [&](const Range& range, IterKind kind) {
+    return std::any_of(reader.f.iters.begin(), reader.f.iters.end(),
+                       [&](const Iter& iter) { return iter.kind == kind && uses_var(range.min, iter.variable.get()); });
+  };
+  const auto walks_groups = [&](const Range& range) {
+    return walks(range, IterKind::space) && !walks(range, IterKind::reduce);
+  };
+  bool shares = false;
+  for (const Region& read : reader.f.reads) {
+    const Buffer& buffer = read.buffer;
+    if (buffer == weights && std::any_of(read.ranges.begin(), read.ranges.end(), walks_groups)) return false;
+    const double bytes = estimated_elements(buffer, context.schedule.func()->facts) * buffer->dtype.bytes();
+    shares |= buffer != reader.f.writes[0].buffer && buffer != reduction.f.writes[0].buffer &&
+              reads(reduction, buffer) && !comes_from_memory(context.device, bytes);
+  }
+  return shares;
 }
 
 /// Do readers walk further than what the reduction writes, as rows whose sum or maximum is wanted before they are read
@@ -62,7 +72,9 @@ bool read_along_rows(const RuleContext& context, const BlockRef& ref) {
   for (size_t i = 0; i < made.size(); ++i) {
     for (const BlockRef& reader : schedule.consumers(made[i])) {
       const Block& block = schedule.node(reader);
-      if (instance_count(block, facts) > written && !adds_rows_up(context, schedule.node(ref), block)) return true;
+      if (instance_count(block, facts) > written &&
+          !adds_rows_up(context, schedule.node(ref), block, schedule.node(made[i]).f.writes[0].buffer))
+        return true;
       if (!block.f.reducer && std::find(made.begin(), made.end(), reader) == made.end()) made.push_back(reader);
     }
   }

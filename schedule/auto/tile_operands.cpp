@@ -217,10 +217,32 @@ std::optional<size_t> independent_rows(const Block& reduction, const ReductionSh
   return best;
 }
 
-double term_cycles(const Block& reduction, size_t vectors) {
+namespace {
+
+/// What it costs to find out by which terms choose that is the same for all rows, of which a tile does so once.
+double shared_conditions_cost(const ReductionParts& parts, const VarRef& row) {
+  double cost = 0;
+  std::vector<Expr> conditions;
+  const auto take = [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    if (!choice || uses_var(choice->condition, row.get()) ||
+        std::find(conditions.begin(), conditions.end(), choice->condition) != conditions.end())
+      return;
+    conditions.push_back(choice->condition);
+    cost += expression_cost(choice->condition);
+  };
+  for (const Expr& term : parts.terms) for_each_expr(term, take);
+  for (const Stmt& let : parts.lets) for_each_expr(let.as<Let>()->value, take);
+  return cost;
+}
+
+}  // namespace
+
+double term_cycles(const Block& reduction, size_t vectors, std::optional<size_t> rows) {
   const std::optional<ReductionParts> parts = match_update(reduction);
   if (!parts) return 0;
   double cycles = -plain_term_cost;
+  if (rows) cycles -= shared_conditions_cost(*parts, reduction.f.iters[*rows].variable);
   for (const Expr& term : parts->terms) cycles += expression_cost(term);
   for (const Stmt& let : parts->lets) cycles += expression_cost(let.as<Let>()->value);
   cycles = std::max(cycles, 0.0);

@@ -30,8 +30,9 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors);
 
 /// Cycles that a vector along `vectors` of the reduction's terms takes besides two loads and a multiplication, relative
-/// to an addition: further arithmetic, and what takes lanes apart that lie a few elements from each other.
-double term_cycles(const Block& reduction, size_t vectors);
+/// to an addition: further arithmetic, and what takes lanes apart that lie a few elements from each other. Conditions
+/// that `rows` share are found once for all of a tile's.
+double term_cycles(const Block& reduction, size_t vectors, std::optional<size_t> rows = std::nullopt);
 
 /// Does the reduction add up products of two loads, which may be widened or be zero outside of a window? Widening and
 /// masks are part of how operands are loaded.

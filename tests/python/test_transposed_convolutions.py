@@ -48,6 +48,21 @@ def gathered(x, w, stride, pad, more, dilation):
     return lathe.compute(shape, lambda *at: lathe.reduce("sum", (c, r, s), lambda *by: term(*at, *by)))
 
 
+def chosen(x, w, stride, pad, more, dilation):
+    """Each output chooses the products that reach it; no element beside x is read."""
+    n, c, height, width = x.shape
+    _, k, r, s = w.shape
+
+    def term(b, f, i, j, ci, ri, si):
+        p, q = i + pad - dilation * ri, j + pad - dilation * si
+        reaches = (p % stride == 0) & (q % stride == 0) & (p >= 0) & (q >= 0)
+        reaches = reaches & (p // stride < height) & (q // stride < width)
+        return lathe.where(reaches, x[b, ci, p // stride, q // stride] * w[ci, f, ri, si], 0.0)
+
+    shape = (n, k, extent(height, r, stride, pad, more, dilation), extent(width, s, stride, pad, more, dilation))
+    return lathe.compute(shape, lambda *at: lathe.reduce("sum", (c, r, s), lambda *by: term(*at, *by)))
+
+
 def convolved(wide, w, rows, columns, dilation):
     c, k, r, s = w.shape
     return lathe.compute(
@@ -113,7 +128,7 @@ cases = [
 ]
 
 
-@pytest.mark.parametrize("form", [gathered, spread, laid_out])
+@pytest.mark.parametrize("form", [gathered, chosen, spread, laid_out])
 @pytest.mark.parametrize("case", cases, ids=str)
 def test_each_residue_is_a_dense_sum(case, form):
     x_shape, w_shape, *placement = case
@@ -209,3 +224,15 @@ def test_places_that_a_remainder_keeps_inside_are_not_checked(taps, pad):
     function = lathe.jit(narrow)
     assert "assert" not in function.lower(x, w).text("traced")
     np.testing.assert_allclose(function(x, w), expected(x, w, 2, pad, 0, 1), rtol=1e-4, atol=1e-5)
+
+
+def test_products_that_are_skipped_may_be_anything():
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((1, 32, 20, 20), np.float32), rng.standard_normal((32, 17, 4, 4), np.float32)
+    x[0, 3, 0, 0], w[4, 5, 0, 0] = np.inf, np.nan
+    f = lathe.jit(lambda x, w: chosen(x, w, 2, 1, 0, 1))
+    with np.errstate(invalid="ignore"):
+        want = expected(x, w, 2, 1, 0, 1)
+    assert 0 < np.isfinite(want).sum() < want.size
+    np.testing.assert_allclose(f(x, w), want, rtol=1e-4, atol=1e-4)
+    assert ", l0" in f.lower(x, w).text("end")

@@ -1,0 +1,16 @@
+#pragma once
+#include <optional>
+
+#include "ir/stmt.h"
+
+namespace lathe {
+
+/// The block with minus zero where its sum of products skips a term, where it does:
+///
+///   C[vi] = C[vi] + select(m, a * b, 0)      ->      C[vi] = C[vi] + select(m, a * b, -0)
+///
+/// The same result, as a sum that began with zero is never minus zero; but adding minus zero changes nothing at all, so
+/// that contract_fma may leave the addition out.
+std::optional<Block::Fields> skip_with_minus_zero(const Block& block);
+
+}  // namespace lathe
