@@ -20,6 +20,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/compute_once.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
@@ -193,6 +194,7 @@ const std::map<std::string, Apply>& primitives() {
        }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},
+      {"compute_once", [](Schedule& s, const Line& l) { compute_once(s, l.block(0), l.loop(1)); }},
       {"split_domain", [](Schedule& s, const Line& l) { split_domain(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"decompose_padding", [](Schedule& s, const Line& l) { decompose_padding(s, l.block(0), l.loop(1)); }},
       {"decompose_reduction", [](Schedule& s, const Line& l) { decompose_reduction(s, l.block(0), l.loop(1)); }},

@@ -19,6 +19,7 @@
 #include "schedule/primitives/blockize.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/compute_once.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/drop_result.h"
@@ -216,6 +217,10 @@ void bind_blocks(nb::class_<S>& type) {
       .def(
           "compute_inline", [](S& s, nb::handle block) { compute_inline(s.schedule, s.take_block(block)); }, "block"_a,
           "Puts what a block computes in the place of every load of it.")
+      .def(
+          "compute_once",
+          [](S& s, nb::handle block, const Loop& loop) { compute_once(s.schedule, s.take_block(block), s.take(loop)); },
+          "block"_a, "loop"_a, "Computes once along a loop what does not depend on it.")
       .def(
           "reverse_compute_at",
           [](S& s, nb::handle block, const Loop& loop) {

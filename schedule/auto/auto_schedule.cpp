@@ -8,6 +8,7 @@
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/coalesce_axes.h"
 #include "schedule/auto/cut_choices.h"
+#include "schedule/auto/evaluate_once.h"
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
@@ -56,6 +57,7 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
+                          {"evaluate_once", evaluate_once},
                           {"inline_joins", inline_joins},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},

@@ -254,8 +254,10 @@ double term_cycles(const Block& reduction, size_t vectors, std::optional<size_t>
   return cycles;
 }
 
-bool adds_products(const Block& reduction) {
-  const std::optional<ReductionParts> parts = match_update(reduction);
+namespace {
+
+/// A product of two elements, as they are or widened, chosen beside a padding or not.
+bool is_product_of_elements(const Expr& term) {
   const auto widened = [](Expr e) {
     while (const Cast* cast = e.as<Cast>()) e = cast->value;
     return e;
@@ -265,12 +267,27 @@ bool adds_products(const Block& reduction) {
     const Select* select = value.as<Select>();
     return widened(select ? select->when_true : value).as<Load>() != nullptr;
   };
-  const auto is_product = [&](const Expr& term) {
-    const Expr value = widened(term);
-    const Binary* product = value.as<Binary>();
-    return product && product->op == BinaryOp::mul && is_load(product->a) && is_load(product->b);
-  };
-  return parts && parts->lets.empty() && std::all_of(parts->terms.begin(), parts->terms.end(), is_product);
+  const Expr value = widened(term);
+  const Binary* product = value.as<Binary>();
+  return product && product->op == BinaryOp::mul && is_load(product->a) && is_load(product->b);
+}
+
+}  // namespace
+
+bool adds_products(const Block& reduction) {
+  const std::optional<ReductionParts> parts = match_update(reduction);
+  return parts && parts->lets.empty() && std::all_of(parts->terms.begin(), parts->terms.end(), is_product_of_elements);
+}
+
+bool adds_under_masks(const Device& device, const Block& reduction, size_t rows) {
+  const std::optional<ReductionParts> parts = match_update(reduction);
+  const Var* row = reduction.f.iters[rows].variable.get();
+  return device.mask_registers > 0 && device.fused_multiply_add && parts && parts->lets.empty() &&
+         std::all_of(parts->terms.begin(), parts->terms.end(), [&](const Expr& term) {
+           const Select* choice = term.as<Select>();
+           return choice && choice->dtype.is_float() && choice->dtype.bits >= 32 && !uses_var(choice->condition, row) &&
+                  is_product_of_elements(choice->when_true);
+         });
 }
 
 std::vector<size_t> sharing_iters(const ReductionShape& shape, const Access& operand) {

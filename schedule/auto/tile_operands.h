@@ -37,6 +37,9 @@ double term_cycles(const Block& reduction, size_t vectors, std::optional<size_t>
 /// Does the reduction add up products of two loads, which may be widened or be zero outside of a window? Widening and
 /// masks are part of how operands are loaded.
 bool adds_products(const Block& reduction);
+/// The same of products that are taken under conditions which `rows` share, where adding under a mask is one
+/// instruction with the product.
+bool adds_under_masks(const Device& device, const Block& reduction, size_t rows);
 
 /// Further space iters along which the operand stands still. A loop over one inside of the loop over panels finds the
 /// panel in a near cache; outside, it would walk the whole operand again each time.

@@ -220,13 +220,13 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
     if (const auto tile = tile_of_picked_rows(context_.device, *plan.columns, lanes_, bits)) return *tile;
   }
   const bool in_runs = shape_.column_run > 0;
-  return choose_tile(context_.device, lanes_, bits,
-                     {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs,
-                      plan.shared, false, row_bytes(reduction, vectors),
-                      plan.shared && adds_products(reduction)
-                          ? 0
-                          : term_cycles(reduction, vectors, plan.shared ? shape_.rows : std::nullopt),
-                      false, false, windows_});
+  const bool plain = plan.shared && (adds_products(reduction) ||
+                                     (shape_.rows && adds_under_masks(context_.device, reduction, *shape_.rows)));
+  return choose_tile(
+      context_.device, lanes_, bits,
+      {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
+       row_bytes(reduction, vectors),
+       plain ? 0 : term_cycles(reduction, vectors, plan.shared ? shape_.rows : std::nullopt), false, false, windows_});
 }
 
 Tiler::SpacePlan Tiler::plan_space(size_t vectors) {

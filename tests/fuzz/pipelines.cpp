@@ -89,7 +89,7 @@ class PipelineBuilder {
       case 0:
         return stencil(from);
       case 9:
-        return twice(from);
+        return random_.chance(50) ? twice(from) : repeated(from);
       case 10:
         return random_.chance(50) ? windows(from) : spread(from);
       case 11:
@@ -131,6 +131,14 @@ class PipelineBuilder {
         "{7}[vi, vj] * 0.5f32 }} }} }}\n",
         to.rows.text, to.columns.text, to.name, down ? "ordered" : "space", down ? "space" : "ordered", reads, place,
         from.name, writes, beside, iter);
+    return to;
+  }
+
+  /// The first element of each row, or of each column, in all of it.
+  Matrix repeated(const Matrix& from) {
+    const Matrix to = target("rp", from.rows, from.columns);
+    const std::string element = from.name + (random_.chance(50) ? "[vi, 0]" : "[0, vj]");
+    block(last_ ? "last" : to.name, to, element, fmt::format("{}[vi, vj] = {} * 0.5f32", to.name, element));
     return to;
   }
 

@@ -18,6 +18,7 @@
 #include "schedule/primitives/cache_write.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/compute_once.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
@@ -447,6 +448,30 @@ std::vector<Move> place_moves() {
          if (loop) compute_at(s, pair->first, *loop);
          return loop.has_value();
        }},
+      {"compute_once",
+       [](Schedule& s, Random& random) {
+         const auto unread = [](const Block& b) {
+           std::vector<size_t> iters;
+           for (size_t i = 0; i < b.f.iters.size(); ++i) {
+             bool read = b.f.iters[i].kind != IterKind::space;
+             for_each_expr(b.f.body, [&](const Expr& e) {
+               for (size_t d = 0; e.as<Load>() && d < e.as<Load>()->indices.size(); ++d)
+                 read |= uses_var(e.as<Load>()->indices[d], b.f.iters[i].variable.get());
+             });
+             if (!read) iters.push_back(i);
+           }
+           return iters;
+         };
+         const auto block = any_block(s, random, [&](const Block& b) { return !unread(b).empty(); });
+         if (!block) return false;
+         const Block& node = s.node(*block);
+         const Expr& binding = node.f.bindings[random.pick(unread(node))];
+         const std::vector<LoopRef> loops = s.loops(*block);
+         const auto loop = std::find_if(loops.begin(), loops.end(),
+                                        [&](const LoopRef& l) { return l.variable.get() == binding.as<Var>(); });
+         if (loop != loops.end()) compute_once(s, *block, *loop);
+         return loop != loops.end();
+       }},
       {"compute_inline",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) { return !b.f.reducer; });
@@ -869,6 +894,7 @@ const std::vector<Move>& moves() {
                                                          {"merge_equal", 20},
                                                          {"shift_operand", 18},
                                                          {"hoist_offset", 40},
+                                                         {"compute_once", 12},
                                                          {"drop_result", 20},
                                                          {"group_bytes", 16},
                                                          {"unroll", 1},

@@ -114,3 +114,18 @@ def test_sums_of_picked_rows(bags, columns):
     bad[-1, -1] = 90
     with pytest.raises(IndexError, match="index 90 is out of range on axis 0"):
         greatest(x, bad)
+
+
+@pytest.mark.parametrize(("shape", "picked"), [((8, 197, 64), 49), ((3, 7, 5), 9), ((2, 11, 33), 1), ((4, 5, 1), 5)])
+def test_rows_are_picked_by_indices_that_are_broadcast_over_them(shape, picked):
+    rng = np.random.default_rng(picked)
+    x = rng.standard_normal(shape, np.float32)
+    i = rng.integers(-shape[1], shape[1], (shape[0], picked))
+    wide = (shape[0], picked, shape[2])
+    pick = lathe.jit(lambda x, i: lathe.take_along_axis(x, lathe.broadcast_to(i[:, :, None] + 0, wide), axis=1))
+    np.testing.assert_array_equal(pick(x, i), np.take_along_axis(x, i[:, :, None], axis=1))
+    if shape[2] > 1:
+        assert f"take_along_axis_index: i64[{shape[0]}, {picked}, 1]" in pick.lower(x, i).text("scheduled")
+    i[-1, -1] = shape[1]
+    with pytest.raises(IndexError):
+        pick(x, i)
