@@ -132,6 +132,27 @@ bool are_vectors(const Schedule& schedule, const Stmt& s) {
   });
 }
 
+/// Is an element of the buffer read or written below at a quotient or remainder, as joined rows are? Lanes of registers
+/// cannot be taken apart by these.
+bool takes_apart(const Stmt& s, const Buffer& buffer) {
+  const auto is_taken = [](const Range& range) {
+    bool found = false;
+    for_each_expr(range.min, [&](const Expr& e) {
+      const Binary* node = e.as<Binary>();
+      found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+    });
+    return found;
+  };
+  const auto takes = [&](const Region& region) {
+    return region.buffer == buffer && std::any_of(region.ranges.begin(), region.ranges.end(), is_taken);
+  };
+  const std::vector<Stmt> blocks = outer_blocks(s);
+  return std::any_of(blocks.begin(), blocks.end(), [&](const Stmt& below) {
+    const Block::Fields& f = below.as<Block>()->f;
+    return std::any_of(f.reads.begin(), f.reads.end(), takes) || std::any_of(f.writes.begin(), f.writes.end(), takes);
+  });
+}
+
 /// Keeps what the windows of an iteration of the innermost loop share in registers, out of which windows are picked:
 /// what has just been stored in whole vectors would be read at places between them.
 void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined) {
@@ -155,7 +176,7 @@ void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined)
     for (const Iter& iter : block.f.iters)
       row *= iter.kind == IterKind::space ? static_cast<double>(extent_estimate(iter.domain.extent)) : 1;
     if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device)) ||
-        !stays_in_iteration(schedule, ref, joined.back(), row))
+        !stays_in_iteration(schedule, ref, joined.back(), row) || takes_apart(body, block.f.writes[0].buffer))
       return;
     attempt(context, fmt::format("keep {} in registers", block.f.writes[0].buffer->name), [&] {
       set_space(schedule, ref, space::registers);

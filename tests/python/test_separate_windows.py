@@ -79,3 +79,23 @@ def test_windows_with_channels_last_and_of_squares():
 
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) ** 2, (7, 7), (0, 1))
     np.testing.assert_allclose(lathe.jit(f)(x), windows.sum((-2, -1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("fold", ["sum", "max", "min"])
+@pytest.mark.parametrize("size", [(3, 3), (4, 3), (2, 7), (5, 5), (3, 17)])
+@pytest.mark.parametrize(("channels", "filters", "groups"), [(8, 16, 4), (4, 8, 1), (3, 5, 1)])
+def test_channels_of_small_images_are_folded_behind_a_convolution(channels, filters, groups, size, fold):
+    """Rows that are joined for the convolution, and read one by one behind it: no lanes of one register."""
+    rng = np.random.default_rng(filters)
+    per, of_group = channels // groups, filters // groups
+    x, w = rng.standard_normal((channels, *size), np.float32), rng.standard_normal((filters, per), np.float32)
+
+    def f(x, w):
+        y = lathe.compute(
+            (filters, *size), lambda o, i, j: lathe.reduce("sum", per, lambda c: x[o // of_group * per + c, i, j] * w[o, c])
+        )
+        return getattr(lathe, fold)(y, axis=0)
+
+    y = np.einsum("gchw,gfc->gfhw", x.reshape(groups, per, *size), w.reshape(groups, of_group, per))
+    expected = getattr(y.reshape(filters, *size), fold)(axis=0)
+    np.testing.assert_allclose(lathe.jit(f)(x, w), expected, rtol=1e-4, atol=1e-5)
