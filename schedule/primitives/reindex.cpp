@@ -12,6 +12,13 @@
 namespace lathe {
 namespace {
 
+/// What says which element is read, and whether it is.
+std::vector<Expr> places_of(const Load& load) {
+  std::vector<Expr> places = load.indices;
+  if (load.mask) places.push_back(load.mask);
+  return places;
+}
+
 /// The one Load of the buffer, or why there is none.
 std::string find_load(const Block& block, const Buffer& buffer, const Load*& load) {
   std::string reason;
@@ -20,7 +27,6 @@ std::string find_load(const Block& block, const Buffer& buffer, const Load*& loa
     if (taken && taken->buffer == buffer) reason = "takes the address of " + buffer->name;
     const Load* other = e.as<Load>();
     if (!other || other->buffer != buffer) return;
-    if (other->mask) reason = fmt::format("reads {} under a mask", buffer->name);
     for (const Expr& at : other->indices) {
       if (!at->dtype.is_scalar()) reason = fmt::format("reads {} at vector indices", buffer->name);
     }
@@ -28,13 +34,15 @@ std::string find_load(const Block& block, const Buffer& buffer, const Load*& loa
       if (!equal(load->indices[d], other->indices[d]))
         reason = fmt::format("reads several elements of {}", buffer->name);
     }
+    if (load && !(load->mask ? other->mask && equal(load->mask, other->mask) : !other->mask))
+      reason = fmt::format("reads {} under several masks", buffer->name);
     load = other;
   };
   for_each_expr(block.f.body, look);
   if (block.f.init) for_each_expr(block.f.init, look);
   if (!load && reason.empty()) reason = fmt::format("reads no {} in its own statements", buffer->name);
   if (!reason.empty()) return reason;
-  for (const Expr& at : load->indices) {
+  for (const Expr& at : places_of(*load)) {
     for (const VarRef& used : used_vars(at)) {
       const bool is_iter = std::any_of(block.f.iters.begin(), block.f.iters.end(),
                                        [&](const Iter& iter) { return iter.variable == used; });
@@ -54,8 +62,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("reindex({}, \"{}\")", block.name, buffer);
   const std::string loads =
-      "block reads a buffer of that name, by Loads without a mask, all of one element that its iters alone determine, "
-      "and does not write it";
+      "block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters alone "
+      "determine, and does not write it";
   Buffer source;
   for (const Region& region : node.f.reads) {
     if (region.buffer->name == buffer) source = region.buffer;
@@ -85,10 +93,11 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   Substitution names;
   std::vector<Range> ranges;
   std::vector<Expr> shape, at_copy, at_reader;
+  const std::vector<Expr> places = places_of(*load);
   for (const Iter& iter : node.f.iters) {
     bounds.bind(iter.variable, iter.domain);
-    const bool used = std::any_of(load->indices.begin(), load->indices.end(),
-                                  [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
+    const bool used =
+        std::any_of(places.begin(), places.end(), [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
     if (!used) continue;
     const VarRef variable = Var::make(iter.variable->name);
     names[iter.variable.get()] = variable;
@@ -99,6 +108,7 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
     at_copy.push_back(is_int(iter.domain.min, 0) ? Expr(variable) : variable - iter.domain.min);
     at_reader.push_back(is_int(iter.domain.min, 0) ? Expr(iter.variable) : iter.variable - iter.domain.min);
   }
+  if (load->mask) bounds.assume(load->mask);
   for (size_t d = 0; d < load->indices.size(); ++d) {
     for (const Expr& inside : {ge(load->indices[d], index(0)), lt(load->indices[d], source->shape[d])}) {
       if (proves(bounds, inside)) continue;
@@ -112,7 +122,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   std::vector<Expr> from;
   from.reserve(load->indices.size());
   for (const Expr& e : load->indices) from.push_back(substitute(e, names));
-  copy.body = Store::make(target, at_copy, lathe::load(source, from));
+  copy.body =
+      Store::make(target, at_copy, Load::make(source, from, load->mask ? substitute(load->mask, names) : nullptr));
   copy.reads = {point_region(source, from)};
   copy.writes = {point_region(target, at_copy)};
   const std::string name = copy.name;

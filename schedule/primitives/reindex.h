@@ -12,13 +12,14 @@ namespace lathe {
 ///     block C(h; r): .. x[h*2 + r] ..  ->  for h: for r:
 ///                                            block C(h; r): .. x_reindex[h, r] ..
 ///
-/// Returns the copying block, which stands before the nest that holds block.
+/// A copy of what is read under a mask holds zero where the mask is off. Returns the copying block, which stands before
+/// the nest that holds block.
 ///
 /// Requires:
-///   1. block reads a buffer of that name, by Loads without a mask, all of one element that its iters alone determine,
-///      and does not write it
+///   1. block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters alone
+///      determine, and does not write it
 ///   2. nothing in the nest that holds block writes the buffer
-///   3. the element is proved to lie in the buffer for every value of the iters
+///   3. the element is proved to lie in the buffer for every value of the iters that the mask lets through
 BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer);
 
 }  // namespace lathe

@@ -336,3 +336,16 @@ def test_products_that_are_joined(axis):
     registers = re.findall(r"alloc (\w+): .* @register", text)
     choices = [line for line in text.splitlines() if "select(" in line]
     assert registers and not any(f"{name}[" in line for name in registers for line in choices)
+
+
+@pytest.mark.parametrize("size", [(40, 40, 40), (97, 97, 33), (130, 64, 200), (7, 9, 11)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_triangles_are_masked_once(size, dtype):
+    rows, steps, columns = size
+    rng = np.random.default_rng(rows)
+    a, b = rng.standard_normal((rows, steps)).astype(dtype), rng.standard_normal((steps, columns)).astype(dtype)
+    product = lathe.jit(lambda a, b: lathe.triu(lathe.matmul(lathe.triu(a), lathe.tril(b, 2)), -1))
+    expected = np.triu(np.triu(a).astype(np.float64) @ np.tril(b, 2).astype(np.float64), -1)
+    np.testing.assert_allclose(product(a, b), expected, rtol=1e-4, atol=1e-4)
+    if rows == 97:
+        assert "x0_reindex" in product.lower(a, b).text("scheduled")

@@ -1,4 +1,6 @@
+#include "ir/error.h"
 #include "ir/text/parse.h"
+#include "ir/text/print.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_padding.h"
 #include "schedule/primitives/decompose_reduction.h"
@@ -9,6 +11,7 @@
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/storage_align.h"
 #include "schedule/primitives/unroll.h"
+#include "tests/schedule/auto_support.h"
 #include "tests/schedule/support.h"
 
 namespace lathe::testing {
@@ -187,6 +190,33 @@ TEST(Reindex, RefusesABufferThatTheBlockDoesNotReadSo) {
   Schedule s(program("chain"));
   expect_refused(s, [&] { reindex(s, {"store"}, "shifted"); }, "reindex", 1, "reindex_refused_1");
   expect_refused(s, [&] { reindex(s, {"store"}, "x"); }, "reindex", 1, "reindex_refused_1_name");
+}
+
+TEST(Reindex, CopiesWhatAMaskLetsThrough) {
+  const Func before = parse_func(R"(func triangle(x: f32[5, 4], y: f32[4], out: f32[6]) stage begin {
+  block root() reads x[..], y[..] writes out[..] {
+    for i in [0, 6) {
+      for k in [0, 4) {
+        block sum(space vi in [0, 6) = i, reduce vk in [0, 4) = k) reads out[vi], x[..], y[vk] writes out[vi] {
+          reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+          init {
+            out[vi] = 0.0f32
+          }
+          let l: f32 = out[vi]
+          let r: f32 = x[vi - 1, vk if 0 < vi && vk < vi] * y[vk]
+          out[vi] = l + r
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  reindex(s, {"sum"}, "x");
+  expect_scheduled(s, before, "reindex_masked");
+  const Func two = parse_func(replaced_all(print(before), "* y[vk]", "* y[vk] + x[vi - 1, vk if 0 < vi]"));
+  Schedule several(two);
+  EXPECT_THROW(reindex(several, {"sum"}, "x"), Refusal) << "two masks";
 }
 
 TEST(Reindex, RefusesABufferThatTheNestWrites) {
