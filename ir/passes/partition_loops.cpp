@@ -131,7 +131,16 @@ class Partitioner : public Mutator {
 
   Stmt partition(const For& loop) {
     if (Stmt shifted = shift(loop)) return shifted;
-    CutFinder finder(loop.variable, bounds_, false, !loop.annotations.contains(masked_loads_key));
+    const bool of_loads = !loop.annotations.contains(masked_loads_key);
+    bool conflict = false;
+    Stmt parts = cut(loop, of_loads, conflict);
+    // Masks of loads at both ends of short rows leave no iteration between them; what runs at all may still be told.
+    return conflict && of_loads ? cut(loop, false, conflict) : parts;
+  }
+
+  /// `conflict` becomes whether there is no iteration in which all conditions hold.
+  Stmt cut(const For& loop, bool of_loads, bool& conflict) {
+    CutFinder finder(loop.variable, bounds_, false, of_loads);
     finder.visit(loop.body);
     if (finder.cuts.empty()) return nullptr;
     Expr first = loop.min, end = loop.min + loop.extent;
@@ -153,7 +162,8 @@ class Partitioner : public Mutator {
     low = simplify(low ? min(max(low, first), end) : first, bounds_);
     const Expr cut_at = high ? simplify(high, bounds_) : nullptr;
     high = simplify(high ? max(min(high, end), low) : end, bounds_);
-    if (proves(bounds_, ge(low, high))) return nullptr;
+    conflict = proves(bounds_, ge(low, high));
+    if (conflict) return nullptr;
     // Iterations behind `high` lie behind the cut: that the loop ends earlier does not matter to them.
     const std::vector<Cut> over = over_by(ends, cut_at);
     end = least_end(loop, ends, high, end);

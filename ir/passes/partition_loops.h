@@ -25,7 +25,7 @@ namespace lathe {
 ///     for j in 0..8 vectorized:         ->     for j in 0..8 vectorized:
 ///       if jo*8 + j < 29: B[jo*8 + j] = ..       B[min(jo*8, 21) + j] = ..
 ///
-/// Masks of loads cut no loop that says so (pad_temporaries).
+/// Masks of loads cut no loop that says so (pad_temporaries), nor one of which they leave no iteration whole.
 /// Runs before loops are vectorized, whose bodies would otherwise carry masks everywhere.
 Func partition_loops(const Func& func);
 
