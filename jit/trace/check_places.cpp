@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/analysis/affine.h"
@@ -130,8 +132,55 @@ class Checker : public ChoiceMutator {
                     name_, print(place), describe(tensor), least < 0 ? least : greatest, axis, *extent - 1));
   }
 
+  /// A place as what data decides and what iters count beside it, with the least and the greatest of that.
+  struct Slid {
+    Expr data, counted;
+    std::int64_t least, greatest;
+  };
+
+  /// Of a place in a window that data moves, as x[start[m] + n] is: nothing where a choice asks for a part of the
+  /// window alone, or the tensor may be shorter than it is.
+  std::optional<Slid> slid(const Expr& place, const Expr& extent) const {
+    if (guard()) return std::nullopt;
+    Affine data = to_affine(place), counted = Affine::of(0);
+    const auto moves = [&](const AffineTerm& term) {
+      return is_iter(term.atom) && std::none_of(data.terms.begin(), data.terms.end(), [&](const AffineTerm& other) {
+               return other.atom != term.atom && uses_var(other.atom, term.atom.as<Var>());
+             });
+    };
+    for (const AffineTerm& term : Affine(data).terms) {
+      if (!moves(term)) continue;
+      const VarRef iter = VarRef(term.atom.as<Var>());
+      if (!add_term(counted, iter, term.coefficient) || !add_term(data, iter, -term.coefficient)) return std::nullopt;
+    }
+    const Expr window = to_expr(counted);
+    const Interval values = plain_.interval(window);
+    if (counted.terms.empty() || data.is_constant() || !values.min || !values.max) return std::nullopt;
+    const std::int64_t* size = as_int(extent);
+    if (!size || *values.max - *values.min >= *size) return std::nullopt;
+    return Slid{to_expr(data), window, *values.min, *values.max};
+  }
+
   /// The place as a block of its own has computed and checked it, for the iters that it hangs on.
   Expr checked(const Expr& place, size_t axis, const Expr& extent) {
+    if (const std::optional<Slid> window = slid(place, extent)) {
+      const Expr least = index(-window->least), end = extent - index(window->greatest);
+      const auto inside = [&](const Expr& value) { return logical_and(ge(value, least), lt(value, end)); };
+      const auto reached = [&](const Expr& value) {
+        return select(lt(value, least), value + index(window->least), value + index(window->greatest));
+      };
+      // The check has passed where this is read; the clamp says so to whoever bounds the access.
+      return min(max(checked_values(window->data, axis, inside, reached), least), end - index(1)) + window->counted;
+    }
+    const auto inside = [&](const Expr& value) { return logical_and(ge(value, index(0)), lt(value, extent)); };
+    const Expr values = checked_values(place, axis, inside, [](const Expr& value) { return value; });
+    return min(max(values, index(0)), extent - index(1));
+  }
+
+  /// `place` as a block of its own computes it, for the iters that it hangs on, where it is inside; else the kernel
+  /// stops and names `reached` of it.
+  Expr checked_values(const Expr& place, size_t axis, const std::function<Expr(const Expr&)>& inside,
+                      const std::function<Expr(const Expr&)>& reached) {
     Shape shape;
     Indices used;
     for (const Iter& iter : iters_) {
@@ -149,14 +198,13 @@ class Checker : public ChoiceMutator {
             if (reads(place, source)) Listener::active()->read(source);
           }
           Expr value = substitute(place, map);
-          const Expr inside = logical_and(ge(value, index(0)), lt(value, extent));
-          require(guard() ? logical_or(logical_not(substitute(guard(), map)), inside) : inside,
-                  fmt::format("{}|axis {}|index", name_, axis), value);
+          const Expr holds = inside(value);
+          require(guard() ? logical_or(logical_not(substitute(guard(), map)), holds) : holds,
+                  fmt::format("{}|axis {}|index", name_, axis), reached(value));
           return value;
         },
         name_ + ".index");
-    // The check has passed where this is read; the clamp says so to whoever bounds the access.
-    return min(max(places.at(used), index(0)), extent - index(1));
+    return places.at(used);
   }
 
   static bool reads(const Expr& e, const Tensor& source) {

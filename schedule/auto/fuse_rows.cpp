@@ -127,6 +127,8 @@ bool costs_columns(const RuleContext& context, const BlockRef& ref, const std::v
     const Block& reader = schedule.node(reader_ref);
     const double inside = instance_count(reader, facts) / rows;
     if (!only_space(reader)) return false;
+    // A function in the innermost loop of another block would be evaluated by itself.
+    if (made == 1 && inside == 1 && body_cost(block) >= function_body) return true;
     if (made == 1 && 1 < inside && inside < lanes) return true;
     return made < lanes && inside <= static_cast<double>(most_stacked) && weaves_rows(context, reader_ref);
   });

@@ -129,3 +129,34 @@ def test_rows_are_picked_by_indices_that_are_broadcast_over_them(shape, picked):
     i[-1, -1] = shape[1]
     with pytest.raises(IndexError):
         pick(x, i)
+
+
+@pytest.mark.parametrize(("rows", "length", "taken"), [(8, 300, 200), (1, 17, 17), (3, 40, 1), (5, 70, 33)])
+def test_windows_that_data_moves_are_checked_once_and_walked_in_vectors(rows, length, taken):
+    rng = np.random.default_rng(rows)
+    x = rng.standard_normal((rows, length), np.float32)
+    starts = rng.integers(0, length - taken + 1, rows)
+    add = lathe.jit(
+        lambda x, s: lathe.compute((taken,), lambda n: lathe.reduce("sum", rows, lambda m: x[m, n + s[m]])),
+    )
+    expected = sum(row[start : start + taken].astype(np.float64) for row, start in zip(x, starts, strict=True))
+    np.testing.assert_allclose(add(x, starts), expected, rtol=1e-5, atol=1e-5)
+    backwards = lathe.jit(lambda x, s: lathe.compute((rows, taken), lambda m, n: x[m, s[m] - 2 * n]))
+    ends = rng.integers(2 * (taken - 1), length, rows) if 2 * taken <= length else None
+    if ends is not None:
+        places = ends[:, None] - 2 * np.arange(taken)
+        np.testing.assert_array_equal(backwards(x, ends), np.take_along_axis(x, places, axis=1))
+    if rows == 8:
+        assert "compute_index: i64[8]" in add.lower(x, starts).text("traced")
+    for wrong, reached in ((-1, -1), (length - taken + 1, length), (2**63 - 1, None), (-(2**63), None)):
+        starts[-1] = wrong
+        with pytest.raises(IndexError, match=str(reached) if reached is not None else "index"):
+            add(x, starts)
+
+
+def test_windows_longer_than_what_they_move_in_are_refused_wherever_they_begin():
+    x = np.ones(5, np.float32)
+    window = lathe.jit(lambda x, s: lathe.compute((6,), lambda n: x[n + s[0]]))
+    for start in (-1, 0, 1):
+        with pytest.raises(IndexError):
+            window(x, np.array([start]))

@@ -109,3 +109,22 @@ def test_gradients_evaluate_a_function_of_each_sample_in_vectors(samples, featur
         text = gradient.lower(x, w, y).text("scheduled")
         nest = text[: text.index("sigmoid(")].splitlines()
         assert "vectorized for" in [line for line in nest if " in [0, " in line and "for " in line][-1]
+
+
+@pytest.mark.parametrize("shape", [(31, 103), (4, 16), (3, 5), (200,)])
+def test_functions_that_a_choice_reads_twice_are_evaluated_in_vectors(shape):
+    """Two neighbours of levels that are computed for each element, weighted by its place between them."""
+    x = np.random.default_rng(7).random(shape, np.float32)
+
+    def between(lib, x):
+        levels = lib.stack([lib.exp((x - level / 3) * (x - level / 3) * -8.0) * x for level in range(4)])
+        place = lib.astype(lib.floor(x * 2.999), lib.int64)
+        weight = x * 2.999 - lib.astype(place, lib.float32)
+        low, high = (lib.take_along_axis(levels, place[None] + k, axis=0)[0] for k in range(2))
+        return low * (1.0 - weight) + high * weight
+
+    run = lathe.jit(lambda x: between(lathe, x))
+    np.testing.assert_allclose(run(x), between(np, x), rtol=1e-4, atol=1e-6)
+    if shape[-1] > 100:
+        text = run.lower(x).text("scheduled")
+        assert text.count("vectorized for") >= text.count("exp(")
