@@ -2,6 +2,8 @@
 #include <llvm/IR/Constants.h>
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "backends/llvm/emitter.h"
 #include "backends/llvm/values.h"
@@ -13,6 +15,8 @@ namespace {
 
 /// Steps between elements that whole loads and shuffles bring together on any machine.
 constexpr std::int64_t few_steps = 4;
+/// Registers out of which elements of less than 32 bits are picked.
+constexpr std::int64_t most_picked_runs = 4;
 
 /// The i32 lanes that a vector of places widens; null where it is none of such.
 Expr widened_lanes(const Expr& places) {
@@ -107,11 +111,41 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
     }
     return result;
   }
+  if (llvm::Value* picked = emit_narrow_picks(buffer, base, constant ? *constant : 0, lanes)) return picked;
   llvm::Value* apart = emit_step(stride);
   llvm::Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, lanes));
   for (int i = 0; i < lanes; ++i, base = stepped(base, apart))
     result = b.CreateInsertElement(result, emit_load_run(buffer, base, 1, align, nullptr), b.getInt64(i));
   return result;
+}
+
+/// Elements of less than 32 bits out of a few whole registers, two by an instruction where that takes them to any
+/// place; null where they lie further apart, or nothing does so.
+llvm::Value* FunctionEmitter::emit_narrow_picks(const BufferNode* buffer, Offset base, std::int64_t stride, int lanes) {
+  const int bits = buffer->dtype.bits, least = kernel.traits.least_permuted;
+  const std::int64_t step = std::abs(stride), span = step * (lanes - 1) + 1, whole = least > 0 ? 512 / bits : 0;
+  const auto length = std::min<std::int64_t>(whole, static_cast<std::int64_t>(std::bit_floor(std::uint64_t(span))));
+  if (least == 0 || bits < least || bits >= 32 || step < 2 || lanes < 4 || length < lanes ||
+      span > most_picked_runs * length || kernel.address_sanitizer)
+    return nullptr;
+  if (stride < 0) base.constant -= span - 1;
+  const std::int64_t count = (span + length - 1) / length;
+  llvm::Value* result = nullptr;
+  for (std::int64_t run = 0; run < count; ++run) {
+    const std::int64_t start = run + 1 < count ? run * length : span - length;
+    llvm::Value* elements = emit_load_run(buffer, {base.variable, base.constant + start}, static_cast<int>(length),
+                                          element_align(buffer), nullptr);
+    std::vector<int> order(static_cast<size_t>(length), -1);
+    for (int i = 0; i < lanes; ++i) {
+      const std::int64_t element = (stride < 0 ? lanes - 1 - i : i) * step, place = element - start;
+      const bool here = place >= 0 && (run + 1 == count || place < length) && element >= run * length;
+      order[static_cast<size_t>(i)] = here ? static_cast<int>(result ? length + place : place) : result ? i : -1;
+    }
+    result = result ? b.CreateShuffleVector(result, elements, order) : b.CreateShuffleVector(elements, order);
+  }
+  std::vector<int> first(static_cast<size_t>(lanes));
+  std::iota(first.begin(), first.end(), 0);
+  return length == lanes ? result : b.CreateShuffleVector(result, first);
 }
 
 llvm::Value* FunctionEmitter::emit_load(const Load* node) {

@@ -82,3 +82,20 @@ def test_pixels_from_behind(channels, dtype):
     assert "unrolled" in f.lower(x).text("scheduled"), "channels are woven"
     both = lathe.jit(lambda x: lathe.flip(x, axis=(1, 2)))
     np.testing.assert_array_equal(both(x), x[:, ::-1, ::-1])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "float16", "int32"])
+@pytest.mark.parametrize("columns", [5, 6, 7, 8, 9])
+@pytest.mark.parametrize("rows", [1, 15, 64, 203])
+def test_columns_of_narrow_rows_are_picked_out_of_whole_registers(rows, columns, dtype):
+    x = np.random.default_rng(rows).integers(0, 100, (rows, columns)).astype(dtype)
+
+    def mixed(lib, x):
+        value = lib.astype(x[:, 0], lib.float32)
+        for column in range(1, columns):
+            value = value * 0.5 + lib.astype(x[:, column], lib.float32)
+        return value
+
+    np.testing.assert_allclose(lathe.jit(lambda x: mixed(lathe, x))(x), mixed(np, x), rtol=1e-5)
+    backwards = lathe.jit(lambda x: mixed(lathe, lathe.flip(x, axis=0)))
+    np.testing.assert_allclose(backwards(x), mixed(np, x[::-1]), rtol=1e-5)
