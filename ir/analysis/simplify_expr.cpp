@@ -6,6 +6,7 @@
 
 #include "ir/analysis/float_interval.h"
 #include "ir/analysis/fold.h"
+#include "ir/analysis/narrow_cast.h"
 #include "ir/analysis/simplify.h"
 
 namespace lathe {
@@ -380,6 +381,7 @@ Expr ExprSimplifier::cast(const Expr& e, const Cast* c) {
       if (keeps || middle.bits >= to.bits) return from == to ? inner->value : Cast::make(to, inner->value);
     }
   }
+  if (const Expr narrow = narrow_cast(value, e->dtype)) return simplify(narrow);
   return value == c->value ? e : Cast::make(e->dtype, value);
 }
 

@@ -190,3 +190,17 @@ def test_integers_and_floats_do_not_mix_in_a_body():
     x = np.ones(4, np.float32)
     with pytest.raises(TypeError, match="add of f32 and i64"):
         lathe.jit(lambda x: lathe.compute((4,), lambda i: x[i] + i))(x)
+
+
+@pytest.mark.parametrize("narrow", ["uint8", "int8", "int16", "uint16", "int32"])
+@pytest.mark.parametrize("source", ["uint8", "int8", "int16"])
+def test_integers_that_are_made_narrower_wrap_as_wide_ones_do(source, narrow):
+    rng = np.random.default_rng(3)
+    x, y = (rng.integers(-(2**15), 2**15, 203).astype(source) for _ in range(2))
+
+    def mixed(lib, x, y):
+        a, b = lib.astype(x, lib.int64), lib.astype(y, lib.int64)
+        value = a * 77 - b * b + lib.where(x > y, 1 << 9, 3) * a
+        return lib.astype((value ^ (b | 1000)) & (-1 - a), getattr(lib, narrow))
+
+    np.testing.assert_array_equal(lathe.jit(lambda x, y: mixed(lathe, x, y))(x, y), mixed(np, x, y))
