@@ -68,8 +68,8 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
       if (llvm::Value* mask = emit_narrow_comparison(node)) return mask;
       if (llvm::Value* result = emit_ramp_division(node)) return result;
-      // Of a counter alone, which no arithmetic could have wrapped, a quotient as a value is that of an index.
-      if (node->a->kind == ExprKind::Var && is_natural_division(node)) return emit_index(e);
+      // A quotient of a loop's counter, which no arithmetic has wrapped, is as a value that of an index.
+      if (counters_.count(node->a.as<Var>()) != 0 && is_natural_division(node)) return emit_index(e);
       llvm::Value* a = emit(node->a);
       return emit_binary(node->op, node->a->dtype, a, emit(node->b));
     }

@@ -85,6 +85,7 @@ void FunctionEmitter::emit_parallel(const For* loop) {
     inner.vars_[var] = constant ? static_cast<llvm::Value*>(constant) : fields[k + 3];
     if (auto stride = strides_.find(var); stride != strides_.end()) inner.strides_.insert(*stride);
     if (index_vars_.count(var)) inner.index_vars_.insert(var);
+    if (counters_.count(var)) inner.counters_.insert(var);
     if (non_negative_vars_.count(var)) inner.non_negative_vars_.insert(var);
   }
   // Register buffers of the whole function that are used only in here live in here.

@@ -122,6 +122,7 @@ void FunctionEmitter::emit_serial_loop(const For* loop, llvm::Value* begin, llvm
   auto *first = llvm::dyn_cast<llvm::ConstantInt>(begin), *last = llvm::dyn_cast<llvm::ConstantInt>(end);
   const Var* variable = loop->variable.get();
   index_vars_.insert(variable);
+  counters_.insert(variable);
   if (is_non_negative(loop->min)) non_negative_vars_.insert(variable);
   const bool counted = first && last;
   const std::int64_t trips = counted ? last->getSExtValue() - first->getSExtValue() : 0;

@@ -266,6 +266,7 @@ class FunctionEmitter {
   /// one instruction less in each iteration, and no address to compute where elements of 2, 4 or 8 bytes follow on.
   std::unordered_map<const Var*, std::int64_t> strides_;
   std::unordered_set<const Var*> index_vars_, non_negative_vars_;
+  std::unordered_set<const Var*> counters_;  ///< of loops: no arithmetic has made them
   std::unordered_map<const ExprNode*, llvm::Value*> values_;
   NodeMap<const ExprNode*, llvm::Value*> transient_;
   std::unordered_map<const ExprNode*, Offset> offsets_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -135,15 +136,30 @@ const Select* skipped_with_minus_zero(const Expr& e) {
   return skipped && skipped->value == 0 && std::signbit(skipped->value) ? choice : nullptr;
 }
 
+/// Sums at a time from which on a masked multiply-add, for which the next step waits longer than for an addition alone,
+/// is quicker than two instructions (4 cycles in the place of 3 and, with AVX2, a choice behind them, against half of
+/// the instructions; measured on Zen 4 for one sum at a time: 1.3 of the time, with AVX2 1.6).
+constexpr std::int64_t least_masked_sums = 4;
+
 class Contractor : public Mutator {
  public:
   Contractor(const std::unordered_set<const ExprNode*>& exact, const LetUses& uses) : exact_(exact), uses_(uses) {}
 
  protected:
+  Stmt mutate_For(const Stmt& s, const For* node) override {
+    const std::int64_t* copies = as_int(node->extent);
+    const std::int64_t around =
+        std::exchange(sums_, node->for_kind != ForKind::unrolled || !copies ? 1 : sums_ * *copies);
+    const Stmt result = Mutator::mutate_For(s, node);
+    sums_ = around;
+    return result;
+  }
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
     if (!is_sum(e) || !has_fma(e->dtype) || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
     bool negate = node->op == BinaryOp::sub;
     if (auto product = product_of(node->b)) {
+      // C less what was skipped with minus zero is C plus zero, which minus zero does not survive.
+      if (negate && product->condition) return mutate(node->a) - product->value();
       return product->added_to(mutate(node->a), negate);
     }
     if (auto product = product_of(node->a)) {
@@ -160,7 +176,7 @@ class Contractor : public Mutator {
 
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     const Var* variable = node->variable.get();
-    const Select* choice = skipped_with_minus_zero(node->value);
+    const Select* choice = sums_ >= least_masked_sums ? skipped_with_minus_zero(node->value) : nullptr;
     const Expr value = choice ? choice->when_true : node->value;
     const Binary* product = value.as<Binary>();
     bool folds = product && product->op == BinaryOp::mul && has_fma(product->dtype) && !exact_.count(node->value.get());
@@ -201,6 +217,7 @@ class Contractor : public Mutator {
 
   const std::unordered_set<const ExprNode*>& exact_;
   const LetUses& uses_;
+  std::int64_t sums_ = 1;  ///< copies of a statement that unrolled loops make
   std::unordered_map<const Var*, Factors> products_;
 };
 

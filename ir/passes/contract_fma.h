@@ -9,7 +9,8 @@ namespace lathe {
 ///   let r = a * b      ->      C = fma(a, b, C)
 ///   C = C + r
 ///
-/// A product that is skipped with minus zero, which adds nothing, is contracted under its condition:
+/// A product that is skipped with minus zero, which adds nothing, is contracted under its condition where several sums
+/// are on their way at a time:
 ///
 ///   let r = select(m, a * b, -0)      ->      C = select(m, fma(a, b, C), C)
 ///   C = C + r

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/reduction.h"
+#include "ir/structural.h"
 
 namespace lathe {
 namespace {
@@ -25,6 +26,7 @@ std::optional<Block::Fields> skip_with_minus_zero(const Block& block) {
   const std::optional<ReductionParts> parts = match_update(block);
   const Select* choice = parts ? parts->terms[0].as<Select>() : nullptr;
   if (!choice || !is_product(choice->when_true) || !is_zero(choice->when_false)) return std::nullopt;
+  if (block.f.init && !equal(block.f.init, make_init(*block.f.reducer, parts->outputs))) return std::nullopt;
   const Expr skipped = FloatImm::make(choice->when_false->dtype, -0.0);
   Block::Fields f = block.f;
   f.body = make_update(*f.reducer, parts->outputs, {Select::make(choice->condition, choice->when_true, skipped)},

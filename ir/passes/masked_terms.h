@@ -9,8 +9,8 @@ namespace lathe {
 ///
 ///   C[vi] = C[vi] + select(m, a * b, 0)      ->      C[vi] = C[vi] + select(m, a * b, -0)
 ///
-/// The same result, as a sum that began with zero is never minus zero; but adding minus zero changes nothing at all, so
-/// that contract_fma may leave the addition out.
+/// The same result but for the sign of a zero: a sum that began with zero becomes minus zero only by products that
+/// underflow. Adding minus zero changes nothing at all, so that contract_fma may leave the addition out.
 std::optional<Block::Fields> skip_with_minus_zero(const Block& block);
 
 }  // namespace lathe

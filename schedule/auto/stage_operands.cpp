@@ -34,8 +34,9 @@ namespace {
 /// times with vectors of 256 bits).
 constexpr double padded_reuse = 6;
 /// The same for copies of what is read under a mask: tiles read a row's element once for all their columns (measured on
-/// Zen 4, triangles of 257 by 32 columns 1 of the time, with AVX2 1.24, of 401 by 64 columns 0.55 and 0.66).
-constexpr double masked_reuse = 48;
+/// Zen 4, triangles of 257 by 32 columns 1 of the time, with AVX2 1.24, of 401 by 64 columns 0.55 and 0.66). A small
+/// product waits for the copy (40x97x160: 1.28), and what is cast besides would be cast element by element.
+constexpr double masked_reuse = 48, least_masked_updates = 1 << 20;
 /// The longest rows of which all vectors count as touching the padding (measured on Zen 3: a copy for depthwise 3x3
 /// took 0.42 to 0.71 of the time over rows of 28 to 52, 1.05 to 1.8 times as long over 57 to 113).
 constexpr std::int64_t most_masked_vectors = 7;
@@ -233,7 +234,8 @@ void stage_masked(RuleContext& context, const BlockRef& ref) {
     const auto same = [&](const Load* other) { return other->buffer == load->buffer; };
     if (load && load->mask && std::find(chosen.begin(), chosen.end(), load) == chosen.end() &&
         std::none_of(masked.begin(), masked.end(), same) && read_once_a_walk(schedule, schedule.node(ref), *load) &&
-        worth_copying(context, schedule.node(ref), load->buffer, masked_reuse))
+        worth_copying(context, schedule.node(ref), load->buffer, masked_reuse) && load->dtype.is_float() &&
+        load->dtype.bits >= 32 && instance_count(schedule.node(ref), schedule.func()->facts) >= least_masked_updates)
       masked.push_back(load);
   });
   std::vector<Expr> kept(masked.begin(), masked.end());  // the block changes

@@ -285,7 +285,8 @@ bool adds_under_masks(const Device& device, const Block& reduction, size_t rows)
   return device.mask_registers > 0 && device.fused_multiply_add && parts && parts->lets.empty() &&
          std::all_of(parts->terms.begin(), parts->terms.end(), [&](const Expr& term) {
            const Select* choice = term.as<Select>();
-           return choice && choice->dtype.is_float() && choice->dtype.bits >= 32 && !uses_var(choice->condition, row) &&
+           const FloatImm* skipped = choice ? choice->when_false.as<FloatImm>() : nullptr;
+           return skipped && skipped->value == 0 && choice->dtype.bits >= 32 && !uses_var(choice->condition, row) &&
                   is_product_of_elements(choice->when_true);
          });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/carried.h"
 #include "schedule/complete.h"
@@ -22,9 +23,9 @@ bool computes_with(const Block& block, const Var* iter) {
          (block.f.init && used(block.f.init));
 }
 
-/// The dimension that the block's stores walk by the iter.
-size_t dimension_of_iter(const Block& block, const Var* iter) {
-  size_t dimension = 0;
+/// The dimension that the block's stores walk by the iter; nothing where they do not.
+std::optional<size_t> dimension_of_iter(const Block& block, const Var* iter) {
+  std::optional<size_t> dimension;
   for_each_stmt(block.f.body, [&](const Stmt& s) {
     const Store* store = s.as<Store>();
     for (size_t d = 0; store && d < store->indices.size(); ++d) {
@@ -55,6 +56,9 @@ void compute_once(Schedule& schedule, const BlockRef& block, const LoopRef& loop
   if (!is_allocated(schedule.func(), old) || old->view_of)
     fail(3, alone, domain.path.back(), fmt::format("writes {}, which is no allocation", old->name));
   if (const std::string reason = why_not_pointwise(node); !reason.empty()) fail(3, alone, domain.path.back(), reason);
+  const std::optional<size_t> dimension = dimension_of_iter(node, iter.variable.get());
+  if (!dimension)
+    fail(3, alone, domain.path.back(), fmt::format("stores to {} without {}", old->name, iter.variable->name));
   for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
     const Block* other = s.as<Block>();
     if (other && other != &node && !has_blocks(*other) && writes(*other, old))
@@ -65,15 +69,14 @@ void compute_once(Schedule& schedule, const BlockRef& block, const LoopRef& loop
          use.note);
   }
 
-  const size_t dimension = dimension_of_iter(node, iter.variable.get());
   std::vector<Expr> shape = old->shape;
-  shape[dimension] = index(1);
+  shape[*dimension] = index(1);
   const Buffer made =
       BufferNode::make(old->name, old->dtype, std::move(shape), old->space, {}, nullptr, old->alignment);
   const Stmt body = rewrite_accesses(schedule.func(), schedule.func()->body, old, made,
                                      [&](const Block&, const std::vector<Expr>& indices) {
                                        std::vector<Expr> result = indices;
-                                       result[dimension] = index(0);
+                                       result[*dimension] = index(0);
                                        return result;
                                      });
   const Path path = find_path(body, [&](const Stmt& s) {

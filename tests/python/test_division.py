@@ -44,3 +44,24 @@ def test_bytes(divisor):
     quotient, remainder = lathe.jit(lambda x: (x // divisor, (x >> 1) % divisor))(x)
     np.testing.assert_array_equal(quotient, x // divisor)
     np.testing.assert_array_equal(remainder, (x >> 1) % divisor)
+
+
+def test_a_product_of_a_counter_that_wraps_is_divided_as_it_is():
+    program = """
+func f(x: i64[41], out: i64[41]) stage begin
+{
+  for i in [0, 41) {
+    block b(space vi in [0, 41) = i) reads x[vi] writes out[vi] {
+      let h: i64 = vi * 3999999999999999871
+      out[vi] = x[vi] * (h // 7) + h % 11 + vi // 3
+    }
+  }
+}
+"""
+    i = np.arange(41)
+    with np.errstate(over="ignore"):
+        h = i * 3999999999999999871
+    for schedule in (True, False):
+        out = np.zeros(41, np.int64)
+        lathe.compile(lathe.ir.parse(program), schedule=schedule)(np.full(41, 2), out)
+        np.testing.assert_array_equal(out, 2 * (h // 7) + h % 11 + i // 3)

@@ -116,6 +116,28 @@ TEST(ComputeOnce, RefusesWhatDependsOnTheLoop) {
   EXPECT_THROW(compute_once(counts, {"make"}, counts.loops(BlockRef{"make"})[1]), Refusal);
 }
 
+TEST(ComputeOnce, RefusesAnIterThatNoStoreUses) {
+  Schedule s(parse_func(R"(func column(x: i32[4], out: i32[4]) {
+  block root() reads x[..] writes out[..] {
+    alloc a: i32[4, 1]
+    for i in [0, 4) {
+      for j in [0, 1) {
+        block make(space vi in [0, 4) = i, space vj in [0, 1) = j) reads x[vi] writes a[vi, 0] {
+          a[vi, 0] = x[vi] * 3i32
+        }
+      }
+    }
+    for i in [0, 4) {
+      block read(space wi in [0, 4) = i) reads a[wi, 0] writes out[wi] {
+        out[wi] = a[wi, 0] + 1i32
+      }
+    }
+  }
+}
+)"));
+  EXPECT_THROW(compute_once(s, {"make"}, s.loops(BlockRef{"make"})[1]), Refusal);
+}
+
 TEST(EvaluateOnce, WithTheCopiesThatItReads) {
   const auto once = [](const Func& func, const char* block) {
     return decisions_on(func, wide(), block).find(fmt::format("compute {} once", block)) != std::string::npos;
