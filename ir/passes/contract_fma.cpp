@@ -1,9 +1,11 @@
 #include "ir/passes/contract_fma.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "ir/intrinsics.h"
 #include "ir/visitor.h"
@@ -137,8 +139,8 @@ const Select* skipped_with_minus_zero(const Expr& e) {
 }
 
 /// Sums at a time from which on a masked multiply-add, for which the next step waits longer than for an addition alone,
-/// is quicker than two instructions (4 cycles in the place of 3 and, with AVX2, a choice behind them, against half of
-/// the instructions; measured on Zen 4 for one sum at a time: 1.3 of the time, with AVX2 1.6).
+/// is quicker than two instructions: 4 cycles in the place of 3, against half of the instructions (measured on Zen 4
+/// for one sum at a time: 1.3 of the time).
 constexpr std::int64_t least_masked_sums = 4;
 
 class Contractor : public Mutator {
@@ -147,11 +149,13 @@ class Contractor : public Mutator {
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
-    const std::int64_t* copies = as_int(node->extent);
-    const std::int64_t around =
-        std::exchange(sums_, node->for_kind != ForKind::unrolled || !copies ? 1 : sums_ * *copies);
+    const bool unrolled = node->for_kind == ForKind::unrolled;
+    std::vector<const For*> around;
+    if (!unrolled) std::swap(around, unrolled_);
+    if (unrolled) unrolled_.push_back(node);
     const Stmt result = Mutator::mutate_For(s, node);
-    sums_ = around;
+    if (unrolled) unrolled_.pop_back();
+    if (!unrolled) std::swap(around, unrolled_);
     return result;
   }
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
@@ -176,7 +180,8 @@ class Contractor : public Mutator {
 
   Stmt mutate_Let(const Stmt& s, const Let* node) override {
     const Var* variable = node->variable.get();
-    const Select* choice = sums_ >= least_masked_sums ? skipped_with_minus_zero(node->value) : nullptr;
+    const Select* choice = skipped_with_minus_zero(node->value);
+    if (choice && sums_at_a_time(node->body) < least_masked_sums) choice = nullptr;
     const Expr value = choice ? choice->when_true : node->value;
     const Binary* product = value.as<Binary>();
     bool folds = product && product->op == BinaryOp::mul && has_fma(product->dtype) && !exact_.count(node->value.get());
@@ -205,6 +210,22 @@ class Contractor : public Mutator {
     }
   };
 
+  /// Into how many elements copies of the statement add that unrolled loops make.
+  std::int64_t sums_at_a_time(const Stmt& s) const {
+    std::int64_t sums = 1;
+    for (const For* loop : unrolled_) {
+      bool apart = false;
+      for_each_stmt(s, [&](const Stmt& below) {
+        const Store* store = below.as<Store>();
+        apart |= store && std::any_of(store->indices.begin(), store->indices.end(),
+                                      [&](const Expr& e) { return uses_var(e, loop->variable.get()); });
+      });
+      const std::int64_t* copies = as_int(loop->extent);
+      if (apart && copies) sums *= *copies;
+    }
+    return sums;
+  }
+
   std::optional<Factors> product_of(const Expr& e) {
     if (const Var* var = e.as<Var>()) {
       auto found = products_.find(var);
@@ -217,7 +238,7 @@ class Contractor : public Mutator {
 
   const std::unordered_set<const ExprNode*>& exact_;
   const LetUses& uses_;
-  std::int64_t sums_ = 1;  ///< copies of a statement that unrolled loops make
+  std::vector<const For*> unrolled_;  ///< loops around, within the innermost that is none such
   std::unordered_map<const Var*, Factors> products_;
 };
 

@@ -26,7 +26,11 @@ struct PendingInit {
 
 class ReductionLowerer : public Mutator {
  public:
-  explicit ReductionLowerer(const Func& func) : bounds_(func), facts_(func), params_(buffer_params(func)) {}
+  ReductionLowerer(const Func& func, const Device& device)
+      : bounds_(func),
+        facts_(func),
+        params_(buffer_params(func)),
+        adds_under_masks_(device.mask_registers > 0 && device.fused_multiply_add) {}
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
@@ -71,7 +75,7 @@ class ReductionLowerer : public Mutator {
     Stmt result = Mutator::mutate_Block(s, node);
     std::swap(path, path_);
     const Block* block = result.as<Block>();
-    if (begins_with_identity(*block)) {
+    if (adds_under_masks_ && begins_with_identity(*block)) {
       if (std::optional<Block::Fields> skipping = skip_with_minus_zero(*block)) {
         result = Block::make(std::move(*skipping));
         block = result.as<Block>();
@@ -193,14 +197,15 @@ class ReductionLowerer : public Mutator {
   Bounds bounds_;
   const Bounds facts_;
   const std::vector<Buffer> params_;
+  const bool adds_under_masks_;
   std::vector<const For*> path_;  ///< loops between the enclosing block and here; null for a barrier
   std::vector<PendingInit> pending_;
 };
 
 }  // namespace
 
-Func lower_reductions(const Func& func) {
-  return with_body(func, ReductionLowerer(func).mutate(func->body));
+Func lower_reductions(const Func& func, const Device& device) {
+  return with_body(func, ReductionLowerer(func, device).mutate(func->body));
 }
 
 }  // namespace lathe

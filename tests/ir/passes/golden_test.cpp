@@ -46,6 +46,13 @@ Func contract_with_fma(const Func& func) {
   return contract_fma(func, device);
 }
 
+Func lower_reductions_with_masks(const Func& func) {
+  Device device;
+  device.mask_registers = 8;
+  device.fused_multiply_add = true;
+  return lower_reductions(func, device);
+}
+
 Func lower_math_with_fma(const Func& func) {
   Device device;
   device.fused_multiply_add = true;
@@ -98,7 +105,7 @@ Func plan_described_storage(const Func& func, const Device& device) {
 const std::map<std::string, std::function<Func(const Func&)>>& passes() {
   static const std::map<std::string, std::function<Func(const Func&)>> all = {
       {"mark_shiftable_tiles", mark_shiftable_tiles},
-      {"lower_reductions", lower_reductions},
+      {"lower_reductions", lower_reductions_with_masks},
       {"lower_blocks", lower_blocks},
       {"place_allocations", for_described_device<place_allocations>},
       {"compact_buffers", compact_buffers},
