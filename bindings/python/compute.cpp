@@ -97,9 +97,14 @@ std::vector<Expr> to_terms(const nb::object& result, const Reducer* reducer = nu
   return values;
 }
 
+/// The type in which a named reducer folds terms: sums count bools.
+DType folded_type(BinaryOp op, DType terms) {
+  return op == BinaryOp::add && terms.is_bool() ? i64 : arithmetic_type(terms);
+}
+
 /// The terms in the type in which they are folded.
-std::vector<Expr> widened(std::vector<Expr> terms) {
-  for (Expr& term : terms) term = convert(arithmetic_type(term->dtype), term);
+std::vector<Expr> converted(std::vector<Expr> terms, DType folded) {
+  for (Expr& term : terms) term = convert(folded, term);
   return terms;
 }
 
@@ -116,8 +121,11 @@ Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f
   Indices probe;
   for (size_t d = 0; d < shape.size(); ++d) probe.emplace_back(Var::make(fmt::format("r{}", d)));
   const DType dtype = terms(probe).at(0)->dtype;
-  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), arithmetic_type(dtype));
-  return {reduce_tuple(named, shape, [&](const Indices& indices) { return widened(terms(indices)); }), rounded(dtype)};
+  const BinaryOp op = reducer_op(nb::cast<std::string>(reducer));
+  const DType folded = folded_type(op, dtype);
+  return {reduce_tuple(simple_reducer(op, folded), shape,
+                       [&](const Indices& indices) { return converted(terms(indices), folded); }),
+          rounded(dtype)};
 }
 
 [[noreturn]] void refuse_more_than_a_reduction() {
@@ -141,9 +149,11 @@ nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, 
   Indices probe;
   for (size_t d = 0; d < extents.size(); ++d) probe.emplace_back(Var::make(fmt::format("i{}", d)));
   const DType dtype = terms(probe).at(0)->dtype;
-  const Reducer named = simple_reducer(reducer_op(nb::cast<std::string>(reducer)), arithmetic_type(dtype));
-  const auto wide_terms = [&](const Indices& indices) { return widened(terms(indices)); };
-  return nb::cast(ops::round_result(scan_tuple(extents, along, named, wide_terms, name).at(0), dtype));
+  const BinaryOp op = reducer_op(nb::cast<std::string>(reducer));
+  const DType folded = folded_type(op, dtype);
+  const auto wide_terms = [&](const Indices& indices) { return converted(terms(indices), folded); };
+  const Tensor scanned = scan_tuple(extents, along, simple_reducer(op, folded), wide_terms, name).at(0);
+  return nb::cast(dtype.is_bool() ? scanned : ops::round_result(scanned, dtype));
 }
 
 nb::object compute_python(nb::handle shape, const nb::callable& f, const std::string& name) {

@@ -10,6 +10,7 @@
 #include "ir/visitor.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/kept_view.h"
+#include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
 namespace lathe {
@@ -134,7 +135,11 @@ Expr Tensor::at(const Indices& indices, const Expr& mask) const {
   LATHE_CHECK(false, "an unknown kind of tensor");
 }
 
-Expr Tensor::element(const Indices& indices) const {
+Expr Tensor::element(const Indices& given) const {
+  Indices indices = given;
+  for (Expr& index : indices) {
+    if (index && index->dtype.is_integer()) index = convert(i64, index);
+  }
   Expr value = at(indices);
   Listener* listener = Listener::active();
   if (!listener || rank() == 0) return value;

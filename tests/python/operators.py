@@ -185,11 +185,11 @@ def make_cases():
          op=lambda a, b: lathe.where(a > b, a, b) if a.dtype != lathe.bool else lathe.where(a, a, b))
 
     # Reductions.
-    add("sum", integer_sum(lambda x, dtype: np.sum(x, axis=1, dtype=dtype)), NUMBERS, op=lambda x: lathe.sum(x, axis=1),
+    add("sum", integer_sum(lambda x, dtype: np.sum(x, axis=1, dtype=dtype)), EVERY, op=lambda x: lathe.sum(x, axis=1),
         special=False, ulp=16, scale=lambda x: largest(x) * x.shape[1])
     add("prod", integer_sum(lambda x, dtype: np.prod(x, axis=0, dtype=dtype)), NUMBERS, op=lambda x: lathe.prod(x, axis=0), special=False, ulp=16)
     for name, f in (("cumulative_sum", np.cumsum), ("cumulative_prod", np.cumprod)):
-        add(name, integer_sum(lambda x, dtype, theirs=f: theirs(x, axis=1, dtype=dtype)), NUMBERS,
+        add(name, integer_sum(lambda x, dtype, theirs=f: theirs(x, axis=1, dtype=dtype)), EVERY if f is np.cumsum else NUMBERS,
             op=lambda x, name=name: getattr(lathe, name)(x, axis=1), special=False, ulp=16,
             scale=(lambda x: largest(x) * x.shape[1]) if f is np.cumsum else None)
     add("mean", lambda x: np.mean(x, axis=1), FLOATS, op=lambda x: lathe.mean(x, axis=1), special=False, ulp=16, scale=largest)

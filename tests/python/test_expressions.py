@@ -204,3 +204,22 @@ def test_integers_that_are_made_narrower_wrap_as_wide_ones_do(source, narrow):
         return lib.astype((value ^ (b | 1000)) & (-1 - a), getattr(lib, narrow))
 
     np.testing.assert_array_equal(lathe.jit(lambda x, y: mixed(lathe, x, y))(x, y), mixed(np, x, y))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint64", "int64"])
+def test_bodies_take_places_of_any_integers(dtype):
+    rng = np.random.default_rng(5)
+    x, rows = rng.standard_normal((33, 7)), rng.integers(0, 33, 9).astype(dtype)
+    taken = lathe.jit(lambda x, rows: lathe.compute((9, 7), lambda a, b: x[rows[a], b]))
+    np.testing.assert_array_equal(taken(x, rows), x[rows])
+    with pytest.raises(IndexError):
+        taken(x[:5], np.full(9, 5, dtype))
+
+
+def test_sums_of_bodies_count_bools():
+    x = np.random.default_rng(5).standard_normal((33, 70))
+    count = lathe.jit(lambda x: lathe.compute((33,), lambda a: lathe.reduce("sum", 70, lambda b: x[a, b] > 0)))
+    np.testing.assert_array_equal(count(x), (x > 0).sum(1))
+    assert count(x).dtype == np.int64
+    so_far = lathe.jit(lambda x: lathe.scan((33, 70), 1, "sum", lambda a, b: x[a, b] > 0))
+    np.testing.assert_array_equal(so_far(x), (x > 0).cumsum(1))

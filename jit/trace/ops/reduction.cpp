@@ -32,7 +32,9 @@ std::string step(std::string_view name, const char* which) {
 
 Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, const Axes& axes, bool keepdims,
                   std::optional<DType> dtype) {
-  const DType result = accumulated_type(name, result_type(name, std::array{x}, accepts_number), dtype);
+  // Bools are counted.
+  const int accepted = op == BinaryOp::add ? accepts_any : accepts_number;
+  const DType result = accumulated_type(name, result_type(name, std::array{x}, accepted), dtype);
   const Tensor folded = fold(name, op, arithmetic_type(result), x, Folding(name, x, axes, keepdims));
   return dtype ? astype(folded, result) : round_result(folded, result);
 }
@@ -137,7 +139,8 @@ Tensor quantify(std::string_view name, BinaryOp op, const Tensor& x, const Axes&
 }  // namespace
 
 DType accumulated_type(std::string_view name, DType given, std::optional<DType> dtype) {
-  const DType result = dtype.value_or(given.is_signed() ? i64 : given.is_unsigned() ? u64 : given);
+  const bool counts = given.is_signed() || given.is_bool();
+  const DType result = dtype.value_or(counts ? i64 : given.is_unsigned() ? u64 : given);
   if (!is_accepted(accepts_number, result)) {
     fail_type(name, fmt::format("dtype= takes {}; given {}", describe_accepted(accepts_number), to_string(result)));
   }

@@ -9,11 +9,13 @@ namespace lathe::ops {
 /// The axes that an operator works along; nothing means all of them.
 using Axes = std::optional<std::vector<std::int64_t>>;
 
-/// What sums and products of `given` are returned as: `dtype` where there is one, else i64 or u64 for integers. An
+/// What sums and products of `given` are returned as: `dtype` where there is one, else i64 or u64 for integers, i64 for
+/// bools. An
 /// InputError where `dtype` is no number.
 DType accumulated_type(std::string_view name, DType given, std::optional<DType> dtype);
 
-/// Integers accumulate and return as i64, unsigned ones as u64; f16 and bf16 accumulate in f32. `dtype` converts first.
+/// Integers accumulate and return as i64, unsigned ones as u64; f16 and bf16 accumulate in f32. Of bools sums count the
+/// true ones, as i64. `dtype` converts first.
 Tensor sum(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false,
            std::optional<DType> dtype = std::nullopt);
 Tensor prod(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false,

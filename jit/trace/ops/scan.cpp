@@ -16,7 +16,7 @@ namespace {
 
 Tensor accumulate(std::string_view name, BinaryOp op, const Tensor& x, std::optional<std::int64_t> axis,
                   std::optional<DType> dtype, bool include_initial) {
-  const DType given = result_type(name, std::array{x}, accepts_number);
+  const DType given = result_type(name, std::array{x}, op == BinaryOp::add ? accepts_any : accepts_number);
   const DType result = accumulated_type(name, given, dtype);
   if (!axis && x.rank() != 1) {
     fail_value(name, fmt::format("given {}; expected axis=, which only a 1-d tensor may leave out", describe(x)));
