@@ -13,6 +13,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/cut_choices.h"
+#include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_inline.h"
@@ -93,6 +94,7 @@ class Known {
     return *cost_ + grown_;
   }
   void grow(double cost) { grown_ += cost; }
+  double grown() const { return grown_; }
   /// What is inlined is not sealed, so it changes nothing here.
   bool is_sealed() {
     if (!sealed_) sealed_ = lathe::is_sealed(block());
@@ -385,6 +387,13 @@ void inline_elementwise(RuleContext& context) {
         std::any_of(places.begin(), places.end(),
                     [&](const Place& place) { return wants_whole(blocks[place.root].block()); })) {
       context.note(fmt::format("keep {}: its parts are computed apart, and read together", ref.name));
+      continue;
+    }
+    const size_t only_reader = known.readers.size() == 1 ? known.readers[0] : blocks.size();
+    if (only_reader < blocks.size() && wish != FusionWish::together && known.block().f.iters.size() == 1 &&
+        !converts_lane_by_lane(context.device, known.block()) && blocks[only_reader].grown() + cost >= costly_body &&
+        stores_where_data_says(blocks[only_reader].block())) {
+      context.note(fmt::format("keep {}: what reads it goes on one by one, while it fills vectors", ref.name));
       continue;
     }
     if (inlined > stored && !known.only_place && wish != FusionWish::together) {

@@ -114,3 +114,37 @@ def test_counts_of_what_is_seen(n, dtype):
     np.testing.assert_array_equal(count(x), np.bincount(x, minlength=256))
     if n == 1003 and dtype == "uint8":
         assert "unrolled for i0" in count.lower(x).text("scheduled")
+
+
+@pytest.mark.parametrize("count", [0, 1, 511, 512, 1024, 1025, 5003])
+def test_places_and_values_that_are_computed_are_computed_in_vectors(count):
+    keys = RNG.integers(0, 2**32, count, dtype=np.uint32)
+    x = RNG.standard_normal(count)
+
+    def placed(lib, keys):
+        mixed = ((keys ^ 61) ^ (keys >> 16)) * 9
+        return lib.astype((mixed ^ (mixed >> 4)) >> 26, lib.int64)
+
+    def value(lib, x):
+        return lib.exp(x) * lib.abs(x) + 1.0
+
+    f = lathe.jit(
+        lambda keys, x: lathe.index_add(lathe.zeros((64,), dtype=lathe.float64), placed(lathe, keys), value(lathe, x))
+    )
+    with np.errstate(over="ignore"):
+        places = placed(np, keys)
+    np.testing.assert_allclose(f(keys, x), added(np.zeros(64), places, value(np, x)), rtol=1e-12)
+    if count == 5003:
+        text = f.lower(keys, x).text("scheduled")
+        assert "vectorized for" in text[: text.index("exp(")]
+
+
+@pytest.mark.parametrize("count", [100, 3000])
+def test_computed_places_are_checked_a_block_at_a_time(count):
+    a, b = RNG.integers(0, 21, count), RNG.integers(0, 21, count)
+    f = lathe.jit(lambda a, b: lathe.index_add(lathe.zeros((441,)), a * 21 + b, 1.0))
+    np.testing.assert_array_equal(f(a, b), np.bincount(a * 21 + b, minlength=441))
+    a[-1] = 21
+    b[-1] = 3
+    with pytest.raises(IndexError, match="444"):
+        f(a, b)
