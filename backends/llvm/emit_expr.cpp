@@ -67,6 +67,7 @@ llvm::Value* FunctionEmitter::emit_new(const Expr& e) {
       if (llvm::Value* product = emit_counter_product(e)) return product;
       if (llvm::Value* mask = emit_ramp_comparison(node)) return mask;
       if (llvm::Value* mask = emit_narrow_comparison(node)) return mask;
+      if (llvm::Value* inside = emit_range_check(node)) return inside;
       if (llvm::Value* result = emit_ramp_division(node)) return result;
       // A quotient of a loop's counter, which no arithmetic has wrapped, is as a value that of an index.
       if (counters_.count(node->a.as<Var>()) != 0 && is_natural_division(node)) return emit_index(e);
@@ -203,6 +204,19 @@ bool FunctionEmitter::is_natural_division(const Binary* node) {
   const bool division = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
   const auto* divisor = node->b.as<IntImm>();
   return division && divisor && divisor->value > 0 && is_non_negative(node->a);
+}
+
+llvm::Value* FunctionEmitter::emit_range_check(const Binary* node) {
+  const Binary *least = node->a.as<Binary>(), *most = node->b.as<Binary>();
+  if (node->op != BinaryOp::logical_and || !least || !most || most->op != BinaryOp::lt) return nullptr;
+  const std::int64_t* end = as_int(most->b);
+  const Expr& value = most->a;
+  const bool from_zero = (least->op == BinaryOp::lt && is_int(least->a, -1) && equal(least->b, value)) ||
+                         (least->op == BinaryOp::ge && is_int(least->b, 0) && equal(least->a, value)) ||
+                         (least->op == BinaryOp::le && is_int(least->a, 0) && equal(least->b, value));
+  if (!from_zero || !end || *end <= 0 || value->kind == ExprKind::Ramp || !value->dtype.is_signed()) return nullptr;
+  llvm::Value* given = emit(value);
+  return b.CreateICmpULT(given, int_constant(given->getType(), *end));
 }
 
 llvm::Value* FunctionEmitter::emit_index(const Expr& e) {

@@ -89,6 +89,8 @@ class FunctionEmitter {
   bool is_non_negative(const Expr& e);
   /// Is it a quotient or remainder of what is not negative by a positive constant, which unsigned instructions give?
   bool is_natural_division(const Binary* node);
+  /// 0 <= x && x < constant by one comparison of numbers without a sign; null where it is none.
+  llvm::Value* emit_range_check(const Binary* node);
   llvm::Value* emit_imm(DType dtype, std::int64_t value);
   /// A vector of equal float constants as a load at the top of the function, anything else as it is. Instruction
   /// selection takes a constant operand apart lane by lane wherever it meets one; a loaded register it lets be.
