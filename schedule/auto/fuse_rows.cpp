@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/analysis/affine.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/choice_points.h"
+#include "schedule/auto/feed_in_order.h"
 #include "schedule/auto/turn_squares.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_tuples.h"
@@ -17,7 +17,6 @@
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/required_region.h"
-#include "schedule/primitives/split.h"
 #include "schedule/rewrite.h"
 
 namespace lathe {
@@ -28,9 +27,6 @@ constexpr double few_checked_vectors = 4;
 /// Vectors that readers walk in less time than a function of one element takes (measured on Zen 4, states of a Mamba of
 /// 768 to 6144 channels by 16, whose steps are a function of each channel: 0.25 of the time).
 constexpr double most_vectors_beside = 8;
-
-/// Of what is computed in vectors for a loop that goes on one by one: a few pages, which stay in the first cache.
-constexpr std::int64_t iterations_of_block = 512;
 
 /// Of rows below this length, stages one after another wait for each other's results, while in loops of their own rows
 /// overlap, and what is computed once a row fills vectors.
@@ -221,57 +217,7 @@ bool idles_functions(const RuleContext& context, const BlockRef& ref, const std:
   return 1 < inside && 2 * inside <= lanes && instance_count(block, schedule.func()->facts) >= lanes;
 }
 
-/// Would the block, element-wise and no small computation, stand in the loop of a reader that goes on one by one?
-bool waits_in_order(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
-                    const LoopRef& loop) {
-  const Schedule& schedule = context.schedule;
-  const Block& block = schedule.node(ref);
-  const double least = asserts(block) ? 1.25 * costly_body : costly_body;
-  return only_space(block) && block.f.iters.size() == 1 && body_cost(block) >= least &&
-         !converts_lane_by_lane(context.device, block) &&
-         std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
-           return schedule.loops(reader).back() == loop && stores_where_data_says(schedule.node(reader));
-         });
-}
-
-/// Computes the block for so many iterations of the loop before these run.
-bool fuse_block_by_block(RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
-  Schedule& schedule = context.schedule;
-  if (extent_estimate(schedule.node(loop).extent, schedule.func()->facts) < 2 * iterations_of_block) return false;
-  return attempt(context,
-                 fmt::format("compute {} under blocks of {} of {}", ref.name, iterations_of_block, loop.variable->name),
-                 [&] { compute_at(schedule, ref, split(schedule, loop, iterations_of_block).first); });
-}
-
 }  // namespace
-
-bool stores_where_data_says(const Block& block) {
-  const bool in_order = std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                                    [](const Iter& iter) { return iter.kind == IterKind::ordered; });
-  if (!in_order || has_blocks(block)) return false;
-  const auto is_iter = [&](const AffineTerm& term) {
-    return std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                       [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
-  };
-  bool found = false;
-  for_each_stmt(block.f.body, [&](const Stmt& s) {
-    const Store* store = s.as<Store>();
-    for (size_t d = 0; store && d < store->indices.size(); ++d) {
-      const Affine place = to_affine(store->indices[d]);
-      found |= !std::all_of(place.terms.begin(), place.terms.end(), is_iter);
-    }
-  });
-  return found;
-}
-
-bool converts_lane_by_lane(const Device& device, const Block& block) {
-  bool found = false;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Cast* cast = e.as<Cast>();
-    found |= cast && cast->dtype == i64 && cast->value->dtype == f64;
-  });
-  return found && device.mask_registers == 0;
-}
 
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop) {
   const Path path = path_to(schedule, loop);

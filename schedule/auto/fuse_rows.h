@@ -42,12 +42,6 @@ bool costs_squares(const RuleContext& context, const BlockRef& block, const Loop
 /// of 64 floats: 0.41 of the time, of 5 of 32 0.5, of 20 of 2 to 26 0.6 to 0.95, of 300 1).
 bool checks_few(const RuleContext& context, const Block& block, const LoopRef& loop);
 
-/// Does the block store at places that data says, one after another, as a sum of elements by index does? What it reads
-/// beside is made a block of its iterations at a time, where that takes long: a vector each.
-bool stores_where_data_says(const Block& block);
-/// Does the block make whole numbers of doubles, lane by lane where vectors have no instruction for it (below AVX-512)?
-bool converts_lane_by_lane(const Device& device, const Block& block);
-
 /// What one iteration of the loop reads of what the block computes.
 Region region_read(const Schedule& schedule, const Block& block, const LoopRef& loop);
 

@@ -13,7 +13,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/cut_choices.h"
-#include "schedule/auto/fuse_rows.h"
+#include "schedule/auto/feed_in_order.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_inline.h"

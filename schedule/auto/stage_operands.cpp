@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
 #include "ir/analysis/affine.h"
 #include "ir/reduction.h"
@@ -12,6 +11,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/lay_results.h"
+#include "schedule/auto/mask_operands.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/vector_loop.h"
@@ -33,10 +33,6 @@ namespace {
 /// time for 96 channels of 56x56, but 1.6 times as long where a channel of 112x112 leaves the first cache, and 1.5
 /// times with vectors of 256 bits).
 constexpr double padded_reuse = 6;
-/// The same for copies of what is read under a mask: tiles read a row's element once for all their columns (measured on
-/// Zen 4, triangles of 257 by 32 columns 1 of the time, with AVX2 1.24, of 401 by 64 columns 0.55 and 0.66). A small
-/// product waits for the copy (40x97x160: 1.28), and what is cast besides would be cast element by element.
-constexpr double masked_reuse = 48, least_masked_updates = 1 << 20;
 /// The longest rows of which all vectors count as touching the padding (measured on Zen 3: a copy for depthwise 3x3
 /// took 0.42 to 0.71 of the time over rows of 28 to 52, 1.05 to 1.8 times as long over 57 to 113).
 constexpr std::int64_t most_masked_vectors = 7;
@@ -183,70 +179,6 @@ bool masks_windows(const RuleContext& context, const Block& block, const Buffer&
     return false;
   const std::optional<Windows> windows = overlapping_windows(context, block, *shape, *shape->vector_space);
   return windows && windows->depth <= most_masked_steps;
-}
-
-/// Where the operand's dimensions first use the iters of a copy that has a dimension for each, in the operand's order.
-LayoutMap as_operand_lies(const Block& reader, const Buffer& copy, const Load& operand) {
-  LayoutMap map = same_layout(copy->rank());
-  const Load* load = load_of(reader, copy);
-  const auto dimension = [&](const Expr& place) {
-    for (size_t d = 0; d < operand.indices.size(); ++d) {
-      for (const VarRef& used : used_vars(place)) {
-        if (uses_var(operand.indices[d], used.get())) return static_cast<int>(d);
-      }
-    }
-    return -1;
-  };
-  std::vector<size_t> order(copy->rank());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return dimension(load->indices[a]) < dimension(load->indices[b]); });
-  for (size_t d = 0; d < order.size(); ++d) map.to[d] = map.from[order[d]];
-  return map;
-}
-
-/// Would a copy of what the iters read of the operand be no larger than that is? Windows have elements several times.
-bool read_once_a_walk(const Schedule& schedule, const Block& block, const Load& load) {
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  double copied = 1;
-  for (const Iter& iter : block.f.iters) {
-    const auto uses = [&](const Expr& e) { return uses_var(e, iter.variable.get()); };
-    if (uses(load.mask) || std::any_of(load.indices.begin(), load.indices.end(), uses))
-      copied *= static_cast<double>(extent_estimate(iter.domain.extent, facts));
-  }
-  return copied <= estimated_elements(load.buffer, facts);
-}
-
-/// Copies of operands that the reduction reads under masks, as triangles are, where each element is read so often that
-/// asking at every read costs more.
-void stage_masked(RuleContext& context, const BlockRef& ref) {
-  Schedule& schedule = context.schedule;
-  std::vector<const Load*> chosen, masked;
-  for_each_expr(schedule.node(ref).f.body, [&](const Expr& e) {
-    if (const Select* select = e.as<Select>()) {
-      for_each_expr(select->when_true, [&](const Expr& arm) {
-        if (const Load* load = arm.as<Load>()) chosen.push_back(load);
-      });
-    }
-  });
-  for_each_expr(schedule.node(ref).f.body, [&](const Expr& e) {
-    const Load* load = e.as<Load>();
-    const auto same = [&](const Load* other) { return other->buffer == load->buffer; };
-    if (load && load->mask && std::find(chosen.begin(), chosen.end(), load) == chosen.end() &&
-        std::none_of(masked.begin(), masked.end(), same) && read_once_a_walk(schedule, schedule.node(ref), *load) &&
-        worth_copying(context, schedule.node(ref), load->buffer, masked_reuse) && load->dtype.is_float() &&
-        load->dtype.bits >= 32 && instance_count(schedule.node(ref), schedule.func()->facts) >= least_masked_updates)
-      masked.push_back(load);
-  });
-  std::vector<Expr> kept(masked.begin(), masked.end());  // the block changes
-  for (const Expr& e : kept) {
-    const Load& load = *e.as<Load>();
-    attempt(context, fmt::format("mask {} once for {}", load.buffer->name, ref.name), [&] {
-      const BlockRef copy = reindex(schedule, ref, load.buffer->name);
-      const Buffer made = schedule.node(copy).f.writes[0].buffer;
-      transform_layout(schedule, ref, made->name, as_operand_lies(schedule.node(ref), made, load));
-    });
-  }
 }
 
 /// Copies of what the reduction pads, where each element is read so often that choosing between it and the padding at
@@ -475,7 +407,7 @@ bool pads_whole_vectors(const RuleContext& context, const Block& block, const Bu
 
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
   turn_channels(context, reduction);
-  stage_masked(context, reduction);
+  mask_operands(context, reduction);
   stage_padding(context, reduction);
   lay_results(context, reduction);
   stage_strided(context, reduction);

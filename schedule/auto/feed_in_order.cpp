@@ -1,0 +1,70 @@
+#include "schedule/auto/feed_in_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/analysis/affine.h"
+#include "ir/visitor.h"
+#include "schedule/auto/block_model.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/split.h"
+#include "schedule/rewrite.h"
+
+namespace lathe {
+namespace {
+
+/// Of what is computed in vectors for a loop that goes on one by one: a few pages, which stay in the first cache.
+constexpr std::int64_t iterations_of_block = 512;
+
+}  // namespace
+
+bool stores_where_data_says(const Block& block) {
+  const bool in_order = std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                                    [](const Iter& iter) { return iter.kind == IterKind::ordered; });
+  if (!in_order || has_blocks(block)) return false;
+  const auto is_iter = [&](const AffineTerm& term) {
+    return std::any_of(block.f.iters.begin(), block.f.iters.end(),
+                       [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
+  };
+  bool found = false;
+  for_each_stmt(block.f.body, [&](const Stmt& s) {
+    const Store* store = s.as<Store>();
+    for (size_t d = 0; store && d < store->indices.size(); ++d) {
+      const Affine place = to_affine(store->indices[d]);
+      found |= !std::all_of(place.terms.begin(), place.terms.end(), is_iter);
+    }
+  });
+  return found;
+}
+
+bool converts_lane_by_lane(const Device& device, const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Cast* cast = e.as<Cast>();
+    found |= cast && cast->dtype == i64 && cast->value->dtype == f64;
+  });
+  return found && device.mask_registers == 0;
+}
+
+bool waits_in_order(const RuleContext& context, const BlockRef& ref, const std::vector<BlockRef>& readers,
+                    const LoopRef& loop) {
+  const Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const double least = asserts(block) ? 1.25 * costly_body : costly_body;
+  return only_space(block) && block.f.iters.size() == 1 && body_cost(block) >= least &&
+         !converts_lane_by_lane(context.device, block) &&
+         std::all_of(readers.begin(), readers.end(), [&](const BlockRef& reader) {
+           return schedule.loops(reader).back() == loop && stores_where_data_says(schedule.node(reader));
+         });
+}
+
+bool fuse_block_by_block(RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
+  Schedule& schedule = context.schedule;
+  if (extent_estimate(schedule.node(loop).extent, schedule.func()->facts) < 2 * iterations_of_block) return false;
+  return attempt(context,
+                 fmt::format("compute {} under blocks of {} of {}", ref.name, iterations_of_block, loop.variable->name),
+                 [&] { compute_at(schedule, ref, split(schedule, loop, iterations_of_block).first); });
+}
+
+}  // namespace lathe
