@@ -42,7 +42,7 @@ TEST(Errors, SayWhatWasGivenAndWhatWasExpected) {
   TYPE_MESSAGE(nextafter(i({2}), i({2})));
   TYPE_MESSAGE(mean(i({2})));
   TYPE_MESSAGE(var(i({2})));
-  TYPE_MESSAGE(sum(less(f({2}), 0)));
+  TYPE_MESSAGE(prod(less(f({2}), 0)));
   TYPE_MESSAGE(sum(f({2}), std::nullopt, false, boolean));
   TYPE_MESSAGE(softmax(i({2})));
   MESSAGE(sum(f({2, 3}), {{2}}));
