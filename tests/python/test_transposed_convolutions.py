@@ -235,4 +235,5 @@ def test_products_that_are_skipped_may_be_anything():
         want = expected(x, w, 2, 1, 0, 1)
     assert 0 < np.isfinite(want).sum() < want.size
     np.testing.assert_allclose(f(x, w), want, rtol=1e-4, atol=1e-4)
-    assert ", l0" in f.lower(x, w).text("end")
+    if "avx512f" in lathe.device_info()["features"]:
+        assert ", l0" in f.lower(x, w).text("end")
