@@ -127,5 +127,7 @@ def test_rows_longer_than_a_vector_that_choose_are_woven(function, n, dtype):
     compiled = lathe.jit(lambda a: function(lathe, a))
     tolerance = 1e-4 if dtype is np.float32 else 1e-10
     np.testing.assert_allclose(compiled(a), function(np, a), rtol=tolerance, atol=tolerance)
-    if n == 1001:
+    # Rows of nine are not woven of four doubles at a time.
+    wide = dtype is np.float32 or "avx512f" in lathe.device_info()["features"]
+    if n == 1001 and wide:
         assert "unrolled for i1" in compiled.lower(a).text("scheduled")
