@@ -138,13 +138,20 @@ class Checker : public ChoiceMutator {
     std::int64_t least, greatest;
   };
 
+  /// Is it an iter of which every value up to a known end is there?
+  bool is_counter(const Expr& e) const {
+    return std::any_of(iters_.begin(), iters_.end(), [&](const Iter& iter) {
+      return e == Expr(iter.variable) && as_int(iter.domain.min) && as_int(iter.domain.extent);
+    });
+  }
+
   /// Of a place in a window that data moves, as x[start[m] + n] is: nothing where a choice asks for a part of the
   /// window alone, or the tensor may be shorter than it is.
   std::optional<Slid> slid(const Expr& place, const Expr& extent) const {
     if (guard()) return std::nullopt;
     Affine data = to_affine(place), counted = Affine::of(0);
     const auto moves = [&](const AffineTerm& term) {
-      return is_iter(term.atom) && std::none_of(data.terms.begin(), data.terms.end(), [&](const AffineTerm& other) {
+      return is_counter(term.atom) && std::none_of(data.terms.begin(), data.terms.end(), [&](const AffineTerm& other) {
                return other.atom != term.atom && uses_var(other.atom, term.atom.as<Var>());
              });
     };

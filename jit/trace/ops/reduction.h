@@ -10,8 +10,7 @@ namespace lathe::ops {
 using Axes = std::optional<std::vector<std::int64_t>>;
 
 /// What sums and products of `given` are returned as: `dtype` where there is one, else i64 or u64 for integers, i64 for
-/// bools. An
-/// InputError where `dtype` is no number.
+/// bools. An InputError where `dtype` is no number.
 DType accumulated_type(std::string_view name, DType given, std::optional<DType> dtype);
 
 /// Integers accumulate and return as i64, unsigned ones as u64; f16 and bf16 accumulate in f32. Of bools sums count the
