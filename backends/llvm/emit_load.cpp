@@ -92,24 +92,7 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
                                 : few_steps;
   const std::int64_t step = constant ? std::abs(*constant) : 0;
   if (step >= 2 && step <= most && lanes >= 4 && !kernel.address_sanitizer) {
-    const bool back = *constant < 0;
-    if (back) base.constant -= step * (lanes - 1);
-    llvm::Value* result = nullptr;
-    for (std::int64_t part = 0; part < step; ++part) {
-      // The last load ends on the last element, so its start moves back.
-      const std::int64_t start = part + 1 < step ? part * lanes : step * (lanes - 1) - (lanes - 1);
-      llvm::Value* run = emit_load_run(buffer, {base.variable, base.constant + start}, lanes, align, nullptr);
-      std::vector<int> order(lanes);
-      for (int i = 0; i < lanes; ++i) {
-        const std::int64_t element = (back ? lanes - 1 - i : i) * step, place = element - start;
-        const bool here = place >= 0 && place < lanes && (part + 1 == step || element < (part + 1) * lanes);
-        order[i] = here ? static_cast<int>(result ? lanes + place : place) : (result ? i : -1);
-      }
-      result = !result            ? b.CreateShuffleVector(run, order)
-               : step > few_steps ? emit_picked(result, run, order)
-                                  : b.CreateShuffleVector(result, run, order);
-    }
-    return result;
+    return emit_picks(buffer, base, *constant, lanes, lanes);
   }
   if (llvm::Value* picked = emit_narrow_picks(buffer, base, constant ? *constant : 0, lanes)) return picked;
   llvm::Value* apart = emit_step(stride);
@@ -117,6 +100,33 @@ llvm::Value* FunctionEmitter::emit_strided_load(const BufferNode* buffer, Offset
   for (int i = 0; i < lanes; ++i, base = stepped(base, apart))
     result = b.CreateInsertElement(result, emit_load_run(buffer, base, 1, align, nullptr), b.getInt64(i));
   return result;
+}
+
+/// Elements a step apart out of runs of `length`, of which one shuffle after another takes what is there. The last run
+/// ends on the last element, so its start moves back.
+llvm::Value* FunctionEmitter::emit_picks(const BufferNode* buffer, Offset base, std::int64_t stride, int lanes,
+                                         std::int64_t length) {
+  const std::int64_t step = std::abs(stride), span = step * (lanes - 1) + 1, count = (span + length - 1) / length;
+  if (stride < 0) base.constant -= span - 1;
+  llvm::Value* result = nullptr;
+  for (std::int64_t run = 0; run < count; ++run) {
+    const std::int64_t start = run + 1 < count ? run * length : span - length;
+    llvm::Value* elements = emit_load_run(buffer, {base.variable, base.constant + start}, static_cast<int>(length),
+                                          element_align(buffer), nullptr);
+    std::vector<int> order(static_cast<size_t>(length), -1);
+    for (int i = 0; i < lanes; ++i) {
+      const std::int64_t element = (stride < 0 ? lanes - 1 - i : i) * step, place = element - start;
+      const bool here = place >= 0 && place < length && (run + 1 == count || element < (run + 1) * length);
+      order[static_cast<size_t>(i)] = here ? static_cast<int>(result ? length + place : place) : result ? i : -1;
+    }
+    result = !result             ? b.CreateShuffleVector(elements, order)
+             : count > few_steps ? emit_picked(result, elements, order)
+                                 : b.CreateShuffleVector(result, elements, order);
+  }
+  if (length == lanes) return result;
+  std::vector<int> first(static_cast<size_t>(lanes));
+  std::iota(first.begin(), first.end(), 0);
+  return b.CreateShuffleVector(result, first);
 }
 
 /// Elements of less than 32 bits out of a few whole registers, two by an instruction where that takes them to any
@@ -128,24 +138,7 @@ llvm::Value* FunctionEmitter::emit_narrow_picks(const BufferNode* buffer, Offset
   if (least == 0 || bits < least || bits >= 32 || step < 2 || lanes < 4 || length < lanes ||
       span > most_picked_runs * length || kernel.address_sanitizer)
     return nullptr;
-  if (stride < 0) base.constant -= span - 1;
-  const std::int64_t count = (span + length - 1) / length;
-  llvm::Value* result = nullptr;
-  for (std::int64_t run = 0; run < count; ++run) {
-    const std::int64_t start = run + 1 < count ? run * length : span - length;
-    llvm::Value* elements = emit_load_run(buffer, {base.variable, base.constant + start}, static_cast<int>(length),
-                                          element_align(buffer), nullptr);
-    std::vector<int> order(static_cast<size_t>(length), -1);
-    for (int i = 0; i < lanes; ++i) {
-      const std::int64_t element = (stride < 0 ? lanes - 1 - i : i) * step, place = element - start;
-      const bool here = place >= 0 && (run + 1 == count || place < length) && element >= run * length;
-      order[static_cast<size_t>(i)] = here ? static_cast<int>(result ? length + place : place) : result ? i : -1;
-    }
-    result = result ? b.CreateShuffleVector(result, elements, order) : b.CreateShuffleVector(elements, order);
-  }
-  std::vector<int> first(static_cast<size_t>(lanes));
-  std::iota(first.begin(), first.end(), 0);
-  return length == lanes ? result : b.CreateShuffleVector(result, first);
+  return emit_picks(buffer, base, stride, lanes, length);
 }
 
 llvm::Value* FunctionEmitter::emit_load(const Load* node) {

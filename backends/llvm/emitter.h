@@ -175,6 +175,7 @@ class FunctionEmitter {
   llvm::Value* shared_condition(llvm::Type* run, llvm::Value* mask);
   llvm::Value* emit_strided_load(const BufferNode* buffer, Offset base, const Expr& stride, int lanes,
                                  llvm::Value* mask);
+  llvm::Value* emit_picks(const BufferNode* buffer, Offset base, std::int64_t stride, int lanes, std::int64_t length);
   llvm::Value* emit_narrow_picks(const BufferNode* buffer, Offset base, std::int64_t stride, int lanes);
 
   // ---- stores (emit_store.cpp) ----

@@ -1,5 +1,7 @@
 #include "ir/analysis/narrow_cast.h"
 
+#include "ir/analysis/fold.h"
+
 namespace lathe {
 namespace {
 
@@ -12,7 +14,7 @@ class Narrowing {
 
   Expr narrow(const Expr& e) {
     if (--left_ < 0) return nullptr;
-    if (e->kind == ExprKind::IntImm) return truncated(static_cast<const IntImm*>(e.get())->value);
+    if (e->kind == ExprKind::IntImm) return fold_cast(type_, e);
     if (const Cast* cast = e.as<Cast>()) return narrow_operand(cast->value);
     if (const Unary* unary = e.as<Unary>()) {
       if (unary->op != UnaryOp::neg && unary->op != UnaryOp::bit_not) return nullptr;
@@ -39,13 +41,6 @@ class Narrowing {
     const bool fits = e->dtype.is_bool() || (e->dtype.is_integer() && e->dtype.bits <= type_.bits);
     if (!fits) return nullptr;
     return e->dtype == type_ ? e : Cast::make(type_, e);
-  }
-
-  Expr truncated(std::int64_t value) const {
-    const int unused = 64 - type_.bits;
-    const std::uint64_t high = static_cast<std::uint64_t>(value) << unused;
-    return IntImm::make(type_, type_.is_signed() ? static_cast<std::int64_t>(high) >> unused
-                                                 : static_cast<std::int64_t>(high >> unused));
   }
 
   const DType type_;

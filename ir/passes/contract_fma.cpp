@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "ir/intrinsics.h"
@@ -149,13 +148,14 @@ class Contractor : public Mutator {
 
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
-    const bool unrolled = node->for_kind == ForKind::unrolled;
-    std::vector<const For*> around;
-    if (!unrolled) std::swap(around, unrolled_);
-    if (unrolled) unrolled_.push_back(node);
+    const std::vector<const For*> around = unrolled_;
+    if (node->for_kind == ForKind::unrolled) {
+      unrolled_.push_back(node);
+    } else {
+      unrolled_.clear();
+    }
     const Stmt result = Mutator::mutate_For(s, node);
-    if (unrolled) unrolled_.pop_back();
-    if (!unrolled) std::swap(around, unrolled_);
+    unrolled_ = around;
     return result;
   }
   Expr mutate_Binary(const Expr& e, const Binary* node) override {

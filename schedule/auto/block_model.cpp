@@ -263,6 +263,21 @@ double expression_cost(const Expr& e) {
   return sum.total;
 }
 
+void ConditionCosts::take(const Select& choice) {
+  if (std::find(taken_.begin(), taken_.end(), choice.condition) != taken_.end()) return;
+  taken_.push_back(choice.condition);
+  total_ += expression_cost(choice.condition);
+}
+
+bool takes_apart(const Expr& place) {
+  bool found = false;
+  for_each_expr(place, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+  });
+  return found;
+}
+
 double body_cost(const Stmt& body) {
   CostSum sum;
   sum.visit(body);

@@ -84,6 +84,18 @@ double bytes_of_buffers(const std::vector<const Block*>& blocks, const std::vect
 /// Weights are reciprocal throughputs of vector code on recent x86 cores, relative to an addition.
 double expression_cost(const Expr& e);
 double body_cost(const Stmt& body);
+/// What conditions of choices cost, each once however many choices it decides.
+class ConditionCosts {
+ public:
+  void take(const Select& choice);
+  double total() const { return total_; }
+
+ private:
+  std::vector<Expr> taken_;
+  double total_ = 0;
+};
+/// Does the index ask for a quotient or a remainder?
+bool takes_apart(const Expr& place);
 double body_cost(const Block& block);
 /// The body_cost of what loads and stores, and no more; of a division or so, beyond which the core's own window
 /// overlaps iterations; and of an exponential, beside which places that are computed, gathered or scattered weigh

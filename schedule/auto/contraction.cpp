@@ -62,18 +62,14 @@ std::int64_t shared_run(const std::vector<Access>& loads, size_t iter) {
 
 /// What an update costs but for choosing between elements and a padding, which most tiles need not ask.
 double update_cost(const Block& block) {
-  double cost = body_cost(block);
-  std::vector<Expr> conditions;  // body_cost counts what several share once
+  ConditionCosts conditions;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Select* choice = e.as<Select>();
     const Cast* cast = choice ? choice->when_true.as<Cast>() : nullptr;
     const Load* load = choice ? (cast ? cast->value : choice->when_true).as<Load>() : nullptr;
-    if (!load || !load->mask) return;
-    if (std::find(conditions.begin(), conditions.end(), choice->condition) != conditions.end()) return;
-    conditions.push_back(choice->condition);
-    cost -= expression_cost(choice->condition);
+    if (load && load->mask) conditions.take(*choice);
   });
-  return cost;
+  return body_cost(block) - conditions.total();
 }
 
 std::optional<ReductionShape> find_reduction_shape(const Block& block) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -111,19 +110,14 @@ void evaluate_once(RuleContext& context) {
     axis->costs |= wanted.contains(axis->dimension);
     if (axis->costs) wanted.insert(axis->reads.begin(), axis->reads.end());
   }
-  std::map<std::string, std::vector<VarRef>> loops;  // before iters are taken out
+  std::vector<std::pair<BlockRef, LoopRef>> loops;  // before iters are taken out
   for (const Axis& axis : axes) {
     const std::optional<LoopRef> loop = axis.costs ? loop_of_iter(schedule, axis.block, axis.iter) : std::nullopt;
-    if (loop) loops[axis.block.name].push_back(loop->variable);
+    if (loop) loops.emplace_back(axis.block, *loop);
   }
-  for (const Axis& axis : axes) {
-    const auto found = loops.find(axis.block.name);
-    if (found == loops.end()) continue;
-    for (const VarRef& loop : found->second) {
-      attempt(context, fmt::format("compute {} once along {}", axis.block.name, loop->name),
-              [&] { compute_once(schedule, axis.block, LoopRef{loop}); });
-    }
-    loops.erase(found);
+  for (const auto& [block, loop] : loops) {
+    attempt(context, fmt::format("compute {} once along {}", block.name, loop.variable->name),
+            [&, block = block, loop = loop] { compute_once(schedule, block, loop); });
   }
 }
 

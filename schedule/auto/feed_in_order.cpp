@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ir/analysis/affine.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/primitives/compute_at.h"
@@ -19,23 +18,18 @@ constexpr std::int64_t iterations_of_block = 512;
 
 }  // namespace
 
+bool scatters_along(const Block& block, size_t iter) {
+  const Accesses accesses = block_accesses(block);
+  return block.f.iters[iter].kind == IterKind::ordered &&
+         std::any_of(accesses.begin(), accesses.end(),
+                     [&](const Access& access) { return access.store && !access.strides[iter] && !access.masked; });
+}
+
 bool stores_where_data_says(const Block& block) {
-  const bool in_order = std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                                    [](const Iter& iter) { return iter.kind == IterKind::ordered; });
-  if (!in_order || has_blocks(block)) return false;
-  const auto is_iter = [&](const AffineTerm& term) {
-    return std::any_of(block.f.iters.begin(), block.f.iters.end(),
-                       [&](const Iter& iter) { return term.atom == Expr(iter.variable); });
-  };
-  bool found = false;
-  for_each_stmt(block.f.body, [&](const Stmt& s) {
-    const Store* store = s.as<Store>();
-    for (size_t d = 0; store && d < store->indices.size(); ++d) {
-      const Affine place = to_affine(store->indices[d]);
-      found |= !std::all_of(place.terms.begin(), place.terms.end(), is_iter);
-    }
-  });
-  return found;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (!has_blocks(block) && scatters_along(block, i)) return true;
+  }
+  return false;
 }
 
 bool converts_lane_by_lane(const Device& device, const Block& block) {

@@ -10,6 +10,8 @@
 
 namespace lathe {
 
+/// Does the block store along the iter, which goes on one by one, at places that no step leads to?
+bool scatters_along(const Block& block, size_t iter);
 /// Does the block store at places that data says, one after another, as a sum of elements by index does? What it reads
 /// beside is made a block of its iterations at a time, where that takes long: a vector each.
 bool stores_where_data_says(const Block& block);

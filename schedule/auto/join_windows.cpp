@@ -134,15 +134,8 @@ bool are_vectors(const Schedule& schedule, const Stmt& s) {
 
 /// Is an element of the buffer read or written below at a quotient or remainder, as joined rows are? Lanes of registers
 /// cannot be taken apart by these.
-bool takes_apart(const Stmt& s, const Buffer& buffer) {
-  const auto is_taken = [](const Range& range) {
-    bool found = false;
-    for_each_expr(range.min, [&](const Expr& e) {
-      const Binary* node = e.as<Binary>();
-      found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
-    });
-    return found;
-  };
+bool takes_rows_apart(const Stmt& s, const Buffer& buffer) {
+  const auto is_taken = [](const Range& range) { return takes_apart(range.min); };
   const auto takes = [&](const Region& region) {
     return region.buffer == buffer && std::any_of(region.ranges.begin(), region.ranges.end(), is_taken);
   };
@@ -176,7 +169,7 @@ void keep_in_registers(RuleContext& context, const std::vector<LoopRef>& joined)
     for (const Iter& iter : block.f.iters)
       row *= iter.kind == IterKind::space ? static_cast<double>(extent_estimate(iter.domain.extent)) : 1;
     if (row > static_cast<double>(context.device.vector_registers / 2 * vector_lanes(block, context.device)) ||
-        !stays_in_iteration(schedule, ref, joined.back(), row) || takes_apart(body, block.f.writes[0].buffer))
+        !stays_in_iteration(schedule, ref, joined.back(), row) || takes_rows_apart(body, block.f.writes[0].buffer))
       return;
     attempt(context, fmt::format("keep {} in registers", block.f.writes[0].buffer->name), [&] {
       set_space(schedule, ref, space::registers);

@@ -290,16 +290,6 @@ void stage_strided(RuleContext& context, const BlockRef& ref) {
           [&] { cache_padding(context.schedule, ref, operand->buffer->name, space::global, *apart); });
 }
 
-/// Does the index ask for a quotient or a remainder?
-bool takes_apart(const Expr& place) {
-  bool found = false;
-  for_each_expr(place, [&](const Expr& e) {
-    const Binary* node = e.as<Binary>();
-    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
-  });
-  return found;
-}
-
 /// Is each element of each operand read often?
 bool is_product(const RuleContext& context, const Block& block) {
   size_t operands = 0;

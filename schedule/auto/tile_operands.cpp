@@ -221,19 +221,14 @@ namespace {
 
 /// What it costs to find out by which terms choose that is the same for all rows, of which a tile does so once.
 double shared_conditions_cost(const ReductionParts& parts, const VarRef& row) {
-  double cost = 0;
-  std::vector<Expr> conditions;
+  ConditionCosts conditions;
   const auto take = [&](const Expr& e) {
     const Select* choice = e.as<Select>();
-    if (!choice || uses_var(choice->condition, row.get()) ||
-        std::find(conditions.begin(), conditions.end(), choice->condition) != conditions.end())
-      return;
-    conditions.push_back(choice->condition);
-    cost += expression_cost(choice->condition);
+    if (choice && !uses_var(choice->condition, row.get())) conditions.take(*choice);
   };
   for (const Expr& term : parts.terms) for_each_expr(term, take);
   for (const Stmt& let : parts.lets) for_each_expr(let.as<Let>()->value, take);
-  return cost;
+  return conditions.total();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/feed_in_order.h"
 #include "schedule/auto/turn_scans.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/scan_lanes.h"
@@ -167,14 +168,7 @@ void unroll_scatter(RuleContext& context, const BlockRef& ref) {
   if (loops.empty() || asserts(block) || body_cost(block) > costly_body) return;
   const auto iter = iter_moved_by(block, loops.back().variable);
   const auto extent = greatest_extent(schedule.node(loops.back()).extent, schedule.func());
-  if (!iter || block.f.iters[*iter].kind != IterKind::ordered || !extent ||
-      *extent < least_iterations * scattered_at_once)
-    return;
-  const Accesses accesses = block_accesses(block);
-  const bool scatters = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.store && !access.strides[*iter] && !access.masked;
-  });
-  if (!scatters) return;
+  if (!iter || !extent || *extent < least_iterations * scattered_at_once || !scatters_along(block, *iter)) return;
   attempt(context, fmt::format("add {} of {} at once", scattered_at_once, ref.name),
           [&] { unroll(schedule, split(schedule, loops.back(), scattered_at_once).second); });
 }
