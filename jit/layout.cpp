@@ -132,13 +132,16 @@ StrideClasses classify_strides(const TensorView& view) {
   std::int64_t dense = 1;
   int last = view.rank - 1;
   while (last > 0 && view.shape[last] <= 1) --last;
-  if (last >= 0 && view.shape[last] > 1 && view.strides[last] > 1 && view.strides[last] <= widest_step) {
-    dense = view.strides[last];
-    classes = static_cast<StrideClasses>(dense - 1) << (2 * max_rank);
+  std::int64_t step = 1;
+  if (last >= 0 && view.shape[last] > 1 && view.strides[last] >= (last == view.rank - 1 ? -widest_step : 1) &&
+      view.strides[last] != 0 && view.strides[last] <= widest_step) {
+    step = view.strides[last];
+    dense = std::abs(step);
+    classes = static_cast<StrideClasses>(dense - 1 + (step < 0 ? widest_step : 0)) << (2 * max_rank);
   }
   for (int d = view.rank; d-- > 0;) {
     const std::int64_t extent = view.shape[d], stride = view.strides[d];
-    if (extent > 1 && stride != dense) {
+    if (extent > 1 && stride != (d == last ? step : dense)) {
       const StrideClass c = stride == 0 ? StrideClass::zero : stride == 1 ? StrideClass::unit : StrideClass::runtime;
       classes |= static_cast<StrideClasses>(c) << (2 * d);
     }

@@ -9,16 +9,17 @@ namespace lathe {
 
 /// What a kernel may assume of one stride; two bits of a signature.
 enum class StrideClass : std::uint8_t {
-  dense = 0,   ///< what a compact row-major array would have here, times the step; or an extent of at most 1
+  dense = 0,   ///< what a compact row-major array would have here, times the step (of outer dimensions, how wide it
+               ///< is); or an extent of at most 1
   zero = 1,    ///< a broadcast dimension
   unit = 2,    ///< neighbours in memory, but not where compact order has them
   runtime = 3  ///< any other: handed to the kernel as a scalar
 };
 
 /// Either two bits a dimension, dimension 0 lowest, and behind those of `max_rank` dimensions the step between
-/// neighbours of the last one, less one; or, of a dense array whose dimensions lie in another order than row-major
-/// (transposed, channels last), the highest bit and that order: four bits a dimension, the innermost lowest. 0 is
-/// row-major.
+/// neighbours of the last one, less one, and whether it goes back; or, of a dense array whose dimensions lie in another
+/// order than row-major (transposed, channels last), the highest bit and that order: four bits a dimension, the
+/// innermost lowest. 0 is row-major.
 using StrideClasses = std::uint64_t;
 inline constexpr int max_rank = 24;
 /// Steps that kernels are compiled for: so wide, vectors are picked out of whole ones (x[:, ::2], channels of an
@@ -29,8 +30,11 @@ StrideClasses classify_strides(const TensorView& view);
 inline StrideClass stride_class(StrideClasses classes, int dimension) {
   return static_cast<StrideClass>((classes >> (2 * dimension)) & 3);
 }
+/// From one element of the last dimension to the next; negative where it is reversed.
 inline std::int64_t stride_step(StrideClasses classes) {
-  return static_cast<std::int64_t>(classes >> (2 * max_rank)) + 1;
+  const StrideClasses behind = classes >> (2 * max_rank);
+  const auto step = static_cast<std::int64_t>(behind % widest_step) + 1;
+  return behind / widest_step % 2 == 0 ? step : -step;
 }
 
 /// Arrays of a higher rank have a class a dimension, in whatever order they lie.

@@ -14,10 +14,11 @@ namespace {
 std::vector<Expr> known_strides(const Buffer& buffer, StrideClasses classes) {
   std::vector<Expr> strides = strides_of(buffer);
   const std::int64_t step = stride_step(classes);
+  const int last = static_cast<int>(strides.size()) - 1;
   for (int d = 0; d < static_cast<int>(strides.size()); ++d) {
     switch (stride_class(classes, d)) {
       case StrideClass::dense:
-        if (step > 1) strides[d] = strides[d] * step;
+        if (step != 1) strides[d] = strides[d] * (d == last ? step : std::abs(step));
         break;
       case StrideClass::zero:
         strides[d] = index(0);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/llvm/emitter.h"
+#include "ir/analysis/split_reciprocal.h"
 #include "ir/error.h"
 #include "ir/structural.h"
 
@@ -82,7 +83,7 @@ llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llv
     case BinaryOp::mul:
       return b.CreateFMul(loaded_constant(x), loaded_constant(y));
     case BinaryOp::div:
-      return b.CreateFDiv(x, y);
+      return emit_quotient(x, y);
     case BinaryOp::min:
       return floats.minimum(x, y);
     case BinaryOp::max:
@@ -92,6 +93,20 @@ llvm::Value* FunctionEmitter::emit_float_binary(BinaryOp op, llvm::Value* x, llv
     default:
       throw Bug("emission got " + std::string(to_string(op)) + " of floats, which lower_math should have replaced");
   }
+}
+
+llvm::Value* FunctionEmitter::emit_quotient(llvm::Value* x, llvm::Value* y) {
+  auto* constant = llvm::dyn_cast<llvm::Constant>(y);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  const auto* divisor = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  if (!divisor || !kernel.traits.fused_multiply_add || llvm::isa<llvm::Constant>(x)) return b.CreateFDiv(x, y);
+  const bool single = divisor->getType()->isFloatTy();
+  const auto parts = split_reciprocal(
+      single ? divisor->getValueAPF().convertToFloat() : divisor->getValueAPF().convertToDouble(), single ? 24 : 53);
+  if (!parts) return b.CreateFDiv(x, y);
+  llvm::Value* high = loaded_constant(llvm::ConstantFP::get(y->getType(), parts->high));
+  llvm::Value* low = loaded_constant(llvm::ConstantFP::get(y->getType(), parts->low));
+  return floats.fma(x, high, b.CreateFMul(x, low));
 }
 
 llvm::Value* FunctionEmitter::emit_bool_binary(BinaryOp op, llvm::Value* x, llvm::Value* y) {

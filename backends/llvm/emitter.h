@@ -131,6 +131,8 @@ class FunctionEmitter {
   llvm::Value* emit_unary(UnaryOp op, DType dtype, llvm::Value* a);
   llvm::Value* emit_binary(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_float_binary(BinaryOp op, llvm::Value* a, llvm::Value* b);
+  /// By a constant, where that is exact, with a fused multiply-add.
+  llvm::Value* emit_quotient(llvm::Value* x, llvm::Value* y);
   llvm::Value* emit_integer_binary(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_bool_binary(BinaryOp op, llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_shift(BinaryOp op, DType dtype, llvm::Value* a, llvm::Value* b);

@@ -182,6 +182,7 @@ class GuardedReader : public Visitor {
     fits &= node->call_kind == CallKind::intrinsic;
   }
   void visit_AddressOf(const AddressOf*) override { fits = false; }
+  void visit_Assert(const Assert*) override { fits = false; }
   void visit_While(const While*) override { fits = false; }
   void visit_Block(const Block*) override { fits = false; }
 

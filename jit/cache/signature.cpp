@@ -22,7 +22,7 @@ std::string describe_strides(const TensorSignature& tensor) {
     text += (d ? ", " : "") + std::string(names[static_cast<int>(stride_class(tensor.strides, static_cast<int>(d)))]);
   }
   const std::int64_t step = stride_step(tensor.strides);
-  return step > 1 ? fmt::format("{}) by {}", text, step) : text + ")";
+  return step != 1 ? fmt::format("{}) by {}", text, step) : text + ")";
 }
 
 const char* describe(AlignmentClass alignment) {

@@ -42,7 +42,22 @@ TEST(Layout, ClassifiesStrides) {
   const StrideClasses broadcast = classes({{3, 4}, {0, 1}});
   EXPECT_EQ(stride_class(broadcast, 0), StrideClass::zero);
   EXPECT_EQ(stride_class(broadcast, 1), StrideClass::dense);
-  EXPECT_EQ(stride_class(classes({{4}, {-1}}), 0), StrideClass::runtime);
+  EXPECT_EQ(stride_class(classes({{4}, {-5}}), 0), StrideClass::runtime);
+}
+
+TEST(Layout, KnowsStepsOfTheLastDimensionForwardAndBack) {
+  float data[64];
+  const auto classes = [&](const Layout& layout) { return classify_strides(layout.view(data)); };
+  for (const std::int64_t step : {-4, -2, -1, 2, 3}) {
+    const StrideClasses known = classes({{3, 4}, {4 * std::abs(step), step}});
+    EXPECT_EQ(stride_step(known), step);
+    EXPECT_EQ(stride_class(known, 0), StrideClass::dense) << step;
+    EXPECT_EQ(stride_class(known, 1), StrideClass::dense) << step;
+  }
+  const StrideClasses both = classes({{3, 4}, {-4, -1}});
+  EXPECT_EQ(stride_step(both), -1);
+  EXPECT_EQ(stride_class(both, 0), StrideClass::runtime);
+  EXPECT_EQ(stride_class(classes({{3, 1}, {-1, 1}}), 0), StrideClass::runtime) << "the last dimension has no step";
 }
 
 TEST(Layout, KnowsTheOrderOfDenseArrays) {

@@ -1,4 +1,4 @@
-"""Whole numbers divided by constants: exact for every dividend that its type, or what it is made of, allows."""
+"""Numbers divided by constants: exact for every dividend that its type, or what it is made of, allows."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,17 @@ func f(x: i64[41], out: i64[41]) stage begin
         out = np.zeros(41, np.int64)
         lathe.compile(lathe.ir.parse(program), schedule=schedule)(np.full(41, 2), out)
         np.testing.assert_array_equal(out, 2 * (h // 7) + h % 11 + i // 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+@pytest.mark.parametrize("divisor", (3, -3, 10, 255, 0.1, 3.7, 2.5066282746310002, 1e-3, 1e5, 1e30, -0.75))
+def test_floats(dtype, divisor):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(4099).astype(dtype) * (2.0 ** rng.integers(-60, 60, 4099)).astype(dtype)
+    x[:6] = np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0
+    f = lathe.jit(lambda x: x / divisor)
+    np.testing.assert_array_equal(f(x), x / dtype(divisor))
+    np.testing.assert_array_equal(np.signbit(f(x)), np.signbit(x / dtype(divisor)))
+    tiny = x * dtype(2.0**-120 if dtype == np.float32 else 2.0**-1000)
+    np.testing.assert_array_max_ulp(f(tiny[6:]), (tiny / dtype(divisor))[6:], 1)
+    np.testing.assert_array_equal(f(x[3]), x[3] / dtype(divisor))

@@ -160,3 +160,19 @@ def test_windows_longer_than_what_they_move_in_are_refused_wherever_they_begin()
     for start in (-1, 0, 1):
         with pytest.raises(IndexError):
             window(x, np.array([start]))
+
+
+@pytest.mark.parametrize("n", [8, 100, 251])
+def test_computed_places_are_checked_only_where_there_are_elements(n):
+    packed = np.random.default_rng(n).standard_normal(n * (n + 1) // 2, np.float32)
+
+    def place(i, j):
+        row = lathe.minimum(i, j)
+        return row * n - row * (row - 1) // 2 + lathe.maximum(i, j) - row
+
+    unpack = lathe.jit(lambda v: lathe.compute((n, n), lambda i, j: v[place(i, j)]))
+    expected = np.zeros((n, n), np.float32)
+    expected[np.triu_indices(n)] = packed
+    np.testing.assert_array_equal(unpack(packed), expected + np.triu(expected, 1).T)
+    with pytest.raises(IndexError, match=str(n * (n + 1) // 2 - 1)):
+        unpack(packed[:-1])

@@ -99,3 +99,17 @@ def test_columns_of_narrow_rows_are_picked_out_of_whole_registers(rows, columns,
     np.testing.assert_allclose(lathe.jit(lambda x: mixed(lathe, x))(x), mixed(np, x), rtol=1e-5)
     backwards = lathe.jit(lambda x: mixed(lathe, lathe.flip(x, axis=0)))
     np.testing.assert_allclose(backwards(x), mixed(np, x[::-1]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint16, bool], ids=str)
+@pytest.mark.parametrize("shape", [(7, 515), (40, 31, 3), (5,), (3, 1)], ids=str)
+@pytest.mark.parametrize("step", [-1, -2, -3, -4, -5])
+def test_reversed_arguments_are_read_by_their_step(shape, step, dtype):
+    x = (100 * np.random.default_rng(len(shape)).random((*shape[:-1], shape[-1] * -step))).astype(dtype)
+    f = lathe.jit(lambda x: (lathe.astype(x, lathe.float32) * 2, lathe.max(lathe.astype(x, lathe.int32), axis=-1)))
+    for view in (x[..., ::step], x[::-1, ..., ::step] if len(shape) > 1 else x[::step]):
+        doubled, greatest = f(view)
+        np.testing.assert_array_equal(doubled, view.astype(np.float32) * 2)
+        np.testing.assert_array_equal(greatest, view.astype(np.int32).max(-1))
+    if shape[-1] > 1 and step >= -4:
+        assert "vectorized" in f.lower(x[..., ::step]).text("scheduled")
