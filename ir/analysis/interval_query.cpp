@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include "ir/analysis/comparison.h"
 #include "ir/analysis/float_interval.h"
 #include "ir/analysis/interval.h"
@@ -221,6 +222,7 @@ bool may_wrap(const Bounds& bounds, const Expr& e, int& steps) {
   constexpr int most_steps = 100;
   if (++steps > most_steps) return true;
   auto any = [&](const Expr& a, const Expr& b) { return may_wrap(bounds, a, steps) || may_wrap(bounds, b, steps); };
+  const auto is_safe = [&](const Interval& i) { return i.min && i.max && *i.min > -safe && *i.max < safe; };
   if (auto* imm = e.as<IntImm>()) return imm->value >= safe || imm->value <= -safe;
   if (auto* v = e.as<Var>()) {
     const Expr* value = bounds.value(v);
@@ -238,15 +240,23 @@ bool may_wrap(const Bounds& bounds, const Expr& e, int& steps) {
       case BinaryOp::mul:
       case BinaryOp::floor_div:
       case BinaryOp::floor_mod:
-      case BinaryOp::min:
-      case BinaryOp::max:
         return any(b->a, b->b);
+      case BinaryOp::min:
+      case BinaryOp::max: {
+        // What keeps a loaded value in bounds computes nothing of it.
+        const std::function<bool(const Expr&)> computes = [&](const Expr& x) {
+          const Binary* extreme = x.as<Binary>();
+          if (extreme && (extreme->op == BinaryOp::min || extreme->op == BinaryOp::max))
+            return computes(extreme->a) || computes(extreme->b);
+          return !x.as<Load>() && may_wrap(bounds, x, steps);
+        };
+        return is_safe(bounds.interval(e)) ? computes(e) : any(b->a, b->b);
+      }
       default:
         break;
     }
   }
-  Interval i = bounds.interval(e);
-  return !(i.min && i.max && *i.min > -safe && *i.max < safe);
+  return !is_safe(bounds.interval(e));
 }
 
 }  // namespace

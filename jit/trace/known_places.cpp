@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/affine.h"
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/window.h"
 #include "ir/visitor.h"
@@ -85,26 +86,37 @@ bool lies_inside(const Tensor& indices, const Expr& extent) {
 
 std::optional<KnownPlaces> known_places(const Tensor& indices, const Expr& extent) {
   const std::int64_t* size = as_int(extent);
-  if (indices.rank() != 1 || !size || !as_int(indices.shape()[0])) return std::nullopt;
-  const VarRef place = Var::make("place");
-  Listener listener;  // what is read here is not read by the kernel
-  const Expr given = indices.at({place});
-  Follower follower(listener.sources);
-  const Expr followed = follower.mutate(convert(i64, given));
-  if (follower.failed) return std::nullopt;
+  if (indices.rank() == 0 || !size) return std::nullopt;
   Bounds bounds;
-  bounds.bind(place, Range{index(0), indices.shape()[0]});
-  const Expr value = simplify(followed, bounds);
+  KnownPlaces known;
+  Indices at;
+  for (const Expr& length : indices.shape()) {
+    if (!as_int(length)) return std::nullopt;
+    known.places.push_back(Var::make("place"));
+    bounds.bind(known.places.back(), Range{index(0), length});
+    at.emplace_back(known.places.back());
+  }
+  Listener listener;  // what is read here is not read by the kernel
+  Follower follower(listener.sources);
+  const Expr given = indices.at(at), followed = follower.mutate(convert(i64, given));
+  if (follower.failed) return std::nullopt;
+  known.value = simplify(followed, bounds);
+  const auto is_place = [&](const Expr& e) { return std::find(at.begin(), at.end(), e) != at.end(); };
   int nodes = 0;
   bool alone = true;
-  for_each_expr(value, [&](const Expr& e) {
+  for_each_expr(known.value, [&](const Expr& e) {
     ++nodes;
-    alone &= !e.as<Var>() || e == Expr(place);
+    alone &= !e.as<Var>() || is_place(e);
   });
-  const Interval known = bounds.interval(value);
-  const bool inside = known.min && known.max && *known.min >= 0 && *known.max < *size;
-  if (!alone || nodes > most_nodes || !inside || !greatest_gain(value, place, steps, bounds)) return std::nullopt;
-  return KnownPlaces{place, value};
+  const Interval reached = bounds.interval(known.value);
+  const bool inside = reached.min && reached.max && *reached.min >= 0 && *reached.max < *size;
+  if (!alone || nodes > most_nodes || !inside) return std::nullopt;
+  const Affine sum = to_affine(known.value);
+  const bool steps_on =
+      std::all_of(sum.terms.begin(), sum.terms.end(), [&](const AffineTerm& term) { return is_place(term.atom); });
+  const bool grows = at.size() == 1 && greatest_gain(known.value, known.places[0], steps, bounds);
+  if (!steps_on && !grows) return std::nullopt;
+  return known;
 }
 
 }  // namespace lathe

@@ -20,6 +20,7 @@
 #include "schedule/auto/join_short_sums.h"
 #include "schedule/auto/join_stacked_axes.h"
 #include "schedule/auto/join_windows.h"
+#include "schedule/auto/look_up_once.h"
 #include "schedule/auto/merge_duplicates.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/pair_rows.h"
@@ -58,6 +59,7 @@ struct Rule {
 
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"evaluate_once", evaluate_once},
+                          {"look_up_once", look_up_once},
                           {"inline_joins", inline_joins},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},

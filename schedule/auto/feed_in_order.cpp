@@ -11,12 +11,7 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
-namespace {
-
-/// Of what is computed in vectors for a loop that goes on one by one: a few pages, which stay in the first cache.
-constexpr std::int64_t iterations_of_block = 512;
-
-}  // namespace
+namespace {}  // namespace
 
 bool scatters_along(const Block& block, size_t iter) {
   const Accesses accesses = block_accesses(block);
@@ -53,12 +48,11 @@ bool waits_in_order(const RuleContext& context, const BlockRef& ref, const std::
          });
 }
 
-bool fuse_block_by_block(RuleContext& context, const BlockRef& ref, const LoopRef& loop) {
+bool fuse_block_by_block(RuleContext& context, const BlockRef& ref, const LoopRef& loop, std::int64_t iterations) {
   Schedule& schedule = context.schedule;
-  if (extent_estimate(schedule.node(loop).extent, schedule.func()->facts) < 2 * iterations_of_block) return false;
-  return attempt(context,
-                 fmt::format("compute {} under blocks of {} of {}", ref.name, iterations_of_block, loop.variable->name),
-                 [&] { compute_at(schedule, ref, split(schedule, loop, iterations_of_block).first); });
+  if (extent_estimate(schedule.node(loop).extent, schedule.func()->facts) < 2 * iterations) return false;
+  return attempt(context, fmt::format("compute {} under blocks of {} of {}", ref.name, iterations, loop.variable->name),
+                 [&] { compute_at(schedule, ref, split(schedule, loop, iterations).first); });
 }
 
 }  // namespace lathe

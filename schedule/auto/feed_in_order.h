@@ -22,7 +22,11 @@ bool converts_lane_by_lane(const Device& device, const Block& block);
 bool waits_in_order(const RuleContext& context, const BlockRef& block, const std::vector<BlockRef>& readers,
                     const LoopRef& loop);
 
+/// Of what is computed in vectors for a loop that goes on one by one: a few pages, which stay in the first cache.
+inline constexpr std::int64_t iterations_of_block = 512;
+
 /// Computes the block for so many iterations of the loop before these run; false where there are few.
-bool fuse_block_by_block(RuleContext& context, const BlockRef& block, const LoopRef& loop);
+bool fuse_block_by_block(RuleContext& context, const BlockRef& block, const LoopRef& loop,
+                         std::int64_t iterations = iterations_of_block);
 
 }  // namespace lathe

@@ -14,6 +14,8 @@
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/cut_choices.h"
 #include "schedule/auto/feed_in_order.h"
+#include "schedule/auto/look_up_once.h"
+#include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
 #include "schedule/complete.h"
 #include "schedule/primitives/compute_inline.h"
@@ -314,6 +316,22 @@ void find_only_places(const RuleContext& context, std::vector<Known>& blocks) {
   }
 }
 
+/// Does the block do nothing but find elements by data, one by one, each of which a reduction takes for several results
+/// (look_up_once)?
+bool finds_for_several(const RuleContext& context, const std::vector<Known>& blocks, const Known& known,
+                       const std::vector<Place>& places) {
+  const Store* store = known.block().f.body.as<Store>();
+  const Load* load = store ? store->value.as<Load>() : nullptr;
+  if (!load || load->indices.empty() || !has_load(load->indices.back()) || looks_up(context, known.block()))
+    return false;
+  const std::vector<Fact>& facts = context.schedule.func()->facts;
+  return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+    const Block& reader = blocks[place.root].block();
+    return reader.f.reducer &&
+           instance_count(reader, facts) >= results_that_share * instance_count(known.block(), facts);
+  });
+}
+
 }  // namespace
 
 void inline_elementwise(RuleContext& context) {
@@ -370,6 +388,10 @@ void inline_elementwise(RuleContext& context) {
       if (!again) inlined += evaluations * (cost + inputs);
       stored += evaluations * std::max(pass, 1.0);
       elements += evaluations;
+    }
+    if (wish != FusionWish::together && finds_for_several(context, blocks, known, places)) {
+      context.note(fmt::format("keep {}: each element is found by data, for several results", ref.name));
+      continue;
     }
     known.woven = known.woven || weaves(known.block());
     const bool reduced = known.woven && std::any_of(known.readers.begin(), known.readers.end(), [&](size_t reader) {

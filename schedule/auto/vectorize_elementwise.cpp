@@ -336,7 +336,8 @@ bool looks_up_alone(const Block& block) {
 void unroll_picks(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(nest.ref);
-  if (nest.best + 1 < nest.loops.size() || asserts(block) || block.f.predicate) return;
+  if (nest.best + 1 < nest.loops.size() || asserts(block)) return;
+  if (block.f.predicate && uses_var(block.f.predicate, nest.loop().variable.get())) return;
   size_t walk = nest.best;
   const std::int64_t* row = as_int(schedule.node(nest.loop()).extent);
   if (row && *row <= picks_in_flight) {

@@ -12,6 +12,7 @@
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/pair_rows.h"
 #include "schedule/auto/reduction_loops.h"
+#include "schedule/auto/unfold_steps.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_tuples.h"
 #include "schedule/primitives/compute_at.h"
@@ -223,14 +224,20 @@ void vectorize_reductions(RuleContext& context) {
       continue;
     }
     const std::optional<ReductionShape> shape = reduction_shape(block);
-    if (!shape) continue;
+    if (!shape) {
+      unfold_steps(context, ref);
+      continue;
+    }
     const std::vector<Fact>& facts = schedule.func()->facts;
     std::optional<size_t> axis = shape->vector_reduce;
     if (!axis && shape->vector_space) continue;
     if (!axis) axis = near_axis(block, facts);
     const bool near = axis.has_value();
     if (!axis) axis = gathered_axis(block, *shape, facts);
-    if (!axis) continue;
+    if (!axis) {
+      unfold_steps(context, ref);
+      continue;
+    }
     const std::optional<OwnLoop> found = own_loop_of(schedule, ref, *axis);
     if (!found) continue;
     const auto most = greatest_extent(schedule.node(found->loop).extent, schedule.func());

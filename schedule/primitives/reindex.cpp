@@ -48,11 +48,22 @@ std::string find_load(const Block& block, const Buffer& buffer, const Load*& loa
                                        [&](const Iter& iter) { return iter.variable == used; });
       if (!is_iter) return fmt::format("reads {} at {}, which is no iter", buffer->name, used->name);
     }
-    bool loads = false;
-    for_each_expr(at, [&](const Expr& part) { loads |= part.as<Load>() || part.as<Call>(); });
-    if (loads) return fmt::format("reads {} at an index that depends on data", buffer->name);
+    bool calls = false;
+    for_each_expr(at, [&](const Expr& part) { calls |= part.as<Call>() != nullptr; });
+    if (calls) return fmt::format("reads {} at an index that is computed by a call", buffer->name);
   }
   return "";
+}
+
+/// The buffer, and those that say which element of it is read.
+std::vector<Buffer> buffers_of(const Load& load) {
+  std::vector<Buffer> buffers{load.buffer};
+  for (const Expr& at : places_of(load)) {
+    for_each_expr(at, [&](const Expr& part) {
+      if (const Load* index = part.as<Load>()) buffers.push_back(index->buffer);
+    });
+  }
+  return buffers;
 }
 
 }  // namespace
@@ -62,8 +73,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   const Block& node = *path.back().as<Block>();
   const std::string application = fmt::format("reindex({}, \"{}\")", block.name, buffer);
   const std::string loads =
-      "block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters alone "
-      "determine, and does not write it";
+      "block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters and what "
+      "other buffers hold determine, and does not write it";
   Buffer source;
   for (const Region& region : node.f.reads) {
     if (region.buffer->name == buffer) source = region.buffer;
@@ -80,11 +91,13 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
     if (around && around->f.iters.empty()) break;
     if (path[level].as<For>() || around) outermost = level;
   }
+  const std::vector<Buffer> buffers = buffers_of(*load);
   for_each_stmt(path[outermost], [&](const Stmt& s) {
     const Block* other = s.as<Block>();
-    if (other && writes(*other, source)) {
-      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer", s,
-             fmt::format("writes {}", buffer));
+    for (const Buffer& read : buffers) {
+      if (!other || !writes(*other, read)) continue;
+      refuse(schedule, application, 2, "nothing in the nest that holds block writes the buffer, or what is its index",
+             s, fmt::format("writes {}", read->name));
     }
   });
 
@@ -124,10 +137,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   for (const Expr& e : load->indices) from.push_back(substitute(e, names));
   copy.body =
       Store::make(target, at_copy, Load::make(source, from, load->mask ? substitute(load->mask, names) : nullptr));
-  copy.reads = {point_region(source, from)};
-  copy.writes = {point_region(target, at_copy)};
   const std::string name = copy.name;
-  const Stmt copy_block = Block::make(std::move(copy));
+  const Stmt copy_block = with_inferred_regions(*Block::make(std::move(copy)).as<Block>());
 
   const Expr copied = lathe::load(target, at_reader);
   const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = replace_loads(f.body, source, copied); });

@@ -16,9 +16,9 @@ namespace lathe {
 /// the nest that holds block.
 ///
 /// Requires:
-///   1. block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters alone
-///      determine, and does not write it
-///   2. nothing in the nest that holds block writes the buffer
+///   1. block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters and what
+///      other buffers hold determine, and does not write it
+///   2. nothing in the nest that holds block writes the buffer, or what is its index
 ///   3. the element is proved to lie in the buffer for every value of the iters that the mask lets through
 BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer);
 

@@ -176,3 +176,96 @@ def test_computed_places_are_checked_only_where_there_are_elements(n):
     np.testing.assert_array_equal(unpack(packed), expected + np.triu(expected, 1).T)
     with pytest.raises(IndexError, match=str(n * (n + 1) // 2 - 1)):
         unpack(packed[:-1])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("entries", [16, 256, 1000])
+def test_decoded_weights_are_looked_up_once_for_all_rows(rows, entries):
+    rng = np.random.default_rng(rows)
+    x, t = rng.standard_normal((rows, 96), np.float32), rng.standard_normal(entries, np.float32)
+    w = rng.integers(0, entries, (70, 96), np.uint8 if entries <= 256 else np.int32)
+    f = lathe.jit(lambda x, w, t: lathe.matmul(x, lathe.take(t, w).T))
+    np.testing.assert_allclose(f(x, w, t), x.astype(np.float64) @ t.astype(np.float64)[w].T, rtol=1e-4, atol=1e-4)
+    if rows > 1 and entries == 256:
+        assert "_reindex: f32[70, 96]" in f.lower(x, w, t).text("scheduled")
+    if entries < 1000:
+        return
+    w[-1, -1] = entries
+    with pytest.raises(IndexError, match="1000"):
+        f(x, w, t)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64], ids=str)
+@pytest.mark.parametrize("per_row", [1, 2, 3, 6, 7, 11, 16, 40])
+@pytest.mark.parametrize("rows", [1, 63, 64, 65, 1000])
+def test_few_places_a_row(rows, per_row, dtype):
+    rng = np.random.default_rng(per_row)
+    v, x = rng.standard_normal((rows, per_row)), rng.standard_normal(rows)
+    c = rng.integers(-rows, rows, (rows, per_row), dtype)
+    f = lathe.jit(
+        lambda v, x, c: (
+            lathe.sum(v * lathe.take(x, c), axis=1),
+            lathe.max(lathe.take(x, c), axis=1),
+            lathe.any(lathe.take(x > 1.0, c), axis=1),
+        ),
+    )
+    total, greatest, found = f(v, x, c)
+    np.testing.assert_allclose(total, (v * x[c]).sum(1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(greatest, x[c].max(1))
+    np.testing.assert_array_equal(found, (x[c] > 1.0).any(1))
+    c[-1, -1] = rows
+    with pytest.raises(IndexError, match=str(rows)):
+        f(v, x, c)
+
+
+def test_places_that_are_sums_of_their_own_are_read_as_they_lie():
+    x = np.arange(503, dtype=np.float32)
+
+    def places(rows, columns, step, sign=1, start=0):
+        return start + step * lathe.arange(rows)[:, None] + sign * lathe.arange(columns)[None, :]
+
+    for rows, columns, step, sign, start in (
+        (301, 203, 1, 1, 0),
+        (90, 90, -1, 1, 100),
+        (13, 40, 16, 1, 5),
+        (40, 50, 2, -1, 60),
+    ):
+        f = lathe.jit(lambda x: lathe.take(x, places(rows, columns, step, sign, start)))  # noqa: B023
+        at = start + step * np.arange(rows)[:, None] + sign * np.arange(columns)[None, :]
+        np.testing.assert_array_equal(f(x), x[at])
+        assert "index" not in f.lower(x).text("traced")
+    backwards = lathe.jit(lambda x: lathe.take(x, 502 - 3 * lathe.arange(160)))
+    np.testing.assert_array_equal(backwards(x), x[502::-3][:160])
+    beyond = lathe.jit(lambda x: lathe.take(x, lathe.arange(300)[:, None] + lathe.arange(205)[None, :]))
+    with pytest.raises(IndexError):
+        beyond(x)
+    wrapped = lathe.jit(lambda x: lathe.take(x, lathe.arange(4)[:, None] - lathe.arange(3)[None, :]))
+    np.testing.assert_array_equal(wrapped(x), x[np.arange(4)[:, None] - np.arange(3)[None, :]])
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "step"), [((29, 31), 3, 2), ((27, 25), 2, 2), ((41, 43), 5, 2), ((20, 50), 7, 3)]
+)
+def test_gradients_of_maxima_ask_each_window_that_meets_a_place(size, kernel, step):
+    h, w = size
+    rng = np.random.default_rng(kernel)
+    oh, ow = (h - kernel) // step + 1, (w - kernel) // step + 1
+    x, d = rng.standard_normal((3, h, w), np.float32), rng.standard_normal((3, oh, ow), np.float32)
+    at = np.empty((3, oh, ow), np.int64)
+    expected = np.zeros((3, h, w))
+    for c, i, j in np.ndindex(3, oh, ow):
+        u, v = np.unravel_index(x[c, step * i :, step * j :][:kernel, :kernel].argmax(), (kernel, kernel))
+        at[c, i, j] = (step * i + u) * w + step * j + v
+        expected[c, step * i + u, step * j + v] += d[c, i, j]
+    q = -(-kernel // step)
+
+    def ask(d, at):
+        def term(c, y, z, u, v):
+            i, j = y // step - u, z // step - v
+            inside = (i >= 0) & (i < oh) & (j >= 0) & (j < ow)
+            i, j = lathe.clip(i, 0, oh - 1), lathe.clip(j, 0, ow - 1)
+            return lathe.where(inside & (at[c, i, j] == y * w + z), d[c, i, j], 0.0)
+
+        return lathe.compute((3, h, w), lambda c, y, z: lathe.reduce("sum", (q, q), lambda u, v: term(c, y, z, u, v)))
+
+    np.testing.assert_allclose(lathe.jit(ask)(d, at), expected, rtol=1e-6, atol=1e-6)

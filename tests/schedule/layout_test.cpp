@@ -219,6 +219,50 @@ TEST(Reindex, CopiesWhatAMaskLetsThrough) {
   EXPECT_THROW(reindex(several, {"sum"}, "x"), Refusal) << "two masks";
 }
 
+TEST(Reindex, LooksUpWhatDataSays) {
+  const Func before = parse_func(R"(func decode(a: f32[3, 4], w: i64[5, 4], t: f32[16], out: f32[3, 5]) stage begin {
+  block root() reads a[..], w[..], t[..] writes out[..] {
+    for i in [0, 3) {
+      for j in [0, 5) {
+        for k in [0, 4) {
+          block sum(space vi in [0, 3) = i, space vj in [0, 5) = j, reduce vk in [0, 4) = k)
+              reads out[vi, vj], a[vi, vk], w[vj, vk], t[..] writes out[vi, vj] {
+            reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+            init {
+              out[vi, vj] = 0.0f32
+            }
+            let l: f32 = out[vi, vj]
+            let r: f32 = a[vi, vk] * t[min(max(w[vj, vk], 0), 15)]
+            out[vi, vj] = l + r
+          }
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(before);
+  reindex(s, {"sum"}, "t");
+  expect_scheduled(s, before, "reindex_by_data");
+  Schedule unbounded(parse_func(replaced_all(print(before), "min(max(w[vj, vk], 0), 15)", "w[vj, vk]")));
+  EXPECT_THROW(reindex(unbounded, {"sum"}, "t"), Refusal) << "may leave the table";
+}
+
+TEST(Reindex, RefusesAnIndexThatTheNestWrites) {
+  Schedule nest(parse_func(R"(func nest(x: f32[4], t: i64[4], out: f32[4]) stage begin {
+  for i in [0, 4) {
+    block a(space vi in [0, 4) = i) writes t[vi] {
+      t[vi] = vi
+    }
+    block b(space wi in [0, 4) = i) reads x[..], t[wi] writes out[wi] {
+      out[wi] = x[min(max(t[wi], 0), 3)]
+    }
+  }
+}
+)"));
+  EXPECT_THROW(reindex(nest, {"b"}, "x"), Refusal);
+}
+
 TEST(Reindex, RefusesABufferThatTheNestWrites) {
   Schedule nest(parse_func(R"(func nest(t: f32[4], out: f32[4]) stage begin {
   for i in [0, 4) {

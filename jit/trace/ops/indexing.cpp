@@ -65,7 +65,11 @@ Tensor checked_indices(std::string name, const Tensor& indices, size_t axis, con
   if (const auto known = known_places(indices, extent)) {
     return view(
         indices.shape(), i64,
-        [known](const Indices& i, const Expr&) { return substitute(known->value, {{known->place.get(), i[0]}}); },
+        [known](const Indices& i, const Expr&) {
+          Substitution places;
+          for (size_t d = 0; d < i.size(); ++d) places[known->places[d].get()] = i[d];
+          return substitute(known->value, places);
+        },
         name + ".index");
   }
   if (lies_inside(indices, extent)) {

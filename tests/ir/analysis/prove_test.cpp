@@ -37,6 +37,15 @@ TEST_F(Prove, SplitWithPredicateStaysInTheDomain) {
   EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n * 2)));
 }
 
+TEST_F(Prove, LoadedIndicesAreKeptInBounds) {
+  const Buffer places = BufferNode::make("p", i64, {index(8)});
+  const Expr place = load(places, {index(3)}), kept = min(max(place, index(0)), index(15));
+  EXPECT_TRUE(proves(bounds, ge(kept, index(0))));
+  EXPECT_TRUE(proves(bounds, lt(kept, index(16))));
+  EXPECT_FALSE(proves(bounds, lt(kept, index(15))));
+  EXPECT_FALSE(proves(bounds, lt(min(max(place + 1, index(0)), index(15)), place + 1)));
+}
+
 TEST_F(Prove, ArmsOfAChoiceKnowWhatItCompares) {
   bounds.bind(i, Range{index(0), index(62)});
   const Expr place = Expr(i) - 3;
