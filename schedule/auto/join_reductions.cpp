@@ -12,7 +12,8 @@
 namespace lathe {
 namespace {
 
-/// Loops around one vectorized reduction alone, beside other statements.
+/// Loops around one vectorized reduction alone, beside other statements; the outermost may have what folds a part of it
+/// behind it (share_reductions).
 struct Pass {
   size_t place;  ///< in the sequence
   std::vector<const For*> loops;
@@ -25,6 +26,12 @@ std::optional<Pass> pass_of(const Stmt& s, size_t place) {
   Pass pass{place, {}, s, 1};
   for (; pass.at.as<For>(); pass.at = pass.at.as<For>()->body) {
     const For* loop = pass.at.as<For>();
+    const Seq* parts = pass.loops.empty() ? loop->body.as<Seq>() : nullptr;
+    if (parts && parts->stmts.front().as<For>() && loop->for_kind == ForKind::serial) {
+      pass.loops.push_back(loop);
+      loop = parts->stmts.front().as<For>();
+      pass.at = parts->stmts.front();
+    }
     const std::int64_t* extent = as_int(loop->extent);
     if (loop->for_kind == ForKind::unrolled && extent) pass.partials *= *extent;
     pass.loops.push_back(loop);
@@ -66,13 +73,14 @@ bool waits_for(const std::vector<Stmt>& stmts, const Pass& first, const Pass& se
   const auto reads_result = [&](const Block& block) {
     return std::any_of(results.begin(), results.end(), [&](const Buffer& buffer) { return reads(block, buffer); });
   };
-  for (size_t i = first.place + 1; i < second.place; ++i) {
+  for (size_t i = first.place; i < second.place; ++i) {
     for (const Stmt& s : outer_blocks(stmts[i])) {
       if (!reads_result(*s.as<Block>())) continue;
       for (const Region& region : s.as<Block>()->f.writes) results.push_back(region.buffer);
     }
   }
-  return reads_result(second.block());
+  const std::vector<Stmt> waiting = outer_blocks(stmts[second.place]);
+  return std::any_of(waiting.begin(), waiting.end(), [&](const Stmt& s) { return reads_result(*s.as<Block>()); });
 }
 
 bool join_passes(RuleContext& context, const Pass& first, const Pass& second) {

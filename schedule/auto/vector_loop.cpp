@@ -21,7 +21,7 @@ std::int64_t widest_pick(const Device& device, int bits) {
 /// Are vectors of the access along the iter picked out of few whole ones?
 bool is_picked(const RuleContext& context, const Access& access, size_t iter) {
   const auto stride = access.strides[iter];
-  return (!access.store && stride && std::abs(*stride) > 1 &&
+  return (!access.store && stride && *stride != 0 && *stride != 1 &&
           std::abs(*stride) <= widest_pick(context.device, access.buffer->dtype.bits)) ||
          is_window(access, iter, context.device) || is_table(context, access, iter);
 }

@@ -50,5 +50,29 @@ TEST(JoinReductions, LeavesApartWhatWaitsOrReadsOtherElements) {
   EXPECT_FALSE(in_one_pass(two_reductions("x[vi_high, 319 - vk_high]", "x[vi_high, 319 - vk_high], ")));
 }
 
+/// A sum NAME of so many terms.
+std::string sum(const std::string& name, const std::string& term, const std::string& reads) {
+  return fmt::format(R"(    for k_{0} in [0, 20000) {{
+      block {0}(reduce vk_{0} in [0, 20000) = k_{0}) reads {2}{0}[] writes {0}[] {{
+        reducer (l_{0}: f32) (r_{0}: f32) {{l_{0} + r_{0}}} identity {{0.0f32}}
+        init {{ {0}[] = 0.0f32 }}
+        let a_{0}: f32 = {0}[]
+        let b_{0}: f32 = {1}
+        {0}[] = a_{0} + b_{0} }} }}
+)",
+                     name, term, reads);
+}
+
+TEST(JoinReductions, LoadsOnceWhatBothSumInParts) {
+  const auto sums = [](const std::string& term, const std::string& reads) {
+    return parse_func(
+        "func sums(x: f32[20000], low: f32[], high: f32[]) stage begin {\n"
+        "  block root() reads x[..], low[], high[] writes low[], high[] {\n" +
+        sum("low", "x[vk_low]", "x[vk_low], ") + sum("high", term, reads) + "} }");
+  };
+  EXPECT_TRUE(in_one_pass(sums("x[vk_high] * 2.0f32", "x[vk_high], ")));
+  EXPECT_FALSE(in_one_pass(sums("min(x[vk_high], low[])", "x[vk_high], low[], ")));
+}
+
 }  // namespace
 }  // namespace lathe::testing
