@@ -170,15 +170,15 @@ std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std
   return std::clamp<std::int64_t>((far ? 2 : 1) * bits_in_flight / device.vector_bits, 1, most_vectors_in_flight);
 }
 
-/// Is working out where the access is worth keeping?
-bool has_costly_places(const Block& block, const Access& access) {
+/// Is working out where elements are gathered worth keeping?
+bool has_costly_places(const Block& block, const std::vector<const Access*>& gathered) {
   double cost = 0;
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
-    if (!load || load->buffer != access.buffer) return;
-    double places = 0;
-    for (const Expr& index : load->indices) places += expression_cost(index);
-    cost = std::max(cost, places);
+    const bool found = load && std::any_of(gathered.begin(), gathered.end(),
+                                           [&](const Access* access) { return access->buffer == load->buffer; });
+    if (!found) return;
+    for (const Expr& index : load->indices) cost += expression_cost(index);
   });
   return cost > costly_body;
 }
@@ -193,9 +193,7 @@ std::optional<size_t> loop_of_same_places(const RuleContext& context, const Nest
         !is_table(context, access, nest.iter()))
       gathered.push_back(&access);
   }
-  if (gathered.empty() || std::none_of(gathered.begin(), gathered.end(),
-                                       [&](const Access* access) { return has_costly_places(block, *access); }))
-    return std::nullopt;
+  if (gathered.empty() || !has_costly_places(block, gathered)) return std::nullopt;
   for (size_t i = nest.loops.size(); i-- > 0;) {
     const std::int64_t* extent = as_int(context.schedule.node(nest.loops[i]).extent);
     if (i != nest.best && extent && *extent > 1 &&
@@ -208,10 +206,11 @@ std::optional<size_t> loop_of_same_places(const RuleContext& context, const Nest
 
 /// Moves iterations of the loop at `same` within `vectors`: as many as share places while what they read stays near.
 void share_places(Schedule& schedule, const Nest& nest, size_t same, const LoopRef& vectors) {
+  const std::int64_t extent = *as_int(schedule.node(nest.loops[same]).extent),
+                     parts = rounded_up(extent, most_sharing_places) / most_sharing_places;
   std::int64_t shared = most_sharing_places;
-  const std::int64_t extent = *as_int(schedule.node(nest.loops[same]).extent);
   while (extent % shared != 0) --shared;
-  if (shared == 1) return;
+  if (2 * shared < most_sharing_places) shared = (extent + parts - 1) / parts;
   const auto [outer, inner] = split(schedule, nest.loops[same], shared);
   std::vector<LoopRef> order = nest.loops;
   order[same] = outer;
