@@ -1,5 +1,9 @@
 #include "jit/trace/choice_mutator.h"
 
+#include <vector>
+
+#include "ir/conjuncts.h"
+
 namespace lathe {
 namespace {
 
@@ -20,11 +24,26 @@ bool compares_indices(const Expr& condition) {
 }  // namespace
 
 Expr ChoiceMutator::mutate_Select(const Expr& e, const Select* node) {
-  if (!node->dtype.is_scalar() || !compares_indices(node->condition)) return Mutator::mutate_Select(e, node);
-  const Expr first = under(node->condition, node->when_true);
-  const Expr second = under(logical_not(node->condition), node->when_false);
-  if (first == node->when_true && second == node->when_false) return e;
-  return Select::make(node->condition, first, second);
+  if (!node->dtype.is_scalar()) return Mutator::mutate_Select(e, node);
+  std::vector<Expr> known, others;
+  for (const Expr& conjunct : conjuncts_of(node->condition))
+    (compares_indices(conjunct) ? known : others).push_back(conjunct);
+  if (known.empty()) return Mutator::mutate_Select(e, node);
+  const Expr decided = conjunction(known);
+  // What else the condition asks for decides nothing where these do not hold.
+  const bool outer = asks_more_;
+  asks_more_ |= !others.empty();
+  bool changed = false;
+  for (const Expr& other : others) {
+    known.push_back(under(decided, other));
+    changed |= known.back() != other;
+  }
+  const Expr condition = changed ? conjunction(known) : node->condition;
+  const Expr first = under(decided, node->when_true);
+  asks_more_ = outer;
+  const Expr second = others.empty() ? under(logical_not(decided), node->when_false) : mutate(node->when_false);
+  if (condition == node->condition && first == node->when_true && second == node->when_false) return e;
+  return Select::make(condition, first, second);
 }
 
 Expr ChoiceMutator::under(const Expr& condition, const Expr& value) {

@@ -9,7 +9,16 @@ namespace {
 
 bool is_bound(const Expr& e) {
   const Binary* node = e.as<Binary>();
-  return node && (node->op == BinaryOp::max || node->op == BinaryOp::min);
+  return e.as<Select>() || (node && (node->op == BinaryOp::max || node->op == BinaryOp::min));
+}
+
+bool has_quotient(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& part) {
+    const Binary* node = part.as<Binary>();
+    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+  });
+  return found;
 }
 
 int count_bounds(const Expr& e) {
@@ -32,6 +41,8 @@ class Masker : public ChoiceMutator {
       if (before == 0) continue;
       const Expr simpler = simplify(index, bounds());
       if (count_bounds(simpler) >= before) continue;
+      // Windows by quotients are picked in registers, where no mask is in the way.
+      if (asks_more() && has_quotient(simpler)) continue;
       index = simpler;
       dropped = true;
     }

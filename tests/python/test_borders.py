@@ -198,3 +198,29 @@ def test_costly_windows_beyond_the_border(shape):
     np.testing.assert_allclose(smoothed(image), expected, rtol=1e-5, atol=1e-5)
     if shape == (2, 40, 50):
         assert "exp" not in smoothed.lower(image).text("scheduled").split("vectorized")[0], "neighbours side by side"
+
+
+@pytest.mark.parametrize("length", [5, 16, 203])
+def test_places_that_are_guarded_twice_are_read_as_they_lie(length):
+    rng = np.random.default_rng(length)
+    x, m = rng.standard_normal((7, length), np.float32), rng.standard_normal((7, 12), np.float32)
+    ask = rng.integers(0, 2, (7, length)).astype(bool)
+
+    def terms(lib, x, m, ask, i, t, k):
+        safe = lib.where(t - k >= 0, t - k, 0)
+        moving = lib.where(t - k >= 0, x[i, safe], 0.0) * m[i, k]
+        asked = lib.where((t - k >= 0) & ask[i, lib.where(t - k >= 0, t - k, 0)], x[i, safe], -1.0)
+        return moving, asked
+
+    def sums(x, m, ask, which):
+        return lathe.compute(
+            x.shape, lambda i, t: lathe.reduce("sum", 12, lambda k: terms(lathe, x, m, ask, i, t, k)[which])
+        )
+
+    f = lathe.jit(lambda x, m, ask: (sums(x, m, ask, 0), sums(x, m, ask, 1)))
+    moving, asked = f(x, m, ask)
+    i, t, k = np.ix_(range(7), range(length), range(12))
+    expected = terms(np, x.astype(np.float64), m.astype(np.float64), ask, i, t, k)
+    np.testing.assert_allclose(moving, expected[0].sum(2), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(asked, expected[1].sum(2), rtol=1e-5, atol=1e-5)
+    assert "select(vk" not in f.lower(x, m, ask).text("traced").replace(" ", "")
