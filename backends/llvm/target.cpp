@@ -192,8 +192,7 @@ const std::unordered_set<std::string_view>& idle_passes() {
       "Machine Late Instructions Cleanup Pass",
       "Stack Slot Coloring",
       "Tail Duplication",
-      "Post RA top-down list latency scheduler",
-      "X86 Byte/Word Instruction Fixup"};
+      "Post RA top-down list latency scheduler"};
   return names;
 }
 
