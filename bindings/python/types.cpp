@@ -42,6 +42,17 @@ void bind_operator(nb::class_<Tensor>& type, const char* name, const char* refle
   }
 }
 
+/// The tensor, as indices: a mask is refused.
+Tensor indices_of(const Tensor& places) {
+  if (places.dtype().is_bool()) {
+    throw InputError(Mistake::type,
+                     fmt::format("a mask {} picks as many elements as its values say, which shapes cannot "
+                                 "hang on: choose with lathe.where, or reduce what it keeps",
+                                 describe(places)));
+  }
+  return places;
+}
+
 ops::Subscript to_subscript(nb::handle item) {
   if (item.is_none()) return ops::NewAxis{};
   if (item.ptr() == Py_Ellipsis) return ops::Ellipsis{};
@@ -53,10 +64,11 @@ ops::Subscript to_subscript(nb::handle item) {
     };
     return ops::Slice{part("start"), part("stop"), part("step").value_or(1)};
   }
-  if (!PyIndex_Check(item.ptr()) || as_instance<Tensor>(item)) {
+  if (as_instance<Tensor>(item) || is_array_type(Py_TYPE(item.ptr())))
+    return indices_of(to_tensor(item, "a subscript"));
+  if (!PyIndex_Check(item.ptr())) {
     throw InputError(Mistake::type,
-                     fmt::format("a subscript is an int, a slice, None or ..., not {}; a tensor of integers may stand "
-                                 "alone, and lathe.take gathers along any axis",
+                     fmt::format("a subscript is an int, a slice, None, ... or a tensor of integers, not {}",
                                  Py_TYPE(item.ptr())->tp_name));
   }
   return to_ints(item).at(0);
@@ -64,17 +76,10 @@ ops::Subscript to_subscript(nb::handle item) {
 
 /// x[places]: the rows that a tensor of integers names, in its shape.
 Tensor gather(const Tensor& x, const Tensor& places) {
-  if (places.dtype().is_bool()) {
-    throw InputError(Mistake::type,
-                     fmt::format("a mask {} picks as many elements as its values say, which shapes cannot "
-                                 "hang on: choose with lathe.where, or reduce what it keeps",
-                                 describe(places)));
-  }
-  return ops::take(x, places, 0);
+  return ops::take(x, indices_of(places), 0);
 }
 
-/// x[i, j] with expressions is an element, for compute; with ints and slices a view; with a tensor of integers alone
-/// the rows that it names.
+/// x[i, j] with expressions is an element, for compute; with ints, slices and tensors of integers a view.
 nb::object subscript(const Tensor& tensor, nb::handle key) {
   if (as_instance<Tensor>(key) || is_array_type(Py_TYPE(key.ptr())))
     return nb::cast(gather(tensor, to_tensor(key, "a subscript")));

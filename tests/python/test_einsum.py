@@ -137,3 +137,27 @@ def test_three_operands_are_multiplied_in_the_order_of_least_work():
     np.testing.assert_allclose(f(x, a, w), wanted, rtol=1e-4, atol=1e-4)
     text = f.lower(x, a, w).text("traced")
     assert "f32[2, 20, 15, 3, 8]" in text
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("...i,ij->...j", [(2, 3, 4), (4, 5)]),
+        ("...nd,...md->...nm", [(2, 3, 5, 4), (3, 6, 4)]),
+        ("...ij,...jk", [(3, 4, 5), (3, 5, 6)]),
+        ("i...->...", [(3, 4, 5)]),
+        ("b...i,b...i->b...", [(2, 1, 4, 3), (2, 5, 1, 3)]),
+        ("ij...,jk...->ik...", [(2, 3, 4), (3, 5, 4)]),
+        ("...ii->...i", [(2, 3, 3)]),
+        ("...a,...a,...a->...", [(2, 3), (3,), (2, 1)]),
+        ("ij,...->ij", [(2, 3), ()]),
+        ("A...a,a->A...", [(2, 3, 4), (4,)]),
+    ],
+)
+def test_ellipses_stand_for_the_axes_that_have_no_letter(equation, shapes):
+    rng = np.random.default_rng(len(equation))
+    operands = [rng.standard_normal(shape) for shape in shapes]
+    result = lathe.jit(lambda *operands: lathe.einsum(equation, *operands))(*operands)
+    expected = np.einsum(equation, *operands)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)

@@ -269,3 +269,41 @@ def test_gradients_of_maxima_ask_each_window_that_meets_a_place(size, kernel, st
         return lathe.compute((3, h, w), lambda c, y, z: lathe.reduce("sum", (q, q), lambda u, v: term(c, y, z, u, v)))
 
     np.testing.assert_allclose(lathe.jit(ask)(d, at), expected, rtol=1e-6, atol=1e-6)
+
+
+SUBSCRIPTS = {
+    "[:, j]": lambda x, i, j, k, m: x[:, j],
+    "[i, j]": lambda x, i, j, k, m: x[i, j],
+    "[..., m]": lambda x, i, j, k, m: x[..., m],
+    "[:, :, k, m]": lambda x, i, j, k, m: x[:, :, k, m],
+    "[i, :, :, column]": lambda x, i, j, k, m: x[i, :, :, m[0, :1]],
+    "[1:3, j, None, ::2]": lambda x, i, j, k, m: x[1:3, j, None, ::2],
+    "[0, j]": lambda x, i, j, k, m: x[0, j],
+    "[None, i, j, 1:]": lambda x, i, j, k, m: x[None, i, j, 1:],
+    "[:, j, ::-1]": lambda x, i, j, k, m: x[:, j, ::-1],
+    "[:, j, 3, m]": lambda x, i, j, k, m: x[:, j[:8], 3, m.T],
+}
+
+
+@pytest.mark.parametrize("subscript", SUBSCRIPTS)
+def test_tensors_among_subscripts_pick_as_in_numpy(subscript):
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((5, 6, 7, 4), np.float32)
+    given = (x, rng.integers(-5, 5, 9), rng.integers(0, 6, 9), rng.integers(-7, 7, (3, 1)), rng.integers(0, 4, (1, 8)))
+    np.testing.assert_array_equal(lathe.jit(SUBSCRIPTS[subscript])(*given), SUBSCRIPTS[subscript](*given))
+
+
+def test_tensors_among_subscripts_are_checked():
+    x = np.ones((5, 6), np.float32)
+    pick = lathe.jit(lambda x, i, j: x[i, j])
+    for wrong in ([5, 0], [0, -7]):
+        with pytest.raises(IndexError, match=str(wrong[0] or wrong[1])):
+            pick(x, np.array(wrong[:1]), np.array(wrong[1:]))
+    rows = lathe.jit(lambda x, y: x[lathe.arange(5), y])
+    np.testing.assert_array_equal(rows(x * np.arange(6, dtype=np.float32), np.array([5, 0, 3, 3, 1])), [5, 0, 3, 3, 1])
+    with pytest.raises(ValueError, match="slice between"):
+        lathe.jit(lambda x, i: x[None][0, :, i])(x, np.array([1]))
+    with pytest.raises(TypeError, match="mask"):
+        lathe.jit(lambda x: x[:, x > 0])(x)
+    with pytest.raises(ValueError, match="broadcast"):
+        lathe.jit(lambda x, i, j: x[i, j])(x, np.arange(2), np.arange(3))

@@ -25,7 +25,38 @@ struct Walk {
   Expr extent;           ///< of the result's axis
   bool dropped = false;  ///< an integer subscript
   bool added = false;    ///< a new axis: no axis of the source
+  Tensor places = {};    ///< an integer tensor's, checked; dropped, as its axes are elsewhere in the result
 };
+
+/// Where the axes of the integer tensors among subscripts stand in the result, and their shape.
+struct GatheredAxes {
+  size_t first = 0;
+  Shape shape;
+};
+
+/// Finds them: `walks` of such tensors, and of integers beside them, are dropped.
+GatheredAxes gathered_axes(const std::vector<Walk>& walks, const Tensor& x) {
+  std::vector<Tensor> places;
+  size_t first = walks.size(), last = 0, integers = 0, between = 0, axes = 0;
+  for (size_t i = 0; i < walks.size(); ++i) {
+    if (walks[i].places) places.push_back(walks[i].places);
+    if (!walks[i].dropped) continue;
+    integers += !walks[i].places;
+    first = std::min(first, i);
+    last = i;
+  }
+  for (size_t i = 0; i < walks.size(); ++i) {
+    if (walks[i].dropped) continue;
+    axes += i < first;
+    between += first < i && i < last;
+  }
+  if (between > 0 && integers > 0) {
+    fail_value("getitem", fmt::format("an integer and a tensor among the subscripts of {} have a slice between them; "
+                                      "take the integer first: x[..][..]",
+                                      describe(x)));
+  }
+  return {between > 0 ? 0 : axes, broadcast_shapes("getitem", places)};
+}
 
 Walk walk_slice(const Slice& slice, const Expr& extent) {
   if (slice.step == 0) fail_value("getitem", "a slice's step is 0; expected another");
@@ -130,6 +161,10 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
       ++axis;
     } else if (const auto* slice = std::get_if<Slice>(&subscript)) {
       walks.push_back(walk_slice(*slice, x.shape()[axis++]));
+    } else if (const auto* places = std::get_if<Tensor>(&subscript)) {
+      walks.push_back(
+          {.start = nullptr, .dropped = true, .places = checked_indices("getitem", *places, axis, x.shape()[axis])});
+      ++axis;
     } else if (std::holds_alternative<NewAxis>(subscript)) {
       walks.push_back({.start = index(0), .extent = index(1), .added = true});
     } else {
@@ -142,18 +177,33 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
   for (const Walk& walk : walks) {
     if (!walk.dropped) shape.push_back(walk.extent);
   }
+  const bool gathers = std::any_of(walks.begin(), walks.end(), [](const Walk& walk) { return bool(walk.places); });
+  const GatheredAxes gathered = gathers ? gathered_axes(walks, x) : GatheredAxes{};
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(gathered.first), gathered.shape.begin(),
+               gathered.shape.end());
   return view(
       shape, x.dtype(),
-      [x, walks](const Indices& i, const Expr& mask) {
+      [x, walks, gathered](const Indices& i, const Expr& mask) {
         Indices source;
-        size_t next = 0;
+        size_t next = 0, axis = 0;
         for (const Walk& walk : walks) {
-          if (walk.dropped) {
+          if (walk.places) {
+            if (is_int(x.shape()[axis], 0)) return nothing(x.dtype());
+            Indices own;
+            const size_t rank = walk.places.rank();
+            for (size_t d = 0; d < rank; ++d) {
+              const Expr& at = i[gathered.first + gathered.shape.size() - rank + d];
+              own.push_back(is_int(walk.places.shape()[d], 1) ? index(0) : at);
+            }
+            source.push_back(clamp_index(walk.places.at(own, mask), x.shape()[axis]));
+          } else if (walk.dropped) {
             source.push_back(walk.start);
-            continue;
+          } else {
+            const size_t at = next++;
+            const Expr& own = i[at < gathered.first ? at : at + gathered.shape.size()];
+            if (!walk.added) source.push_back(walk.start + own * walk.step);
           }
-          const Expr& own = i[next++];
-          if (!walk.added) source.push_back(walk.start + own * walk.step);
+          axis += !walk.added;
         }
         return x.at(source, mask);
       },

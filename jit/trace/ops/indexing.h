@@ -13,10 +13,13 @@ struct Slice {
 };
 struct NewAxis {};
 struct Ellipsis {};
-/// One place of a subscript. A plain integer takes one element and drops the axis.
-using Subscript = std::variant<std::int64_t, Slice, NewAxis, Ellipsis>;
+/// One place of a subscript. A plain integer takes one element and drops the axis; integer tensors take one for each of
+/// their elements.
+using Subscript = std::variant<std::int64_t, Slice, NewAxis, Ellipsis, Tensor>;
 
-/// x[subscripts], a view.
+/// x[subscripts], a view. Shapes of integer tensors broadcast, and stand in the result where the tensors do: in the
+/// place of neighbouring ones, first where others lie between them, as in NumPy (where an integer among them is one of
+/// them too, so that it has to be a neighbour). Their indices are checked as those of `take` are.
 Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts);
 
 /// Elements along `axis` by an integer tensor: a view, behind a Block that checks each index. Negative ones count from

@@ -59,7 +59,8 @@ TEST(Errors, SayWhatWasGivenAndWhatWasExpected) {
   TYPE_MESSAGE(matmul(f({2, 3}), i({3, 2})));
   MESSAGE(einsum("ij,jk->il", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("ij->i", f({2, 3}), f({3, 2})));
-  MESSAGE(einsum("...j,jk", f({2, 3}), f({3, 2})));
+  MESSAGE(einsum("..j,jk", f({2, 3}), f({3, 2})));
+  MESSAGE(einsum("...j...,jk", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("ij,jk->ii", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("i1,1k", f({2, 3}), f({3, 2})));
   MESSAGE(einsum("ijk,jk", f({2, 3}), f({3, 2})));
