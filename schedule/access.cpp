@@ -70,7 +70,11 @@ class Accesses : public Visitor {
  protected:
   void visit_Let(const Let* node) override {
     visit(node->value);
-    if (node->variable->dtype.element() == i64) values_[node->variable.get()] = substitute(node->value, values_);
+    if (node->variable->dtype.element() == i64) {
+      values_[node->variable.get()] = substitute(node->value, values_);
+    } else {
+      local_.insert(node->variable.get());
+    }
     visit(node->body);
   }
   void visit_For(const For* node) override {
@@ -97,6 +101,7 @@ class Accesses : public Visitor {
     if (indices.size() == region.ranges.size()) {
       for (size_t d = 0; d < indices.size(); ++d) {
         const Expr index = substitute(indices[d], values_);
+        if (!local_.empty() && uses_local(index)) continue;
         if (const Ramp* ramp = index.as<Ramp>(); ramp && as_int(ramp->stride) && !contains_load(index)) {
           region.ranges[d] = {ramp->base, lathe::index((ramp->dtype.lanes - 1) * *as_int(ramp->stride) + 1)};
         } else if (index->dtype.is_scalar() && !contains_load(index)) {
@@ -111,8 +116,15 @@ class Accesses : public Visitor {
     found.push_back(std::move(region));
   }
 
+  /// Is the index made of what the body computes, of another type than indices?
+  bool uses_local(const Expr& index) const {
+    const std::vector<VarRef> used = used_vars(index);
+    return std::any_of(used.begin(), used.end(), [&](const VarRef& v) { return local_.contains(v.get()); });
+  }
+
   bool want_reads_;
   Substitution values_;
+  std::unordered_set<const Var*> local_;
   std::vector<Axis> inner_;
   NodeSet<const ExprNode*> seen_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/error.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/vectorize_elementwise.h"
@@ -26,6 +27,10 @@ bool check_ahead(RuleContext& context, const BlockRef& ref) {
   if (around == 0 || around == loops.size()) return false;
   return attempt(context, fmt::format("check {} ahead of each vector of {}", ref.name, reader.name), [&] {
     compute_at(schedule, ref, loops[around - 1]);
+    // Of axes that were joined a vector crosses rows, for which all of them would be checked.
+    const std::int64_t lanes = extent_estimate(schedule.node(loops[around]).extent);
+    if (instances_within(schedule, ref) > 2 * lanes)
+      throw Refusal("check_ahead", 1, "more is checked than a vector looks up");
     vectorize(schedule, schedule.loops(ref).back());
     context.scheduled.insert(ref.name);
   });

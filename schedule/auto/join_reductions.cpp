@@ -92,13 +92,14 @@ bool join_passes(RuleContext& context, const Pass& first, const Pass& second) {
   });
 }
 
-/// Joins passes of one sequence.
-void join_in(RuleContext& context, const std::vector<Stmt>& stmts) {
+/// Joins passes of one sequence; were there any?
+bool join_in(RuleContext& context, const std::vector<Stmt>& stmts) {
   std::vector<Pass> passes;
   for (size_t i = 0; i < stmts.size(); ++i) {
     if (const auto pass = pass_of(stmts[i], i)) passes.push_back(*pass);
   }
   const std::int64_t room = context.device.vector_registers / 2;
+  bool joined = false;
   for (size_t a = 0; a < passes.size(); ++a) {
     for (size_t b = a + 1; b < passes.size(); ++b) {
       Pass &first = passes[a], &second = passes[b];
@@ -107,8 +108,10 @@ void join_in(RuleContext& context, const std::vector<Stmt>& stmts) {
         continue;
       first.partials += second.partials;
       second.partials = 0;
+      joined = true;
     }
   }
+  return joined;
 }
 
 /// The statements that stand beside each other anywhere above blocks.
@@ -127,9 +130,13 @@ void find_sequences(const Stmt& s, std::vector<std::vector<Stmt>>& found) {
 }  // namespace
 
 void join_reductions(RuleContext& context) {
-  std::vector<std::vector<Stmt>> sequences;
-  find_sequences(context.schedule.func()->body, sequences);
-  for (const std::vector<Stmt>& stmts : sequences) join_in(context, stmts);
+  // What is joined takes loops of other sequences along, those within its parts.
+  for (bool joined = true; joined;) {
+    std::vector<std::vector<Stmt>> sequences;
+    find_sequences(context.schedule.func()->body, sequences);
+    joined = std::any_of(sequences.begin(), sequences.end(),
+                         [&](const std::vector<Stmt>& stmts) { return join_in(context, stmts); });
+  }
 }
 
 }  // namespace lathe

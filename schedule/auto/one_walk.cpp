@@ -56,6 +56,14 @@ bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesse
   });
 }
 
+/// Does a condition that hangs on the rows end them within tiles of tiles? It is cut off the last one of a loop alone;
+/// elsewhere each lane would ask for the row that it is in.
+bool ends_within_tiles(const Block& block, const VarRef& rows) {
+  if (!block.f.predicate) return false;
+  const std::vector<VarRef> used = used_vars(block.f.predicate);
+  return used.size() > 2 && std::find(used.begin(), used.end(), rows) != used.end();
+}
+
 }  // namespace
 
 bool may_be_one_walk(const Block& block, const std::vector<size_t>& iters, const std::vector<std::int64_t>& extents) {
@@ -88,6 +96,7 @@ OneWalk find_one_walk(const RuleContext& context, const Block& block, const std:
   std::vector<std::int64_t> extents;
   for (size_t inner = loops.size() - 1; inner > 0 && found.extent > 0; --inner) {
     if (!walks_as_one(context, accesses, iters[inner - 1], iters.back(), found.extent)) break;
+    if (ends_within_tiles(block, loops[inner - 1].variable)) break;
     walked.insert(walked.begin(), iters[inner - 1]);
     extents.insert(extents.begin(), extent);
     if (!may_be_one_walk(block, walked, extents)) break;

@@ -114,6 +114,12 @@ bool looks_up(const RuleContext& context, const Block& block) {
   });
 }
 
+std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
+  std::int64_t instances = 1;
+  for (const LoopRef& loop : own_loops(schedule, ref)) instances *= extent_estimate(schedule.node(loop).extent);
+  return instances;
+}
+
 bool gathers(const RuleContext& context, const std::vector<Access>& accesses, size_t iter) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto stride = access.strides[iter];

@@ -17,6 +17,8 @@ bool is_window(const Access& access, size_t iter, const Device& device);
 bool is_table(const RuleContext& context, const Access& access, size_t iter);
 /// Does the block look anything up so, whichever of its loops the vectors lie along?
 bool looks_up(const RuleContext& context, const Block& block);
+/// How often the loops around a block alone run it.
+std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref);
 /// Does the access pick its elements one by one? A vector of them takes longer than as many loads (Agner Fog's
 /// instruction tables, VGATHERQPS on Zen 4: 26 cycles for 8 lanes), unless there is something to compute.
 bool gathers(const RuleContext& context, const std::vector<Access>& accesses, size_t iter);

@@ -152,13 +152,6 @@ bool is_indexed_in_unrolled(const Schedule& schedule, const BlockRef& ref) {
   return false;
 }
 
-/// How often the loops around a block alone run it.
-std::int64_t instances_within(const Schedule& schedule, const BlockRef& ref) {
-  std::int64_t instances = 1;
-  for (const LoopRef& loop : own_loops(schedule, ref)) instances *= extent_estimate(schedule.node(loop).extent);
-  return instances;
-}
-
 /// Where elements are folded that lie by steps too wide for vectors or not known: the longest reduce iter. Elements are
 /// fetched one by one as before, but their additions do not wait for each other.
 std::optional<size_t> gathered_axis(const Block& block, const ReductionShape& shape, const std::vector<Fact>& facts) {

@@ -55,6 +55,26 @@ std::string find_load(const Block& block, const Buffer& buffer, const Load*& loa
   return "";
 }
 
+/// The iters, those that lead to data which says what is read in the order in which it lies.
+std::vector<Iter> in_order_of_data(const std::vector<Iter>& iters, const std::vector<Expr>& places) {
+  std::vector<Iter> order;
+  const auto is_there = [&](const Iter& iter) {
+    return std::any_of(order.begin(), order.end(), [&](const Iter& o) { return o.variable == iter.variable; });
+  };
+  for (const Expr& place : places) {
+    for_each_expr(place, [&](const Expr& part) {
+      const Load* data = part.as<Load>();
+      for (size_t d = 0; data && d < data->indices.size(); ++d) {
+        for (const Iter& iter : iters)
+          if (data->indices[d] == Expr(iter.variable) && !is_there(iter)) order.push_back(iter);
+      }
+    });
+  }
+  for (const Iter& iter : iters)
+    if (!is_there(iter)) order.push_back(iter);
+  return order;
+}
+
 /// The buffer, and those that say which element of it is read.
 std::vector<Buffer> buffers_of(const Load& load) {
   std::vector<Buffer> buffers{load.buffer};
@@ -107,7 +127,7 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   std::vector<Range> ranges;
   std::vector<Expr> shape, at_copy, at_reader;
   const std::vector<Expr> places = places_of(*load);
-  for (const Iter& iter : node.f.iters) {
+  for (const Iter& iter : in_order_of_data(node.f.iters, places)) {
     bounds.bind(iter.variable, iter.domain);
     const bool used =
         std::any_of(places.begin(), places.end(), [&](const Expr& e) { return uses_var(e, iter.variable.get()); });

@@ -12,6 +12,7 @@ namespace lathe {
 ///     block C(h; r): .. x[h*2 + r] ..  ->  for h: for r:
 ///                                            block C(h; r): .. x_reindex[h, r] ..
 ///
+/// Iters that lead to data which says what is read come first, in the order in which that lies.
 /// A copy of what is read under a mask holds zero where the mask is off. Returns the copying block, which stands before
 /// the nest that holds block.
 ///

@@ -1,6 +1,8 @@
 """Long reductions with few results, which are cut into parts for threads: the same results, whatever the extents."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -113,3 +115,25 @@ def test_what_a_product_reads_again_and_again_is_computed_once():
     text = run.lower(*args).text("scheduled")
     around = text[: text.index("(1.0f32 - ")]
     assert "[0, 300)" not in around[around.index("for ") :]
+
+
+SUMS = """
+import numpy as np
+import lathe
+x, y = np.ones(60000)[::-3], np.arange(20000.0)
+for sums in (
+    lambda x, y: (lathe.sum(x * y), lathe.sum(y), lathe.sum(y * y)),
+    lambda x, y: (lathe.sum(lathe.abs(x - y)), lathe.sum(x), lathe.sum(x), lathe.sum(x)),
+):
+    print([float(total) for total in lathe.jit(sums)(x, y)])
+"""
+
+
+@pytest.mark.parametrize("features", ["baseline", "avx2", "native"])
+def test_sums_that_are_cut_and_share_terms_beside_one_that_walks_backward(features):
+    environment = {**os.environ, "LATHE_CPU_FEATURES": features, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", SUMS], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    first, second = (eval(line) for line in ran.stdout.splitlines())
+    np.testing.assert_allclose(first, [199990000, 199990000, 2666466670000], rtol=1e-13)
+    np.testing.assert_allclose(second, [199970002, 20000, 20000, 20000], rtol=1e-13)
