@@ -197,10 +197,10 @@ def make_cases():
     add("std", lambda x: np.std(x, axis=0, ddof=1), FLOATS, op=lambda x: lathe.std(x, axis=0, correction=1),
         special=False, ulp=32)
     for name in ("max", "min"):
-        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), NUMBERS,
+        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), EVERY,
             op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)))
     for name in ("argmax", "argmin"):
-        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), NUMBERS,
+        add(name, (lambda f: lambda x: f(x, axis=1))(getattr(np, name)), EVERY,
             op=(lambda f: lambda x: f(x, axis=1))(getattr(lathe, name)))
     for name in ("any", "all"):
         add(name, (lambda f: lambda x: f(x, axis=0))(getattr(np, name)), EVERY,

@@ -77,9 +77,11 @@ Tensor variance(std::string_view name, const Tensor& x, const Axes& axes, double
 }
 
 Tensor extreme(std::string_view name, BinaryOp op, const Tensor& x, const Axes& axes, bool keepdims) {
-  const DType dtype = result_type(name, std::array{x}, accepts_number);
+  const DType dtype = result_type(name, std::array{x}, accepts_any);
   const Folding folding(name, x, axes, keepdims);
   if (folding.is_empty()) fail_value(name, fmt::format("has no value over no elements: given {}", describe(x)));
+  if (dtype.is_bool())
+    return fold(name, op == BinaryOp::max ? BinaryOp::logical_or : BinaryOp::logical_and, boolean, x, folding);
   return round_result(fold(name, op, arithmetic_type(dtype), x, folding), dtype);
 }
 
@@ -112,13 +114,13 @@ Reducer arg_reducer(BinaryOp better, DType dtype) {
 
 Tensor arg_extreme(std::string_view name, BinaryOp better, const Tensor& given, std::optional<std::int64_t> axis,
                    bool keepdims) {
-  const DType dtype = result_type(name, std::array{given}, accepts_number);
+  const DType dtype = result_type(name, std::array{given}, accepts_any);
   Tensor x = given;
   std::int64_t along = axis.value_or(0);
   if (!axis) x = reshape(given, {-1});
   const Folding folding(name, x, std::vector{along}, keepdims && axis);
   if (folding.is_empty()) fail_value(name, fmt::format("has no value over no elements: given {}", describe(given)));
-  const DType arithmetic = arithmetic_type(dtype);
+  const DType arithmetic = dtype.is_bool() ? u8 : arithmetic_type(dtype);
   const auto first = [](const Indices&) { return index(0); };
   const auto best = [&](const Indices& i) {
     return reduce_tuple(arg_reducer(better, arithmetic), folding.folded, [&](const Indices& r) {
