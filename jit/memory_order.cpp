@@ -238,6 +238,14 @@ class StoreListener : public Visitor {
   std::unordered_set<const ExprNode*> seen_;
 };
 
+/// Are these images whose dimensions lie in their order but for the channels, which are neighbours?
+bool has_channels_last(const Voice& voice, size_t rank) {
+  constexpr size_t least_rank = 4;
+  if (voice.kind != Voice::permuted || rank < least_rank) return false;
+  std::vector<size_t> dimensions = permuted_dimensions(voice.classes, rank);
+  return dimensions.back() == 1 && std::is_sorted(dimensions.begin(), dimensions.end() - 1);
+}
+
 /// Blocks come producers first, so that one walk knows every buffer before it is read.
 class OrderFinder : public StoreListener {
  public:
@@ -305,9 +313,11 @@ class OrderFinder : public StoreListener {
   void hear(const Load& load, const Store& store) override {
     if (!moves_alike(load, store)) return;
     kept_ = agree(kept_, kept[load.buffer.get()], store.buffer->shape);
-    // PyTorch lays what is joined, padded or rolled out by rows.
+    // PyTorch lays what is joined, padded or rolled out by rows, but where channels lie last.
     const bool turns_back = std::any_of(load.indices.begin(), load.indices.end(), chooses_place);
-    if (!load.mask && !turns_back) voice_ = agree(voice_, voices[load.buffer.get()], store.buffer->shape);
+    const Voice& voice = voices[load.buffer.get()];
+    if ((!load.mask && !turns_back) || has_channels_last(voice, store.indices.size()))
+      voice_ = agree(voice_, voice, store.buffer->shape);
   }
 
  private:

@@ -17,7 +17,8 @@ using MemoryOrders = std::unordered_map<const BufferNode*, StrideClasses>;
 /// moves along each dimension as its own does (slices, flips), through other element-wise operators too, where all of
 /// these arguments lie in one order: dense, or slices of such arrays, whose dimension of neighbours is known. What is
 /// broadcast has no say, and neither has what is read along other dimensions, at loaded places, or under a condition,
-/// as what is joined, padded or rolled, but for temporaries.
+/// as what is joined, padded or rolled, but for temporaries and images of four dimensions and more whose channels lie
+/// last.
 ///
 /// So lie the results of windows over tensors of four dimensions and more, as of pooling and convolutions, where these
 /// agree: each of their dimensions moves along the tensor's at its place, or along none, as filters do, and the last

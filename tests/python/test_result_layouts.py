@@ -345,3 +345,36 @@ def test_given_outputs_decide_how_what_is_rounded_to_them_lies():
     for image in (x, last):
         for out in (np.empty((1, 24, 12, 12), np.float16), np.empty((1, 12, 12, 24), np.float16).transpose(0, 3, 1, 2)):
             np.testing.assert_allclose(f(image, w, out=out), filtered(x, w), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(2, 17, 10, 11), (1, 3, 5, 4), (2, 5, 3, 4, 6)], ids=str)
+def test_images_with_channels_last_stay_so_where_they_are_joined_padded_or_rolled(shape):
+    last = (0, *range(2, len(shape)), 1)
+    x = np.random.default_rng(1).standard_normal([shape[d] for d in last], np.float32)
+    x = x.transpose(0, len(shape) - 1, *range(1, len(shape) - 1))
+    around = [(0, 0), (0, 0)] + [(1, 2)] * (len(shape) - 2)
+    f = lathe.jit(
+        lambda x: (
+            lathe.pad(x, around, value=2.0),
+            lathe.relu(lathe.pad(x, around)),
+            lathe.concat([x, x * 2.0], axis=1),
+            lathe.concat([x, x], axis=2),
+            lathe.roll(x, 2, axis=2),
+            lathe.compute((*shape[:2], *(2 * size for size in shape[2:])), lambda b, c, *at: x[(b, c, *(i // 2 for i in at))]),
+        )
+    )
+    results = f(x)
+    expected = (
+        np.pad(x, around, constant_values=2.0),
+        np.maximum(np.pad(x, around), 0),
+        np.concatenate([x, x * 2], 1),
+        np.concatenate([x, x], 2),
+        np.roll(x, 2, 2),
+        x[np.ix_(range(shape[0]), range(shape[1]), *(np.arange(2 * size) // 2 for size in shape[2:]))],
+    )
+    for result, right in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, right)
+        assert result.transpose(last).flags.c_contiguous
+    rows = np.ascontiguousarray(x)
+    assert all(result.flags.c_contiguous for result in f(rows))
+    np.testing.assert_array_equal(f(x, out=tuple(np.empty(r.shape, np.float32) for r in expected))[0], expected[0])
