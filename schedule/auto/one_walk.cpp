@@ -23,10 +23,14 @@ class Uses : public Visitor {
 
  protected:
   void visit_Var(const Var* node) override { fine &= !places_.contains(node); }
-  void visit_Load(const Load* node) override { walk(node->buffer, node->indices); }
+  void visit_Load(const Load* node) override {
+    walk(node->buffer, node->indices);
+    visit(node->mask);
+  }
   void visit_Store(const Store* node) override {
     walk(node->buffer, node->indices);
     visit(node->value);
+    visit(node->mask);
   }
 
  private:
@@ -52,7 +56,7 @@ bool walks_as_one(const RuleContext& context, const std::vector<Access>& accesse
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     if (!access.masked && is_table(context, access, inner) && is_table(context, access, outer)) return true;
     const auto a = access.strides[outer], b = access.strides[inner];
-    return a && b && !access.masked && *a == *b * inner_extent;
+    return a && b && *a == *b * inner_extent;
   });
 }
 

@@ -224,3 +224,12 @@ def test_places_that_are_guarded_twice_are_read_as_they_lie(length):
     np.testing.assert_allclose(moving, expected[0].sum(2), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(asked, expected[1].sum(2), rtol=1e-5, atol=1e-5)
     assert "select(vk" not in f.lower(x, m, ask).text("traced").replace(" ", "")
+
+
+@pytest.mark.parametrize("channels", [1, 3, 17, 64])
+def test_rows_of_pixels_are_padded_as_one_run(channels):
+    x = np.random.default_rng(channels).integers(-99, 99, (2, 7, 41, channels), np.int8)
+    f = lathe.jit(lambda x: lathe.pad(x, [(0, 0), (1, 1), (2, 1), (0, 0)], value=-7))
+    np.testing.assert_array_equal(f(x), np.pad(x, [(0, 0), (1, 1), (2, 1), (0, 0)], constant_values=-7))
+    if channels == 17:
+        assert "// 17" in f.lower(x).text("scheduled"), "a loop through pixels and their channels"
