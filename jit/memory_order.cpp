@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/analysis/remainders.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/rewrite.h"
@@ -169,12 +170,9 @@ std::vector<const Load*> loads_of(const Block& block) {
 
 /// Is the place a remainder, or one of several?
 bool chooses_place(const Expr& place) {
-  bool found = false;
-  for_each_expr(place, [&](const Expr& e) {
-    const Binary* node = e.as<Binary>();
-    found |= e.as<Select>() || (node && (node->op == BinaryOp::floor_mod || node->op == BinaryOp::floor_div));
-  });
-  return found;
+  bool chooses = takes_apart(place);
+  for_each_expr(place, [&](const Expr& e) { chooses |= e.as<Select>() != nullptr; });
+  return chooses;
 }
 
 /// The order of the dimensions that `load` and `store` share, which must be all that `store` has; 0 where it is

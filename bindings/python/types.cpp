@@ -74,15 +74,10 @@ ops::Subscript to_subscript(nb::handle item) {
   return to_ints(item).at(0);
 }
 
-/// x[places]: the rows that a tensor of integers names, in its shape.
-Tensor gather(const Tensor& x, const Tensor& places) {
-  return ops::take(x, indices_of(places), 0);
-}
-
 /// x[i, j] with expressions is an element, for compute; with ints, slices and tensors of integers a view.
 nb::object subscript(const Tensor& tensor, nb::handle key) {
   if (as_instance<Tensor>(key) || is_array_type(Py_TYPE(key.ptr())))
-    return nb::cast(gather(tensor, to_tensor(key, "a subscript")));
+    return nb::cast(ops::take(tensor, indices_of(to_tensor(key, "a subscript")), 0));
   std::vector<nb::handle> items;
   if (nb::isinstance<nb::tuple>(key)) {
     for (const nb::handle item : nb::borrow<nb::tuple>(key)) items.push_back(item);

@@ -4,8 +4,18 @@
 
 #include "ir/analysis/affine.h"
 #include "ir/structural.h"
+#include "ir/visitor.h"
 
 namespace lathe {
+
+bool takes_apart(const Expr& place) {
+  bool found = false;
+  for_each_expr(place, [&](const Expr& e) {
+    const Binary* node = e.as<Binary>();
+    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
+  });
+  return found;
+}
 
 bool same_remainder(const Bounds& bounds, const Expr& a, const Expr& b, std::int64_t divisor) {
   if (equal(a, b)) return true;

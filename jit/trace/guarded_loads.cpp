@@ -1,5 +1,6 @@
 #include "jit/trace/guarded_loads.h"
 
+#include "ir/analysis/remainders.h"
 #include "ir/analysis/simplify.h"
 #include "ir/visitor.h"
 #include "jit/trace/choice_mutator.h"
@@ -10,15 +11,6 @@ namespace {
 bool is_bound(const Expr& e) {
   const Binary* node = e.as<Binary>();
   return e.as<Select>() || (node && (node->op == BinaryOp::max || node->op == BinaryOp::min));
-}
-
-bool has_quotient(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& part) {
-    const Binary* node = part.as<Binary>();
-    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
-  });
-  return found;
 }
 
 int count_bounds(const Expr& e) {
@@ -42,7 +34,7 @@ class Masker : public ChoiceMutator {
       const Expr simpler = simplify(index, bounds());
       if (count_bounds(simpler) >= before) continue;
       // Windows by quotients are picked in registers, where no mask is in the way.
-      if (asks_more() && has_quotient(simpler)) continue;
+      if (asks_more() && takes_apart(simpler)) continue;
       index = simpler;
       dropped = true;
     }

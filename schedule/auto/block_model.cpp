@@ -269,13 +269,14 @@ void ConditionCosts::take(const Select& choice) {
   total_ += expression_cost(choice.condition);
 }
 
-bool takes_apart(const Expr& place) {
-  bool found = false;
-  for_each_expr(place, [&](const Expr& e) {
-    const Binary* node = e.as<Binary>();
-    found |= node && (node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod);
-  });
-  return found;
+double elements_walked(const Block& block, const Load& load, const std::vector<Fact>& facts) {
+  double elements = 1;
+  for (const Iter& iter : block.f.iters) {
+    const auto uses = [&](const Expr& e) { return uses_var(e, iter.variable.get()); };
+    if ((load.mask && uses(load.mask)) || std::any_of(load.indices.begin(), load.indices.end(), uses))
+      elements *= static_cast<double>(extent_estimate(iter.domain.extent, facts));
+  }
+  return elements;
 }
 
 double body_cost(const Stmt& body) {

@@ -75,6 +75,8 @@ std::optional<size_t> dimension_of(const Region& region, const Block& block, siz
 bool is_float_extreme(const Block& block);
 /// The number of instances, estimated.
 double instance_count(const Block& block, const std::vector<Fact>& facts = {});
+/// To how many elements, estimated, the iters of the block lead that say what the load reads, or whether it does.
+double elements_walked(const Block& block, const Load& load, const std::vector<Fact>& facts);
 /// The number of a buffer's elements, estimated.
 double estimated_elements(const Buffer& buffer, const std::vector<Fact>& facts = {});
 /// The bytes of all buffers that the blocks read and write, each once: estimated.
@@ -94,8 +96,6 @@ class ConditionCosts {
   std::vector<Expr> taken_;
   double total_ = 0;
 };
-/// Does the index ask for a quotient or a remainder?
-bool takes_apart(const Expr& place);
 double body_cost(const Block& block);
 /// The body_cost of what loads and stores, and no more; of a division or so, beyond which the core's own window
 /// overlaps iterations; and of an exponential, beside which places that are computed, gathered or scattered weigh

@@ -11,7 +11,6 @@
 #include "schedule/rewrite.h"
 
 namespace lathe {
-namespace {}  // namespace
 
 bool scatters_along(const Block& block, size_t iter) {
   const Accesses accesses = block_accesses(block);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/remainders.h"
 #include "ir/passes/pad_temporaries.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"

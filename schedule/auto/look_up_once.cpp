@@ -41,13 +41,7 @@ std::vector<std::string> looked_up(const RuleContext& context, const BlockRef& r
   for_each_expr(block.f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
     if (!load || load->mask || load->indices.empty() || !has_load(load->indices.back())) return;
-    double elements = 1;
-    for (const Iter& iter : block.f.iters) {
-      const bool used = std::any_of(load->indices.begin(), load->indices.end(),
-                                    [&](const Expr& index) { return uses_var(index, iter.variable.get()); });
-      if (used) elements *= static_cast<double>(extent_estimate(iter.domain.extent, facts));
-    }
-    const double results = instance_count(block, facts) / std::max(elements, 1.0);
+    const double results = instance_count(block, facts) / std::max(elements_walked(block, *load, facts), 1.0);
     const std::string& name = load->buffer->name;
     if (results < results_that_share ||
         (fills_a_vector(context, block, results) && !is_checked(context, ref, load->indices.back())) ||

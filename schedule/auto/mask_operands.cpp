@@ -43,15 +43,8 @@ LayoutMap as_operand_lies(const Block& reader, const Buffer& copy, const Load& o
 }
 
 /// Would a copy of what the iters read of the operand be no larger than that is? Windows have elements several times.
-bool read_once_a_walk(const Schedule& schedule, const Block& block, const Load& load) {
-  const std::vector<Fact>& facts = schedule.func()->facts;
-  double copied = 1;
-  for (const Iter& iter : block.f.iters) {
-    const auto uses = [&](const Expr& e) { return uses_var(e, iter.variable.get()); };
-    if (uses(load.mask) || std::any_of(load.indices.begin(), load.indices.end(), uses))
-      copied *= static_cast<double>(extent_estimate(iter.domain.extent, facts));
-  }
-  return copied <= estimated_elements(load.buffer, facts);
+bool read_once_a_walk(const Block& block, const Load& load, const std::vector<Fact>& facts) {
+  return elements_walked(block, load, facts) <= estimated_elements(load.buffer, facts);
 }
 
 }  // namespace
@@ -72,7 +65,7 @@ void mask_operands(RuleContext& context, const BlockRef& ref) {
     const Load* load = e.as<Load>();
     const auto same = [&](const Load* other) { return other->buffer == load->buffer; };
     if (load && load->mask && std::find(chosen.begin(), chosen.end(), load) == chosen.end() &&
-        std::none_of(masked.begin(), masked.end(), same) && read_once_a_walk(schedule, schedule.node(ref), *load) &&
+        std::none_of(masked.begin(), masked.end(), same) && read_once_a_walk(schedule.node(ref), *load, facts) &&
         updates >= masked_reuse * estimated_elements(load->buffer, facts) && load->dtype.is_float() &&
         load->dtype.bits >= 32 && updates >= least_masked_updates)
       masked.push_back(load);

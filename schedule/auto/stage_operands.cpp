@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/remainders.h"
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"

@@ -21,10 +21,10 @@ constexpr double most_cost = 600;
 
 }  // namespace
 
-bool unfold_steps(RuleContext& context, const BlockRef& reduction) {
+void unfold_steps(RuleContext& context, const BlockRef& reduction) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(reduction);
-  if (context.scheduled.contains(reduction.name)) return false;
+  if (context.scheduled.contains(reduction.name)) return;
   std::int64_t steps = 1;
   std::vector<LoopRef> loops;
   bool fills = false;
@@ -37,20 +37,17 @@ bool unfold_steps(RuleContext& context, const BlockRef& reduction) {
       continue;
     }
     const auto loop = as_int(iter.domain.extent) ? loop_of_iter(schedule, reduction, i) : std::nullopt;
-    if (!loop || extent < 1) return false;
+    if (!loop || extent < 1) return;
     loops.push_back(*loop);
     steps *= extent;
-    if (steps > most_steps) return false;
+    if (steps > most_steps) return;
   }
-  if (!fills || static_cast<double>(steps) * body_cost(block) > most_cost) return false;
-  if (!may_unfold(context, reduction)) {
-    // Sums that stay in a loop at least need not wait for each other's branches.
-    return attempt(context, fmt::format("take the {} steps of {} at once", steps, reduction.name), [&] {
-      for (const LoopRef& loop : loops) unroll(schedule, loop);
-    });
-  }
-  return attempt(context, fmt::format("make one expression of the {} steps of {}", steps, reduction.name), [&] {
-    for (const LoopRef& loop : loops) unfold_reduction(schedule, reduction, loop);
+  if (!fills || static_cast<double>(steps) * body_cost(block) > most_cost) return;
+  // Sums that stay in a loop at least need not wait for each other's branches.
+  const bool unfolds = may_unfold(context, reduction);
+  const char* decision = unfolds ? "make one expression of the {} steps of {}" : "take the {} steps of {} at once";
+  attempt(context, fmt::format(fmt::runtime(decision), steps, reduction.name), [&] {
+    for (const LoopRef& loop : loops) unfolds ? unfold_reduction(schedule, reduction, loop) : unroll(schedule, loop);
   });
 }
 

@@ -10,7 +10,7 @@ namespace lathe {
 ///     out[i] += select(a[(i + 1)//2 - r] == i, ..)  ->   out[i] = select(a[(i + 1)//2] == i, ..) +
 ///                                                                 select(a[(i + 1)//2 - 1] == i, ..)
 ///
-/// Of a reduction under a condition, which remains one, the steps are unrolled. The answer says whether any was done.
-bool unfold_steps(RuleContext& context, const BlockRef& reduction);
+/// Of a reduction under a condition, which remains one, the steps are unrolled.
+void unfold_steps(RuleContext& context, const BlockRef& reduction);
 
 }  // namespace lathe

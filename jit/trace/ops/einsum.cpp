@@ -32,60 +32,44 @@ size_t unnamed_axes(const std::string& term, size_t rank) {
   return rank > named ? rank - named : 0;
 }
 
-/// The equation with letters in the place of ellipses: those of the last axes are the same in all operands, as shapes
-/// broadcast. The result has them where its own ellipsis is, or first where no result is named.
-std::string name_ellipses(std::string_view text, const std::vector<Tensor>& operands) {
+/// Puts letters, which it returns, in the place of ellipses: those of the last axes are the same in all operands, as
+/// shapes broadcast, and the result has all of them.
+std::string name_ellipses(std::string_view text, Equation& equation, const std::vector<Tensor>& operands) {
   const std::string_view ellipsis = "...";
-  if (text.find('.') == std::string_view::npos) return std::string(text);
   const auto fail = [&](const char* why) { fail_value("einsum", fmt::format("{}: given '{}'", why, text)); };
-  std::vector<std::string> terms{""};
-  size_t count = 0;  // of terms that are operands'
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool arrow = text.substr(i, 2) == "->";
-    if (arrow) count = terms.size();
-    if (arrow || (text[i] == ',' && count == 0)) {
-      terms.emplace_back();
-      i += arrow;
-    } else if (text[i] != ' ') {
-      terms.back() += text[i];
-    }
-  }
-  const bool named = count > 0;
-  if (!named) count = terms.size();
+  const auto has_one = [&](const std::string& term) {
+    const auto dots = std::count(term.begin(), term.end(), '.');
+    if (dots > 0 && (dots != 3 || term.find(ellipsis) == std::string::npos))
+      fail("a term has one ellipsis of three dots");
+    return dots > 0;
+  };
+  std::vector<size_t> unnamed;
   size_t most = 0;
-  for (size_t t = 0; t < terms.size(); ++t) {
-    const size_t at = terms[t].find(ellipsis), dots = std::count(terms[t].begin(), terms[t].end(), '.');
-    if (dots > 0 && (dots != ellipsis.size() || at == std::string::npos)) fail("a term has one ellipsis of three dots");
-    if (dots > 0 && t < count && t < operands.size()) most = std::max(most, unnamed_axes(terms[t], operands[t].rank()));
+  for (size_t i = 0; i < equation.operands.size(); ++i) {
+    const std::string& term = equation.operands[i];
+    unnamed.push_back(has_one(term) && i < operands.size() ? unnamed_axes(term, operands[i].rank()) : 0);
+    most = std::max(most, unnamed.back());
   }
   std::string letters;
   for (char c = 'A'; c <= 'z' && letters.size() < most; c = c == 'Z' ? 'a' : static_cast<char>(c + 1))
     if (text.find(c) == std::string_view::npos) letters += c;
   if (letters.size() < most) fail("there are not enough letters for the axes of the ellipses");
-  for (size_t t = 0; t < terms.size(); ++t) {
-    const size_t at = terms[t].find(ellipsis);
-    if (at == std::string::npos) continue;
-    const size_t own = t < count && t < operands.size() ? unnamed_axes(terms[t], operands[t].rank()) : most;
-    terms[t].replace(at, ellipsis.size(), letters.substr(most - own));
-  }
-  std::string joined = terms[0];
-  for (size_t t = 1; t < count; ++t) joined += "," + terms[t];
-  if (named) return joined + "->" + terms[count];
-  std::string once;
-  for (const char c : joined)
-    if (c != ',' && letters.find(c) == std::string::npos && std::count(joined.begin(), joined.end(), c) == 1) once += c;
-  std::sort(once.begin(), once.end());
-  return joined + "->" + letters + once;
+  const auto put = [&](std::string& term, size_t axes) {
+    if (has_one(term)) term.replace(term.find(ellipsis), ellipsis.size(), letters.substr(most - axes));
+  };
+  for (size_t i = 0; i < equation.operands.size(); ++i) put(equation.operands[i], unnamed[i]);
+  put(equation.result, most);
+  return letters;
 }
 
-Equation parse(std::string_view text) {
+Equation parse(std::string_view text, const std::vector<Tensor>& tensors) {
   const auto fail = [&](const std::string& why) { fail_value("einsum", fmt::format("{}: given '{}'", why, text)); };
   std::string clean;
   for (char c : text) {
     if (c != ' ') clean += c;
   }
   const size_t arrow = clean.find("->");
-  Equation equation{{""}, ""};
+  Equation equation{{""}, arrow == std::string::npos ? "" : clean.substr(arrow + 2)};
   for (char c : clean.substr(0, arrow)) {
     if (c == ',') {
       equation.operands.emplace_back();
@@ -93,15 +77,16 @@ Equation parse(std::string_view text) {
       equation.operands.back() += c;
     }
   }
+  const std::string unnamed = name_ellipses(text, equation, tensors);
   std::string letters;
   for (const std::string& operand : equation.operands) letters += operand;
   if (arrow == std::string::npos) {
     for (char c : letters) {
-      if (std::count(letters.begin(), letters.end(), c) == 1) equation.result += c;
+      if (std::count(letters.begin(), letters.end(), c) == 1 && unnamed.find(c) == std::string::npos)
+        equation.result += c;
     }
     std::sort(equation.result.begin(), equation.result.end());
-  } else {
-    equation.result = clean.substr(arrow + 2);
+    equation.result = unnamed + equation.result;
   }
   for (char c : letters + equation.result) {
     if (!std::isalpha(static_cast<unsigned char>(c))) fail(fmt::format("axes are letters, but '{}' is none", c));
@@ -249,9 +234,8 @@ Step first_pair(const Equation& equation, const std::map<char, Expr>& extents) {
 
 }  // namespace
 
-Tensor einsum(std::string_view given, const std::vector<Tensor>& operands) {
-  const std::string text = name_ellipses(given, operands);
-  Equation equation = parse(text);
+Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
+  Equation equation = parse(text, operands);
   std::vector<Tensor> tensors = operands;
   if (tensors.size() != equation.operands.size()) {
     fail_value("einsum", fmt::format("'{}' names the axes of {} operand{}; given {}", text, equation.operands.size(),
