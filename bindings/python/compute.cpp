@@ -5,6 +5,7 @@
 
 #include "bindings/python/bind.h"
 #include "bindings/python/convert.h"
+#include "bindings/python/fold.h"
 #include "ir/error.h"
 #include "ir/reduction.h"
 #include "jit/trace/broadcast.h"
@@ -17,12 +18,6 @@ using namespace nb::literals;
 
 namespace lathe::python {
 namespace {
-
-/// What reduce gives. f16 and bf16 are folded in f32 by a named reducer, and rounded once, as the operators do.
-struct Fold {
-  Reduction reduction;
-  std::optional<DType> rounded;
-};
 
 nb::tuple index_arguments(const Indices& indices) {
   nb::list list;
@@ -117,21 +112,13 @@ Fold reduce_python(nb::handle reducer, nb::handle extents, const nb::callable& f
   const Reducer* given = as_instance<Reducer>(reducer);
   const auto terms = [&](const Indices& indices) { return to_terms(f(*index_arguments(indices)), given); };
   if (given) return {reduce_tuple(*given, shape, terms), std::nullopt};
-  // The dtype of a named reducer is that of its terms, which one evaluation on variables tells.
-  Indices probe;
-  for (size_t d = 0; d < shape.size(); ++d) probe.emplace_back(Var::make(fmt::format("r{}", d)));
-  const DType dtype = terms(probe).at(0)->dtype;
+  // The dtype of a named reducer is that of its terms.
   const BinaryOp op = reducer_op(nb::cast<std::string>(reducer));
-  const DType folded = folded_type(op, dtype);
-  return {reduce_tuple(simple_reducer(op, folded), shape,
-                       [&](const Indices& indices) { return converted(terms(indices), folded); }),
-          rounded(dtype)};
-}
-
-[[noreturn]] void refuse_more_than_a_reduction() {
-  throw InputError(Mistake::type,
-                   "a reduction is the whole body of a compute: compute it alone, and go on with the tensor that this "
-                   "gives (lathe.compute(shape, lambda i: lathe.reduce(..)) / 4), or put the operator into its terms");
+  Reduction reduction = reduce_tuple({}, shape, terms);
+  const DType dtype = reduction.terms.at(0)->dtype, folded = folded_type(op, dtype);
+  reduction.reducer = simple_reducer(op, folded);
+  reduction.terms = converted(std::move(reduction.terms), folded);
+  return {std::move(reduction), rounded(dtype)};
 }
 
 nb::object scan_python(nb::handle shape, std::int64_t axis, nb::handle reducer, const nb::callable& f,
@@ -174,16 +161,46 @@ nb::object compute_python(nb::handle shape, const nb::callable& f, const std::st
       extents, [&](const Indices& indices) -> Expr { return to_expr(f(*index_arguments(indices)), f32); }, name));
 }
 
+/// A reduce takes part in expressions by its value.
+void bind_fold(nb::module_& module) {
+  nb::class_<Fold> fold(module, "Reduction",
+                        "What reduce gives: the whole body of a compute, or a value within an expression.");
+  for (const char* name : {"__add__",     "__radd__",     "__sub__",      "__rsub__",      "__mul__",    "__rmul__",
+                           "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__",    "__rmod__",
+                           "__pow__",     "__rpow__",     "__and__",      "__rand__",      "__or__",     "__ror__",
+                           "__xor__",     "__rxor__",     "__lshift__",   "__rlshift__",   "__rshift__", "__rrshift__",
+                           "__lt__",      "__le__",       "__gt__",       "__ge__",        "__eq__",     "__ne__"}) {
+    fold.def(
+        name, [name](const Fold& f, nb::handle other) { return nb::cast(f.value()).attr(name)(other); },
+        nb::is_operator());
+  }
+  for (const char* name : {"__neg__", "__abs__", "__invert__", "__bool__"})
+    fold.def(name, [name](const Fold& f) { return nb::cast(f.value()).attr(name)(); });
+  fold.def("__hash__", [](const Fold& f) { return reinterpret_cast<std::intptr_t>(&f) >> 4; });
+  fold.def("astype", [](const Fold& f, nb::handle dtype) { return cast(to_dtype(dtype), f.value()); }, "dtype"_a);
+  fold.def_prop_ro("dtype", [](const Fold& f) { return f.value()->dtype; });
+  fold.def(
+      "__getitem__",
+      [](const Fold& f, size_t k) {
+        const std::vector<Expr> values = folded(f.reduction, f.rounded);
+        if (k >= values.size()) throw nb::index_error();
+        return values[k];
+      },
+      "k"_a, "The k-th value of a reducer of tuples.");
+}
+
 }  // namespace
 
+Expr Fold::value() const {
+  const std::vector<Expr> values = folded(reduction, rounded);
+  if (values.size() == 1) return values[0];
+  throw InputError(Mistake::type, fmt::format("a reduction of {} values is no one value: take one of them by a "
+                                              "subscript, as in lathe.reduce(..)[0]",
+                                              values.size()));
+}
+
 void bind_compute(nb::module_& module) {
-  nb::class_<Fold> fold(module, "Reduction", "What reduce gives: the whole body of a compute.");
-  for (const char* name : {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
-                           "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__",
-                           "__rpow__", "__lt__", "__le__", "__gt__", "__ge__"}) {
-    fold.def(name, [](const Fold&, nb::handle) { refuse_more_than_a_reduction(); }, nb::arg("other").none());
-  }
-  for (const char* name : {"__neg__", "__abs__"}) fold.def(name, [](const Fold&) { refuse_more_than_a_reduction(); });
+  bind_fold(module);
   nb::class_<Reducer>(module, "Reducer", "An associative combination of values or of tuples of values.")
       .def(
           "__init__",

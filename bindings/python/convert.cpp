@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/python/borrow.h"
+#include "bindings/python/fold.h"
 #include "bindings/python/trace_scope.h"
 #include "ir/error.h"
 #include "jit/trace/describe.h"
@@ -84,8 +85,9 @@ Tensor to_tensor(nb::handle object, const char* op) {
 }
 
 Tensor to_operand(nb::handle object, const char* op) {
-  const Expr* expr = as_instance<Expr>(object);
-  return expr ? expression(*expr) : to_tensor(object, op);
+  if (const Expr* expr = as_instance<Expr>(object)) return expression(*expr);
+  if (const Fold* fold = as_instance<Fold>(object)) return expression(fold->value());
+  return to_tensor(object, op);
 }
 
 nb::object from_operand(const Tensor& tensor) {
@@ -105,6 +107,7 @@ std::optional<Tensor> to_optional_operand(nb::handle object, const char* op) {
 Expr to_expr(nb::handle object, DType like) {
   Expr* expr = as_instance<Expr>(object);
   if (expr) return *expr;
+  if (const Fold* fold = as_instance<Fold>(object)) return fold->value();
   const bool number = PyBool_Check(object.ptr()) || PyLong_Check(object.ptr()) || PyFloat_Check(object.ptr());
   if (!number && (as_instance<Tensor>(object) || PyObject_HasAttrString(object.ptr(), "dtype"))) {
     const Tensor tensor = to_tensor(object, "an expression");

@@ -5,6 +5,7 @@
 #include "bindings/python/bind.h"
 #include "bindings/python/borrow.h"
 #include "bindings/python/convert.h"
+#include "bindings/python/fold.h"
 #include "bindings/python/weak.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
@@ -85,7 +86,7 @@ nb::object subscript(const Tensor& tensor, nb::handle key) {
     items.push_back(key);
   }
   bool element = false;
-  for (const nb::handle item : items) element |= as_instance<Expr>(item) != nullptr;
+  for (const nb::handle item : items) element |= as_instance<Expr>(item) || as_instance<Fold>(item);
   if (element) {
     if (items.size() != tensor.rank()) {
       throw InputError(Mistake::value, fmt::format("an element of {} takes {} indices, {} given", describe(tensor),

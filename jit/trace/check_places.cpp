@@ -82,6 +82,9 @@ class Checker : public ChoiceMutator {
     for (const ElementAccess& access : listener.accesses) accesses_[access.element.get()] = access;
   }
 
+  /// A term that there is where `within` holds.
+  Expr term(const Expr& within, const Expr& value) { return under(within, value); }
+
   Expr mutate(const Expr& e) override {
     const auto found = e ? accesses_.find(e.get()) : accesses_.end();
     return found == accesses_.end() ? Mutator::mutate(e) : element(e, ElementAccess(found->second));
@@ -104,6 +107,11 @@ class Checker : public ChoiceMutator {
       if (guard() &&
           (lies_inside(bounds(), place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard())))
         continue;
+      if (const std::optional<Run> run = run_of(place)) {
+        places.back() = checked(*run, axis, extent);
+        mask = logical_and(mask, lt(places.back(), extent));
+        continue;
+      }
       refuse_outside(access.tensor, axis, place);
       places.back() = checked(place, axis, extent);
     }
@@ -168,30 +176,70 @@ class Checker : public ChoiceMutator {
     return Slid{to_expr(data), window, *values.min, *values.max};
   }
 
+  /// A place as where data begins it and a variable that counts up to what data says, as x[begin[m] + n] is for n up to
+  /// length[m].
+  struct Run {
+    Expr begin, length, counter;
+  };
+
+  std::optional<Run> run_of(const Expr& place) const {
+    const Binary* bound = guard() ? guard().as<Binary>() : nullptr;
+    const Var* counter = bound && bound->op == BinaryOp::lt ? bound->a.as<Var>() : nullptr;
+    if (!counter || !is_counter(bound->a) || !has_load(bound->b) || uses_var(bound->b, counter)) return std::nullopt;
+    Affine begin = to_affine(place);
+    if (!add_term(begin, bound->a, -1)) return std::nullopt;
+    const Expr rest = to_expr(begin);
+    return uses_var(rest, counter) ? std::nullopt : std::optional(Run{rest, bound->b, bound->a});
+  }
+
+  /// What a place must be, and which index is out of range where it is not, by its value and that of what stands beside
+  /// it.
+  struct Rule {
+    std::function<Expr(const Expr& value, const Expr& beside)> inside, reached;
+  };
+
   /// The place as a block of its own has computed and checked it, for the iters that it hangs on.
   Expr checked(const Expr& place, size_t axis, const Expr& extent) {
     if (const std::optional<Slid> window = slid(place, extent)) {
       const Expr least = index(-window->least), end = extent - index(window->greatest);
-      const auto inside = [&](const Expr& value) { return logical_and(ge(value, least), lt(value, end)); };
-      const auto reached = [&](const Expr& value) {
-        return select(lt(value, least), value + index(window->least), value + index(window->greatest));
-      };
+      const Rule rule{
+          .inside = [&](const Expr& value, const Expr&) { return logical_and(ge(value, least), lt(value, end)); },
+          .reached =
+              [&](const Expr& value, const Expr&) {
+                return select(lt(value, least), value + index(window->least), value + index(window->greatest));
+              }};
       // The check has passed where this is read; the clamp says so to whoever bounds the access.
-      return min(max(checked_values(window->data, axis, inside, reached), least), end - index(1)) + window->counted;
+      return min(max(checked_values(window->data, nullptr, axis, rule), least), end - index(1)) + window->counted;
     }
-    const auto inside = [&](const Expr& value) { return logical_and(ge(value, index(0)), lt(value, extent)); };
-    const Expr values = checked_values(place, axis, inside, [](const Expr& value) { return value; });
-    return min(max(values, index(0)), extent - index(1));
+    const Rule rule{.inside =
+                        [&](const Expr& value, const Expr& asked) {
+                          const Expr holds = logical_and(ge(value, index(0)), lt(value, extent));
+                          return asked ? logical_or(logical_not(asked), holds) : holds;
+                        },
+                    .reached = [](const Expr& value, const Expr&) { return value; }};
+    return min(max(checked_values(place, guard(), axis, rule), index(0)), extent - index(1));
   }
 
-  /// `place` as a block of its own computes it, for the iters that it hangs on, where it is inside; else the kernel
-  /// stops and names `reached` of it.
-  Expr checked_values(const Expr& place, size_t axis, const std::function<Expr(const Expr&)>& inside,
-                      const std::function<Expr(const Expr&)>& reached) {
+  /// The run's place, whose ends a block of its own has checked wherever there is a run.
+  Expr checked(const Run& run, size_t axis, const Expr& extent) {
+    const Rule rule{
+        .inside =
+            [&](const Expr& begin, const Expr& length) {
+              const Expr holds = logical_and(ge(begin, index(0)), le(begin, extent - length));
+              return logical_or(le(length, index(0)), holds);
+            },
+        .reached = [](const Expr& begin,
+                      const Expr& length) { return select(lt(begin, index(0)), begin, begin + length - index(1)); }};
+    return max(checked_values(run.begin, run.length, axis, rule), index(0)) + run.counter;
+  }
+
+  /// `place` as a block of its own computes it, for the iters that it and `beside` hang on, where the rule holds; else
+  /// the kernel stops.
+  Expr checked_values(const Expr& place, const Expr& beside, size_t axis, const Rule& rule) {
     Shape shape;
     Indices used;
     for (const Iter& iter : iters_) {
-      if (!uses_var(place, iter.variable.get()) && !(guard() && uses_var(guard(), iter.variable.get()))) continue;
+      if (!uses_var(place, iter.variable.get()) && !(beside && uses_var(beside, iter.variable.get()))) continue;
       shape.push_back(iter.domain.extent);
       used.emplace_back(iter.variable);
     }
@@ -202,25 +250,14 @@ class Checker : public ChoiceMutator {
           Substitution map;
           for (size_t i = 0; i < used.size(); ++i) map[used[i].as<Var>()] = indices[i];
           for (const Tensor& source : sources) {
-            if (reads(place, source)) Listener::active()->read(source);
+            if (reads(place, source) || (beside && reads(beside, source))) Listener::active()->read(source);
           }
-          Expr value = substitute(place, map);
-          const Expr holds = inside(value);
-          require(guard() ? logical_or(logical_not(substitute(guard(), map)), holds) : holds,
-                  fmt::format("{}|axis {}|index", name_, axis), reached(value));
+          const Expr value = substitute(place, map), other = beside ? substitute(beside, map) : Expr();
+          require(rule.inside(value, other), fmt::format("{}|axis {}|index", name_, axis), rule.reached(value, other));
           return value;
         },
         name_ + ".index");
     return places.at(used);
-  }
-
-  static bool reads(const Expr& e, const Tensor& source) {
-    bool found = source.node()->kind == TensorKind::scalar;
-    for_each_expr(e, [&](const Expr& part) {
-      const Load* load = part.as<Load>();
-      found |= load && load->buffer == source.node()->buffer;
-    });
-    return found;
   }
 
   const std::string& name_;
@@ -237,7 +274,8 @@ void check_places(const std::string& name, ComputeNode& node, Listener& listener
       std::any_of(node.iters.begin(), node.iters.end(), [](const Iter& iter) { return is_int(iter.domain.extent, 0); });
   if (listener.accesses.empty() || empty) return;
   Checker checker(name, node, listener);
-  for (Expr& value : node.values) value = checker.mutate(value);
+  if (node.within) node.within = checker.mutate(node.within);
+  for (Expr& value : node.values) value = node.within ? checker.term(node.within, value) : checker.mutate(value);
 }
 
 }  // namespace lathe

@@ -7,6 +7,7 @@ namespace lathe {
 ///   - proved to lie inside: the element stays as it is
 ///   - inside wherever the choices around it want the element: loaded under a mask
 ///   - an affine index of iters that leaves the tensor: an InputError(index) that says how far
+///   - in a run whose length data says (`within`): the run's ends are checked by a block of its own
 ///   - anything else, such as a loaded index: computed and checked by a block of its own over the iters that it
 ///     uses, which stops the kernel where it lies outside; the element is then read at that index
 /// `listener` has heard the body of `node`; what is added is heard too.

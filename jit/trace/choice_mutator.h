@@ -10,7 +10,8 @@ class ChoiceMutator : public Mutator {
  protected:
   explicit ChoiceMutator(Bounds bounds) : bounds_(std::move(bounds)) {}
 
-  /// The conditions of the choices around, of comparisons of i64 without a Load; null outside of any.
+  /// The conditions of the choices around, of comparisons of i64 without a Load, and what `under` was given; null
+  /// outside of any.
   const Expr& guard() const { return guard_; }
   /// Does a choice around ask for more than the guard says?
   bool asks_more() const { return asks_more_; }
@@ -19,9 +20,10 @@ class ChoiceMutator : public Mutator {
 
   Expr mutate_Select(const Expr& e, const Select* node) override;
 
- private:
+  /// The value where the condition holds, which from there on is a part of the guard.
   Expr under(const Expr& condition, const Expr& value);
 
+ private:
   Bounds bounds_;
   Expr guard_;
   bool asks_more_ = false;

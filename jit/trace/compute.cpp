@@ -5,8 +5,10 @@
 
 #include "ir/analysis/fold.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/error.h"
 #include "ir/reduction.h"
+#include "ir/text/print.h"
 #include "ir/visitor.h"
 #include "jit/trace/check_places.h"
 #include "jit/trace/describe.h"
@@ -119,9 +121,42 @@ void check_size(const std::string& name, const Shape& shape) {
   if (elements >= 0x1p44) fail_value(name, fmt::format("{} has more elements than 2^44", describe(shape)));
 }
 
+/// Variables of its own in the place of those that count in the body around it.
+void own_iters(ComputeNode& node) {
+  Substitution map;
+  for (Iter& iter : node.iters) {
+    const VarRef own = Var::make(fmt::format("vi{}", map.size()));
+    map[iter.variable.get()] = own;
+    iter.variable = own;
+  }
+  for (std::vector<Expr>* list : {&node.values, &node.indices})
+    for (Expr& e : *list) e = substitute(e, map);
+  for (Requirement& requirement : node.requirements) {
+    requirement.condition = substitute(requirement.condition, map);
+    requirement.index = substitute(requirement.index, map);
+  }
+}
+
+/// A tensor is one for all elements of the body in which it is made.
+void refuse_indices_around(const std::string& name, const ComputeNode& node, const Listener* around) {
+  if (!around) return;
+  for (const Expr& value : node.values) {
+    if (!value) continue;
+    for (const VarRef& used : used_vars(value)) {
+      if (!around->domains.domain(used.get())) continue;
+      fail_value(name, fmt::format("its body uses {}, an index of the body around it: give it an axis for that, and "
+                                   "compute it outside",
+                                   used->name));
+    }
+  }
+}
+
 std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode node, Listener& listener) {
   check_identifier(name.substr(0, name.find('.')), "operator name");
+  if (!node.borrows_iters) refuse_indices_around(name, node, listener.around());
   check_places(name, node, listener);
+  for (size_t k = 0; node.within && k < node.values.size(); ++k)
+    node.values[k] = select(node.within, node.values[k], node.reducer->identities[k]);
   node.sources = std::move(listener.sources);
   node.requirements = std::move(listener.requirements);
   check_size(name, shape);
@@ -137,6 +172,7 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
     node.rounds |= value != given;
   }
   if (listener.saw_view || !node.requirements.empty() || picks_by_quotients(node)) simplify_indices(node);
+  if (node.borrows_iters) own_iters(node);
   node.is_step = name.find('.') != std::string::npos;
   std::replace(name.begin(), name.end(), '.', '_');
   for (size_t k = node.buffers.size(); k < node.values.size(); ++k) {
@@ -155,6 +191,35 @@ std::vector<Tensor> finish(const Shape& shape, std::string name, ComputeNode nod
                                                                            .definition = definition})));
   }
   return outputs;
+}
+
+/// The block of `node`'s space iters that folds the reduction.
+std::vector<Tensor> finish_reduction(const Shape& shape, std::string name, Reduction reduction, ComputeNode node,
+                                     Listener& listener) {
+  if (reduction.heard) listener.add(*reduction.heard);
+  for (size_t d = 0; d < reduction.variables.size(); ++d) {
+    node.iters.push_back({reduction.variables[d], reduction.domain[d], IterKind::reduce});
+  }
+  if (reduction.terms.size() != reduction.reducer.results.size()) {
+    fail_value(name, fmt::format("the reduction has {} terms; its reducer folds {}", reduction.terms.size(),
+                                 reduction.reducer.results.size()));
+  }
+  for (size_t k = 0; k < reduction.terms.size(); ++k) {
+    const DType expected = reduction.reducer.results[k]->dtype;
+    check_folds_wide(name, expected);
+    if (reduction.terms[k]->dtype != expected) {
+      fail_type(name, fmt::format("term {} of the reduction has type {}; its reducer folds {}", k,
+                                  to_string(reduction.terms[k]->dtype), to_string(expected)));
+    }
+  }
+  if (reduction.variables.empty()) {
+    node.values = combine(reduction.reducer, reduction.reducer.identities, reduction.terms);
+    return finish(shape, std::move(name), std::move(node), listener);
+  }
+  node.values = std::move(reduction.terms);
+  node.within = std::move(reduction.within);
+  node.reducer = std::move(reduction.reducer);
+  return finish(shape, std::move(name), std::move(node), listener);
 }
 
 }  // namespace
@@ -192,28 +257,7 @@ std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduct
   make_space_iters(shape, node);
   listener.domains = domains_of(node);
   Reduction reduction = f(node.indices);
-  for (size_t d = 0; d < reduction.variables.size(); ++d) {
-    node.iters.push_back({reduction.variables[d], reduction.domain[d], IterKind::reduce});
-  }
-  if (reduction.terms.size() != reduction.reducer.results.size()) {
-    fail_value(name, fmt::format("the reduction has {} terms; its reducer folds {}", reduction.terms.size(),
-                                 reduction.reducer.results.size()));
-  }
-  for (size_t k = 0; k < reduction.terms.size(); ++k) {
-    const DType expected = reduction.reducer.results[k]->dtype;
-    check_folds_wide(name, expected);
-    if (reduction.terms[k]->dtype != expected) {
-      fail_type(name, fmt::format("term {} of the reduction has type {}; its reducer folds {}", k,
-                                  to_string(reduction.terms[k]->dtype), to_string(expected)));
-    }
-  }
-  if (reduction.variables.empty()) {
-    node.values = combine(reduction.reducer, reduction.reducer.identities, reduction.terms);
-    return finish(shape, std::move(name), std::move(node), listener);
-  }
-  node.values = std::move(reduction.terms);
-  node.reducer = std::move(reduction.reducer);
-  return finish(shape, std::move(name), std::move(node), listener);
+  return finish_reduction(shape, std::move(name), std::move(reduction), std::move(node), listener);
 }
 
 Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)>& f, const std::string& name) {
@@ -306,10 +350,66 @@ Tensor scatter(const Tensor& begin, const Reducer& reducer, const Shape& extents
   return finish(begin.shape(), std::move(name), std::move(node), listener).front();
 }
 
+namespace {
+
+/// The extent itself; where it hangs on what counts in the body, the greatest that it comes to.
+Expr greatest_extent(const Expr& extent, const Bounds& domains) {
+  const std::vector<VarRef> used = used_vars(extent);
+  const bool counted =
+      std::any_of(used.begin(), used.end(), [&](const VarRef& v) { return domains.domain(v.get()) != nullptr; });
+  if (!counted && !has_load(extent)) return extent;
+  const Interval values = domains.interval(extent);
+  if (!values.max) {
+    fail_value("reduce",
+               fmt::format("nothing says how far the extent {} reaches: bound it with lathe.minimum", print(extent)));
+  }
+  return index(std::max(*values.max, std::int64_t{0}));
+}
+
+/// What an inner part of a body touches, which `around` does not hear of.
+class InnerListener {
+ public:
+  explicit InnerListener(Listener* around) : around_(around) {
+    inner_.domains = around->domains;
+    inner_.met = around->met;
+    inner_.reads = around->reads;
+    inner_.views = around->views;
+  }
+  ~InnerListener() {
+    around_->reads = inner_.reads;
+    around_->views = inner_.views;
+  }
+  InnerListener(const InnerListener&) = delete;
+  InnerListener& operator=(const InnerListener&) = delete;
+
+  Listener& listener() { return inner_; }
+  /// Notes what an expression touches that stood in the body before.
+  void hear_again(const Expr& e) {
+    for (const Tensor& source : around_->sources)
+      if (reads(e, source)) inner_.read(source);
+    inner_.accesses.insert(inner_.accesses.end(), around_->accesses.begin(), around_->accesses.end());
+  }
+  std::shared_ptr<const Heard> heard() {
+    return std::make_shared<const Heard>(Heard{.sources = std::move(inner_.sources),
+                                               .requirements = std::move(inner_.requirements),
+                                               .accesses = std::move(inner_.accesses),
+                                               .saw_view = inner_.saw_view});
+  }
+
+ private:
+  Listener* around_;
+  Listener inner_;
+};
+
+}  // namespace
+
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
                        const std::function<std::vector<Expr>(const Indices&)>& f) {
-  Reduction reduction{.reducer = reducer, .domain = {}, .variables = {}, .terms = {}};
+  Reduction reduction{.reducer = reducer, .domain = {}, .variables = {}, .terms = {}, .within = {}, .heard = {}};
+  std::optional<InnerListener> inner;
+  if (Listener* around = Listener::active()) inner.emplace(around);
   Indices indices;
+  std::vector<Expr> shorter;
   for (size_t d = 0; d < extents.size(); ++d) {
     // A single step is none: what has no others is element-wise.
     if (is_int(extents[d], 1)) {
@@ -317,13 +417,58 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
       continue;
     }
     VarRef variable = Var::make(fmt::format("vr{}", d));
+    const Expr most = inner ? greatest_extent(extents[d], inner->listener().domains) : extents[d];
+    if (most != extents[d]) shorter.push_back(lt(variable, extents[d]));
     reduction.variables.push_back(variable);
-    reduction.domain.push_back({index(0), extents[d]});
-    if (Listener* listener = Listener::active()) listener->domains.bind(variable, reduction.domain.back());
+    reduction.domain.push_back({index(0), most});
+    if (inner) inner->listener().domains.bind(variable, reduction.domain.back());
     indices.push_back(variable);
   }
   reduction.terms = f(indices);
+  if (!shorter.empty()) {
+    reduction.within = conjunction(shorter);
+    inner->hear_again(reduction.within);
+  }
+  if (inner) reduction.heard = inner->heard();
   return reduction;
+}
+
+std::vector<Expr> folded(const Reduction& reduction, std::optional<DType> rounded) {
+  std::vector<Expr> values;
+  const Listener* around = Listener::active();
+  if (!around) {
+    for (const Expr& result : reduction.reducer.results)
+      values.push_back(Var::make("folded", rounded.value_or(result->dtype)));
+    return values;
+  }
+  ComputeNode node;
+  Shape shape;
+  Indices used;
+  std::vector<Expr> parts = reduction.terms;
+  if (reduction.within) parts.push_back(reduction.within);
+  if (reduction.heard)
+    for (const Requirement& requirement : reduction.heard->requirements) parts.push_back(requirement.condition);
+  for (const Bounds::Entry& entry : around->domains.entries_since({})) {
+    const auto uses = [&](const Expr& e) { return uses_var(e, entry.variable.get()); };
+    const bool counts = entry.domain && std::any_of(parts.begin(), parts.end(), uses);
+    if (!counts) continue;
+    node.iters.push_back({entry.variable, entry.domain->range, IterKind::space});
+    shape.push_back(entry.domain->range.extent);
+    used.push_back(entry.variable);
+  }
+  node.indices = used;
+  node.borrows_iters = true;
+  std::vector<Tensor> results;
+  {
+    Listener listener;
+    listener.domains = around->domains;
+    results = finish_reduction(shape, "compute.reduce", reduction, std::move(node), listener);
+  }
+  for (const Tensor& result : results) {
+    const auto value = [&](const Indices& i) { return result.at(i); };
+    values.push_back((rounded ? compute_rounded(shape, *rounded, value, "astype") : result).at(used));
+  }
+  return values;
 }
 
 Reduction reduce(const Reducer& reducer, const Shape& extents, const std::function<Expr(const Indices&)>& f) {

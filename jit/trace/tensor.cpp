@@ -74,11 +74,27 @@ Listener* Listener::active() {
   return active_listener;
 }
 
+bool reads(const Expr& e, const Tensor& source) {
+  bool found = source.node()->kind == TensorKind::scalar;
+  for_each_expr(e, [&](const Expr& part) {
+    const Load* load = part.as<Load>();
+    found |= load && load->buffer == source.node()->buffer;
+  });
+  return found;
+}
+
 void Listener::read(const Tensor& tensor) {
   for (const Tensor& source : sources) {
     if (source.node() == tensor.node()) return;
   }
   sources.push_back(tensor);
+}
+
+void Listener::add(const Heard& heard) {
+  for (const Tensor& source : heard.sources) read(source);
+  requirements.insert(requirements.end(), heard.requirements.begin(), heard.requirements.end());
+  accesses.insert(accesses.end(), heard.accesses.begin(), heard.accesses.end());
+  saw_view |= heard.saw_view;
 }
 
 void require(Expr condition, std::string message, Expr index) {

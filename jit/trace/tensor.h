@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -60,12 +61,17 @@ class Tensor {
   std::shared_ptr<const TensorNode> node_;
 };
 
-/// A reduction as the outermost thing of a compute's body: the reducer folded over `axes` of the terms that `f` gives.
+struct Heard;  // jit/trace/tensor_node.h
+
+/// A reduction in a compute's body: the reducer folded over `domain` of the terms. As the body's outermost thing it is
+/// what the compute's block does; within an expression `folded` stands for it.
 struct Reduction {
   Reducer reducer;
   std::vector<Range> domain;
   std::vector<VarRef> variables;
   std::vector<Expr> terms;
+  Expr within;                         ///< where there are terms; null: in all of the domain
+  std::shared_ptr<const Heard> heard;  ///< what the terms touch; null where no compute listens
 };
 
 /// A new tensor whose element at i is f(i): any operator in a line.
@@ -79,13 +85,20 @@ Tensor compute(const Shape& shape, const std::function<Expr(const Indices&)>& f,
 Tensor compute_rounded(const Shape& shape, DType dtype, const std::function<Expr(const Indices&)>& f,
                        std::string name = "compute");
 
-/// Used as a compute's body: folds f over the box of `extents`.
+/// Used in a compute's body: folds f over the box of `extents`, which may be expressions of the body's indices.
 ///   compute({m, n}, [&](const Indices& i) {
 ///     return reduce(sum_reducer(f32), {k}, [&](const Indices& r) { return a(i[0], r[0]) * b(r[0], i[1]); }); })
 Reduction reduce(const Reducer& reducer, const Shape& extents, const std::function<Expr(const Indices&)>& f);
 /// Several values folded at once: one term, and one resulting tensor, for each value of the reducer.
 Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
                        const std::function<std::vector<Expr>(const Indices&)>& f);
+/// In a compute's body, or in the terms of another reduction: the values of a reduction as parts of an expression, one
+/// for each value of its reducer; f16 and bf16 where `rounded` says so. A block of its own folds them for each of the
+/// surrounding indices that the terms use, whatever choices stand around it. Where no compute listens, values of those
+/// types and no more.
+///   compute({m}, [&](const Indices& i) {
+///     return b(i[0]) + folded(reduce(sum_reducer(f32), {k}, [&](const Indices& r) { return a(i[0], r[0]); }))[0]; })
+std::vector<Expr> folded(const Reduction& reduction, std::optional<DType> rounded = std::nullopt);
 Tensor compute(const Shape& shape, const std::function<Reduction(const Indices&)>& f,
                const std::string& name = "reduce");
 std::vector<Tensor> compute_tuple(const Shape& shape, const std::function<Reduction(const Indices&)>& f,

@@ -28,11 +28,13 @@ struct Beginning {
 /// 1 are left out: their index is the constant 0.
 struct ComputeNode {
   std::string name;
-  bool is_step = false;     ///< a part of an operator: listings leave it out
+  bool is_step = false;        ///< a part of an operator: listings leave it out
+  bool borrows_iters = false;  ///< until it is finished: they count in a body around it
   bool rounds = false;      ///< what casts its values to f16 or bf16 is the operator's, not what its caller asked for
   std::vector<Iter> iters;  ///< space iters and ordered ones, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
+  Expr within;                  ///< until it is finished: where there are terms; null: everywhere
   std::vector<Buffer> buffers;  ///< one an output
   std::vector<Expr> indices;    ///< where every output is stored
   std::optional<Beginning> begin;
@@ -66,6 +68,17 @@ struct ElementAccess {
   Indices indices;
 };
 
+/// Does the expression load of `source`, or may it use it, as a scalar?
+bool reads(const Expr& e, const Tensor& source);
+
+/// What the terms of a reduction touch.
+struct Heard {
+  std::vector<Tensor> sources;
+  std::vector<Requirement> requirements;
+  std::vector<ElementAccess> accesses;
+  bool saw_view = false;
+};
+
 /// Notes what the body of a compute touches while that body runs: the innermost one alive on this thread listens.
 class Listener {
  public:
@@ -76,7 +89,11 @@ class Listener {
 
   /// The innermost listener, or null.
   static Listener* active();
+  /// The one that listens to what is around.
+  const Listener* around() const { return outer_; }
   void read(const Tensor& tensor);
+  /// Notes what the terms of a reduction touch.
+  void add(const Heard& heard);
 
   std::vector<Tensor> sources;
   std::vector<Requirement> requirements;

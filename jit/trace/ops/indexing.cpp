@@ -162,8 +162,10 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
     } else if (const auto* slice = std::get_if<Slice>(&subscript)) {
       walks.push_back(walk_slice(*slice, x.shape()[axis++]));
     } else if (const auto* places = std::get_if<Tensor>(&subscript)) {
-      walks.push_back(
-          {.start = nullptr, .dropped = true, .places = checked_indices("getitem", *places, axis, x.shape()[axis])});
+      walks.push_back({.start = nullptr,
+                       .extent = nullptr,
+                       .dropped = true,
+                       .places = checked_indices("getitem", *places, axis, x.shape()[axis])});
       ++axis;
     } else if (std::holds_alternative<NewAxis>(subscript)) {
       walks.push_back({.start = index(0), .extent = index(1), .added = true});
