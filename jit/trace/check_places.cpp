@@ -269,13 +269,14 @@ class Checker : public ChoiceMutator {
 
 }  // namespace
 
-void check_places(const std::string& name, ComputeNode& node, Listener& listener) {
+Expr check_places(const std::string& name, ComputeNode& node, Listener& listener, const Expr& within) {
   const bool empty =
       std::any_of(node.iters.begin(), node.iters.end(), [](const Iter& iter) { return is_int(iter.domain.extent, 0); });
-  if (listener.accesses.empty() || empty) return;
+  if (listener.accesses.empty() || empty) return within;
   Checker checker(name, node, listener);
-  if (node.within) node.within = checker.mutate(node.within);
-  for (Expr& value : node.values) value = node.within ? checker.term(node.within, value) : checker.mutate(value);
+  const Expr asked = within ? checker.mutate(within) : within;
+  for (Expr& value : node.values) value = asked ? checker.term(asked, value) : checker.mutate(value);
+  return asked;
 }
 
 }  // namespace lathe

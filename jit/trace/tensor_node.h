@@ -28,13 +28,11 @@ struct Beginning {
 /// 1 are left out: their index is the constant 0.
 struct ComputeNode {
   std::string name;
-  bool is_step = false;        ///< a part of an operator: listings leave it out
-  bool borrows_iters = false;  ///< until it is finished: they count in a body around it
+  bool is_step = false;     ///< a part of an operator: listings leave it out
   bool rounds = false;      ///< what casts its values to f16 or bf16 is the operator's, not what its caller asked for
   std::vector<Iter> iters;  ///< space iters and ordered ones, then reduce iters
   std::optional<Reducer> reducer;
   std::vector<Expr> values;     ///< one an output: what is stored, or the reducer's term
-  Expr within;                  ///< until it is finished: where there are terms; null: everywhere
   std::vector<Buffer> buffers;  ///< one an output
   std::vector<Expr> indices;    ///< where every output is stored
   std::optional<Beginning> begin;
