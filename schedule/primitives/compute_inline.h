@@ -51,6 +51,8 @@ class InlineBatch {
 
  private:
   struct Site;
+  bool finds_in_order(const Site& site) const;
+
   Schedule& schedule_;
   Stmt root_;
   bool unusual_ = false;  ///< region hints, or blocks in blocks
