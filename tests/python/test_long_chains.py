@@ -126,3 +126,38 @@ def test_what_many_tensors_make_up_is_computed_once_however_wide():
     f = lathe.jit(lambda xs: lathe.concat(xs, axis=0) + 1)
     assert f.lower(xs).text("traced").count("block ") == 3  # the root, what is joined and the sum
     np.testing.assert_array_equal(f(xs), np.concatenate(xs) + 1)
+
+
+@pytest.mark.parametrize("links", [1, 5, 28])
+def test_a_value_that_says_also_where_the_next_is_found(links):
+    """As of a checksum by table, of which each step reads the last twice."""
+    table = (np.arange(256, dtype=np.int64) * 2654435761) % 2**32
+    data = np.random.default_rng(0).integers(0, 256, (37, links))
+
+    def checksum(data, table):
+        c = lathe.zeros((data.shape[0],), dtype=lathe.int64) + 4294967295
+        for k in range(links):
+            c = (c >> 8) ^ lathe.take(table, (c ^ data[:, k]) & 255, axis=0)
+        return c
+
+    expected = np.full(37, 4294967295)
+    for k in range(links):
+        expected = (expected >> 8) ^ table[(expected ^ data[:, k]) & 255]
+    np.testing.assert_array_equal(lathe.jit(checksum)(data, table), expected)
+
+
+@pytest.mark.parametrize("links", [2, 28])
+def test_places_in_a_table_of_places(links):
+    """Computed tables as well, and places under a condition."""
+    x = np.random.default_rng(1).integers(0, 50, 50)
+
+    def follow(x):
+        table, place = x * 3 % 50, x
+        for _ in range(links):
+            place = lathe.where(place > 10, lathe.take(table, place, axis=0), place + 1)
+        return place
+
+    table, place = x * 3 % 50, x
+    for _ in range(links):
+        place = np.where(place > 10, table[place], place + 1)
+    np.testing.assert_array_equal(lathe.jit(follow)(x), place)
