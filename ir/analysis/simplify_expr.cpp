@@ -40,10 +40,11 @@ Expr fold_arms(const Expr& e, const F& f) {
 
 Expr ExprSimplifier::simplify(const Expr& e) {
   if (!e || e->kind == ExprKind::IntImm || e->kind == ExprKind::FloatImm) return e;
-  // Small trees, nearly all there are, never pay for the memo; shared graphs must not be walked once per path.
+  // Small trees of places, nearly all there are, never pay for the memo; shared graphs must not be walked once per
+  // path. A value that is used twice stays one, which is computed once and rounds once.
   constexpr int free_visits = 24;
-  bool shared =
-      e->kind != ExprKind::Var && ++visited_ > free_visits && e->references.load(std::memory_order_relaxed) > 1;
+  const bool shared = e->kind != ExprKind::Var && (++visited_ > free_visits || !is_i64(e)) &&
+                      e->references.load(std::memory_order_relaxed) > 1;
   if (shared) {
     auto found = memo_.find(e);
     if (found != memo_.end()) return found->second;

@@ -223,3 +223,19 @@ def test_sums_of_bodies_count_bools():
     assert count(x).dtype == np.int64
     so_far = lathe.jit(lambda x: lathe.scan((33, 70), 1, "sum", lambda a, b: x[a, b] > 0))
     np.testing.assert_array_equal(so_far(x), (x > 0).cumsum(1))
+
+
+@pytest.mark.parametrize("precision", ["default", "strict"])
+def test_what_says_a_place_and_is_a_value_too_is_rounded_once(precision):
+    """Here and there p would be another whole number if the product were not rounded before the sum."""
+
+    def at(t):
+        p = 50.0 + 40.0 * lathe.sin(lathe.astype(t, lathe.float32) * 0.0008)
+        floor = lathe.floor(p)
+        return lathe.astype(lathe.astype(floor, lathe.int64), lathe.float32) - floor
+
+    def f(x):
+        return lathe.compute((20000,), at)
+
+    difference = lathe.jit(f, precision=precision)(np.zeros(1, np.float32))
+    np.testing.assert_array_equal(difference, np.zeros(20000, np.float32))
