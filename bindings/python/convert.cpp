@@ -158,23 +158,33 @@ std::optional<DType> to_optional_dtype(nb::handle object) {
   return to_dtype(object);
 }
 
+std::int64_t to_int(nb::handle object) {
+  if (!PyIndex_Check(object.ptr()))
+    throw InputError(Mistake::type, fmt::format("expected an int, not {}", object_type(object)));
+  const nb::object value = nb::steal(PyNumber_Index(object.ptr()));
+  if (!value.is_valid()) throw nb::python_error();
+  return nb::cast<long long>(value);
+}
+
+std::optional<std::int64_t> to_optional_int(nb::handle object) {
+  if (object.is_none()) return std::nullopt;
+  return to_int(object);
+}
+
 std::vector<std::int64_t> to_ints(nb::handle object) {
-  std::vector<std::int64_t> values;
-  if (PyIndex_Check(object.ptr())) {
-    const nb::object value = nb::steal(PyNumber_Index(object.ptr()));
-    if (!value.is_valid()) throw nb::python_error();
-    values.push_back(nb::cast<long long>(value));
-    return values;
-  }
+  if (PyIndex_Check(object.ptr())) return {to_int(object)};
   if (!PySequence_Check(object.ptr())) {
     throw InputError(Mistake::type, fmt::format("expected an int or a sequence of ints, not {}", object_type(object)));
   }
-  for (const nb::handle item : nb::borrow<nb::sequence>(object)) {
-    const nb::object value = nb::steal(PyNumber_Index(item.ptr()));
-    if (!value.is_valid()) throw nb::python_error();
-    values.push_back(nb::cast<long long>(value));
-  }
+  std::vector<std::int64_t> values;
+  for (const nb::handle item : nb::borrow<nb::sequence>(object)) values.push_back(to_int(item));
   return values;
+}
+
+std::optional<std::int64_t> to_axis(nb::handle object, std::string_view op) {
+  if (!object.is_none() && !PyIndex_Check(object.ptr()))
+    throw InputError(Mistake::type, fmt::format("{}: expected one axis, an int, not {}", op, object_type(object)));
+  return to_optional_int(object);
 }
 
 ops::Axes to_axes(nb::handle object) {
@@ -189,7 +199,7 @@ Shape to_shape(nb::handle object) {
     if (expr) {
       shape.push_back(*expr);
     } else {
-      const std::int64_t value = to_ints(item).at(0);
+      const std::int64_t value = to_int(item);
       if (value < 0) throw InputError(Mistake::value, fmt::format("a shape has the extent {}", value));
       shape.push_back(index(value));
     }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jit/trace/ops/reduction.h"
@@ -36,6 +37,11 @@ std::optional<DType> to_optional_dtype(nanobind::handle object);
 ops::Axes to_axes(nanobind::handle object);
 /// An int or a sequence of ints.
 std::vector<std::int64_t> to_ints(nanobind::handle object);
+/// One int: what has an `__index__`.
+std::int64_t to_int(nanobind::handle object);
+std::optional<std::int64_t> to_optional_int(nanobind::handle object);
+/// None, or the one axis that an operator goes along.
+std::optional<std::int64_t> to_axis(nanobind::handle object, std::string_view op);
 Shape to_shape(nanobind::handle object);
 
 /// A constant extent as an int, a symbolic one as an Expr.

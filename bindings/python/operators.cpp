@@ -149,8 +149,7 @@ void bind_position(nb::module_& module, const char* name, F f) {
   module.def(
       name,
       [f, name](nb::handle x, nb::handle axis, bool keepdims) {
-        std::optional<std::int64_t> at;
-        if (!axis.is_none()) at = to_ints(axis).at(0);
+        const std::optional<std::int64_t> at = to_axis(axis, name);
         return f(to_tensor(x, name), at, keepdims);
       },
       "x"_a, "axis"_a.none() = nb::none(), "keepdims"_a = false);
@@ -161,8 +160,7 @@ void bind_scan(nb::module_& module, const char* name, F f) {
   module.def(
       name,
       [f, name](nb::handle x, nb::handle axis, nb::handle dtype, bool include_initial) {
-        std::optional<std::int64_t> along;
-        if (!axis.is_none()) along = to_ints(axis).at(0);
+        const std::optional<std::int64_t> along = to_axis(axis, name);
         return f(to_tensor(x, name), along, to_optional_dtype(dtype), include_initial);
       },
       "x"_a, "axis"_a.none() = nb::none(), "dtype"_a.none() = nb::none(), "include_initial"_a = false);
@@ -280,7 +278,7 @@ void bind_views(nb::module_& module) {
       [](nb::handle x, nb::handle widths, nb::handle value) {
         std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
         if (PyIndex_Check(widths.ptr())) {
-          pairs.emplace_back(to_ints(widths).at(0), to_ints(widths).at(0));
+          pairs.emplace_back(to_int(widths), to_int(widths));
         } else {
           for (const nb::handle pair : nb::borrow<nb::sequence>(widths)) {
             const std::vector<std::int64_t> both = to_ints(pair);
@@ -303,8 +301,7 @@ void bind_joining(nb::module_& module) {
   module.def(
       "concat",
       [](nb::handle tensors, nb::handle axis) {
-        std::optional<std::int64_t> at;
-        if (!axis.is_none()) at = to_ints(axis).at(0);
+        const std::optional<std::int64_t> at = to_axis(axis, "concat");
         return ops::concat(to_tensors(tensors, "concat"), at);
       },
       "arrays"_a, "axis"_a.none() = 0);
@@ -315,7 +312,7 @@ void bind_joining(nb::module_& module) {
       "split",
       [](nb::handle x, nb::handle parts, std::int64_t axis) {
         const Tensor tensor = to_tensor(x, "split");
-        if (PyIndex_Check(parts.ptr())) return ops::split(tensor, to_ints(parts).at(0), axis);
+        if (PyIndex_Check(parts.ptr())) return ops::split(tensor, to_int(parts), axis);
         return ops::split(tensor, to_ints(parts), axis);
       },
       "x"_a, "parts"_a, "axis"_a = 0, "`parts`: a count of equal parts, or the extent of each.");
@@ -393,8 +390,7 @@ void bind_creation(nb::module_& module) {
   module.def(
       "eye",
       [](std::int64_t rows, nb::handle columns, std::int64_t k, nb::handle dtype) {
-        std::optional<std::int64_t> n;
-        if (!columns.is_none()) n = to_ints(columns).at(0);
+        const std::optional<std::int64_t> n = to_optional_int(columns);
         return ops::eye(rows, n, k, to_optional_dtype(dtype).value_or(f32));
       },
       "n_rows"_a, "n_cols"_a.none() = nb::none(), "k"_a = 0, "dtype"_a.none() = nb::none());
@@ -407,8 +403,8 @@ void bind_creation(nb::module_& module) {
           const double first = one ? 0 : nb::cast<double>(start), last = nb::cast<double>(one ? start : stop);
           return ops::arange(first, last, nb::cast<double>(step), to_optional_dtype(dtype).value_or(f32));
         }
-        const std::int64_t first = one ? 0 : to_ints(start).at(0), last = to_ints(one ? start : stop).at(0);
-        return ops::arange(first, last, to_ints(step).at(0), to_optional_dtype(dtype).value_or(i64));
+        const std::int64_t first = one ? 0 : to_int(start), last = to_int(one ? start : stop);
+        return ops::arange(first, last, to_int(step), to_optional_dtype(dtype).value_or(i64));
       },
       "start"_a, "stop"_a.none() = nb::none(), "step"_a = 1, "dtype"_a.none() = nb::none());
   module.def(

@@ -61,7 +61,7 @@ ops::Subscript to_subscript(nb::handle item) {
     const auto part = [&](const char* name) -> std::optional<std::int64_t> {
       const nb::object value = item.attr(name);
       if (value.is_none()) return std::nullopt;
-      return to_ints(value).at(0);
+      return to_int(value);
     };
     return ops::Slice{part("start"), part("stop"), part("step").value_or(1)};
   }
@@ -72,7 +72,7 @@ ops::Subscript to_subscript(nb::handle item) {
                      fmt::format("a subscript is an int, a slice, None, ... or a tensor of integers, not {}",
                                  Py_TYPE(item.ptr())->tp_name));
   }
-  return to_ints(item).at(0);
+  return to_int(item);
 }
 
 /// x[i, j] with expressions is an element, for compute; with ints, slices and tensors of integers a view.

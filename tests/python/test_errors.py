@@ -73,6 +73,11 @@ def ramp(x):
     return lathe.compute((3,), lambda i: x[i] + i * 0.5)
 
 
+@lathe.jit
+def place_over_two_axes(x):
+    return lathe.argmax(x, axis=(0, 1))
+
+
 leaked = []
 
 
@@ -153,6 +158,7 @@ CASES = {
     "a_method_misspelt": (lambda: misspelt_method(f32(3)), AttributeError),
     "nothing_compared": (lambda: compared(f32(3)), TypeError),
     "a_tensor_of_another_trace": (lambda: read_leaked(f32(3)), ValueError),
+    "two_axes_for_one": (lambda: place_over_two_axes(f32(3, 4)), TypeError),
     "an_integer_beyond_64_bits": (lambda: too_large(f32(3)), ValueError),
     "reduction_of_a_tuple": (lambda: mean(f32(3, 4)), TypeError),
     "a_float_beside_an_index": (lambda: ramp(f32(3)), TypeError),
