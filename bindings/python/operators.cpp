@@ -370,6 +370,16 @@ void bind_creation(nb::module_& module) {
       },
       "shape"_a, "dtype"_a.none() = nb::none());
   module.def(
+      "asarray",
+      [](nb::handle x, nb::handle dtype) {
+        const Tensor tensor = to_tensor(x, "asarray");
+        const std::optional<DType> wanted = to_optional_dtype(dtype);
+        return wanted ? ops::astype(tensor, *wanted) : tensor;
+      },
+      "x"_a, "dtype"_a.none() = nb::none(),
+      "The tensor that a traced function sees of `x`, an array that it captures or makes itself, or a number; of "
+      "`dtype`, where that is given.");
+  module.def(
       "full_like",
       [](nb::handle x, nb::handle value, nb::handle dtype) {
         return ops::full_like(to_tensor(x, "full_like"), to_tensor(value, "full_like"), to_optional_dtype(dtype));

@@ -141,6 +141,13 @@ void bind_expr(nb::module_& module) {
     throw InputError(Mistake::type,
                      "bool of an expression: its value does not exist while the function is traced. Use lathe.select");
   });
+  type.def("__array__", [](const Expr&, const nb::args&, const nb::kwargs&) -> nb::object {
+    throw InputError(
+        Mistake::type,
+        "the data of an expression: its value does not exist while the function is traced. To take elements "
+        "of an array at it, make the array a tensor first: lathe.asarray(array)[i]");
+  });
+  type.attr("__array_ufunc__") = nb::none();
   type.def("__neg__", [](const Expr& e) { return -e; });
   type.def("__abs__", [](const Expr& e) { return from_operand(ops::abs(expression(e))); });
   const auto by_op = [](BinaryOp op) { return [op](const Expr& a, const Expr& b) { return binary(op, a, b); }; };

@@ -239,3 +239,32 @@ def test_what_says_a_place_and_is_a_value_too_is_rounded_once(precision):
 
     difference = lathe.jit(f, precision=precision)(np.zeros(1, np.float32))
     np.testing.assert_array_equal(difference, np.zeros(20000, np.float32))
+
+
+def test_a_captured_array_is_a_tensor_for_bodies():
+    table = np.arange(5, dtype=np.float32)
+
+    def f(x):
+        values, wide = lathe.asarray(table), lathe.asarray(table, dtype=lathe.float64)
+        return lathe.compute((3,), lambda i: values[x[i]]), lathe.compute((3,), lambda i: wide[i]), lathe.asarray(2.5)
+
+    jitted = lathe.jit(f)
+    for _ in range(2):
+        picked, wide, number = jitted(np.array([4, 0, 2]))
+        np.testing.assert_array_equal(picked, table[[4, 0, 2]])
+        np.testing.assert_array_equal(wide, table[:3].astype(np.float64))
+        assert wide.dtype == np.float64 and number.shape == () and number == 2.5
+        table *= 2
+
+
+def test_elements_of_an_array_itself_are_refused_with_what_helps():
+    table = np.arange(5, dtype=np.float32)
+    with pytest.raises(TypeError, match=r"lathe\.asarray\(array\)\[i\]"):
+        lathe.jit(lambda x: lathe.compute((3,), lambda i: table[i] * x[i]))(table)
+
+
+def test_scalars_of_numpy_beside_an_expression():
+    def f(x):
+        return lathe.compute((3,), lambda i: np.float32(2) * x[i] + x[i] * np.float32(3))
+
+    np.testing.assert_array_equal(lathe.jit(f)(np.arange(3, dtype=np.float32)), [0, 5, 10])
