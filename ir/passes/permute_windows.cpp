@@ -74,29 +74,34 @@ class Permuter : public Mutator {
     return Select::make(mutate(load.mask), picked, Broadcast::make(constant(load.dtype.element(), 0), lanes));
   }
 
-  /// So many elements from `first` on, as lanes of a power of two: under a mask of those where these would pass `end`.
-  static Expr stretch_of(const Buffer& buffer, std::int64_t first, std::int64_t count, std::int64_t end) {
+  /// So many elements from `first` on, as lanes of a power of two: under a mask of those where these may pass `end`,
+  /// as `first` is known not to exceed `last_first`.
+  static Expr stretch_of(const Buffer& buffer, const Expr& first, std::int64_t last_first, std::int64_t count,
+                         std::int64_t end) {
     const int lanes = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(count)));
     Expr mask;
-    if (first + lanes > end)
+    if (last_first + lanes > end)
       mask = lt(Ramp::make(lathe::index(0), lathe::index(1), lanes), Broadcast::make(lathe::index(count), lanes));
-    return Load::make(buffer, {Ramp::make(lathe::index(first), lathe::index(1), lanes)}, mask);
+    return Load::make(buffer, {Ramp::make(first, lathe::index(1), lanes)}, mask);
   }
 
-  /// All that the lanes can reach, where that is as short as a vector.
+  /// All that the lanes can reach from the place that they have in common, where that is as short as a vector.
   Expr of_short_stretch(const Load& load) {
     const Expr& index = load.indices[0];
     if (load.dtype.bits < 32 || !begins_again(index)) return nullptr;
-    const Interval known = lanes_interval(index, bounds_);
+    const LaneSum parts = lane_sum(index);
     const auto elements = constant_span(load.buffer);
-    const Expr places = narrow_to_i32(index, bounds_);
-    if (!places || !elements || !known.min || !known.max || *known.min < 0 || *known.max >= elements->end)
+    if (!parts.varying || !elements) return nullptr;
+    const Interval all = lanes_interval(index, bounds_), own = lanes_interval(parts.varying, bounds_);
+    const Expr places = narrow_to_i32(parts.varying, bounds_);
+    if (!places || !own.min || !own.max || !all.min || !all.max || *all.min < 0 || *all.max >= elements->end)
       return nullptr;
-    const std::int64_t span = *known.max - *known.min + 1;
+    const std::int64_t span = *own.max - *own.min + 1;
     const int window = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(span)));
     if (span < 2 || window > device_.lanes(load.dtype.bits)) return nullptr;
-    const Expr stretch = stretch_of(load.buffer, *known.min, span, elements->end);
-    return pick(load, stretch, places - Broadcast::make(cast(i32, lathe::index(*known.min)), load.dtype.lanes));
+    const Expr least = lathe::index(*own.min), first = parts.uniform ? parts.uniform + least : least;
+    const Expr stretch = stretch_of(load.buffer, simplify(first, bounds_), *all.max - span + 1, span, elements->end);
+    return pick(load, stretch, places - Broadcast::make(cast(i32, least), load.dtype.lanes));
   }
 
   /// Any lanes of a table: what a load reads lies in its buffer.
@@ -108,7 +113,8 @@ class Permuter : public Mutator {
       return nullptr;
     Expr index = mutate(load.indices[0]);
     if (elements->first > 0) index = index - Broadcast::make(lathe::index(elements->first), load.dtype.lanes);
-    return pick(load, stretch_of(load.buffer, elements->first, elements->length(), elements->end), index);
+    const Expr first = lathe::index(elements->first);
+    return pick(load, stretch_of(load.buffer, first, elements->first, elements->length(), elements->end), index);
   }
 
   /// One element for all lanes, which is there where no lane is masked.
