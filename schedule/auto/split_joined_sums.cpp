@@ -41,11 +41,37 @@ bool shares_operands(const Block& block) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_shared(block, access); });
 }
 
-/// The same of operands that are taken apart.
-bool shares_joined(const Block& block) {
+/// Is a load of it at another place in every instance?
+bool is_read_once(const Block& block, const Access& access) {
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (extent_estimate(block.f.iters[i].domain.extent) > 1 && access.strides[i] == 0) return false;
+  }
+  return !access.store;
+}
+
+/// Does it stay for most of a vector or more along what is reduced, as a scale for each channel does? Not where a vector
+/// of fewer lanes lies in one such run and stays as it is.
+bool stays_for_vectors(const RuleContext& context, const Block& block, const Access& access) {
+  constexpr std::int64_t least_lanes = 4;
+  const std::int64_t lanes = vector_lanes(block, context.device);
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    const std::int64_t run = access.runs[i];
+    if (block.f.iters[i].kind != IterKind::space && access.strides[i] != 0 &&
+        (2 * run < lanes || (run < lanes && run % least_lanes == 0)))
+      return false;
+  }
+  return true;
+}
+
+/// Is an operand that is taken apart read for several results? But for what stays beside one that is read once: of that
+/// there is more to load, and tiles gain nothing.
+bool shares_joined(const RuleContext& context, const Block& block) {
   const Accesses accesses = block_accesses(block);
+  const bool streams = std::any_of(accesses.begin(), accesses.end(),
+                                   [&](const Access& access) { return is_read_once(block, access); });
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return !moves_by_constant_steps(access) && is_shared(block, access);
+    return !moves_by_constant_steps(access) && is_shared(block, access) &&
+           !(streams && stays_for_vectors(context, block, access));
   });
 }
 
@@ -71,7 +97,7 @@ void split_joined_sums(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     if (!is_free_reduction(context, ref) || moves_by_constant_steps(schedule.node(ref)) ||
-        (shares_joined(schedule.node(ref)) && !shifts_words(schedule.node(ref))))
+        (shares_joined(context, schedule.node(ref)) && !shifts_words(schedule.node(ref))))
       continue;
     std::vector<LoopRef> joined;
     for (const LoopRef& loop : own_loops(schedule, ref)) {

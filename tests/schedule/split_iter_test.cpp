@@ -201,6 +201,8 @@ TEST(SplitJoinedSums, NestsLoopsOverTheAxesThatALoadTakesApart) {
   EXPECT_FALSE(splits_sum("x[vr // 40, vi, vr % 7]", "a + b"));
   // A product's operand, read for each result.
   EXPECT_FALSE(splits_sum("x[vr // 40, 0, vr % 40] * y[vr, vi]", "a + b"));
+  // But for a scale of rows beside what is read once.
+  EXPECT_TRUE(splits_sum("x[vr // 40, vi, vr % 40] * y[vr // 40, 0]", "a + b"));
 }
 
 }  // namespace
