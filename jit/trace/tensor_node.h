@@ -45,6 +45,12 @@ Bounds domains_of(const ComputeNode& node);
 
 class KeptView;  // jit/trace/kept_view.h
 
+/// Tensors of one shape, and the axis of the result along which they lie.
+struct Stacked {
+  std::vector<Tensor> parts;
+  size_t axis;
+};
+
 struct TensorNode {
   TensorKind kind = TensorKind::input;
   DType dtype;
@@ -57,6 +63,7 @@ struct TensorNode {
   std::function<Expr(const Indices&, const Expr& mask)> element = {};  ///< of a view
   std::shared_ptr<const ComputeNode> definition = {};                  ///< of a compute
   std::shared_ptr<KeptView> kept = {};                                 ///< of a view that has a shape
+  std::shared_ptr<const Stacked> stacked = {};                         ///< of what stacks others
 };
 
 /// An element that a body took by Tensor::element.

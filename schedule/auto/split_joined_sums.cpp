@@ -49,8 +49,8 @@ bool is_read_once(const Block& block, const Access& access) {
   return !access.store;
 }
 
-/// Does it stay for most of a vector or more along what is reduced, as a scale for each channel does? Not where a vector
-/// of fewer lanes lies in one such run and stays as it is.
+/// Does it stay for most of a vector or more along what is reduced, as a scale for each channel does? Not where a
+/// vector of fewer lanes lies in one such run and stays as it is.
 bool stays_for_vectors(const RuleContext& context, const Block& block, const Access& access) {
   constexpr std::int64_t least_lanes = 4;
   const std::int64_t lanes = vector_lanes(block, context.device);
@@ -67,8 +67,8 @@ bool stays_for_vectors(const RuleContext& context, const Block& block, const Acc
 /// there is more to load, and tiles gain nothing.
 bool shares_joined(const RuleContext& context, const Block& block) {
   const Accesses accesses = block_accesses(block);
-  const bool streams = std::any_of(accesses.begin(), accesses.end(),
-                                   [&](const Access& access) { return is_read_once(block, access); });
+  const bool streams =
+      std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) { return is_read_once(block, access); });
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return !moves_by_constant_steps(access) && is_shared(block, access) &&
            !(streams && stays_for_vectors(context, block, access));

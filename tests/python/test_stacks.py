@@ -102,3 +102,35 @@ def test_a_reduction_over_a_stack_takes_one_tensor_a_step():
     text = f.lower(x).text("scheduled")
     assert "reducer" not in text
     assert "select" not in text
+
+
+@pytest.mark.parametrize("outer", [0, 1, 2, -1])
+@pytest.mark.parametrize("inner", [0, 1, -1])
+@pytest.mark.parametrize("rows, columns", [(2, 2), (3, 3), (2, 5), (4, 4), (3, 6)])
+def test_matrices_whose_elements_are_computed_one_by_one(rows, columns, inner, outer):
+    x = np.random.default_rng(rows).standard_normal((37, 5)).astype(np.float32)
+
+    def matrix(library, x):
+        parts = [[x[:, i] * x[:, j % 5] for j in range(columns)] for i in range(rows)]
+        return library.stack([library.stack(row, axis=inner) for row in parts], axis=outer)
+
+    def uses(x):
+        m = matrix(lathe, x)
+        return m, lathe.sum(m, axis=1), m.T + 1, lathe.max(m, axis=(0, 2)), m[1:, :1]
+
+    m = matrix(np, x)
+    for mine, expected in zip(lathe.jit(uses)(x), (m, m.sum(1), m.T + 1, m.max((0, 2)), m[1:, :1]), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_stacks_of_stacks_promote_as_each_stack_does():
+    a, b = np.arange(7, dtype=np.float32) / 3, np.arange(7, dtype=np.float64) / 3
+
+    def f(library, a, b, zero, tenth):
+        narrow = library.stack([a, tenth], axis=1)
+        return library.stack([narrow, library.stack([a, b], axis=1)], axis=1), library.stack([narrow, narrow + 1], axis=-1)
+
+    mine = lathe.jit(lambda a, b: f(lathe, a, b, a * 0, a * 0 + 0.1))(a, b)
+    for y, expected in zip(mine, f(np, a, b, a * 0, a * 0 + np.float32(0.1)), strict=True):
+        assert y.dtype == expected.dtype
+        np.testing.assert_array_equal(y, expected)
