@@ -61,8 +61,9 @@ TEST(ReduceTuples, ReducesTwoRowsOfColumnsAtOnce) {
   expect_golden(print(auto_schedule(argmax_of_columns(40, 3), wide())), "auto_tuples_of_columns.tir");
 }
 
-TEST(ReduceTuples, ReducesFewRowsOneByOne) {
-  EXPECT_EQ(decision(argmax_of_columns(20, 16)), "reduce tuples of argmax in 1 vectors of 16 neighbours\n");
+TEST(ReduceTuples, KeepsWhatFewRowsComeToInRegisters) {
+  EXPECT_EQ(decision(argmax_of_columns(20, 16)),
+            "reduce tuples of argmax in 1 vectors of 16 neighbours, in registers\n");
 }
 
 TEST(ReduceTuples, ReducesRowsSideBySide) {
