@@ -41,6 +41,14 @@ Stmt rewrite_readers(const Stmt& s, const Inlining& inlining) {
   return Rewriter(inlining).mutate(s);
 }
 
+/// Is it plain arithmetic, without a Load?
+bool is_plain(const Expr& e) {
+  if (const Binary* node = e.as<Binary>()) return is_plain(node->a) && is_plain(node->b);
+  if (const Select* node = e.as<Select>())
+    return is_plain(node->condition) && is_plain(node->when_true) && is_plain(node->when_false);
+  return e->kind == ExprKind::IntImm || e->kind == ExprKind::Var;
+}
+
 class Inliner {
  public:
   Inliner(const Schedule& schedule, const BlockRef& block)
@@ -260,7 +268,7 @@ void compute_inline(Schedule& schedule, const BlockRef& block) {
 struct InlineBatch::Site {
   Stmt block, nest;  ///< the nest stands directly in the root block, and holds the block alone; null otherwise
   size_t position;   ///< in program order
-  mutable std::optional<bool> in_order;
+  mutable std::optional<bool> plain_loads;
 };
 
 InlineBatch::InlineBatch(Schedule& schedule) : schedule_(schedule) {
@@ -291,27 +299,19 @@ InlineBatch::InlineBatch(Schedule& schedule) : schedule_(schedule) {
 
 InlineBatch::~InlineBatch() = default;
 
-/// Is what says where an element is, or whether it is loaded, computed before the element is? Definitions are put in in
-/// the order of the program.
-bool InlineBatch::finds_in_order(const Site& site) const {
-  if (site.in_order) return *site.in_order;
-  const auto last_writer = [&](const Buffer& buffer) {
-    const auto found = writers_.find(storage_of(buffer));
-    return found == writers_.end() ? -1 : static_cast<std::ptrdiff_t>(found->second.back());
-  };
-  bool in_order = true;
+/// Are the indices and masks at which it loads what others compute plain arithmetic? Where parameters are read may hang
+/// on anything. So no definition is put in at a place that another one gives, which would have to be put in first.
+bool InlineBatch::loads_plainly(const Site& site) const {
+  if (site.plain_loads) return *site.plain_loads;
+  bool plain = true;
   for_each_expr(site.block, [&](const Expr& e) {
     const Load* load = e.as<Load>();
-    if (!load || !allocated_.contains(load->buffer.get())) return;
-    const auto check = [&](const Expr& part) {
-      const Load* first = part.as<Load>();
-      if (first) in_order = in_order && last_writer(first->buffer) < last_writer(load->buffer);
-    };
-    for (const Expr& index : load->indices) for_each_expr(index, check);
-    if (load->mask) for_each_expr(load->mask, check);
+    if (!load || !allocated_.contains(storage_of(load->buffer))) return;
+    plain = plain && std::all_of(load->indices.begin(), load->indices.end(), is_plain) &&
+            (!load->mask || is_plain(load->mask));
   });
-  site.in_order = in_order;
-  return in_order;
+  site.plain_loads = plain;
+  return plain;
 }
 
 bool InlineBatch::takes(const BlockRef& block) const {
@@ -319,7 +319,7 @@ bool InlineBatch::takes(const BlockRef& block) const {
   if (!root_ || unusual_ || name == names_.end()) return false;
   const Site& site = sites_[name->second];
   const Block& node = *site.block.as<Block>();
-  if (!site.nest || !finds_in_order(site) || node.f.writes.size() != 1) return false;
+  if (!site.nest || !loads_plainly(site) || node.f.writes.size() != 1) return false;
   if (!added_.empty() && added_.back() >= site.position) return false;
   const Buffer& buffer = node.f.writes[0].buffer;
   const auto readers = readers_.find(buffer.get());
@@ -327,7 +327,7 @@ bool InlineBatch::takes(const BlockRef& block) const {
       readers == readers_.end())
     return false;
   const bool apart = std::all_of(readers->second.begin(), readers->second.end(), [&](size_t reader) {
-    return reader > site.position && finds_in_order(sites_[reader]);
+    return reader > site.position && loads_plainly(sites_[reader]);
   });
   return apart && std::all_of(node.f.reads.begin(), node.f.reads.end(), [&](const Region& region) {
            const auto writers = writers_.find(storage_of(region.buffer));

@@ -51,7 +51,7 @@ class InlineBatch {
 
  private:
   struct Site;
-  bool finds_in_order(const Site& site) const;
+  bool loads_plainly(const Site& site) const;
 
   Schedule& schedule_;
   Stmt root_;

@@ -161,3 +161,21 @@ def test_places_in_a_table_of_places(links):
     for _ in range(links):
         place = np.where(place > 10, table[place], place + 1)
     np.testing.assert_array_equal(lathe.jit(follow)(x), place)
+
+
+@pytest.mark.parametrize(
+    "follow",
+    [
+        lambda take, p: take(p * 2, p),
+        lambda take, p: take((p * 2 + 1) % 37, p),
+        lambda take, p: take(take(p, p) + p, take(p + 1 - p[::-1] * 0, p) - 1),
+        lambda take, p: take(p[::-1] * 2, take(p * 3 % 37, (p + 1) % 37)),
+    ],
+)
+def test_tables_and_places_computed_of_one_tensor(follow):
+    x = np.random.default_rng(2).permutation(37)
+
+    def f(x):
+        return follow(lambda table, places: lathe.take(table, places, axis=0), x * 3 % 37)
+
+    np.testing.assert_array_equal(lathe.jit(f)(x), follow(np.take, x * 3 % 37))
