@@ -182,9 +182,8 @@ std::vector<std::int64_t> to_ints(nb::handle object) {
 }
 
 std::optional<std::int64_t> to_axis(nb::handle object, std::string_view op) {
-  if (!object.is_none() && !PyIndex_Check(object.ptr()))
-    throw InputError(Mistake::type, fmt::format("{}: expected one axis, an int, not {}", op, object_type(object)));
-  return to_optional_int(object);
+  if (object.is_none() || PyIndex_Check(object.ptr())) return to_optional_int(object);
+  throw InputError(Mistake::type, fmt::format("{}: expected one axis, an int, not {}", op, object_type(object)));
 }
 
 ops::Axes to_axes(nb::handle object) {

@@ -92,15 +92,19 @@ class Permuter : public Mutator {
     const LaneSum parts = lane_sum(index);
     const auto elements = constant_span(load.buffer);
     if (!parts.varying || !elements) return nullptr;
-    const Interval all = lanes_interval(index, bounds_), own = lanes_interval(parts.varying, bounds_);
+    const Expr base = parts.uniform ? parts.uniform : lathe::index(0);
+    // Each by itself: what one stretch covers may be more than the lanes reach where the two hang on one another.
+    const Interval bases = bounds_.interval(base), own = lanes_interval(parts.varying, bounds_);
     const Expr places = narrow_to_i32(parts.varying, bounds_);
-    if (!places || !own.min || !own.max || !all.min || !all.max || *all.min < 0 || *all.max >= elements->end)
+    if (!places || !own.min || !own.max || !bases.min || !bases.max || *bases.min + *own.min < 0 ||
+        *bases.max + *own.max >= elements->end)
       return nullptr;
     const std::int64_t span = *own.max - *own.min + 1;
     const int window = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(span)));
     if (span < 2 || window > device_.lanes(load.dtype.bits)) return nullptr;
-    const Expr least = lathe::index(*own.min), first = parts.uniform ? parts.uniform + least : least;
-    const Expr stretch = stretch_of(load.buffer, simplify(first, bounds_), *all.max - span + 1, span, elements->end);
+    const Expr least = lathe::index(*own.min);
+    const Expr stretch =
+        stretch_of(load.buffer, simplify(base + least, bounds_), *bases.max + *own.min, span, elements->end);
     return pick(load, stretch, places - Broadcast::make(cast(i32, least), load.dtype.lanes));
   }
 

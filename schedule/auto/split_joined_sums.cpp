@@ -52,12 +52,12 @@ bool is_read_once(const Block& block, const Access& access) {
 /// Does it stay for most of a vector or more along what is reduced, as a scale for each channel does? Not where a
 /// vector of fewer lanes lies in one such run and stays as it is.
 bool stays_for_vectors(const RuleContext& context, const Block& block, const Access& access) {
-  constexpr std::int64_t least_lanes = 4;
+  constexpr std::int64_t narrow_lanes = 4;
   const std::int64_t lanes = vector_lanes(block, context.device);
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     const std::int64_t run = access.runs[i];
     if (block.f.iters[i].kind != IterKind::space && access.strides[i] != 0 &&
-        (2 * run < lanes || (run < lanes && run % least_lanes == 0)))
+        (2 * run < lanes || (run < lanes && run % narrow_lanes == 0)))
       return false;
   }
   return true;

@@ -123,7 +123,7 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   std::optional<LoopRef> along;
   // Gathering short rows takes longer than comparing them.
   const std::int64_t rows = strided ? 1 : rows_at_once(schedule, ref, found->own, along);
-  const bool in_registers = rows == 1 && along && !strided && stays_in_registers(schedule, *along);
+  const bool stays = rows == 1 && along && !strided && stays_in_registers(schedule, *along);
   const auto lay_out = [&](std::int64_t rows, bool in_registers) {
     const auto [steps, within] = split(schedule, found->loop, lanes * vectors);
     std::vector<LoopRef> order;
@@ -155,7 +155,7 @@ bool vectorize_columns(RuleContext& context, const BlockRef& ref, std::int64_t l
   };
   const std::string what = fmt::format("reduce tuples of {} in {} vectors of {} neighbours", ref.name, vectors, lanes);
   return (rows > 1 && attempt(context, fmt::format("{}, {} rows at once", what, rows), [&] { lay_out(rows, true); })) ||
-         (in_registers && attempt(context, what + ", in registers", [&] { lay_out(1, true); })) ||
+         (stays && attempt(context, what + ", in registers", [&] { lay_out(1, true); })) ||
          attempt(context, what, [&] { lay_out(1, false); });
 }
 

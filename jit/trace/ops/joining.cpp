@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "jit/trace/broadcast.h"
@@ -79,19 +80,14 @@ Tensor stacked_along(const Tensor& stack, const std::vector<Tensor>& parts, size
   return Tensor(std::make_shared<const TensorNode>(std::move(node)));
 }
 
-/// The parts of stacks that are alike, in each of them the same; empty where the tensors are none such.
-std::vector<std::vector<Tensor>> parts_of_stacks(const std::vector<Tensor>& tensors) {
-  std::vector<std::vector<Tensor>> parts;
+/// Are all of them stacks, of as many parts along one axis, and of one dtype?
+bool are_stacks_alike(const std::vector<Tensor>& tensors) {
   const Stacked* first = tensors[0].node()->stacked.get();
-  for (const Tensor& tensor : tensors) {
-    const Stacked* own = tensor.node()->stacked.get();
-    if (!own || own->axis != first->axis || own->parts.size() != first->parts.size() ||
-        tensor.dtype() != tensors[0].dtype())
-      return {};
-    parts.emplace_back();
-    for (const Tensor& part : own->parts) parts.back().push_back(astype(part, tensor.dtype()));
-  }
-  return parts;
+  return first && std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
+           const Stacked* own = tensor.node()->stacked.get();
+           return own && own->axis == first->axis && own->parts.size() == first->parts.size() &&
+                  tensor.dtype() == tensors[0].dtype();
+         });
 }
 
 /// Stacks along a last axis that are stacked along one beside it, as the rows of a matrix whose elements are computed
@@ -100,29 +96,26 @@ std::vector<std::vector<Tensor>> parts_of_stacks(const std::vector<Tensor>& tens
 ///
 ///   stack([stack([a, b], 1), stack([c, d], 1)], 1)   ->   stack([a, b, c, d], 1), shaped [.., 2, 2]
 std::optional<Tensor> stack_of_stacks(const std::vector<Tensor>& tensors, size_t axis) {
-  const std::vector<std::vector<Tensor>> parts = parts_of_stacks(tensors);
-  if (parts.empty() || parts.size() * parts[0].size() > most_joined) return std::nullopt;
-  const size_t own = tensors[0].node()->stacked->axis, inner = own < axis ? own : own + 1;
-  if ((inner != axis + 1 && inner + 1 != axis) || std::max(inner, axis) != tensors[0].rank()) return std::nullopt;
-  const size_t first = std::min(axis, inner), rows = inner < axis ? parts[0].size() : parts.size(),
-               columns = inner < axis ? parts.size() : parts[0].size();
+  if (!are_stacks_alike(tensors)) return std::nullopt;
+  const Stacked& stacked = *tensors[0].node()->stacked;
+  const size_t count = stacked.parts.size(), inner = stacked.axis < axis ? stacked.axis : stacked.axis + 1;
+  const bool neighbours = inner == axis + 1 || inner + 1 == axis;
+  if (tensors.size() * count > most_joined || !neighbours || std::max(inner, axis) != tensors[0].rank())
+    return std::nullopt;
+  const bool turned = inner < axis;
+  const size_t rows = turned ? count : tensors.size(), columns = turned ? tensors.size() : count;
   std::vector<Tensor> all;
   for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < columns; ++j) all.push_back(inner < axis ? parts[j][i] : parts[i][j]);
+    for (size_t j = 0; j < columns; ++j) {
+      const Tensor& stack = tensors[turned ? j : i];
+      all.push_back(astype(stack.node()->stacked->parts[turned ? i : j], stack.dtype()));
+    }
   }
-  const Tensor flat = stack(all, static_cast<std::int64_t>(first));
+  const Tensor flat = stack(all, static_cast<std::int64_t>(std::min(inner, axis)));
   Shape shape = flat.shape();
-  shape[first] = index(static_cast<std::int64_t>(rows));
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(first) + 1, index(static_cast<std::int64_t>(columns)));
-  return view(
-      shape, flat.dtype(),
-      [=](const Indices& i, const Expr& mask) {
-        Indices joined = i;
-        joined[first] = i[first] * static_cast<std::int64_t>(columns) + i[first + 1];
-        joined.erase(joined.begin() + static_cast<std::ptrdiff_t>(first) + 1);
-        return flat.at(joined, mask);
-      },
-      "stack");
+  shape.back() = index(static_cast<std::int64_t>(rows));
+  shape.push_back(index(static_cast<std::int64_t>(columns)));
+  return reshape_to(flat, shape);
 }
 
 }  // namespace
@@ -172,15 +165,15 @@ Tensor concat(const std::vector<Tensor>& given, std::optional<std::int64_t> give
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
   if (tensors.empty()) fail_value("stack", "takes one tensor or more; given none");
-  std::vector<Tensor> expanded;
   for (const Tensor& tensor : tensors) {
     if (!same_shape(tensor.shape(), tensors[0].shape())) {
       fail_value("stack", fmt::format("takes tensors of one shape: given {}", describe(tensors)));
     }
-    expanded.push_back(expand_dims(tensor, {axis}));
   }
   const size_t place = normalize_axis("stack", axis, tensors[0].rank() + 1);
   if (const std::optional<Tensor> flat = stack_of_stacks(tensors, place)) return *flat;
+  std::vector<Tensor> expanded;
+  for (const Tensor& tensor : tensors) expanded.push_back(expand_dims(tensor, {axis}));
   return stacked_along(concat(expanded, axis), tensors, place);
 }
 
