@@ -1,5 +1,7 @@
 """What einsum computes, in which order and precision, and what it refuses, against NumPy."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,44 @@ def test_sums_of_products_of_any_number(equation, shapes, dtype):
     expected = np.einsum(equation, *operands)
     np.testing.assert_array_equal(found, expected)
     assert np.asarray(found).dtype == expected.dtype
+
+
+OWN_AXES = [
+    ("ij,kl->", [(21, 23), (5, 6)]),
+    ("ij,jk->k", [(21, 5), (5, 6)]),
+    ("ij,k->ik", [(4, 5), (6,)]),
+    ("iij,jk->k", [(4, 4, 5), (5, 6)]),
+    ("ijk,jlm->l", [(4, 5, 6), (5, 7, 8)]),
+    ("ij,kj,lj->j", [(4, 5), (6, 5), (7, 5)]),
+    ("...ij,...k->...k", [(3, 4, 5), (3, 6)]),
+    ("ij,jk->i", [(4, 1), (5, 6)]),
+    ("ij,k->ik", [(4, 0), (6,)]),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float16])
+@pytest.mark.parametrize("equation, shapes", OWN_AXES)
+def test_axes_of_one_operand_are_summed(equation, shapes, dtype):
+    rng = np.random.default_rng(5)
+    operands = [np.asarray(rng.integers(-2, 3, shape)).astype(dtype) for shape in shapes]
+    found = lathe.jit(lambda *xs: lathe.einsum(equation, *xs))(*operands)
+    expected = np.einsum(equation, *(x.astype(np.int64) for x in operands)).astype(dtype)
+    np.testing.assert_array_equal(found, expected)
+    assert np.asarray(found).dtype == dtype
+
+
+def test_axes_of_one_operand_are_summed_before_the_product():
+    x, y = np.ones((300, 200), np.float32), np.ones((200, 100), np.float32)
+    text = lathe.jit(lambda x, y: lathe.einsum("ij,jk->k", x, y)).lower(x, y).text("traced")
+    assert "f32[200]" in text
+    assert max(int(reduced) for reduced in re.findall(r"reduce \w+ in \[0, (\d+)\)", text)) == 300
+    assert len(re.findall(r"for \w+ in \[0, 300\)", text)) == 1
+
+
+def test_nothing_is_multiplied_by_an_empty_sum():
+    x, y = np.ones((4, 0), np.float32), np.full(6, np.inf, np.float32)
+    found = lathe.jit(lambda x, y: lathe.einsum("ij,k->ik", x, y))(x, y)
+    np.testing.assert_array_equal(found, np.zeros((4, 6), np.float32))
 
 
 def test_pairs_of_little_work_are_multiplied_first():

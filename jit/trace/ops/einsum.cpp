@@ -232,6 +232,37 @@ Step first_pair(const Equation& equation, const std::map<char, Expr>& extents) {
   return best;
 }
 
+/// The letters of an operand that neither the result nor another operand has, and that are summed over something.
+std::string own_axes(const Equation& equation, size_t operand, const std::map<char, Expr>& extents) {
+  std::string others = equation.result, own;
+  for (size_t i = 0; i < equation.operands.size(); ++i) {
+    if (i != operand) others += equation.operands[i];
+  }
+  for (char c : equation.operands[operand]) {
+    if (others.find(c) == std::string::npos && own.find(c) == std::string::npos && !is_int(extents.at(c), 0)) own += c;
+  }
+  return own;
+}
+
+/// Sums operands over the axes that are theirs alone before anything is multiplied: a product takes as many steps for
+/// each of their elements as all other axes have together.
+void sum_own_axes(Equation& equation, std::vector<Tensor>& tensors, const std::map<char, Expr>& extents, DType common) {
+  const size_t count = tensors.size();
+  std::vector<std::string> own;
+  for (size_t i = 0; i < count; ++i) own.push_back(own_axes(equation, i, extents));
+  if (std::all_of(own.begin(), own.end(), [](const std::string& axes) { return axes.empty(); })) return;
+  for (size_t i = 0; i < count; ++i) {
+    tensors[i] = as_factor(tensors[i], common);
+    if (own[i].empty()) continue;
+    std::string kept;
+    for (char c : equation.operands[i]) {
+      if (own[i].find(c) == std::string::npos && kept.find(c) == std::string::npos) kept += c;
+    }
+    tensors[i] = rearrange_and_sum(equation.operands[i], kept, tensors[i], extents);
+    equation.operands[i] = std::move(kept);
+  }
+}
+
 }  // namespace
 
 Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
@@ -247,6 +278,7 @@ Tensor einsum(std::string_view text, const std::vector<Tensor>& operands) {
   if (tensors.size() == 1) {
     return round_result(rearrange_and_sum(equation.operands[0], equation.result, tensors[0], extents), common);
   }
+  sum_own_axes(equation, tensors, extents, common);
   if (tensors.size() > 2) {
     // What a pair gives is rounded with the result, not before.
     for (Tensor& x : tensors) x = as_factor(x, common);
