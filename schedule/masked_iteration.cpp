@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/comparison.h"
+#include "ir/analysis/regions.h"
 #include "ir/analysis/relax.h"
 #include "ir/analysis/simplify.h"
 #include "ir/conjuncts.h"
@@ -20,6 +22,12 @@ namespace lathe {
 namespace {
 
 using Constant = std::optional<double>;
+
+/// The integer, where a double holds it and all that are smaller as they are.
+Constant exactly(std::int64_t value) {
+  constexpr std::int64_t largest = std::int64_t{1} << 53;
+  return -largest <= value && value <= largest ? Constant(static_cast<double>(value)) : std::nullopt;
+}
 
 Constant folded(const Unary& unary, double a) {
   switch (unary.op) {
@@ -67,12 +75,44 @@ Constant folded(const Binary& binary, double a, double b) {
   return result && std::isnan(*result) ? std::nullopt : result;
 }
 
+/// Puts variables in the place of integers that are loaded where inner variables have no say.
+class StandIns : public Mutator {
+ public:
+  explicit StandIns(std::optional<Relaxation> inner) : inner_(inner) {}
+
+  Substitution loads;  ///< back
+
+  using Mutator::mutate;
+  Expr mutate(const Expr& e) override {
+    const bool loaded = e.as<Load>() || (e.as<Cast>() && has_load(e));
+    if (!inner_ || !loaded || e->dtype != i64 || depends_on_inner(e)) return Mutator::mutate(e);
+    for (const auto& [variable, other] : loads) {
+      if (equal(other, e)) return known_.at(variable);
+    }
+    const VarRef variable = Var::make("loaded");
+    known_.emplace(variable.get(), variable);
+    loads.emplace(variable.get(), e);
+    return variable;
+  }
+
+ private:
+  bool depends_on_inner(const Expr& e) const {
+    const std::vector<VarRef> used = used_vars(e);
+    return std::any_of(used.begin(), used.end(), [&](const VarRef& var) { return inner_->is_inner(Expr(var)); });
+  }
+
+  std::optional<Relaxation> inner_;
+  std::unordered_map<const Var*, VarRef> known_;
+};
+
 /// Runs the body of a loop with constants for what its masks decide when they are false.
 class Masking {
  public:
-  Masking(const Schedule& schedule, const Stmt& block, const Path& loop_path, size_t whole, const RefuseMasks& refuse)
+  Masking(const Schedule& schedule, const Stmt& block, const Path& loop_path, size_t whole, const RefuseMasks& refuse,
+          MasksBy by)
       : schedule_(schedule),
         refuse_(refuse),
+        by_(by),
         block_(block),
         loop_(*loop_path.back().as<For>()),
         outer_bounds_(bounds_at(schedule.func(), loop_path)),
@@ -136,6 +176,8 @@ class Masking {
       execute(let->body);
     } else if (const Seq* seq = s.as<Seq>()) {
       for (const Stmt& child : seq->stmts) execute(child);
+    } else if (const Assert* assertion = s.as<Assert>()) {
+      if (!holds(assertion->condition)) refuse_(2, s, "may fail behind false masks");
     } else if (const Store* store = s.as<Store>()) {
       const Constant value = evaluate(store->value);
       const auto [known, added] = contents_.try_emplace(store->buffer.get(), value);
@@ -150,7 +192,11 @@ class Masking {
   void check_terms(const Block& block) {
     const std::optional<ReductionParts> parts = match_update(block);
     if (!parts || !block.f.reducer) refuse_(1, block_, "has another body");
-    for (const Stmt& s : parts->lets) values_[s.as<Let>()->variable.get()] = evaluate(s.as<Let>()->value);
+    for (const Stmt& s : parts->lets) {
+      const Let& let = *s.as<Let>();
+      values_[let.variable.get()] = evaluate(let.value);
+      if (let.value->dtype == i64) bindings_[let.variable.get()] = substitute(let.value, bindings_);
+    }
     for (size_t k = 0; k < parts->terms.size(); ++k) {
       const Constant term = evaluate(parts->terms[k]), identity = evaluate(block.f.reducer->identities[k]);
       if (!term || term != identity) {
@@ -160,11 +206,26 @@ class Masking {
     if (found_.guards.empty()) refuse_(4, block_, "depends on no mask");
   }
 
+  /// Is a condition true where masks are false, as those are that its parts name the contrary of?
+  bool holds(const Expr& condition) {
+    if (const Constant decided = evaluate(condition)) return *decided != 0;
+    const Binary* binary = condition.as<Binary>();
+    if (!binary) return false;
+    if (binary->op == BinaryOp::logical_or) return holds(binary->a) || holds(binary->b);
+    if (binary->op == BinaryOp::logical_and) return holds(binary->a) && holds(binary->b);
+    const bool orders = binary->op == BinaryOp::lt || binary->op == BinaryOp::le || binary->op == BinaryOp::gt ||
+                        binary->op == BinaryOp::ge;
+    return orders && binary->a->dtype == i64 &&
+           depends_on({substitute(Binary::make(negated(binary->op), binary->a, binary->b), bindings_)});
+  }
+
   Constant evaluate(const Expr& limited) {
     const Expr& e = without_limit(limited);
     switch (e->kind) {
       case ExprKind::FloatImm:
         return e.as<FloatImm>()->value;
+      case ExprKind::IntImm:
+        return exactly(e.as<IntImm>()->value);
       case ExprKind::Var: {
         const auto found = values_.find(e.as<Var>());
         return found == values_.end() ? std::nullopt : found->second;
@@ -239,9 +300,12 @@ class Masking {
   }
 
   SymbolicRange range(const Expr& index, const Bounds& bounds, const Bounds::Mark& outer) const {
-    SymbolicRange found = Relaxation(bounds, outer).range(index);
-    if (found.low && !is_outer(found.low)) found.low = nullptr;
-    if (found.high && !is_outer(found.high)) found.high = nullptr;
+    StandIns loads(by_ == MasksBy::loops_and_loads ? Relaxation(bounds, outer) : std::optional<Relaxation>());
+    SymbolicRange found = Relaxation(bounds, outer).range(loads.mutate(index));
+    for (Expr* end : {&found.low, &found.high}) {
+      if (*end) *end = substitute(*end, loads.loads);
+      if (*end && !is_outer(*end)) *end = nullptr;
+    }
     return found;
   }
 
@@ -332,6 +396,7 @@ class Masking {
 
   const Schedule& schedule_;
   const RefuseMasks& refuse_;
+  const MasksBy by_;
   const Stmt block_;
   const For& loop_;
   Bounds outer_bounds_, bounds_;
@@ -348,8 +413,42 @@ class Masking {
 }  // namespace
 
 MaskedIteration masked_iteration(const Schedule& schedule, const Stmt& block, const Path& loop_path, size_t whole,
-                                 const RefuseMasks& refuse) {
-  return Masking(schedule, block, loop_path, whole, refuse).run();
+                                 const RefuseMasks& refuse, MasksBy by) {
+  return Masking(schedule, block, loop_path, whole, refuse, by).run();
+}
+
+void refuse_what_stays(const Schedule& schedule, const Stmt& block, const Path& loop_path, const RefuseMasks& refuse) {
+  const For& loop = *loop_path.back().as<For>();
+  std::vector<Stmt> below;
+  for_each_stmt(loop.body, [&](const Stmt& s) {
+    if (s.as<Block>()) below.push_back(s);
+  });
+  std::vector<Buffer> written;
+  for (const Stmt& s : below) {
+    if (s == block) continue;
+    for (const Region& region : s.as<Block>()->f.writes) {
+      if (!is_allocated(schedule.func(), region.buffer) || region.buffer->view_of)
+        refuse(2, s, fmt::format("writes {}", region.buffer->name));
+      written.push_back(region.buffer);
+    }
+  }
+  if (written.empty()) return;
+  for_each_stmt(schedule.func()->body, [&](const Stmt& s) {
+    const Block* other = s.as<Block>();
+    if (!other || has_blocks(*other) || std::find(below.begin(), below.end(), s) != below.end()) return;
+    for (const Buffer& buffer : written) {
+      if (reads(*other, buffer)) refuse(2, s, fmt::format("reads {}", buffer->name));
+    }
+  });
+  Bounds bounds = bounds_at(schedule.func(), loop_path);
+  bounds.bind(loop.variable, Range{loop.min, loop.extent});
+  const auto considered = [&](const Buffer& buffer) {
+    return std::find(written.begin(), written.end(), buffer) != written.end();
+  };
+  for (const ExposedRead& read : exposed_reads(loop.body, bounds, considered)) {
+    refuse(3, read.block ? read.block : loop_path.back(),
+           fmt::format("reads {}, which may be an earlier iteration's", read.region.buffer->name));
+  }
 }
 
 }  // namespace lathe

@@ -26,6 +26,7 @@
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/drop_result.h"
+#include "schedule/primitives/end_masked.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -201,6 +202,7 @@ const std::map<std::string, Apply>& primitives() {
       {"distribute", [](Schedule& s, const Line& l) { distribute(s, l.loop(0), l.block(1)); }},
       {"double_buffer", [](Schedule& s, const Line& l) { double_buffer(s, l.block(0), l.loop(1)); }},
       {"drop_result", [](Schedule& s, const Line& l) { drop_result(s, l.block(0), l.string(1)); }},
+      {"end_masked", [](Schedule& s, const Line& l) { end_masked(s, l.block(0), l.loop(1)); }},
       {"fold_choices", [](Schedule& s, const Line& l) { fold_choices(s, l.block(0), l.loop(1)); }},
       {"fold_columns", [](Schedule& s, const Line& l) { fold_columns(s, l.block(0), l.loop(1), l.integer(2)); }},
       {"fold_lanes", [](Schedule& s, const Line& l) { fold_lanes(s, l.block(0), l.integer(1)); }},

@@ -23,6 +23,7 @@
 #include "schedule/primitives/decompose_reduction.h"
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/drop_result.h"
+#include "schedule/primitives/end_masked.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -310,6 +311,11 @@ void bind_blocks(nb::class_<S>& type) {
           "block"_a, "loops"_a,
           "Leaves out iterations of loops around a reduction in which masks, or the zeros around a padded copy, keep "
           "its terms at the identity.")
+      .def(
+          "end_masked",
+          [](S& s, nb::handle block, const Loop& loop) { end_masked(s.schedule, s.take_block(block), s.take(loop)); },
+          "block"_a, "loop"_a,
+          "Ends a loop around a reduction before the iterations in which masks keep its terms at the identity.")
       .def(
           "drop_result",
           [](S& s, nb::handle block, const std::string& buffer) {

@@ -76,14 +76,8 @@ Expr on_index_alone(const Affine& d) {
   return below ? Binary::make(BinaryOp::lt, index, side) : Binary::make(BinaryOp::lt, side, index);
 }
 
-}  // namespace
-
-Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) const {
-  Interval x = bounds_.interval(a), y = bounds_.interval(b);
-  auto unknown_u64 = [](const Expr& e, const Interval& i) {
-    return e->dtype.is_unsigned() && e->dtype.bits == 64 && !(i.min && *i.min >= 0 && i.max);
-  };
-  if (unknown_u64(a, x) || unknown_u64(b, y)) return nullptr;
+/// What intervals that hold two expressions say of a comparison, or of the lesser or greater of them; null for nothing.
+Expr by_intervals(BinaryOp op, const Expr& a, const Interval& x, const Expr& b, const Interval& y) {
   bool less = x.max && y.min && *x.max < *y.min, more = x.min && y.max && *x.min > *y.max;
   bool at_most = x.max && y.min && *x.max <= *y.min, at_least = x.min && y.max && *x.min >= *y.max;
   int lanes = a->dtype.lanes;
@@ -110,6 +104,27 @@ Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) c
   }
 }
 
+/// The interval of an index, of which not more is known than the bounds that it is kept in where what is computed
+/// within them may wrap.
+Interval kept_in(const Bounds& bounds, const Expr& e) {
+  if (!may_wrap(bounds, e)) return bounds.interval(e);
+  const Binary* limit = e.as<Binary>();
+  if (!limit || (limit->op != BinaryOp::min && limit->op != BinaryOp::max)) return Interval::everything();
+  const Interval a = kept_in(bounds, limit->a), b = kept_in(bounds, limit->b);
+  return limit->op == BinaryOp::min ? min(a, b) : max(a, b);
+}
+
+}  // namespace
+
+Expr ExprSimplifier::compare_narrow(BinaryOp op, const Expr& a, const Expr& b) const {
+  Interval x = bounds_.interval(a), y = bounds_.interval(b);
+  auto unknown_u64 = [](const Expr& e, const Interval& i) {
+    return e->dtype.is_unsigned() && e->dtype.bits == 64 && !(i.min && *i.min >= 0 && i.max);
+  };
+  if (unknown_u64(a, x) || unknown_u64(b, y)) return nullptr;
+  return by_intervals(op, a, x, b, y);
+}
+
 Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
   Affine x = simplify_affine(b->a), y = simplify_affine(b->b);
   int lanes = e->dtype.lanes;
@@ -117,6 +132,7 @@ Expr ExprSimplifier::compare_indices(const Expr& e, const Binary* b) {
     Expr left = to_expr(x), right = to_expr(y);
     if (Expr folded = fold_binary(b->op, left, right)) return folded;
     if (Expr known = integer_identity(b->op, left, right)) return known;
+    if (Expr known = by_intervals(b->op, left, kept_in(bounds_, left), right, kept_in(bounds_, right))) return known;
     if (Expr p = scalar_of(left), q = scalar_of(right); p && q && lanes > 1)
       return Broadcast::make(Binary::make(b->op, p, q), lanes);
     return identical(left, b->a) && identical(right, b->b) ? e : Binary::make(b->op, left, right);

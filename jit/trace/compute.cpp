@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/analysis/simplify.h"
 #include "ir/conjuncts.h"
 #include "ir/error.h"
 #include "ir/reduction.h"
@@ -251,14 +252,21 @@ class InnerListener {
 
 }  // namespace
 
-Reduction reduce_tuple(const Reducer& reducer, const Shape& extents,
+Reduction reduce_tuple(const Reducer& reducer, const Shape& given,
                        const std::function<std::vector<Expr>(const Indices&)>& f) {
   Reduction reduction{.reducer = reducer, .domain = {}, .variables = {}, .terms = {}, .within = {}, .heard = {}};
   std::optional<InnerListener> inner;
   if (Listener* around = Listener::active()) inner.emplace(around);
+  Shape extents;
   Indices indices;
   std::vector<Expr> shorter;
-  for (size_t d = 0; d < extents.size(); ++d) {
+  for (size_t d = 0; d < given.size(); ++d) {
+    if (!given[d]->dtype.is_integer()) {
+      fail_type("reduce", fmt::format("an axis is as long as an integer says; given {}, of type {}", print(given[d]),
+                                      to_string(given[d]->dtype)));
+    }
+    extents.push_back(convert(i64, given[d]));
+    if (inner) extents[d] = simplify(extents[d], inner->listener().domains);
     // A single step is none: what has no others is element-wise.
     if (is_int(extents[d], 1)) {
       indices.push_back(index(0));

@@ -8,7 +8,9 @@
 #include "schedule/auto/chain_reductions.h"
 #include "schedule/auto/coalesce_axes.h"
 #include "schedule/auto/cut_choices.h"
+#include "schedule/auto/end_ragged.h"
 #include "schedule/auto/evaluate_once.h"
+#include "schedule/auto/feed_ragged.h"
 #include "schedule/auto/fold_stacks.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/inline_elementwise.h"
@@ -85,6 +87,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"join_columns", join_columns},
                           {"vectorize_reductions", vectorize_reductions},
                           {"vectorize_scans", vectorize_scans},
+                          {"feed_ragged", feed_ragged},
                           {"turn_nearby", turn_nearby},
                           {"cut_choices", cut_choices},
                           {"split_digits", split_digits},
@@ -96,7 +99,8 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"parallel_outer", parallel_outer},
                           {"stream_outputs", stream_outputs},
                           {"prefetch_rows", prefetch_rows},
-                          {"ask_ahead", ask_ahead}};
+                          {"ask_ahead", ask_ahead},
+                          {"end_ragged", end_ragged}};
 
 Func with_attrs(const Func& func, Annotations attrs) {
   return FuncNode::make(func->name, func->params, func->body, func->facts, std::move(attrs), func->stage);

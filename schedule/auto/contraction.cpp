@@ -8,6 +8,7 @@
 #include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_memo.h"
+#include "schedule/auto/ragged.h"
 
 namespace lathe {
 namespace {
@@ -91,8 +92,11 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
   }
   shape.loads = static_cast<int>(loads.size());
   const auto extent = [&](size_t i) { return extent_estimate(block.f.iters[i].domain.extent); };
+  // Where data ends the steps of each by itself, those of neighbours in a vector go on to the longest's end.
+  const std::vector<RaggedIter> ragged = ragged_iters(block);
   const auto stores_along = [&](size_t i) {
-    return std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
+    return !ends_by_data_along(ragged, i) &&
+           std::all_of(output.begin(), output.end(), [&](const Access& a) { return a.strides[i] == 1; });
   };
   // What goes backwards is turned around, where nothing goes forwards alone.
   const auto longest = [&](const std::vector<size_t>& iters, const auto& fits) {
@@ -162,7 +166,7 @@ std::optional<ReductionShape> find_reduction_shape(const Block& block) {
     return distances(iter) < distances(to);
   };
   for (const size_t i : shape.space) {
-    if (i == *vector || extent(i) < 2) continue;
+    if (i == *vector || extent(i) < 2 || ends_by_data_along(ragged, i)) continue;
     for (const Access& load : loads) {
       if (!reused(load, i) || (shape.rows && !preferred(i, *shape.rows))) continue;
       shape.rows = i;

@@ -6,6 +6,7 @@
 
 #include "ir/reduction.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/split_joined_sums.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/join_iters.h"
@@ -41,7 +42,8 @@ bool join_innermost(RuleContext& context, const BlockRef& ref) {
   const LoopRef& outer = own[own.size() - 2];
   const LoopRef& inner = own.back();
   const auto a = reduced_by(block, schedule.node(outer)), b = reduced_by(block, schedule.node(inner));
-  if (!a || !b || !walk_as_one(block, *a, *b)) return false;
+  // Of axes that end at places of their own neither is the other's next row.
+  if (!a || !b || !walk_as_one(block, *a, *b) || !ragged_iters(block).empty()) return false;
   return attempt(context, fmt::format("join the inner axes of {}", ref.name),
                  [&] { join_iters(schedule, ref, outer, inner); });
 }

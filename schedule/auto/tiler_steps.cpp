@@ -6,6 +6,7 @@
 #include "ir/visitor.h"
 #include "schedule/auto/ask_for_results.h"
 #include "schedule/auto/ask_next_tile.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tiler.h"
 #include "schedule/primitives/annotate.h"
@@ -55,11 +56,15 @@ std::int64_t Tiler::most_updates(size_t vectors) const {
 
 void Tiler::unroll_few_steps(const std::vector<LoopRef>& order, const RegisterTile& tile, size_t vectors) {
   const std::int64_t most = most_updates(vectors);
+  const std::optional<size_t> ended = ended_by_data(schedule_.node(block_));
+  const auto is_ended = [&](const LoopRef& loop) {
+    return ended && uses_var(schedule_.node(block_).f.bindings[*ended], schedule_.node(loop).variable.get());
+  };
   std::int64_t updates = tile.rows * tile.vectors;
   size_t first = order.size();
   while (first > 0) {
     const std::int64_t* steps = as_int(schedule_.node(order[first - 1]).extent);
-    if (!steps || updates * *steps > most) break;
+    if (!steps || updates * *steps > most || is_ended(order[first - 1])) break;
     updates *= *steps;
     unroll(schedule_, order[--first]);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/unfold_stacks.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/unfold_reduction.h"
@@ -24,7 +25,7 @@ constexpr double most_cost = 600;
 void unfold_steps(RuleContext& context, const BlockRef& reduction) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(reduction);
-  if (context.scheduled.contains(reduction.name)) return;
+  if (context.scheduled.contains(reduction.name) || ended_by_data(block)) return;
   std::int64_t steps = 1;
   std::vector<LoopRef> loops;
   bool fills = false;

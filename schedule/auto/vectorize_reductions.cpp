@@ -11,6 +11,7 @@
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/pair_rows.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/reduction_loops.h"
 #include "schedule/auto/unfold_steps.h"
 #include "schedule/auto/vector_loop.h"
@@ -225,6 +226,7 @@ void vectorize_reductions(RuleContext& context) {
     std::optional<size_t> axis = shape->vector_reduce;
     if (!axis && shape->vector_space) continue;
     if (!axis) axis = near_axis(block, facts);
+    if (!axis) axis = ended_by_data(block);
     const bool near = axis.has_value();
     if (!axis) axis = gathered_axis(block, *shape, facts);
     if (!axis) {

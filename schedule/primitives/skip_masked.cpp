@@ -81,7 +81,10 @@ class Skipper {
 
   std::vector<BlockRef> run() {
     check_place();
-    check_below();
+    refuse_what_stays(schedule_, path_.back(), outermost(),
+                      [&](int condition, const Stmt& culprit, const std::string& note) {
+                        refuse(schedule_, application_, condition, conditions[condition - 1], culprit, note);
+                      });
     for (const Path& loop_path : paths_) {
       const MaskedIteration masking =
           masked_iteration(schedule_, path_.back(), loop_path, whole(),
@@ -128,40 +131,6 @@ class Skipper {
               (kind == ForKind::serial || kind == ForKind::unrolled);
     }
     if (!fits) refuse(schedule_, application_, 1, conditions[0], path_.back(), "is no such reduction");
-  }
-
-  void check_below() const {
-    const For& skipped = *outermost().back().as<For>();
-    std::vector<Stmt> below;
-    for_each_stmt(skipped.body, [&](const Stmt& s) {
-      if (s.as<Block>()) below.push_back(s);
-    });
-    std::vector<Buffer> written;
-    for (const Stmt& s : below) {
-      if (s == path_.back()) continue;
-      for (const Region& region : s.as<Block>()->f.writes) {
-        if (!is_allocated(schedule_.func(), region.buffer) || region.buffer->view_of)
-          refuse(schedule_, application_, 2, conditions[1], s, fmt::format("writes {}", region.buffer->name));
-        written.push_back(region.buffer);
-      }
-    }
-    for_each_stmt(schedule_.func()->body, [&](const Stmt& s) {
-      const Block* other = s.as<Block>();
-      if (!other || has_blocks(*other) || std::find(below.begin(), below.end(), s) != below.end()) return;
-      for (const Buffer& buffer : written) {
-        if (reads(*other, buffer))
-          refuse(schedule_, application_, 2, conditions[1], s, fmt::format("reads {}", buffer->name));
-      }
-    });
-    Bounds bounds = bounds_at(schedule_.func(), outermost());
-    bounds.bind(skipped.variable, Range{skipped.min, skipped.extent});
-    const auto considered = [&](const Buffer& buffer) {
-      return std::find(written.begin(), written.end(), buffer) != written.end();
-    };
-    for (const ExposedRead& read : exposed_reads(skipped.body, bounds, considered)) {
-      refuse(schedule_, application_, 3, conditions[2], read.block ? read.block : outermost().back(),
-             fmt::format("reads {}, which may be an earlier iteration's", read.region.buffer->name));
-    }
   }
 
   /// Where in the path the outermost loop stands of which operands are taken whole: the loop itself, or, where it runs

@@ -220,17 +220,25 @@ class PipelineBuilder {
     }
     std::string left = fmt::format("{}[vi, vk]", from.name);
     if (random_.chance(35)) left = fmt::format("select(vk <= vi + {}, {}, 0.0f32)", random_.between(-1, 1), left);
+    std::string term = fmt::format("{} * {}[vk, vj]{}", left, weights.name, factor);
+    // Where whole terms end, by a number, by other iters or by what is loaded.
+    if (random_.chance(30)) {
+      const std::string by_data = fmt::format("cast<i64>({}[vi, 0] * 2.0f32)", from.name);
+      const std::string end = random_.chance(50) ? by_data : random_.chance(50) ? "vi + 1" : "vi // 2 + vj";
+      term = fmt::format("select(vk < {}, {}, 0.0f32)", end, term);
+      factor_read += fmt::format(", {}[vi, 0]", from.name);
+    }
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)
       reads {3}[vi, vj], {4}[vi, vk], {5}[vk, vj]{7} writes {3}[vi, vj] {{
     reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
     init {{ {3}[vi, vj] = 0.0f32 }}
     let l: f32 = {3}[vi, vj]
-    let r: f32 = {8} * {5}[vk, vj]{6}
+    let r: f32 = {6}
     {3}[vi, vj] = l + r }} }} }} }}
 )",
-                         to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name, factor,
-                         factor_read, left);
+                         to.rows.text, to.columns.text, from.columns.text, to.name, from.name, weights.name, term,
+                         factor_read);
     if (random_.chance(70)) {
       const Matrix bias = input(fmt::format("y{}", ++count_), {"1", {1, 1}}, to.columns);
       const Matrix sum = target("bi", to.rows, to.columns);

@@ -24,6 +24,7 @@
 #include "schedule/primitives/distribute.h"
 #include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/drop_result.h"
+#include "schedule/primitives/end_masked.h"
 #include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/fold_columns.h"
 #include "schedule/primitives/fold_lanes.h"
@@ -775,6 +776,16 @@ std::vector<Move> reduction_moves() {
          skip_masked(s, *block, {outer});
          return true;
        }},
+      {"end_masked",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random, [](const Block& b) { return is_reduction(b) && masks(b); });
+         const auto loop = block ? reduce_loop(s, random, *block) : std::nullopt;
+         if (!loop) return false;
+         const LoopRef ended = random.chance(50) ? *loop : split(s, *loop, random.between(1, 4)).first;
+         decompose_reduction(s, *block, ended);
+         end_masked(s, *block, ended);
+         return true;
+       }},
       {"merge_equal",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, is_reduction);
@@ -886,6 +897,7 @@ const std::vector<Move>& moves() {
                                                          {"hoist_factor", 7},
                                                          {"shift_squares", 20},
                                                          {"skip_masked", 7},
+                                                         {"end_masked", 8},
                                                          {"scan_lanes", 12},
                                                          {"join_rows", 3},
                                                          {"join_loops", 2},

@@ -340,3 +340,23 @@ def test_looked_up_weights_of_odd_rows(weights, rows, entries):
     w[-1, -1] = entries
     with pytest.raises(IndexError, match=str(entries)):
         f(x, w, t)
+
+
+def test_places_that_data_moves_are_kept_within_a_row():
+    x, w = table(12, 200), table(24, 12, 5)
+    moved = np.random.default_rng(8).integers(-60, 60, (5, 200))
+
+    @lathe.jit
+    def f(x, w, moved):
+        def tap(o, i):
+            return lambda c, t: x[c, lathe.clip(i + moved[t, i], 0, 199)] * w[o, c, t]
+
+        return lathe.compute((24, 200), lambda o, i: lathe.reduce("sum", (12, 5), tap(o, i)))
+
+    picked = x[:, np.clip(np.arange(200) + moved, 0, 199)]
+    np.testing.assert_allclose(f(x, w, moved), np.einsum("cti,oct->oi", picked, w), rtol=1e-4, atol=1e-4)
+    assert "_reindex" in f.lower(x, w, moved).text("scheduled")
+    far = moved.copy()
+    far[0, 1:3] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    picked = x[:, np.clip(np.arange(200) + far, 0, 199)]  # both wrap alike
+    np.testing.assert_allclose(f(x, w, far), np.einsum("cti,oct->oi", picked, w), rtol=1e-4, atol=1e-4)

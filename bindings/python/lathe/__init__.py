@@ -33,7 +33,7 @@ def _near(name, known):
 
 
 def __getattr__(name):
-    hint = "" if name.startswith("_") else _near(name, globals())
+    hint = "" if name.startswith("_") else _near(name, [n for n, value in globals().items() if n[0] != "_" and not inspect.ismodule(value)])
     raise AttributeError(f"module 'lathe' has no attribute {name!r}{hint}", name=name)
 
 

@@ -47,5 +47,24 @@ TEST(Limits, OfChoicesWithinChoicesAreAskedOnce) {
             "select(1 < i && i < 30, 1.0f32, 0.0f32)");
 }
 
+/// A sum with an integer that is loaded may wrap, and is kept within the limits all the same; nothing else of it is
+/// known.
+TEST(Limits, HoldOfSumsThatMayWrap) {
+  const VarRef i = Var::make("i");
+  const Buffer x = BufferNode::make("x", i64, {index(8)});
+  Bounds bounds;
+  bounds.bind(i, Interval::between(0, 7));
+  const Expr sum = Expr(i) + Load::make(x, {Expr(i)});
+  const Expr kept = min(max(sum, index(0)), index(9));
+  const auto simple = [&](const Expr& condition) { return print(simplify(condition, bounds)); };
+  EXPECT_EQ(simple(ge(kept, index(0))), "true");
+  EXPECT_EQ(simple(lt(kept, index(10))), "true");
+  EXPECT_EQ(simple(gt(kept, index(9))), "false");
+  EXPECT_EQ(simple(eq(kept, index(-1))), "false");
+  EXPECT_EQ(simple(lt(kept, index(9))), "min(max(i + x[i], 0), 9) < 9");
+  bounds.assume(ge(Load::make(x, {Expr(i)}), index(0)));
+  EXPECT_EQ(simple(ge(max(sum, index(-5)), index(0))), "max(i + x[i], -5) >= 0");
+}
+
 }  // namespace
 }  // namespace lathe

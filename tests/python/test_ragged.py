@@ -1,0 +1,201 @@
+"""Reductions whose axes are as long as data or other indices say, against NumPy: they end there, check what they read, and no more."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+COUNTS = {
+    "short": [3, 0, 1, 7, 2, 0, 5],
+    "empty": [0, 0, 0],
+    "one": [9],
+    "long": [40, 0, 129, 64, 1, 300],
+}
+
+
+def offsets_of(counts, dtype=np.int64):
+    return np.concatenate([[0], np.cumsum(counts)]).astype(dtype)
+
+
+def numbers(*shape, dtype=np.float32):
+    """Whole numbers, whose sums are exact in every order."""
+    values = np.random.default_rng(3).integers(-4, 5, shape)
+    return values.astype(dtype)
+
+
+def row_ends(f, *arrays):
+    """The ends of the loops that the schedule ends early."""
+    text = f.lower(*arrays).text("scheduled")
+    return [line for line in text.splitlines() if " in [0, max(min(" in line]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("most", [16, 70, 1000])
+@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
+def test_sums_of_ragged_rows(counts, most, dtype):
+    if sum(counts) > np.iinfo(dtype).max:
+        pytest.skip("more elements than the offsets count")
+    o, rows = offsets_of(counts, dtype), len(counts)
+    x = numbers(o[-1] + 1)
+
+    @lathe.jit
+    def f(o, x):
+        return lathe.compute(
+            (rows,), lambda i: lathe.reduce("sum", lathe.minimum(o[i + 1] - o[i], most), lambda k: x[o[i] + k])
+        )
+
+    expected = [x[a : min(b, a + most)].sum() for a, b in zip(o[:-1].astype(int), o[1:].astype(int), strict=True)]
+    np.testing.assert_array_equal(f(o, x), np.asarray(expected, np.float32))
+
+
+@pytest.mark.parametrize("name, fold", [("max", np.max), ("min", np.min), ("prod", np.prod), ("any", np.any)])
+def test_other_folds_of_ragged_rows(name, fold):
+    counts = COUNTS["long"]
+    o = offsets_of(counts)
+    x = numbers(o[-1]) if name != "any" else numbers(o[-1]) > 3
+    x = np.where(x == 0, 1, np.sign(x)).astype(x.dtype) if name == "prod" else x
+    f = lathe.jit(
+        lambda o, x: lathe.compute(
+            (len(counts),), lambda i: lathe.reduce(name, lathe.minimum(o[i + 1] - o[i], 400), lambda k: x[o[i] + k])
+        )
+    )
+    empty = {"max": -np.inf, "min": np.inf, "prod": 1, "any": False}[name]
+    expected = [fold(x[a:b]) if b > a else empty for a, b in zip(o, o[1:], strict=False)]
+    np.testing.assert_array_equal(f(o, x), np.asarray(expected, x.dtype))
+
+
+def sparse(rows, columns, counts, dtype):
+    o = offsets_of(counts)
+    rng = np.random.default_rng(4)
+    places, values = rng.integers(0, columns, o[-1]), numbers(o[-1], dtype=dtype)
+    dense = np.zeros((rows, columns), dtype)
+    for i in range(rows):
+        np.add.at(dense[i], places[o[i] : o[i + 1]], values[o[i] : o[i + 1]])
+    return o, places, values, dense
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("width", [None, 1, 7, 24, 65])
+@pytest.mark.parametrize("most", [16, 33, 500])
+def test_products_of_sparse_rows(most, width, dtype):
+    counts = [3, 0, 16, 1, 9, 12, 0, 5, 2]
+    o, places, values, dense = sparse(9, 31, counts, dtype)
+    x = numbers(31, dtype=dtype) if width is None else numbers(31, width, dtype=dtype)
+
+    @lathe.jit
+    def f(o, places, values, x):
+        def element(i, *c):
+            length = lathe.minimum(o[i + 1] - o[i], most)
+            return lathe.reduce("sum", length, lambda k: values[o[i] + k] * x[(places[o[i] + k], *c)])
+
+        return lathe.compute((9, *x.shape[1:]), element)
+
+    np.testing.assert_array_equal(f(o, places, values, x), dense @ x)
+    if most > 33:
+        assert row_ends(f, o, places, values, x)
+
+
+@pytest.mark.parametrize("sizes", [(101, 10), (47, 7), (29, 6), (5, 9), (16, 1)])
+def test_windows_of_computed_lengths(sizes):
+    size, parts = sizes
+    x = numbers(3, size, size)
+
+    def begin(i):
+        return i * size // parts
+
+    def end(i):
+        return ((i + 1) * size + parts - 1) // parts
+
+    @lathe.jit
+    def f(x):
+        def window(c, i, j):
+            extents = end(i) - begin(i), end(j) - begin(j)
+            return lathe.reduce("sum", extents, lambda m, n: x[c, begin(i) + m, begin(j) + n])
+
+        return lathe.compute((3, parts, parts), window)
+
+    expected = [
+        [[x[c, begin(i) : end(i), begin(j) : end(j)].sum() for j in range(parts)] for i in range(parts)]
+        for c in range(3)
+    ]
+    np.testing.assert_array_equal(f(x), np.asarray(expected))
+
+
+@pytest.mark.parametrize("width", [None, 5, 64])
+def test_triangles(width):
+    a = numbers(77, 77)
+    x = numbers(77) if width is None else numbers(77, width)
+
+    @lathe.jit
+    def f(a, x):
+        def element(i, *c):
+            return lathe.reduce("sum", i + 1, lambda k: a[i, k] * x[(k, *c)])
+
+        return lathe.compute((77, *x.shape[1:]), element)
+
+    np.testing.assert_array_equal(f(a, x), np.tril(a) @ x)
+
+
+def test_what_is_not_finite_behind_an_end_is_not_read():
+    o = np.array([0, 2, 5])
+    x = np.array([1, 2, 3, 4, 5, np.nan, np.inf], np.float32)
+    f = lathe.jit(
+        lambda o, x: lathe.compute(
+            (2,), lambda i: lathe.reduce("sum", lathe.minimum(o[i + 1] - o[i], 90), lambda k: x[o[i] + k])
+        )
+    )
+    np.testing.assert_array_equal(f(o, x), np.float32([3, 12]))
+
+
+@pytest.mark.parametrize("width", [None, 20])
+@pytest.mark.parametrize("most", [16, 90])
+def test_places_are_checked_up_to_the_end_and_not_behind(most, width):
+    o = np.array([0, 2, 5])
+    x = numbers(10) if width is None else numbers(10, width)
+
+    @lathe.jit
+    def f(o, places, x):
+        def element(i, *c):
+            length = lathe.minimum(o[i + 1] - o[i], most)
+            return lathe.reduce("sum", length, lambda k: x[(places[o[i] + k], *c)])
+
+        return lathe.compute((2, *x.shape[1:]), element)
+
+    places = np.array([1, 2, 3, 4, 5, 999, -1])
+    np.testing.assert_array_equal(f(o, places, x), [x[1:3].sum(0), x[3:6].sum(0)])
+    for at in (0, 4):
+        wrong = places.copy()
+        wrong[at] = 10
+        with pytest.raises(IndexError, match="10"):
+            f(o, wrong, x)
+    with pytest.raises(IndexError):
+        f(np.array([0, 2, 9]), places, x)
+
+
+def test_rows_of_lengths_that_go_on_backwards_are_empty():
+    o, x = np.array([5, 3, 6]), numbers(8)
+    f = lathe.jit(
+        lambda o, x: lathe.compute(
+            (2,), lambda i: lathe.reduce("sum", lathe.minimum(o[i + 1] - o[i], 50), lambda k: x[o[i] + k])
+        )
+    )
+    np.testing.assert_array_equal(f(o, x), [0, x[3:6].sum()])
+
+
+def test_an_axis_is_as_long_as_an_integer_says():
+    x = numbers(8)
+    f = lathe.jit(lambda x: lathe.compute((3,), lambda i: lathe.reduce("sum", x[i], lambda k: x[k])))
+    with pytest.raises(TypeError, match=r"an axis is as long as an integer says; given x0\[i0\], of type f32"):
+        f(x)
+
+
+def test_rows_as_long_as_they_may_be_at_most_take_no_time():
+    """A row of three of at most a million elements: the loop along it ends."""
+    o, x = np.array([0, 3, 6]), numbers(1_000_000)
+    f = lathe.jit(
+        lambda o, x: lathe.compute(
+            (2,), lambda i: lathe.reduce("sum", lathe.minimum(o[i + 1] - o[i], 1_000_000), lambda k: x[o[i] + k])
+        )
+    )
+    assert row_ends(f, o, x)
+    np.testing.assert_array_equal(f(o, x), [x[:3].sum(), x[3:6].sum()])
