@@ -150,6 +150,7 @@ def make_cases():
     add("reciprocal", lambda x: 1 / x, FLOATS)
     add("logical_not", np.logical_not, {"bool"})
     add("bitwise_invert", np.bitwise_not, INTEGERS | {"bool"})
+    add("bitwise_count", np.bitwise_count, INTEGERS)
     add("clip", lambda x: np.clip(x, -1 if x.dtype.kind != "u" else 1, 2), NUMBERS,
         op=lambda x: lathe.clip(x, -1 if x.dtype.name[0] != "u" else 1, 2))
     add("astype", lambda x: x.astype(np.float64), EVERY, op=lambda x: lathe.astype(x, lathe.float64))

@@ -360,3 +360,15 @@ def test_places_that_data_moves_are_kept_within_a_row():
     far[0, 1:3] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     picked = x[:, np.clip(np.arange(200) + far, 0, 199)]  # both wrap alike
     np.testing.assert_allclose(f(x, w, far), np.einsum("cti,oct->oi", picked, w), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("windows", [1, 16])
+def test_a_bias_that_windows_share_is_looked_up_once(windows):
+    s, t, i = table(windows, 3, 20, 20), table(3, 50), places(50, 20, 20)
+    f = lathe.jit(lambda s, t, i: s + t[:, i])
+    np.testing.assert_array_equal(f(s, t, i), s + t[:, i])
+    assert ("reindex" in f.lower(s, t, i).text("scheduled")) == (windows > 1)
+    wrong = i.copy()
+    wrong[7, 7] = 50
+    with pytest.raises(IndexError, match="50"):
+        f(s, t, wrong)

@@ -1,5 +1,6 @@
 #include "jit/trace/ops/bitwise.h"
 
+#include "jit/trace/ops/arithmetic.h"
 #include "jit/trace/ops/elementwise.h"
 
 namespace lathe::ops {
@@ -33,6 +34,13 @@ Tensor bitwise_invert(const Tensor& x) {
   return elementwise("bitwise_invert", {x}, accepts_integer_or_bool, Result::common, [](const Elements& e) {
     return unary(e[0]->dtype.is_bool() ? UnaryOp::logical_not : UnaryOp::bit_not, e[0]);
   });
+}
+Tensor bitwise_count(const Tensor& x) {
+  const Tensor counts = elementwise("bitwise_count", {x}, accepts_integer, Result::common, [](const Elements& e) {
+    const Expr magnitude = e[0]->dtype.is_signed() ? unary(UnaryOp::abs, e[0]) : e[0];
+    return Call::make(e[0]->dtype, CallKind::intrinsic, "population_count", {magnitude});
+  });
+  return astype(counts, u8);
 }
 Tensor bitwise_left_shift(const Tensor& a, const Tensor& b) {
   return shift("bitwise_left_shift", BinaryOp::shl, a, b);

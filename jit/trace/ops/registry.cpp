@@ -55,6 +55,7 @@ constexpr Operator all_operators[] = {
     two("bitwise", "bitwise_or", bitwise_or),
     two("bitwise", "bitwise_xor", bitwise_xor),
     one("bitwise", "bitwise_invert", bitwise_invert),
+    one("bitwise", "bitwise_count", bitwise_count),
     two("bitwise", "bitwise_left_shift", bitwise_left_shift),
     two("bitwise", "bitwise_right_shift", bitwise_right_shift),
     one("transcendental", "exp", exp),

@@ -107,7 +107,9 @@ TEST(Elementwise, UnaryFloatFunctionsAgreeWithTheirDefinition) {
 TEST(Elementwise, EveryUnaryOperatorOfFloatsHasACase) {
   for (const ops::Operator& op : ops::operators()) {
     if (!std::holds_alternative<UnaryOperator>(op.call)) continue;
-    if (op.name == "logical_not" || op.name == "bitwise_invert" || op.name == "matrix_transpose") continue;
+    if (op.name == "logical_not" || op.name == "bitwise_invert" || op.name == "bitwise_count" ||
+        op.name == "matrix_transpose")
+      continue;
     bool found = false;
     for (const UnaryCase& each : float_cases) found = found || each.name == op.name;
     EXPECT_TRUE(found) << op.name;
