@@ -227,7 +227,10 @@ const std::map<std::string, Apply>& primitives() {
        [](Schedule& s, const Line& l) {
          partition(s, l.loop(0), l.size() > 1 ? std::optional(l.integer(1)) : std::nullopt);
        }},
-      {"reindex", [](Schedule& s, const Line& l) { reindex(s, l.block(0), l.string(1)); }},
+      {"reindex",
+       [](Schedule& s, const Line& l) {
+         reindex(s, l.block(0), l.string(1), l.size() > 2 ? std::optional<size_t>(l.integer(2)) : std::nullopt);
+       }},
       {"reorder", [](Schedule& s, const Line& l) { reorder(s, l.loops()); }},
       {"reverse_compute_at", [](Schedule& s, const Line& l) { reverse_compute_at(s, l.block(0), l.loop(1)); }},
       {"reverse_compute_inline", [](Schedule& s, const Line& l) { reverse_compute_inline(s, l.block(0)); }},

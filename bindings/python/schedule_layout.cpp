@@ -112,11 +112,12 @@ void bind_layout(nb::class_<S>& type) {
           "block"_a, "space"_a, "Moves what a block writes into another memory space.")
       .def(
           "reindex",
-          [](S& s, nb::handle block, const std::string& buffer) {
-            return s.give(reindex(s.schedule, s.take_block(block), buffer));
+          [](S& s, nb::handle block, const std::string& buffer, std::optional<size_t> element) {
+            return s.give(reindex(s.schedule, s.take_block(block), buffer, element));
           },
-          "block"_a, "buffer"_a,
-          "Lets a block read a buffer through a copy laid out along its iters; gives the copy's block.")
+          "block"_a, "buffer"_a, "element"_a = nb::none(),
+          "Lets a block read a buffer, or one of the elements that it reads of it, through a copy laid out along its "
+          "iters; gives the copy's block.")
       .def(
           "storage_align",
           [](S& s, nb::handle block, const std::string& buffer, std::int64_t dimension, std::int64_t factor,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
@@ -21,6 +22,9 @@ namespace {
 /// and 0.66). A small product waits for the copy (40x97x160: 1.28), and what is cast besides would be cast element by
 /// element.
 constexpr double masked_reuse = 48, least_masked_updates = 1 << 20;
+/// The same where both factors are the array's, along which vectors walk under two masks (a triangle of 64 to 100 rows
+/// by itself 0.6 of the time).
+constexpr double least_squared_updates = 1 << 17;
 
 /// Where the operand's dimensions first use the iters of a copy that has a dimension for each, in the operand's order.
 LayoutMap as_operand_lies(const Block& reader, const Buffer& copy, const Load& operand) {
@@ -47,6 +51,21 @@ bool read_once_a_walk(const Block& block, const Load& load, const std::vector<Fa
   return elements_walked(block, load, facts) <= estimated_elements(load.buffer, facts);
 }
 
+/// Which element of its buffer a Load of the block reads, where there are several.
+std::optional<size_t> element_number(const Block& block, const Load& load) {
+  std::vector<Expr> elements;
+  std::optional<size_t> number;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Load* other = e.as<Load>();
+    if (!other || other->buffer != load.buffer ||
+        std::any_of(elements.begin(), elements.end(), [&](const Expr& known) { return equal(known, e); }))
+      return;
+    if (equal(e, Expr(&load))) number = elements.size();
+    elements.push_back(e);
+  });
+  return elements.size() > 1 ? number : std::nullopt;
+}
+
 }  // namespace
 
 void mask_operands(RuleContext& context, const BlockRef& ref) {
@@ -63,18 +82,24 @@ void mask_operands(RuleContext& context, const BlockRef& ref) {
   });
   for_each_expr(schedule.node(ref).f.body, [&](const Expr& e) {
     const Load* load = e.as<Load>();
-    const auto same = [&](const Load* other) { return other->buffer == load->buffer; };
+    const auto same = [&](const Load* other) { return equal(Expr(other), e); };
     if (load && load->mask && std::find(chosen.begin(), chosen.end(), load) == chosen.end() &&
         std::none_of(masked.begin(), masked.end(), same) && read_once_a_walk(schedule.node(ref), *load, facts) &&
         updates >= masked_reuse * estimated_elements(load->buffer, facts) && load->dtype.is_float() &&
-        load->dtype.bits >= 32 && updates >= least_masked_updates)
+        load->dtype.bits >= 32 && updates >= least_squared_updates)
       masked.push_back(load);
   });
+  if (updates < least_masked_updates) {
+    std::erase_if(masked, [&, all = masked](const Load* load) {
+      return std::none_of(all.begin(), all.end(),
+                          [&](const Load* other) { return other != load && other->buffer == load->buffer; });
+    });
+  }
   std::vector<Expr> kept(masked.begin(), masked.end());  // the block changes
   for (const Expr& e : kept) {
     const Load& load = *e.as<Load>();
     attempt(context, fmt::format("mask {} once for {}", load.buffer->name, ref.name), [&] {
-      const BlockRef copy = reindex(schedule, ref, load.buffer->name);
+      const BlockRef copy = reindex(schedule, ref, load.buffer->name, element_number(schedule.node(ref), load));
       const Buffer made = schedule.node(copy).f.writes[0].buffer;
       transform_layout(schedule, ref, made->name, as_operand_lies(schedule.node(ref), made, load));
     });

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/analysis/simplify.h"
 #include "ir/structural.h"
 #include "ir/text/print.h"
@@ -19,14 +21,52 @@ std::vector<Expr> places_of(const Load& load) {
   return places;
 }
 
-/// The one Load of the buffer, or why there is none.
-std::string find_load(const Block& block, const Buffer& buffer, const Load*& load) {
+bool same_element(const Load& a, const Load& b) {
+  const std::vector<Expr> left = places_of(a), right = places_of(b);
+  return bool(a.mask) == bool(b.mask) && std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                                                    [](const Expr& x, const Expr& y) { return equal(x, y); });
+}
+
+/// The Load of the buffer's element of that number.
+const Load* find_element(const Block& block, const Buffer& buffer, size_t number) {
+  std::vector<const Load*> elements;
+  const auto look = [&](const Expr& e) {
+    const Load* load = e.as<Load>();
+    if (!load || load->buffer != buffer) return;
+    if (std::none_of(elements.begin(), elements.end(), [&](const Load* other) { return same_element(*other, *load); }))
+      elements.push_back(load);
+  };
+  for_each_expr(block.f.body, look);
+  if (block.f.init) for_each_expr(block.f.init, look);
+  return number < elements.size() ? elements[number] : nullptr;
+}
+
+/// Puts an expression in the place of what reads an element.
+class OfElement : public Mutator {
+ public:
+  OfElement(const Load& element, const Expr& value) : element_(element), value_(value) {}
+  using Mutator::mutate;
+
+ protected:
+  Expr mutate_Load(const Expr& e, const Load* node) override {
+    return node->buffer == element_.buffer && same_element(*node, element_) ? value_ : Mutator::mutate_Load(e, node);
+  }
+
+ private:
+  const Load& element_;
+  const Expr value_;
+};
+
+/// The one Load of the buffer, or of that element, or why there is none.
+std::string find_load(const Block& block, const Buffer& buffer, std::optional<size_t> element, const Load*& load) {
   std::string reason;
+  const Load* named = element ? find_element(block, buffer, *element) : nullptr;
+  if (element && !named) return fmt::format("reads no {} elements of {}", *element + 1, buffer->name);
   const auto look = [&](const Expr& e) {
     const AddressOf* taken = e.as<AddressOf>();
     if (taken && taken->buffer == buffer) reason = "takes the address of " + buffer->name;
     const Load* other = e.as<Load>();
-    if (!other || other->buffer != buffer) return;
+    if (!other || other->buffer != buffer || (named && !same_element(*named, *other))) return;
     for (const Expr& at : other->indices) {
       if (!at->dtype.is_scalar()) reason = fmt::format("reads {} at vector indices", buffer->name);
     }
@@ -88,13 +128,14 @@ std::vector<Buffer> buffers_of(const Load& load) {
 
 }  // namespace
 
-BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer) {
+BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& buffer, std::optional<size_t> element) {
   const Path path = path_to(schedule, block);
   const Block& node = *path.back().as<Block>();
-  const std::string application = fmt::format("reindex({}, \"{}\")", block.name, buffer);
+  const std::string application =
+      fmt::format("reindex({}, \"{}\"{})", block.name, buffer, element ? fmt::format(", {}", *element) : "");
   const std::string loads =
-      "block reads a buffer of that name, by Loads all of one element, under one mask or none, that its iters and what "
-      "other buffers hold determine, and does not write it";
+      "block reads a buffer of that name, by Loads all of one element, or of the one that is named, under one mask or "
+      "none, that its iters and what other buffers hold determine, and does not write it";
   Buffer source;
   for (const Region& region : node.f.reads) {
     if (region.buffer->name == buffer) source = region.buffer;
@@ -102,7 +143,7 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   if (!source) refuse(schedule, application, 1, loads, path.back(), fmt::format("reads no {}", buffer));
   if (writes(node, source)) refuse(schedule, application, 1, loads, path.back(), fmt::format("writes {}", buffer));
   const Load* load = nullptr;
-  if (const std::string reason = find_load(node, source, load); !reason.empty()) {
+  if (const std::string reason = find_load(node, source, element, load); !reason.empty()) {
     refuse(schedule, application, 1, loads, path.back(), reason);
   }
   size_t outermost = path.size() - 1;
@@ -161,7 +202,7 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   const Stmt copy_block = with_inferred_regions(*Block::make(std::move(copy)).as<Block>());
 
   const Expr copied = lathe::load(target, at_reader);
-  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = replace_loads(f.body, source, copied); });
+  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = OfElement(*load, copied).mutate(f.body); });
   const Stmt reader = with_inferred_regions(*changed.as<Block>());
   const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
   const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);

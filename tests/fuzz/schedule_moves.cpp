@@ -544,7 +544,11 @@ std::vector<Move> layout_moves() {
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random);
          const auto region = block ? any_region(s.node(*block).f.reads, random) : std::nullopt;
-         if (region) reindex(s, *block, region->buffer->name);
+         if (region) {
+           const bool names = random.chance(30);
+           reindex(s, *block, region->buffer->name,
+                   names ? std::optional<size_t>(static_cast<size_t>(random.between(0, 1))) : std::nullopt);
+         }
          return region.has_value();
        }},
       {"set_space",

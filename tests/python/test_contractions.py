@@ -349,3 +349,17 @@ def test_triangles_are_masked_once(size, dtype):
     np.testing.assert_allclose(product(a, b), expected, rtol=1e-4, atol=1e-4)
     if rows == 130:
         assert "x0_reindex" in product.lower(a, b).text("scheduled")
+
+
+@pytest.mark.parametrize("n", [5, 64, 100, 143])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_triangle_by_itself(n, transposed):
+    a = np.random.default_rng(n).integers(-3, 4, (n, n)).astype(np.float32)
+
+    @lathe.jit
+    def f(a):
+        lower = lathe.tril(a)
+        return lower.T @ lower if transposed else lower @ lower.T
+
+    lower = np.tril(a)
+    np.testing.assert_array_equal(f(a), lower.T @ lower if transposed else lower @ lower.T)

@@ -219,6 +219,27 @@ TEST(Reindex, CopiesWhatAMaskLetsThrough) {
   EXPECT_THROW(reindex(several, {"sum"}, "x"), Refusal) << "two masks";
 }
 
+TEST(Reindex, TakesOneOfSeveralElements) {
+  const Func before = parse_func(R"(func gram(x: f32[6, 5], out: f32[6, 6]) stage begin {
+  block root() reads x[..] writes out[..] {
+    for i in [0, 6) { for j in [0, 6) { for k in [0, 5) {
+      block sum(space vi in [0, 6) = i, space vj in [0, 6) = j, reduce vk in [0, 5) = k)
+          reads out[vi, vj], x[..] writes out[vi, vj] {
+        reducer (lhs: f32) (rhs: f32) {lhs + rhs} identity {0.0f32}
+        init { out[vi, vj] = 0.0f32 }
+        let l: f32 = out[vi, vj]
+        let r: f32 = x[vi, vk if vk <= vi] * x[vj, vk if vk <= vj]
+        out[vi, vj] = l + r } } } } } })");
+  Schedule s(before);
+  expect_refused(s, [&] { reindex(s, {"sum"}, "x"); }, "reindex", 1, "reindex_refused_1_several");
+  expect_refused(s, [&] { reindex(s, {"sum"}, "x", 2); }, "reindex", 1, "reindex_refused_1_number");
+  reindex(s, {"sum"}, "x", 1);
+  expect_scheduled(s, before, "reindex_element");
+  reindex(s, {"sum"}, "x", 0);
+  expect_same(before, s.func());
+  EXPECT_EQ(print(s.func()).find("* x["), std::string::npos);
+}
+
 TEST(Reindex, LooksUpWhatDataSays) {
   const Func before = parse_func(R"(func decode(a: f32[3, 4], w: i64[5, 4], t: f32[16], out: f32[3, 5]) stage begin {
   block root() reads a[..], w[..], t[..] writes out[..] {
