@@ -29,6 +29,14 @@ Constant exactly(std::int64_t value) {
   return -largest <= value && value <= largest ? Constant(static_cast<double>(value)) : std::nullopt;
 }
 
+/// What was folded without a limit, where the type holds it: integers wrap otherwise.
+Constant in_range(DType dtype, Constant folded) {
+  if (!folded || dtype.is_float() || dtype.is_bool()) return folded;
+  const int bits = std::min<int>(dtype.bits, 53);
+  const double end = std::ldexp(1.0, dtype.is_signed() ? bits - 1 : bits);
+  return *folded < end && *folded >= (dtype.is_signed() ? -end : 0.0) ? folded : std::nullopt;
+}
+
 Constant folded(const Unary& unary, double a) {
   switch (unary.op) {
     case UnaryOp::neg:
@@ -234,7 +242,7 @@ class Masking {
         return evaluate(e.as<Broadcast>()->value);
       case ExprKind::Unary: {
         const Constant a = evaluate(e.as<Unary>()->a);
-        return a ? folded(*e.as<Unary>(), *a) : std::nullopt;
+        return a ? in_range(e->dtype, folded(*e.as<Unary>(), *a)) : std::nullopt;
       }
       case ExprKind::Load: {
         const auto found = contents_.find(e.as<Load>()->buffer.get());
@@ -247,7 +255,7 @@ class Masking {
       case ExprKind::Binary: {
         const Binary* binary = e.as<Binary>();
         const Constant a = evaluate(binary->a), b = evaluate(binary->b);
-        if (a && b) return folded(*binary, *a, *b);
+        if (a && b) return in_range(e->dtype, folded(*binary, *a, *b));
         if (binary->op != BinaryOp::mul || (a != 0.0 && b != 0.0)) return std::nullopt;
         return need_finite(a ? binary->b : binary->a) ? Constant(0) : std::nullopt;
       }
@@ -301,7 +309,10 @@ class Masking {
 
   SymbolicRange range(const Expr& index, const Bounds& bounds, const Bounds::Mark& outer) const {
     StandIns loads(by_ == MasksBy::loops_and_loads ? Relaxation(bounds, outer) : std::optional<Relaxation>());
-    SymbolicRange found = Relaxation(bounds, outer).range(loads.mutate(index));
+    const Expr opaque = loads.mutate(index);
+    // A sum of what is loaded and of inner variables that may wrap has no ends.
+    if (!loads.loads.empty() && Relaxation(bounds, outer).is_inner(opaque) && may_wrap(bounds, index)) return {};
+    SymbolicRange found = Relaxation(bounds, outer).range(opaque);
     for (Expr* end : {&found.low, &found.high}) {
       if (*end) *end = substitute(*end, loads.loads);
       if (*end && !is_outer(*end)) *end = nullptr;

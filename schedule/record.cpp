@@ -18,6 +18,7 @@
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_apart.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/compute_once.h"
@@ -102,6 +103,7 @@ class Line {
     return schedule_.loop(place.substr(0, dot), static_cast<size_t>(number(place.substr(dot + 1))));
   }
   std::int64_t integer(size_t i) const { return number(at(i, "an integer")); }
+  bool is_string(size_t i) const { return i < size() && arguments_[i].starts_with('"'); }
   std::string string(size_t i) const {
     const std::string& quoted = at(i, "a string");
     if (quoted.size() < 2 || quoted.front() != '"' || quoted.back() != '"') fail("a string in quotes");
@@ -192,6 +194,15 @@ const std::map<std::string, Apply>& primitives() {
       {"cache_write",
        [](Schedule& s, const Line& l) {
          cache_write(s, l.block(0), l.string(1), l.size() > 2 ? std::optional(l.string(2)) : std::nullopt);
+       }},
+      {"compute_apart",
+       [](Schedule& s, const Line& l) {
+         if (l.is_string(1)) {
+           compute_apart(s, l.block(0), l.string(1));
+           return;
+         }
+         const std::vector<std::int64_t> iters = l.integers(1);
+         compute_apart(s, l.block(0), std::vector<size_t>(iters.begin(), iters.end()));
        }},
       {"compute_at", [](Schedule& s, const Line& l) { compute_at(s, l.block(0), l.loop(1)); }},
       {"compute_inline", [](Schedule& s, const Line& l) { compute_inline(s, l.block(0)); }},

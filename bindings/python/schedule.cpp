@@ -17,6 +17,7 @@
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/bind.h"
 #include "schedule/primitives/blockize.h"
+#include "schedule/primitives/compute_apart.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/compute_once.h"
@@ -212,6 +213,26 @@ void bind_loops(nb::class_<S>& type) {
 
 void bind_blocks(nb::class_<S>& type) {
   type.def(
+          "compute_apart",
+          [](S& s, nb::handle block, const nb::args& what) {
+            const BlockRef ref = s.take_block(block);
+            std::vector<BlockRef> made;
+            if (what.size() == 1 && nb::isinstance<nb::str>(what[0])) {
+              made = compute_apart(s.schedule, ref, nb::cast<std::string>(what[0]));
+            } else {
+              std::vector<size_t> iters;
+              for (const nb::handle iter : what) iters.push_back(nb::cast<size_t>(iter));
+              made = compute_apart(s.schedule, ref, iters);
+            }
+            nb::list blocks;
+            for (const BlockRef& apart : made) blocks.append(s.give(apart));
+            return blocks;
+          },
+          "block"_a, "what"_a,
+          "Computes the parts of a block that hang on the iters of these positions alone, or are functions of an "
+          "element of "
+          "the buffer of that name, in blocks of their own, before it; gives these.")
+      .def(
           "compute_at",
           [](S& s, nb::handle block, const Loop& loop) { compute_at(s.schedule, s.take_block(block), s.take(loop)); },
           "block"_a, "loop"_a, "Moves a producer under a loop of its consumers, for just what they need there.")

@@ -88,7 +88,12 @@ class IntervalQuery {
           case BinaryOp::floor_mod:
             return fitting(unsigned_unknown(x, dtype) ? Interval::of(dtype) : floor_mod(x, y));
           case BinaryOp::min:
-            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : min(x, y));
+            // The lesser of a u64 of any size and one that is known is no more than that.
+            if (unsigned_unknown(x + y, dtype)) {
+              const Interval& known = unsigned_unknown(x, dtype) ? y : x;
+              return unsigned_unknown(known, dtype) ? Interval::of(dtype) : Interval::between(0, *known.max);
+            }
+            return fitting(min(x, y));
           case BinaryOp::max:
             return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : max(x, y));
           case BinaryOp::bit_and:

@@ -92,7 +92,9 @@ double apply(BinaryOp op, double x, double y) {
 double spread(UnaryOp op, double a, double r) {
   if (r == 0) return 0;
   const double middle = apply(op, a);
-  return std::max(distance(apply(op, a - r), middle), distance(apply(op, a + r), middle));
+  const double below = distance(apply(op, a - r), middle), above = distance(apply(op, a + r), middle);
+  // Beyond the domain, as of atanh next to 1, anything may come out.
+  return std::isnan(below) || std::isnan(above) ? infinity : std::max(below, above);
 }
 
 /// `result` as the product of a and b, which may be products of many factors.

@@ -223,6 +223,7 @@ class InnerListener {
     inner_.met = around->met;
     inner_.reads = around->reads;
     inner_.views = around->views;
+    inner_.before_ends = around->before_ends;
   }
   ~InnerListener() {
     around_->reads = inner_.reads;
@@ -280,6 +281,9 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& given,
     if (inner) inner->listener().domains.bind(variable, reduction.domain.back());
     indices.push_back(variable);
   }
+  // What is folded within does not go on behind the ends of the axes around it.
+  if (inner && inner->listener().before_ends) shorter.insert(shorter.begin(), inner->listener().before_ends);
+  if (inner && !shorter.empty()) inner->listener().before_ends = conjunction(shorter);
   reduction.terms = f(indices);
   if (!shorter.empty()) {
     reduction.within = conjunction(shorter);

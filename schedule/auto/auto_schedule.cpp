@@ -28,6 +28,7 @@
 #include "schedule/auto/pair_rows.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/auto/part_columns.h"
+#include "schedule/auto/part_functions.h"
 #include "schedule/auto/prefetch_rows.h"
 #include "schedule/auto/reduce_rows.h"
 #include "schedule/auto/residue_classes.h"
@@ -61,11 +62,13 @@ struct Rule {
 
 constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"evaluate_once", evaluate_once},
+                          {"part_functions", part_functions},
                           {"look_up_once", look_up_once},
                           {"inline_joins", inline_joins},
                           {"unfold_stacks", unfold_stacks},
                           {"join_stacked_axes", join_stacked_axes},
                           {"inline_elementwise", inline_elementwise},
+                          {"part_tables", part_tables},
                           {"coalesce_axes", coalesce_axes},
                           {"fold_stacks", fold_stacks},
                           {"turn_crossed", turn_crossed},

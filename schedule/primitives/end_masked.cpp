@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/interval.h"
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
 #include "schedule/carried.h"
@@ -25,14 +26,14 @@ constexpr const char* conditions[] = {
     "masks load elements of inputs, within these, that nothing writes",
 };
 
-/// How many iterations of a loop a condition holds for, all from the first on, or more; null where that is not known.
-/// Where the condition holds, its greater side is at least what the lesser one is without the loop, which is not
+/// How many iterations of a loop, of all, a condition holds for, from the first on, or more; null where that is not
+/// known. Where the condition holds, its greater side is at least what the lesser one is without the loop, which is not
 /// negative: so that no difference below wraps.
-Expr iterations(const Expr& condition, const VarRef& loop, const Bounds& bounds) {
+Expr iterations(const Expr& condition, const For& loop, const Bounds& within) {
   const Binary* binary = condition.as<Binary>();
   if (!binary) return nullptr;
   if (binary->op == BinaryOp::logical_and || binary->op == BinaryOp::logical_or) {
-    const Expr a = iterations(binary->a, loop, bounds), b = iterations(binary->b, loop, bounds);
+    const Expr a = iterations(binary->a, loop, within), b = iterations(binary->b, loop, within);
     if (binary->op == BinaryOp::logical_or) return a && b ? max(a, b) : nullptr;
     return a && b ? min(a, b) : a ? a : b;
   }
@@ -40,13 +41,17 @@ Expr iterations(const Expr& condition, const VarRef& loop, const Bounds& bounds)
   const bool falls = binary->op == BinaryOp::gt || binary->op == BinaryOp::ge;
   if ((!rises && !falls) || binary->a->dtype != i64) return nullptr;
   const Expr &lesser = rises ? binary->a : binary->b, &greater = rises ? binary->b : binary->a;
+  const Var* variable = loop.variable.get();
   Affine first = to_affine(lesser);
-  const std::int64_t step = first.coefficient(loop);
-  if (step <= 0 || !add_term(first, loop, -step) || uses_var(greater, loop.get())) return nullptr;
+  const std::int64_t step = first.coefficient(loop.variable);
+  if (step <= 0 || !add_term(first, loop.variable, -step) || uses_var(greater, variable)) return nullptr;
   const Expr begin = to_expr(first);
-  if (uses_var(begin, loop.get()) || !proves(bounds, ge(begin, index(0)))) return nullptr;
+  if (uses_var(begin, variable) || !proves(within, ge(begin, index(0))) || may_wrap(within, lesser)) return nullptr;
   const bool strict = binary->op == BinaryOp::lt || binary->op == BinaryOp::gt;
-  return floor_div(greater - begin - index(strict ? 1 : 0), index(step)) + 1;
+  const Expr distance = greater - begin;
+  if (strict && step == 1) return min(distance, loop.extent);
+  const Expr last = floor_div(strict ? distance - 1 : distance, index(step));
+  return min(last, loop.extent - 1) + 1;
 }
 
 /// Does the expression load only elements of inputs, which stay as they are?
@@ -92,14 +97,16 @@ void end_masked(Schedule& schedule, const BlockRef& block, const LoopRef& loop) 
   if (!masking.operands.empty()) {
     refused(4, path.back(), fmt::format("is NaN where {} is not finite", masking.operands.front().buffer->name));
   }
+  Bounds within = bounds;
+  within.bind(ended.variable, Range{ended.min, ended.extent});
   Expr count;
   for (const Expr& guard : masking.guards) {
-    const Expr ends = iterations(guard, ended.variable, bounds);
+    const Expr ends = iterations(guard, ended, within);
     if (!ends) refused(5, loop_path.back(), "may go on behind a false mask");
     count = count ? max(count, ends) : ends;
   }
   if (!loads_inputs(count, schedule.func(), bounds)) refused(6, loop_path.back(), "may load something else");
-  const Expr extent = simplify(max(min(count, ended.extent), index(0)), bounds);
+  const Expr extent = simplify(max(count, index(0)), bounds);
   schedule.commit(replace_last(loop_path, For::make(ended.variable, ended.min, extent, ForKind::serial, ended.body,
                                                     ended.annotations)),
                   application);

@@ -221,12 +221,13 @@ class PipelineBuilder {
     std::string left = fmt::format("{}[vi, vk]", from.name);
     if (random_.chance(35)) left = fmt::format("select(vk <= vi + {}, {}, 0.0f32)", random_.between(-1, 1), left);
     std::string term = fmt::format("{} * {}[vk, vj]{}", left, weights.name, factor);
-    // Where whole terms end, by a number, by other iters or by what is loaded.
+    // Where whole terms end, by a number, by other iters or by what is given: what is computed crosses a whole number
+    // where another order of a sum has it do.
     if (random_.chance(30)) {
-      const std::string by_data = fmt::format("cast<i64>({}[vi, 0] * 2.0f32)", from.name);
+      const std::string by_data = fmt::format("cast<i64>({}[0, vj] * 2.0f32)", weights.name);
       const std::string end = random_.chance(50) ? by_data : random_.chance(50) ? "vi + 1" : "vi // 2 + vj";
       term = fmt::format("select(vk < {}, {}, 0.0f32)", end, term);
-      factor_read += fmt::format(", {}[vi, 0]", from.name);
+      factor_read += fmt::format(", {}[0, vj]", weights.name);
     }
     body_ += fmt::format(R"(for i in [0, {0}) {{ for j in [0, {1}) {{ for k in [0, {2}) {{
   block {3}(space vi in [0, {0}) = i, space vj in [0, {1}) = j, reduce vk in [0, {2}) = k)

@@ -16,6 +16,7 @@
 #include "schedule/primitives/cache_padding.h"
 #include "schedule/primitives/cache_read.h"
 #include "schedule/primitives/cache_write.h"
+#include "schedule/primitives/compute_apart.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/compute_inline.h"
 #include "schedule/primitives/compute_once.h"
@@ -155,6 +156,19 @@ bool masks(const Block& block) {
   bool found = false;
   for_each_expr(block.f.body, [&](const Expr& e) { found |= e.as<Select>() != nullptr; });
   return found;
+}
+
+/// The positions of the iters that something computed of elements hangs on.
+std::vector<size_t> iters_of_a_part(const Block& block, Random& random) {
+  std::vector<std::vector<size_t>> found;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    if ((!e.as<Unary>() && !e.as<Binary>()) || e->dtype == i64 || e->dtype.is_bool() || !has_load(e)) return;
+    std::vector<size_t> iters;
+    for (size_t i = 0; i < block.f.iters.size(); ++i)
+      if (uses_var(e, block.f.iters[i].variable.get())) iters.push_back(i);
+    found.push_back(std::move(iters));
+  });
+  return found.empty() ? std::vector<size_t>{} : random.pick(found);
 }
 
 bool multiplies_bytes(const Block& block) {
@@ -780,6 +794,20 @@ std::vector<Move> reduction_moves() {
          skip_masked(s, *block, {outer});
          return true;
        }},
+      {"compute_apart",
+       [](Schedule& s, Random& random) {
+         const auto block = any_block(s, random);
+         if (!block) return false;
+         if (random.chance(40)) {
+           const auto region = any_region(s.node(*block).f.reads, random);
+           if (region) compute_apart(s, *block, region->buffer->name);
+           return region.has_value();
+         }
+         std::vector<size_t> iters = iters_of_a_part(s.node(*block), random);
+         if (iters.size() > 1 && random.chance(30)) std::swap(iters.front(), iters.back());
+         if (!iters.empty()) compute_apart(s, *block, iters);
+         return !iters.empty();
+       }},
       {"end_masked",
        [](Schedule& s, Random& random) {
          const auto block = any_block(s, random, [](const Block& b) { return is_reduction(b) && masks(b); });
@@ -902,6 +930,7 @@ const std::vector<Move>& moves() {
                                                          {"shift_squares", 20},
                                                          {"skip_masked", 7},
                                                          {"end_masked", 8},
+                                                         {"compute_apart", 7},
                                                          {"scan_lanes", 12},
                                                          {"join_rows", 3},
                                                          {"join_loops", 2},

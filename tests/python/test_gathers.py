@@ -56,7 +56,7 @@ def test_elements_along_an_axis(axis):
 
 
 def test_checks_leave_functions_their_vectors():
-    t, i = table(50), places(50, 12, 100)
+    t, i = table(500), places(500, 12, 100)
     text = lathe.jit(COMPUTED["tanh"][0]).lower(t, i).text("scheduled")
     assert text.count("vectorized") == 2
 

@@ -199,3 +199,101 @@ def test_rows_as_long_as_they_may_be_at_most_take_no_time():
     )
     assert row_ends(f, o, x)
     np.testing.assert_array_equal(f(o, x), [x[:3].sum(), x[3:6].sum()])
+
+
+LIMITS = [np.iinfo(np.int64).max, np.iinfo(np.int64).max - 1, np.iinfo(np.int64).min, 0, 2, 100]
+
+
+@pytest.mark.parametrize("last", LIMITS)
+def test_masks_by_the_greatest_integers_end_nothing(last):
+    x = numbers(4, 64)
+
+    @lathe.jit
+    def f(n, x):
+        below = lathe.compute(
+            (1, 64), lambda i, j: lathe.reduce("sum", 4, lambda k: lathe.where(k < n[i], x[k, j], 0.0))
+        )
+        most = lathe.compute(
+            (1, 64), lambda i, j: lathe.reduce("sum", 4, lambda k: lathe.where(k <= n[i], x[k, j], 0.0))
+        )
+        least = lathe.compute(
+            (1, 64), lambda i, j: lathe.reduce("sum", 4, lambda k: lathe.where(n[i] >= k, x[k, j], 0.0))
+        )
+        return below, most, least
+
+    below, most, least = f(np.array([last]), x)
+    k = np.arange(4)[:, None]
+    np.testing.assert_array_equal(below[0], np.where(k < last, x, 0).sum(0))
+    np.testing.assert_array_equal(most[0], np.where(k <= last, x, 0).sum(0))
+    np.testing.assert_array_equal(least, most)
+
+
+def test_sums_that_wrap_in_a_mask_end_nothing():
+    x = numbers(64)
+
+    @lathe.jit
+    def f(o, x):
+        def term(k):
+            return lathe.where(lathe.maximum(o[0], 0) + k < 10, x[k], 0.0)
+
+        return lathe.compute((1,), lambda i: lathe.reduce("sum", 64, term))
+
+    # All but the first place wrap to less than 10.
+    assert f(np.array([np.iinfo(np.int64).max]), x)[0] == x[1:].sum()
+    assert f(np.array([4]), x)[0] == x[:6].sum()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.uint32])
+def test_integers_wrap_behind_an_end(dtype):
+    """What is 0 behind the end counts there, as 0 less the least integer is not what it is without a limit."""
+    n, x = np.array([3, 10]), np.ones((2, 64), dtype)
+    least = int(np.iinfo(dtype).min) or 1
+
+    @lathe.jit
+    def f(n, x):
+        def term(i, k):
+            return lathe.where(lathe.where(k < n[i], x[i, k], 0) - least < 1, 1, 0)
+
+        return lathe.compute((2,), lambda i: lathe.reduce("sum", 64, lambda k: term(i, k)))
+
+    masked = np.where(np.arange(64) < n[:, None], x, dtype(0))
+    with np.errstate(over="ignore"):
+        expected = (masked - dtype(least) < 1).sum(1)
+    np.testing.assert_array_equal(f(n, x), expected)
+
+
+def test_what_is_folded_within_a_row_ends_with_it():
+    o, places = np.array([0, 2, 5]), np.array([1, 2, 0, 1, 2, 99, -1])
+    y = numbers(4, 3)
+
+    @lathe.jit
+    def f(o, places, y):
+        def row(i, k):
+            return lathe.reduce("sum", 3, lambda m: y[places[o[i] + k], m])
+
+        def element(i):
+            return lathe.reduce("sum", lathe.minimum(o[i + 1] - o[i], 8), lambda k: row(i, k))
+
+        return lathe.compute((2,), element)
+
+    np.testing.assert_array_equal(f(o, places, y), [y[places[:2]].sum(), y[places[2:5]].sum()])
+    with pytest.raises(IndexError, match="99"):
+        f(np.array([0, 2, 6]), places, y)
+
+
+def test_rows_of_rows():
+    """The greatest of a document's sentences' sums."""
+    documents, sentences, x = np.array([0, 2, 3]), np.array([0, 3, 5, 9]), numbers(9)
+
+    @lathe.jit
+    def f(d, s, x):
+        def sentence(at):
+            return lathe.reduce("sum", lathe.minimum(s[at + 1] - s[at], 5), lambda m: x[s[at] + m])
+
+        def document(i):
+            return lathe.reduce("max", lathe.minimum(d[i + 1] - d[i], 4), lambda k: sentence(d[i] + k))
+
+        return lathe.compute((2,), document)
+
+    sums = [x[a:b].sum() for a, b in zip(sentences, sentences[1:], strict=False)]
+    np.testing.assert_array_equal(f(documents, sentences, x), [max(sums[:2]), sums[2]])

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/error.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "schedule/auto/auto_schedule.h"
@@ -80,10 +81,10 @@ TEST(EndMasked, EndsByWhatMasksSayInSeveralWays) {
   expect_ends(rows("vk <= vi"), "i + 1");
   expect_ends(rows("vk < n[vi]"), "max(min(n[i], 8), 0)");
   expect_ends(rows("n[vi] > vk"), "max(min(n[i], 8), 0)");
-  expect_ends(rows("vk + 2 <= n[vi + 1] - n[vi]"), "max(min(n[i + 1] - n[i] - 1, 8), 0)");
+  expect_ends(rows("vk + 2 <= n[vi + 1] - n[vi]"), "max(min(n[i + 1] - n[i] - 2, 7) + 1, 0)");
   expect_ends(rows("vk < n[vi] && x[vi, vk] > 0.0f32"), "max(min(n[i], 8), 0)");
-  expect_ends(rows("vk < n[vi] && vk < 5"), "max(min(min(n[i], 5), 8), 0)");
-  expect_ends(rows("vk < n[vi] || vk < 2"), "min(max(n[i], 2), 8)");
+  expect_ends(rows("vk < n[vi] && vk < 5"), "max(min(min(n[i], 8), 5), 0)");
+  expect_ends(rows("vk < n[vi] || vk < 2"), "max(min(n[i], 8), 2)");
 }
 
 /// Loops within go on to the last row's end.
@@ -160,6 +161,26 @@ TEST(EndMasked, RefusesMasksThatBeginOrComeAgain) {
   expect_row_kept(rows("vk * vk < n[vi]"), 5, "_square");
   // n[vi] + 3 may wrap where n[vi] is not far from the greatest integer.
   expect_row_kept(rows("vk - 3 < n[vi]"), 5, "_wraps");
+}
+
+/// n[vi] + vj, relaxed to n[vi] + 7, may wrap where n[vi] + 0 does not.
+TEST(EndMasked, RefusesSumsThatMayWrapOnceRelaxed) {
+  for (const char* mask : {"vk < n[vi] + vj", "vk < n[vi] - vj", "n[vi] + vk < 8"}) {
+    const Func before = parse_func(fmt::format(R"(func rows(n: i64[8], x: f32[8, 8], out: f32[8, 8]) stage begin {{
+  block root() reads n[..], x[..] writes out[..] {{
+    for i in [0, 8) {{ for k in [0, 8) {{ for j in [0, 8) {{
+      block sum(space vi in [0, 8) = i, space vj in [0, 8) = j, reduce vk in [0, 8) = k)
+          reads out[vi, vj], n[vi], x[vi, vk] writes out[vi, vj] {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vi, vj] = 0.0f32 }}
+        let l: f32 = out[vi, vj]
+        let r: f32 = select({}, x[vi, vk], 0.0f32)
+        out[vi, vj] = l + r }} }} }} }} }} }})",
+                                               mask));
+    Schedule s(before);
+    decompose_reduction(s, {"sum"}, s.loop("sum", 1));
+    EXPECT_THROW(end_masked(s, {"sum"}, s.loop("sum", 1)), lathe::Refusal) << mask;
+  }
 }
 
 TEST(EndMasked, RefusesALengthThatIsNotThereBeforeTheLoop) {

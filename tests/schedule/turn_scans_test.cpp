@@ -84,9 +84,10 @@ bool turns(const Func& func) {
 TEST(TurnScans, OfRowsThatFillVectors) {
   EXPECT_TRUE(turns(recurrence(16, 40)));
   EXPECT_TRUE(turns(recurrence(100, 9)));
-  EXPECT_FALSE(turns(recurrence(2, 40))) << "too few rows";
+  EXPECT_TRUE(turns(recurrence(2, 40)));
+  EXPECT_FALSE(turns(recurrence(1, 40))) << "too few rows";
   EXPECT_FALSE(turns(recurrence(100, 4))) << "too few steps";
-  for (const int rows : {8, 16, 21, 100}) {
+  for (const int rows : {2, 3, 5, 7, 8, 16, 21, 100}) {
     expect_scheduled_well(recurrence(rows, 12));
     expect_scheduled_well(recurrence(rows, 12, "y[wi, wj] + p[wi, wj]"));
   }

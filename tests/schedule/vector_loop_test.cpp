@@ -149,12 +149,12 @@ TEST(VectorLoop, WorksCostlyPlacesOutOnceForSeveralRows) {
 
 /// out[i, j] = `value` of x at index[i, j], which is checked before.
 Func picked(const std::string& value) {
-  return parse_func(fmt::format(R"(func kernel(x: f32[50], y: i64[12, 100], out: f32[12, 100]) stage begin {{
+  return parse_func(fmt::format(R"(func kernel(x: f32[500], y: i64[12, 100], out: f32[12, 100]) stage begin {{
   block root() reads x[..], y[..] writes out[..] {{
     alloc index: i64[12, 100]
     for i in [0, 12) {{ for j in [0, 100) {{
       block check(space vi in [0, 12) = i, space vj in [0, 100) = j) reads y[vi, vj] writes index[vi, vj] {{
-        assert y[vi, vj] >= 0 && y[vi, vj] < 50, "take|axis 0|index", y[vi, vj]
+        assert y[vi, vj] >= 0 && y[vi, vj] < 500, "take|axis 0|index", y[vi, vj]
         index[vi, vj] = y[vi, vj] }} }} }}
     for i in [0, 12) {{ for j in [0, 100) {{
       block take(space vi in [0, 12) = i, space vj in [0, 100) = j) reads x[..], index[vi, vj] writes out[vi, vj] {{
@@ -163,7 +163,7 @@ Func picked(const std::string& value) {
 }
 
 TEST(VectorLoop, ChecksOfIndicesLeaveFunctionsTheirVectors) {
-  const std::string copied = "x[min(max(index[vi, vj], 0), 49)]", function = "exp(" + copied + ")";
+  const std::string copied = "x[min(max(index[vi, vj], 0), 499)]", function = "exp(" + copied + ")";
   EXPECT_EQ(lanes_of(picked(function), wide()), 8);
   EXPECT_EQ(lanes_of(picked(copied), whole_lines(4096)), 8);
   EXPECT_EQ(lanes_of(picked(copied), whole_lines(1024)), 0) << "half of the cache does not hold a row of places";
