@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <unordered_map>
 
 #include "ir/analysis/simplify.h"
@@ -48,6 +50,13 @@ BlockRef double_buffer(Schedule& schedule, const BlockRef& block, const LoopRef&
   const StagedProducer staged = require_staged(schedule, application, block, loop);
   const For& node = staged.loop();
   const Var* variable = node.variable.get();
+  const std::vector<VarRef> scalars = scalar_params(schedule.func());
+  const std::vector<VarRef> used = used_vars(node.extent);
+  if (has_load(node.extent) || std::any_of(used.begin(), used.end(), [&](const VarRef& var) {
+        return std::find(scalars.begin(), scalars.end(), var) == scalars.end();
+      }))
+    refuse(schedule, application, 7, "loop is as long whatever loops around it and data say",
+           staged.path[static_cast<size_t>(staged.loop_level)], "ends elsewhere in each iteration");
   for (const Stmt& s : outer_blocks(node.body)) {
     const Block& reader = *s.as<Block>();
     if (!reader.f.init || !reads(reader, staged.buffer)) continue;

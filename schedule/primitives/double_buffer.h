@@ -24,6 +24,7 @@ namespace lathe {
 ///   4. what an iteration of loop reads of the buffer is proved to be written before in that iteration
 ///   5. no block below loop writes what block reads
 ///   6. no reader has an init, for each gets an ordered iter that says which iteration it belongs to
+///   7. loop is as long whatever loops around it and data say
 BlockRef double_buffer(Schedule& schedule, const BlockRef& block, const LoopRef& loop);
 
 }  // namespace lathe

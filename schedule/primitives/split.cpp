@@ -69,6 +69,13 @@ std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::
              "the extent is a multiple of factor, or every statement below loop is in a block", bare.front(),
              "is in no block, so no predicate can guard it");
     }
+    for_each_stmt(node.body, [&](const Stmt& s) {
+      const For* below = s.as<For>();
+      if (below && has_load(below->extent) && uses_var(below->extent, node.variable.get()))
+        refuse(schedule, application, 3,
+               "the extent is a multiple of factor, or every statement below loop is in a block", s,
+               "ends by what is loaded, which no predicate guards");
+    });
   }
   if (!exact) {
     if (const Stmt reached = reaches_points(schedule, path, factor)) {

@@ -18,7 +18,9 @@ namespace lathe {
 /// Requires:
 ///   1. factor is at least 1
 ///   2. loop is serial
-///   3. the extent is a multiple of factor, or every statement below loop is in a block, which can carry a predicate
+///   3. the extent is a multiple of factor, or every statement below loop is in a block, which can carry a predicate,
+///   and
+///      no loop below ends by what is loaded at places that hang on loop
 ///   4. the extent is a multiple of factor, or past it no block with an init below has a point in its domain
 std::pair<LoopRef, LoopRef> split(Schedule& schedule, const LoopRef& loop, std::int64_t factor);
 

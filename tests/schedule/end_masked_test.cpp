@@ -11,6 +11,7 @@
 #include "schedule/auto/auto_schedule.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/decompose_reduction.h"
+#include "schedule/primitives/double_buffer.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -188,6 +189,24 @@ TEST(EndMasked, RefusesALengthThatIsNotThereBeforeTheLoop) {
   const auto [io, ii] = split(s, s.loop("sum", 0), 3);
   decompose_reduction(s, {"sum"}, s.loop("sum", 2));
   expect_kept(s, s.loop("sum", 2), 6);
+}
+
+TEST(EndMasked, KeepsLoopsAroundFromRunningPastWhatSaysTheEnd) {
+  const Func before = rows("vk < n[vi]");
+  Schedule s(before);
+  decompose_reduction(s, {"sum"}, s.loop("sum", 1));
+  end_masked(s, {"sum"}, s.loop("sum", 1));
+  expect_refused(s, [&] { split(s, s.loop("sum", 0), 3); }, "split", 3, "split_refused_3_ended");
+  split(s, s.loop("sum", 0), 4);
+  expect_same(before, s.func());
+}
+
+TEST(EndMasked, LeavesNoIterationToFillAheadOf) {
+  Schedule s(rows("vk < n[vi]", "p[vi, vk]", checked("n[va] <= vb || x[va, vb] < 100.0f32")));
+  decompose_reduction(s, {"sum"}, s.loop("sum", 1));
+  compute_at(s, {"p"}, s.loop("sum", 1));
+  end_masked(s, {"sum"}, s.loop("sum", 1));
+  EXPECT_THROW(double_buffer(s, {"p"}, s.loop("sum", 1)), lathe::Refusal);
 }
 
 /// Rows of x, one behind the other, each at most `most` long.
