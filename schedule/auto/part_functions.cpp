@@ -19,6 +19,9 @@ namespace {
 /// lookups that share an element of a table, of which anything is computed beforehand.
 constexpr double least_sharing = 4, least_lookups = 16;
 
+/// Bytes of a result, about.
+constexpr double part_bytes = 8;
+
 /// Parts of a body each of which is looked at whole.
 constexpr size_t most_parts = 400;
 
@@ -102,6 +105,12 @@ std::vector<BlockRef> plain_blocks(const RuleContext& context) {
   return plain;
 }
 
+/// Bytes up to which results are kept: what the last cache holds, or as much as the block's own arrays take.
+double most_bytes(const RuleContext& context, const Block& block) {
+  const double cached = context.device.caches.empty() ? 0 : static_cast<double>(context.device.caches.back().bytes);
+  return std::max(cached, bytes_of_buffers({&block}, context.schedule.func()->facts));
+}
+
 bool is_input(const Schedule& schedule, const Load& load) {
   return !is_allocated(schedule.func(), load.buffer);
 }
@@ -129,7 +138,8 @@ void part_functions(RuleContext& context) {
       if (function.element && elements * least_sharing <= all && elements <= apart &&
           is_input(schedule, *function.element)) {
         buffers.insert(function.element->buffer->name);
-      } else if (!function.iters.empty() && apart * least_sharing <= all) {
+      } else if (!function.iters.empty() && apart * least_sharing <= all &&
+                 apart * part_bytes <= most_bytes(context, block)) {
         domains.insert(function.iters);
       }
     }

@@ -96,3 +96,17 @@ def test_what_is_not_finite_comes_out_as_before():
     f = lathe.jit(lambda a, b: lathe.compute((5, 60), lambda i, j: lathe.exp(a[i]) * b[j]))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(f(a, b), np.exp(a)[:, None] * b, rtol=1e-5)
+
+
+def test_more_than_memory_holds_near_is_not_kept():
+    """Functions of pairs of many rows would take as much memory as the pairs."""
+    x = normal(9000)
+
+    @lathe.jit
+    def f(x):
+        def term(i, j, c):
+            return lathe.exp(x[i] * x[j]) * lathe.astype(c, lathe.float32)
+
+        return lathe.compute((9000,), lambda i: lathe.reduce("sum", (9000, 4), lambda j, c: term(i, j, c)))
+
+    assert not decisions(f, x)
