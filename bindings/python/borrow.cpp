@@ -6,18 +6,13 @@
 #include <fmt/format.h>
 #include <numpy/arrayobject.h>
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <optional>
-#include <string_view>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include "bindings/python/numpy_pages.h"
 #include "bindings/python/owned.h"
 #include "bindings/python/torch_flags.h"
 #include "ir/error.h"
@@ -342,98 +337,6 @@ void Borrowed::borrow_dlpack(PyObject* object, bool writable, const ArrayName& a
   }
 }
 
-namespace {
-
-/// Results of so many bytes begin with a page. NumPy's own begin 16 bytes into a line of the cache: every vector that
-/// is stored crosses two, and none can be written past the caches. Between arrays that all begin with pages no load
-/// meets a store that is just under way at the same place of another page, which it would wait for: cores tell them
-/// apart by the place in a page at first (Intel's Optimization Reference Manual, 4-KByte aliasing; on Zen 4 a function
-/// of an array that begins a line behind its result takes 1.3 to 1.8 times as long).
-constexpr std::int64_t least_at_page = 128 << 10;
-constexpr size_t page_bytes = 4096;
-
-/// What lies before an array's first page.
-struct Heap {
-  void* memory;
-  size_t bytes;  ///< of the array
-};
-
-Heap& heap_of(void* array) {
-  return static_cast<Heap*>(array)[-1];
-}
-
-/// By malloc, which keeps memory of a size that was freed; what is allocated aligned is new, and faults page by page.
-void* allocate_at_page(void*, size_t bytes) {
-  void* const memory = std::malloc(bytes + sizeof(Heap) + page_bytes);
-  if (!memory) return nullptr;
-  const auto first = reinterpret_cast<std::uintptr_t>(memory) + sizeof(Heap);
-  void* const array = reinterpret_cast<void*>((first + page_bytes - 1) / page_bytes * page_bytes);
-  heap_of(array) = {memory, bytes};
-#ifdef MADV_HUGEPAGE
-  // As NumPy has it.
-  constexpr size_t least_huge = size_t{1} << 22;
-  static const bool huge = [] {
-    const char* wish = std::getenv("NUMPY_MADVISE_HUGEPAGE");
-    return !wish || std::string_view(wish) != "0";
-  }();
-  if (huge && bytes >= least_huge) madvise(array, bytes, MADV_HUGEPAGE);
-#endif
-  return array;
-}
-
-void* allocate_zeros(void* context, size_t count, size_t bytes) {
-  void* const array = allocate_at_page(context, count * bytes);
-  return array ? std::memset(array, 0, count * bytes) : nullptr;
-}
-
-void free_at_page(void*, void* array, size_t) {
-  if (array) std::free(heap_of(array).memory);
-}
-
-void* reallocate_at_page(void* context, void* array, size_t bytes) {
-  void* const larger = allocate_at_page(context, bytes);
-  if (!larger || !array) return larger;
-  std::memcpy(larger, array, std::min(bytes, heap_of(array).bytes));
-  free_at_page(context, array, 0);
-  return larger;
-}
-
-/// Has NumPy allocate what it makes meanwhile with pages, and free it likewise.
-class AtPages {
- public:
-  AtPages() : before_(PyDataMem_SetHandler(handler())) {
-    if (!before_) throw nb::python_error();
-  }
-  ~AtPages() {
-    Py_XDECREF(PyDataMem_SetHandler(before_));
-    Py_DECREF(before_);
-  }
-  AtPages(const AtPages&) = delete;
-  AtPages& operator=(const AtPages&) = delete;
-
- private:
-  static PyObject* handler() {
-    static PyDataMem_Handler functions = {
-        "lathe",
-        1,
-        {nullptr, allocate_at_page, allocate_zeros, reallocate_at_page, free_at_page},
-    };
-    static PyObject* const capsule = PyCapsule_New(&functions, "mem_handler", nullptr);
-    if (!capsule) throw nb::python_error();
-    return capsule;
-  }
-
-  PyObject* before_;
-};
-
-std::int64_t bytes_of(const OutputSpec& spec) {
-  std::int64_t bytes = spec.dtype.bytes();
-  for (const std::int64_t extent : spec.shape) bytes *= extent;
-  return bytes;
-}
-
-}  // namespace
-
 PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* view) {
   view->dtype = spec.dtype;
   view->rank = static_cast<std::int32_t>(spec.shape.size());
@@ -449,7 +352,7 @@ PyObject* allocate(const ArrayKind& kind, const OutputSpec& spec, TensorView* vi
   std::array<npy_intp, max_permuted_rank> bytes;
   for (size_t d = 0; d < spec.strides.size(); ++d) bytes[d] = spec.strides[d] * spec.dtype.bytes();
   std::optional<AtPages> at_pages;
-  if (bytes_of(spec) >= least_at_page) at_pages.emplace();
+  if (dense_bytes(*view) >= least_at_page) at_pages.emplace();
   PyObject* array =
       PyArray_New(&PyArray_Type, view->rank, const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(view->shape)),
                   numpy_type(spec.dtype), view->strides ? bytes.data() : nullptr, nullptr, 0, 0, nullptr);

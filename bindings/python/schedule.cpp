@@ -230,8 +230,7 @@ void bind_blocks(nb::class_<S>& type) {
           },
           "block"_a, "what"_a,
           "Computes the parts of a block that hang on the iters of these positions alone, or are functions of an "
-          "element of "
-          "the buffer of that name, in blocks of their own, before it; gives these.")
+          "element of the input of that name, in blocks of their own, before it; gives these.")
       .def(
           "compute_at",
           [](S& s, nb::handle block, const Loop& loop) { compute_at(s.schedule, s.take_block(block), s.take(loop)); },

@@ -10,6 +10,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/reduction_chain.h"
+#include "schedule/beforehand.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/transform_layout.h"
@@ -53,17 +54,10 @@ bool read_once_a_walk(const Block& block, const Load& load, const std::vector<Fa
 
 /// Which element of its buffer a Load of the block reads, where there are several.
 std::optional<size_t> element_number(const Block& block, const Load& load) {
-  std::vector<Expr> elements;
-  std::optional<size_t> number;
-  for_each_expr(block.f.body, [&](const Expr& e) {
-    const Load* other = e.as<Load>();
-    if (!other || other->buffer != load.buffer ||
-        std::any_of(elements.begin(), elements.end(), [&](const Expr& known) { return equal(known, e); }))
-      return;
-    if (equal(e, Expr(&load))) number = elements.size();
-    elements.push_back(e);
-  });
-  return elements.size() > 1 ? number : std::nullopt;
+  const std::vector<Expr> elements = elements_of(block, load.buffer);
+  const auto own = std::find_if(elements.begin(), elements.end(), [&](const Expr& e) { return equal(e, Expr(&load)); });
+  if (elements.size() < 2 || own == elements.end()) return std::nullopt;
+  return static_cast<size_t>(own - elements.begin());
 }
 
 }  // namespace

@@ -9,9 +9,7 @@
 #include "ir/structural.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
-#include "schedule/carried.h"
-#include "schedule/complete.h"
-#include "schedule/rewrite.h"
+#include "schedule/beforehand.h"
 
 namespace lathe {
 namespace {
@@ -19,8 +17,7 @@ namespace {
 /// By number, from 1 on.
 constexpr const char* conditions[] = {
     "block has parts that hang on these iters or this input alone, of what it does not write itself, under no mask, "
-    "and no "
-    "predicate",
+    "and no predicate",
     "nothing in the nest that holds block writes what they read",
     "the elements that they read are proved to lie in their buffers for every value of the iters",
 };
@@ -32,24 +29,6 @@ std::vector<const Load*> loads_of(const Expr& e) {
   });
   return loads;
 }
-
-/// Puts an expression in the place of an element.
-class InItsPlace : public Mutator {
- public:
-  InItsPlace(const Load& element, Expr with) : value(std::move(with)), element_(element) {}
-
-  const Expr value;
-
-  using Mutator::mutate;
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    return equal(e, Expr(&element_)) ? value : Mutator::mutate_Load(e, node);
-  }
-
- private:
-  const Load& element_;
-};
 
 /// Puts expressions in the place of the largest that fit, alike ones in that of alike ones.
 class Parts : public Mutator {
@@ -106,12 +85,6 @@ class Computer {
         node_(*path_.back().as<Block>()),
         application_(fmt::format("compute_apart({}, {})", block.name, given)),
         scalars_(scalar_params(schedule.func())) {
-    outermost_ = path_.size() - 1;
-    for (size_t level = outermost_; level-- > 0;) {
-      const Block* around = path_[level].as<Block>();
-      if (around && around->f.iters.empty()) break;
-      if (path_[level].as<For>() || around) outermost_ = level;
-    }
     if (node_.f.predicate || has_blocks(node_)) refused(1, path_.back(), "has a predicate, or blocks");
   }
 
@@ -142,22 +115,19 @@ class Computer {
 
   /// Puts a block for each part before the nest, and the rest in the place of the block. Parts read `source` alone, or,
   /// where it is null, all that they name.
-  std::vector<BlockRef> commit(Parts& parts, const std::function<Stmt(size_t)>& nest_of,
-                               const std::vector<Buffer>& buffers, const Buffer& source = nullptr) {
+  std::vector<BlockRef> commit(Parts& parts, const OverIters& over, const std::vector<Buffer>& buffers,
+                               const std::function<Expr(const Expr&)>& value_of, const Buffer& source = nullptr) {
     const Stmt body = parts.mutate(node_.f.body);
     if (parts.parts.empty()) refused(1, path_.back(), "has none");
-    for (const Parts::Part& part : parts.parts) refuse_written(part.value, source);
-    std::vector<Stmt> stmts;
+    std::vector<Stmt> nests;
     std::vector<BlockRef> made;
     for (size_t k = 0; k < parts.parts.size(); ++k) {
-      stmts.push_back(nest_of(k));
+      refuse_written(parts.parts[k].value, source);
+      nests.push_back(over.nest(buffers[k], value_of(parts.parts[k].value)));
       made.push_back({buffers[k]->name});
     }
     const Stmt changed = with_fields(node_, [&](Block::Fields& f) { f.body = body; });
-    const Stmt rest = with_inferred_regions(*changed.as<Block>());
-    const auto at = static_cast<std::ptrdiff_t>(outermost_);
-    stmts.push_back(replace_last(Path(path_.begin() + at, path_.end()), rest));
-    Stmt whole = replace_last(Path(path_.begin(), path_.begin() + at + 1), Seq::make(std::move(stmts)));
+    Stmt whole = put_before(path_, std::move(nests), with_inferred_regions(*changed.as<Block>()));
     for (const Buffer& buffer : buffers) whole = add_allocation(whole, buffer);
     schedule_.commit(whole, application_);
     return made;
@@ -166,22 +136,10 @@ class Computer {
   const Block& node() const { return node_; }
   const Stmt& culprit() const { return path_.back(); }
 
-  /// A block that stores a value at its iters, within loops over ranges.
-  static Stmt nest(const Buffer& target, std::vector<Iter> iters, const std::vector<Range>& ranges,
-                   const std::vector<Expr>& at, const Expr& value) {
-    Block::Fields made;
-    made.name = target->name;
-    for (const Range& range : ranges) made.bindings.push_back(range.min);
-    made.iters = std::move(iters);
-    made.body = Store::make(target, at, value);
-    const Stmt block = with_inferred_regions(*Block::make(std::move(made)).as<Block>());
-    return make_nest(*block.as<Block>(), ranges);
-  }
-
  private:
   void refuse_written(const Expr& part, const Buffer& source) const {
     const std::vector<const Load*> loads = loads_of(part);
-    for_each_stmt(path_[outermost_], [&](const Stmt& s) {
+    for_each_stmt(path_[nest_level(path_)], [&](const Stmt& s) {
       for (const Load* load : loads) {
         const bool read = !source || load->buffer == source;
         if (read && s.as<Block>() && writes(*s.as<Block>(), load->buffer))
@@ -195,7 +153,6 @@ class Computer {
   const Block& node_;
   const std::string application_;
   const std::vector<VarRef> scalars_;
-  size_t outermost_ = 0;
   std::vector<std::string> names_;
 };
 
@@ -204,57 +161,34 @@ class Computer {
 std::vector<BlockRef> compute_apart(Schedule& schedule, const BlockRef& block, const std::vector<size_t>& iters) {
   Computer computer(schedule, block, fmt::format("{}", fmt::join(iters, ", ")));
   const Block& node = computer.node();
-  std::vector<Iter> own;
-  std::vector<Range> ranges;
-  std::vector<Expr> shape, at, at_reader;
-  Substitution names;
+  OverIters over;
+  std::vector<const Var*> chosen;
+  const auto is_chosen = [&](const Var* var) { return std::find(chosen.begin(), chosen.end(), var) != chosen.end(); };
   Bounds bounds(schedule.func());
   for (const size_t i : iters) {
-    if (i >= node.f.iters.size() || names.contains(node.f.iters[i].variable.get()))
+    if (i >= node.f.iters.size() || is_chosen(node.f.iters[i].variable.get()))
       computer.refused(1, computer.culprit(), fmt::format("has no iter {}, or twice", i));
     const Iter& iter = node.f.iters[i];
+    chosen.push_back(iter.variable.get());
     bounds.bind(iter.variable, iter.domain);
-    const VarRef variable = Var::make(iter.variable->name);
-    names[iter.variable.get()] = variable;
-    own.push_back({variable, iter.domain, IterKind::space});
-    ranges.push_back(iter.domain);
-    shape.push_back(iter.domain.extent);
-    at.push_back(is_int(iter.domain.min, 0) ? Expr(variable) : variable - iter.domain.min);
-    at_reader.push_back(is_int(iter.domain.min, 0) ? Expr(iter.variable) : iter.variable - iter.domain.min);
+    over.add(iter);
   }
   std::vector<Buffer> buffers;
   const auto fits = [&](const Expr& e) {
     const std::vector<VarRef> used = used_vars(e);
     return computer.may_stand_apart(e) && evaluates(e) && std::all_of(used.begin(), used.end(), [&](const VarRef& var) {
-             return names.contains(var.get()) || computer.is_scalar(var);
+             return is_chosen(var.get()) || computer.is_scalar(var);
            });
   };
   Parts parts(fits, [&](size_t, const Expr& e) {
     for (const Load* load : loads_of(e)) {
-      for (size_t d = 0; d < load->indices.size(); ++d) {
-        if (!proves(bounds, ge(load->indices[d], index(0))) ||
-            !proves(bounds, lt(load->indices[d], load->buffer->shape[d])))
-          computer.refused(3, computer.culprit(), fmt::format("may read {} elsewhere", load->buffer->name));
-      }
+      if (!lies_inside(*load, bounds))
+        computer.refused(3, computer.culprit(), fmt::format("may read {} elsewhere", load->buffer->name));
     }
-    buffers.push_back(computer.new_buffer(e->dtype, shape));
-    return load(buffers.back(), at_reader);
+    buffers.push_back(computer.new_buffer(e->dtype, over.shape()));
+    return load(buffers.back(), over.places());
   });
-  const auto nest_of = [&](size_t k) {
-    // Each with variables of its own.
-    Substitution fresh;
-    std::vector<Iter> mine = own;
-    for (Iter& iter : mine) {
-      const VarRef variable = Var::make(iter.variable->name);
-      fresh[iter.variable.get()] = variable;
-      iter.variable = variable;
-    }
-    std::vector<Expr> places;
-    for (const Expr& place : at) places.push_back(substitute(place, fresh));
-    return Computer::nest(buffers[k], std::move(mine), ranges, places,
-                          substitute(substitute(parts.parts[k].value, names), fresh));
-  };
-  return computer.commit(parts, nest_of, buffers);
+  return computer.commit(parts, over, buffers, [](const Expr& part) { return part; });
 }
 
 std::vector<BlockRef> compute_apart(Schedule& schedule, const BlockRef& block, const std::string& buffer) {
@@ -266,16 +200,16 @@ std::vector<BlockRef> compute_apart(Schedule& schedule, const BlockRef& block, c
   // Of what is allocated not all elements need be written.
   if (!source || is_allocated(schedule.func(), source))
     computer.refused(1, computer.culprit(), fmt::format("reads no input {}", buffer));
-  /// The element that a part reads, where that is all that it goes by.
+  // The element that a part reads, where that is all that it goes by.
   const auto element_of = [&](const Expr& e) -> const Load* {
     const std::vector<const Load*> loads = loads_of(e);
     const Load* element = loads.empty() ? nullptr : loads.front();
     if (!element || element->buffer != source) return nullptr;
-    InItsPlace rest(*element, Var::make("element", source->dtype));
-    const Expr without = rest.mutate(e);
+    const Expr stand_in = Var::make("element", source->dtype);
+    const Expr without = replace_element(e, Expr(element), stand_in);
     const std::vector<VarRef> used = used_vars(without);
     const bool alone = !has_load(without) && std::all_of(used.begin(), used.end(), [&](const VarRef& var) {
-      return Expr(var) == rest.value || computer.is_scalar(var);
+      return Expr(var) == stand_in || computer.is_scalar(var);
     });
     return alone ? element : nullptr;
   };
@@ -285,21 +219,13 @@ std::vector<BlockRef> compute_apart(Schedule& schedule, const BlockRef& block, c
                 buffers.push_back(computer.new_buffer(e->dtype, source->shape));
                 return load(buffers.back(), element_of(e)->indices);
               });
-  const auto nest_of = [&](size_t k) {
-    std::vector<Iter> iters;
-    std::vector<Range> ranges;
-    std::vector<Expr> at;
-    for (size_t d = 0; d < source->rank(); ++d) {
-      const VarRef variable = Var::make(fmt::format("e{}", d));
-      ranges.push_back({index(0), source->shape[d]});
-      iters.push_back({variable, ranges.back(), IterKind::space});
-      at.push_back(variable);
-    }
-    const Expr& part = parts.parts[k].value;
-    const Expr value = InItsPlace(*element_of(part), load(source, at)).mutate(part);
-    return Computer::nest(buffers[k], std::move(iters), ranges, at, value);
-  };
-  return computer.commit(parts, nest_of, buffers, source);
+  OverIters over;
+  for (size_t d = 0; d < source->rank(); ++d)
+    over.add({Var::make(fmt::format("e{}", d)), {index(0), source->shape[d]}, IterKind::space});
+  const Expr own = load(source, over.places());
+  return computer.commit(
+      parts, over, buffers, [&](const Expr& part) { return replace_element(part, Expr(element_of(part)), own); },
+      source);
 }
 
 }  // namespace lathe

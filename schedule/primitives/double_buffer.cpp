@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <unordered_map>
 
 #include "ir/analysis/simplify.h"

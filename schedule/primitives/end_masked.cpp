@@ -8,6 +8,7 @@
 #include "ir/analysis/interval.h"
 #include "ir/analysis/simplify.h"
 #include "schedule/access.h"
+#include "schedule/beforehand.h"
 #include "schedule/carried.h"
 #include "schedule/masked_iteration.h"
 
@@ -62,11 +63,8 @@ bool loads_inputs(const Expr& e, const Func& func, const Bounds& bounds) {
     const Load* load = part.as<Load>();
     if (!load) return;
     loaded.push_back(load->buffer);
-    there &= !load->mask && load->dtype.is_scalar() && !is_allocated(func, load->buffer);
-    for (size_t d = 0; there && d < load->indices.size(); ++d) {
-      const Expr& at = load->indices[d];
-      there = proves(bounds, ge(at, index(0))) && proves(bounds, lt(at, load->buffer->shape[d]));
-    }
+    there = there && !load->mask && load->dtype.is_scalar() && !is_allocated(func, load->buffer) &&
+            lies_inside(*load, bounds);
   });
   for_each_stmt(func->body, [&](const Stmt& s) {
     const Block* block = s.as<Block>();

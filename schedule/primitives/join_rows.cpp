@@ -7,6 +7,7 @@
 #include "ir/analysis/simplify.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
+#include "schedule/beforehand.h"
 #include "schedule/complete.h"
 #include "schedule/copy_block.h"
 #include "schedule/rewrite.h"
@@ -156,12 +157,7 @@ class Joiner {
     for_each_expr(block.f.body, [&](const Expr& e) {
       const Load* load = e.as<Load>();
       if (!load) return;
-      bool inside = !load->mask;
-      for (size_t d = 0; d < load->indices.size() && inside; ++d) {
-        inside = proves(bounds, ge(load->indices[d], index(0))) &&
-                 proves(bounds, lt(load->indices[d], load->buffer->shape[d]));
-      }
-      if (inside) return;
+      if (!load->mask && lies_inside(*load, bounds)) return;
       refuse(schedule_, application, 5,
              "with gaps, every index of a Load is proved to lie in its buffer, and no Load has a mask", path_.back(),
              fmt::format("reads {} in the gaps", print(e)));

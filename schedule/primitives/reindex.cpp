@@ -8,8 +8,7 @@
 #include "ir/structural.h"
 #include "ir/text/print.h"
 #include "schedule/access.h"
-#include "schedule/complete.h"
-#include "schedule/rewrite.h"
+#include "schedule/beforehand.h"
 
 namespace lathe {
 namespace {
@@ -21,52 +20,20 @@ std::vector<Expr> places_of(const Load& load) {
   return places;
 }
 
-bool same_element(const Load& a, const Load& b) {
-  const std::vector<Expr> left = places_of(a), right = places_of(b);
-  return bool(a.mask) == bool(b.mask) && std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                                                    [](const Expr& x, const Expr& y) { return equal(x, y); });
-}
-
-/// The Load of the buffer's element of that number.
-const Load* find_element(const Block& block, const Buffer& buffer, size_t number) {
-  std::vector<const Load*> elements;
-  const auto look = [&](const Expr& e) {
-    const Load* load = e.as<Load>();
-    if (!load || load->buffer != buffer) return;
-    if (std::none_of(elements.begin(), elements.end(), [&](const Load* other) { return same_element(*other, *load); }))
-      elements.push_back(load);
-  };
-  for_each_expr(block.f.body, look);
-  if (block.f.init) for_each_expr(block.f.init, look);
-  return number < elements.size() ? elements[number] : nullptr;
-}
-
-/// Puts an expression in the place of what reads an element.
-class OfElement : public Mutator {
- public:
-  OfElement(const Load& element, const Expr& value) : element_(element), value_(value) {}
-  using Mutator::mutate;
-
- protected:
-  Expr mutate_Load(const Expr& e, const Load* node) override {
-    return node->buffer == element_.buffer && same_element(*node, element_) ? value_ : Mutator::mutate_Load(e, node);
-  }
-
- private:
-  const Load& element_;
-  const Expr value_;
-};
-
 /// The one Load of the buffer, or of that element, or why there is none.
 std::string find_load(const Block& block, const Buffer& buffer, std::optional<size_t> element, const Load*& load) {
   std::string reason;
-  const Load* named = element ? find_element(block, buffer, *element) : nullptr;
-  if (element && !named) return fmt::format("reads no {} elements of {}", *element + 1, buffer->name);
+  Expr named;
+  if (element) {
+    const std::vector<Expr> elements = elements_of(block, buffer);
+    if (*element >= elements.size()) return fmt::format("reads no {} elements of {}", *element + 1, buffer->name);
+    named = elements[*element];
+  }
   const auto look = [&](const Expr& e) {
     const AddressOf* taken = e.as<AddressOf>();
     if (taken && taken->buffer == buffer) reason = "takes the address of " + buffer->name;
     const Load* other = e.as<Load>();
-    if (!other || other->buffer != buffer || (named && !same_element(*named, *other))) return;
+    if (!other || other->buffer != buffer || (named && !equal(named, e))) return;
     for (const Expr& at : other->indices) {
       if (!at->dtype.is_scalar()) reason = fmt::format("reads {} at vector indices", buffer->name);
     }
@@ -146,14 +113,8 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   if (const std::string reason = find_load(node, source, element, load); !reason.empty()) {
     refuse(schedule, application, 1, loads, path.back(), reason);
   }
-  size_t outermost = path.size() - 1;
-  for (size_t level = outermost; level-- > 0;) {
-    const Block* around = path[level].as<Block>();
-    if (around && around->f.iters.empty()) break;
-    if (path[level].as<For>() || around) outermost = level;
-  }
   const std::vector<Buffer> buffers = buffers_of(*load);
-  for_each_stmt(path[outermost], [&](const Stmt& s) {
+  for_each_stmt(path[nest_level(path)], [&](const Stmt& s) {
     const Block* other = s.as<Block>();
     for (const Buffer& read : buffers) {
       if (!other || !writes(*other, read)) continue;
@@ -163,24 +124,13 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
   });
 
   Bounds bounds(schedule.func());
-  Block::Fields copy;
-  Substitution names;
-  std::vector<Range> ranges;
-  std::vector<Expr> shape, at_copy, at_reader;
+  OverIters over;
   const std::vector<Expr> places = places_of(*load);
   for (const Iter& iter : in_order_of_data(node.f.iters, places)) {
     bounds.bind(iter.variable, iter.domain);
     const bool used =
         std::any_of(places.begin(), places.end(), [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
-    if (!used) continue;
-    const VarRef variable = Var::make(iter.variable->name);
-    names[iter.variable.get()] = variable;
-    copy.iters.push_back({variable, iter.domain, IterKind::space});
-    copy.bindings.push_back(iter.domain.min);
-    ranges.push_back(iter.domain);
-    shape.push_back(iter.domain.extent);
-    at_copy.push_back(is_int(iter.domain.min, 0) ? Expr(variable) : variable - iter.domain.min);
-    at_reader.push_back(is_int(iter.domain.min, 0) ? Expr(iter.variable) : iter.variable - iter.domain.min);
+    if (used) over.add(iter);
   }
   if (load->mask) bounds.assume(load->mask);
   for (size_t d = 0; d < load->indices.size(); ++d) {
@@ -190,25 +140,14 @@ BlockRef reindex(Schedule& schedule, const BlockRef& block, const std::string& b
              path.back(), fmt::format("is not proved to read {} where {}", buffer, print(inside)));
     }
   }
-  const Buffer target =
-      BufferNode::make(schedule.unique_name(source->name + "_reindex"), source->dtype, std::move(shape));
-  copy.name = target->name;
-  std::vector<Expr> from;
-  from.reserve(load->indices.size());
-  for (const Expr& e : load->indices) from.push_back(substitute(e, names));
-  copy.body =
-      Store::make(target, at_copy, Load::make(source, from, load->mask ? substitute(load->mask, names) : nullptr));
-  const std::string name = copy.name;
-  const Stmt copy_block = with_inferred_regions(*Block::make(std::move(copy)).as<Block>());
-
-  const Expr copied = lathe::load(target, at_reader);
-  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = OfElement(*load, copied).mutate(f.body); });
-  const Stmt reader = with_inferred_regions(*changed.as<Block>());
-  const Stmt rest = replace_last(Path(path.begin() + static_cast<std::ptrdiff_t>(outermost), path.end()), reader);
-  const Path outer(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(outermost) + 1);
-  Stmt body = replace_last(outer, Seq::make({make_nest(*copy_block.as<Block>(), ranges), rest}));
+  const Buffer target = BufferNode::make(schedule.unique_name(source->name + "_reindex"), source->dtype, over.shape());
+  const Stmt copy = over.nest(target, Expr(load));
+  const Stmt changed = with_fields(node, [&](Block::Fields& f) {
+    f.body = replace_element(f.body, Expr(load), lathe::load(target, over.places()));
+  });
+  const Stmt body = put_before(path, {copy}, with_inferred_regions(*changed.as<Block>()));
   schedule.commit(add_allocation(body, target), application);
-  return {name};
+  return {target->name};
 }
 
 }  // namespace lathe

@@ -33,7 +33,8 @@ def _near(name, known):
 
 
 def __getattr__(name):
-    hint = "" if name.startswith("_") else _near(name, [n for n, value in globals().items() if n[0] != "_" and not inspect.ismodule(value)])
+    known = [n for n, value in globals().items() if n[0] != "_" and not inspect.ismodule(value)]
+    hint = "" if name.startswith("_") else _near(name, known)
     raise AttributeError(f"module 'lathe' has no attribute {name!r}{hint}", name=name)
 
 
