@@ -24,6 +24,7 @@
 #include "schedule/auto/join_windows.h"
 #include "schedule/auto/look_up_once.h"
 #include "schedule/auto/merge_duplicates.h"
+#include "schedule/auto/narrow_columns.h"
 #include "schedule/auto/near_copies.h"
 #include "schedule/auto/pair_rows.h"
 #include "schedule/auto/parallel_outer.h"
@@ -82,6 +83,7 @@ constexpr Rule rules[] = {{"merge_duplicates", merge_duplicates},
                           {"single_pass", single_pass},
                           {"part_columns", part_columns},
                           {"share_reductions", share_reductions},
+                          {"narrow_columns", narrow_columns},
                           {"tile_contractions", tile_contractions},
                           {"near_copies", near_copies},
                           {"join_windows", join_windows},
