@@ -60,6 +60,17 @@ class IntervalQuery {
     return result;
   }
 
+  /// The lesser of two places whose sum is known, as of one and its mirror image, is no more than half of that, and the
+  /// greater no less.
+  static Interval below_half(const Binary& extreme, const Interval& found) {
+    if (extreme.dtype != i64 || (!extreme.a.as<Binary>() && !extreme.b.as<Binary>())) return found;
+    Affine sum = to_affine(extreme.a);
+    if (!add_scaled(sum, to_affine(extreme.b), 1) || !sum.is_constant()) return found;
+    const std::int64_t half = sum.constant >> 1;
+    if (extreme.op == BinaryOp::min) return intersect(found, {{}, half, 1, 0});
+    return intersect(found, {sum.constant - half, {}, 1, 0});
+  }
+
   /// The interval of a non-affine operation, before it wraps to its type.
   Interval of_operation(const Expr& e) {
     DType dtype = e->dtype.element();
@@ -93,9 +104,9 @@ class IntervalQuery {
               const Interval& known = unsigned_unknown(x, dtype) ? y : x;
               return unsigned_unknown(known, dtype) ? Interval::of(dtype) : Interval::between(0, *known.max);
             }
-            return fitting(min(x, y));
+            return fitting(below_half(*b, min(x, y)));
           case BinaryOp::max:
-            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : max(x, y));
+            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : below_half(*b, max(x, y)));
           case BinaryOp::bit_and:
             // A value that is not negative bounds the result, whatever the other is.
             if (x.min && *x.min >= 0 && x.max && !(y.max && y.min && *y.min >= 0 && *y.max < *x.max))

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/interval.h"
 #include "ir/length.h"
 #include "ir/visitor.h"
 #include "schedule/access.h"
@@ -25,10 +26,13 @@ struct Threshold {
 constexpr int most_nested = 4;
 
 std::optional<Threshold> threshold_of(const Block& block, const Affine& distance) {
-  if (distance.terms.size() != 1 || std::abs(distance.terms[0].coefficient) != 1) return std::nullopt;
+  if (distance.terms.size() != 1) return std::nullopt;
+  const std::int64_t step = distance.terms[0].coefficient;
   for (size_t i = 0; i < block.f.iters.size(); ++i) {
     if (distance.terms[0].atom != Expr(block.f.iters[i].variable)) continue;
-    return Threshold{i, distance.terms[0].coefficient > 0 ? -distance.constant : distance.constant + 1};
+    const auto steps = floor_div(Interval::point(distance.constant), Interval::point(std::abs(step))).as_point();
+    if (!steps) return std::nullopt;
+    return Threshold{i, step > 0 ? -*steps : *steps + 1};
   }
   return std::nullopt;
 }

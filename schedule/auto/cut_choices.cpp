@@ -11,6 +11,7 @@
 #include "schedule/access.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/choice_points.h"
+#include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/split_digits.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/vector_loop.h"
@@ -129,7 +130,7 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
       if (edges) most = costly_jumping_choice;
       if (i != row.iter && *shortest * behind < lanes) return false;
       count *= static_cast<std::int64_t>(parts.size());
-      const std::int64_t length = edges ? *longest : *shortest;
+      const std::int64_t length = edges || (i == row.iter && are_edges(parts, lanes)) ? *longest : *shortest;
       smallest *=
           static_cast<double>(i == row.iter ? (length * row.step + lanes - 1) / lanes * lanes / row.step : length) /
           static_cast<double>(extent);
@@ -257,9 +258,10 @@ void cut(Schedule& schedule, const BlockRef& ref, const std::vector<std::set<std
 }
 
 /// Would short parts begin within lines, of an output that may be written past the caches, a whole line at a time?
-bool breaks_lines(const Device& device, const Block& block, const std::vector<std::set<std::int64_t>>& points) {
+bool breaks_lines(const Device& device, const Func& func, const Block& block,
+                  const std::vector<std::set<std::int64_t>>& points) {
   const Buffer& written = block.f.writes[0].buffer;
-  if (!may_stream(written, device)) return false;
+  if (is_allocated(func, written) || !may_stream(written, device)) return false;
   const std::int64_t line = device.caches.back().line_bytes;
   const Accesses accesses = block_accesses(block);
   const auto store = std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return access.store; });
@@ -280,6 +282,22 @@ bool breaks_lines(const Device& device, const Block& block, const std::vector<st
 }
 
 }  // namespace
+
+bool turns_at_edges(const RuleContext& context, const Block& block) {
+  const std::optional<size_t> row = may_be_cut(block) ? row_of(block) : std::nullopt;
+  const std::int64_t* extent = row ? as_int(block.f.iters[*row].domain.extent) : nullptr;
+  if (!extent) return false;
+  const std::set<std::int64_t> jumps = points_of(block, *row, false).jumps;
+  return !jumps.empty() && are_edges(parts_of(jumps, *extent), vector_lanes(block, context.device));
+}
+
+bool cuts_edges_off(const RuleContext& context, const Block& maker, const LoopRef& loop) {
+  if (!turns_at_edges(context, maker)) return false;
+  const std::optional<size_t> row = row_of(maker);
+  const std::optional<size_t> dimension = dimension_of(maker.f.writes[0], maker, *row);
+  const Region region = region_read(context.schedule, maker, loop);
+  return dimension && constant_difference(region.ranges[*dimension].extent, region.buffer->shape[*dimension]) != 0;
+}
 
 std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask) {
   const Store* store = block.f.body.as<Store>();
@@ -310,9 +328,9 @@ void cut_block(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   if (context.scheduled.contains(ref.name) || !may_be_cut(block)) return;
-  if (!writes_output(context, block) && !joined_axis(block)) return;
+  if (!writes_output(context, block) && !joined_axis(block) && !turns_at_edges(context, block)) return;
   const Cuts cuts = points_worth_it(context, ref);
-  if (cuts.points.empty() || breaks_lines(context.device, block, cuts.points)) return;
+  if (cuts.points.empty() || breaks_lines(context.device, schedule.func(), block, cuts.points)) return;
   std::vector<BlockRef> parts;
   const bool is_cut = attempt(context, fmt::format("cut {} where it chooses by its place", ref.name),
                               [&] { cut(schedule, ref, cuts.points, 0, parts); });

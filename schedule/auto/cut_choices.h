@@ -25,6 +25,12 @@ void cut_choices(RuleContext& context);
 /// The same for one block, as where digits of an axis that it chooses by have become iters.
 void cut_block(RuleContext& context, const BlockRef& ref);
 
+/// Does what a row reads jump, or turn back, near its ends alone, as where a copy is padded with elements that repeat
+/// others?
+bool turns_at_edges(const RuleContext& context, const Block& block);
+/// Does an iteration of the loop read a part of such a row? Made for each, parts would have edges of their own.
+bool cuts_edges_off(const RuleContext& context, const Block& maker, const LoopRef& loop);
+
 /// Of the block's instances, the share for which the mask holds, where that leaves blocks that the rule may make: of
 /// what is joined, what each operand is. Nothing where it may not, or the mask leaves nothing out that is known.
 std::optional<double> part_share(const RuleContext& context, const Block& block, const Expr& mask);

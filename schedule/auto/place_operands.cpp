@@ -8,6 +8,7 @@
 #include "ir/analysis/affine.h"
 #include "ir/buffer.h"
 #include "schedule/auto/block_model.h"
+#include "schedule/auto/cut_choices.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/auto/slide_copies.h"
@@ -191,7 +192,8 @@ void place_makers(RuleContext& context, const BlockRef& reduction, std::vector<L
       if (is_int(schedule.node(around[depth]).extent, 1) ||
           repetition(schedule, block, around, depth) > most_repetition ||
           costs_squares(context, maker, around[depth]) || parts_operands(schedule, maker, around[depth]) ||
-          makes_parts_of_vectors(context, block, around[depth]) || checks_few(context, block, around[depth]))
+          makes_parts_of_vectors(context, block, around[depth]) || checks_few(context, block, around[depth]) ||
+          cuts_edges_off(context, block, around[depth]))
         continue;
       attempt(context, fmt::format("compute {} under {}", maker.name, around[depth].variable->name),
               [&] { compute_at(schedule, maker, around[depth]); });

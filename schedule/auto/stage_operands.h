@@ -21,6 +21,10 @@ void stage_joined(RuleContext& context, const BlockRef& reduction);
 /// no copy is made of both.
 bool pads_whole_vectors(const RuleContext& context, const Block& block, const Buffer& operand, const Expr& condition);
 
+/// Copies what a reduction pads with elements that repeat others, the nearest, those of the other end or those before
+/// them: no vectors walk it as it is, nor do two axes that lie in one piece.
+void stage_repeats(RuleContext& context, const BlockRef& reduction);
+
 /// Copies what a reduction reads often in a form that is awkward to read: an operand that it pads, and one along whose
 /// vectors it moves by several elements a step.
 void stage_operands(RuleContext& context, const BlockRef& reduction);

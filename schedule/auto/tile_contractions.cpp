@@ -195,6 +195,7 @@ bool tile(RuleContext& context, const BlockRef& ref, Words& words) {
     stage_scattered(context, ref);
     group_axes(context, ref);
   }
+  stage_repeats(context, ref);
   join_row_axes(context, ref);
   stage_operands(context, ref);
   if (tile_turned_dot(context, ref) || tile_dot(context, ref)) return true;

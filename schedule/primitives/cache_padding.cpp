@@ -187,6 +187,7 @@ class Stager {
       found = inner_sum(node->when_true);
       return found ? found : inner_sum(node->when_false);
     }
+    if (const Unary* node = atom.as<Unary>()) return inner_sum(node->a);
     return std::nullopt;
   }
 
@@ -208,6 +209,10 @@ class Stager {
       const Expr condition = replaced_sum(sum, value, node->condition), a = replaced_sum(sum, value, node->when_true),
                  b = replaced_sum(sum, value, node->when_false);
       return condition && a && b ? Select::make(condition, a, b) : nullptr;
+    }
+    if (const Unary* node = e.as<Unary>()) {
+      const Expr a = replaced_sum(sum, value, node->a);
+      return a ? Unary::make(node->op, a) : nullptr;
     }
     return nullptr;
   }

@@ -14,8 +14,8 @@ namespace lathe {
 ///                      A[i + k - 1], 0) * B[k]       block C(i; k): C[i] += A_padded[i + k] * B[k]
 ///
 /// So are elements that repeat others where a sum of iters leaves the buffer: the nearest (`A[max(i + k - 1, 0)]`),
-/// those of the other end (`A[(i + k - 1) % 10]`), or what else is chosen by the sum alone; and elements of several
-/// buffers, as of tensors that are joined: the copy holds them all.
+/// those of the other end (`A[(i + k - 1) % 10]`), those before it (`A[abs(i + k - 1)]`), or what else is chosen by the
+/// sum alone; and elements of several buffers, as of tensors that are joined: the copy holds them all.
 ///
 /// The copy holds what the block's iters reach (every second element of `A[2 * i + 2 * k - 1]`), and zero where that
 /// lies outside the buffer, as instances that a predicate leaves out do. Its rows are set apart by places in a step of

@@ -119,8 +119,10 @@ TEST(CachePadding, SetsElementsApart) {
 }
 
 TEST(CachePadding, RepeatsElementsOfABorder) {
-  for (const char* place : {"min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
-                            "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {
+  for (const char* place :
+       {"abs(vj + vk - 1) % 10", "9 - abs(9 - abs(vj + vk - 1))", "min(abs(vj + vk - 1), 18 - abs(vj + vk - 1))",
+        "min(max(vj + vk - 1, 0), 9)", "(vj + vk + 9) % 10", "min(max(vj + vk, 1) - 1, 9)",
+        "select(vj + vk < 1, 1 - vj - vk, select(vj + vk < 11, vj + vk - 1, 19 - vj - vk))"}) {
     const Func before = convolution(fmt::format("x[vi, {}]", place), "x[vi, 0:+10]");
     Schedule s(before);
     cache_padding(s, {"sum"}, "x", space::global);

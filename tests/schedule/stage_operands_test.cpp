@@ -210,5 +210,44 @@ TEST(StageOperands, TilesWhereNoPanelCanBePacked) {
   EXPECT_NE(text.find("tile product: "), std::string::npos);
 }
 
+/// Sums of `taps` elements of a row of 100, of 3 times 4 such rows, that lie beside each other around its middle but
+/// for `place`, which says where those beyond its ends are.
+Func bordered(const std::string& place, int taps) {
+  return parse_func(fmt::format(R"(func blur(x: f32[3, 4, 100], w: f32[{1}], out: f32[3, 4, 100]) stage begin {{
+  block root() reads x[..], w[..] writes out[..] {{
+    for b in [0, 3) {{ for i in [0, 4) {{ for j in [0, 100) {{ for k in [0, {1}) {{
+      block sum(space vb in [0, 3) = b, space vi in [0, 4) = i, space vj in [0, 100) = j, reduce vk in [0, {1}) = k)
+          reads out[vb, vi, vj], w[vk], x[vb, vi, ..] writes out[vb, vi, vj]
+      {{
+        reducer (lhs: f32) (rhs: f32) {{lhs + rhs}} identity {{0.0f32}}
+        init {{ out[vb, vi, vj] = 0.0f32 }}
+        let l: f32 = out[vb, vi, vj]
+        let r: f32 = x[vb, vi, {0}] * w[vk]
+        out[vb, vi, vj] = l + r
+      }} }} }} }} }}
+  }}
+}}
+)",
+                                place, taps));
+}
+
+TEST(StageOperands, PadsRowsOnceAndCutsTheirEndsOff) {
+  for (const char* place : {"99 - abs(99 - abs(vj + vk - 4))", "min(abs(vj + vk - 4), 198 - abs(vj + vk - 4))",
+                            "(vj + vk + 96) % 100", "min(max(vj + vk - 4, 0), 99)"}) {
+    const Func blur = bordered(place, 9);
+    const std::string whole = decisions_on(blur, wide(), "");
+    for (const char* decision : {"pad x once for sum\n", "join axes of sum to 12 rows\n", "tile the reduction sum\n",
+                                 "cut x_pad where it chooses by its place\n", "vectorize x_pad_"})
+      EXPECT_NE(whole.find(decision), std::string::npos) << place << ": " << whole;
+    expect_scheduled_well(blur);
+  }
+}
+
+TEST(StageOperands, CutsTheEndsOfShortSumsOffThemselves) {
+  const Func blur = bordered("99 - abs(99 - abs(vj + vk - 1))", 3);
+  EXPECT_TRUE(says(decisions_on(blur, wide(), "sum"), "cut sum where it chooses by its place"));
+  expect_scheduled_well(blur);
+}
+
 }  // namespace
 }  // namespace lathe::testing

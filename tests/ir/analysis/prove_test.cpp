@@ -37,6 +37,16 @@ TEST_F(Prove, SplitWithPredicateStaysInTheDomain) {
   EXPECT_TRUE(proves(bounds, lt(io * 8 + ii, n * 2)));
 }
 
+TEST_F(Prove, ThePlaceNearerToAnEndIsWithinHalf) {
+  bounds.bind(i, Interval::between(-1000, 5000));
+  const Expr mirrored = Unary::make(UnaryOp::abs, i);
+  EXPECT_TRUE(proves(bounds, le(min(mirrored, index(2016) - mirrored), index(1008))));
+  EXPECT_FALSE(proves(bounds, le(min(mirrored, index(2016) - mirrored), index(1007))));
+  EXPECT_TRUE(proves(bounds, ge(max(Expr(i), index(7) - i), index(4))));
+  EXPECT_FALSE(proves(bounds, ge(max(Expr(i), index(7) - i), index(5))));
+  EXPECT_TRUE(proves(bounds, le(min(Expr(i), index(-7) - i), index(-4))));
+}
+
 TEST_F(Prove, LoadedIndicesAreKeptInBounds) {
   const Buffer places = BufferNode::make("p", i64, {index(8)});
   const Expr place = load(places, {index(3)}), kept = min(max(place, index(0)), index(15));
