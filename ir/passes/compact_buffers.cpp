@@ -23,6 +23,18 @@ struct Span {
   Affine low;
   std::int64_t extent;
 };
+/// How far a form of the scope's variables is from another, wherever the access is: also where the loops around it run
+/// for one of their values alone, which was put in their place there.
+std::optional<std::int64_t> distance_at(const BufferUse& access, const Affine& form, const Affine& from,
+                                        const Bounds& bounds) {
+  Affine distance = form;
+  if (!add_scaled(distance, from, -1)) return std::nullopt;
+  if (distance.is_constant()) return distance.constant;
+  Bounds within(bounds);
+  for (const LoopRange& loop : access.loops) within.assume(le(to_expr(loop.low), to_expr(loop.high)));
+  return within.interval(distance).as_point();
+}
+
 std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t d, bool whole_tiles,
                                  const Bounds& bounds) {
   std::optional<Affine> low;
@@ -43,11 +55,11 @@ std::optional<Span> touched_span(const std::vector<BufferUse>& accesses, size_t 
       }
     }
     if (!low) low = first;
-    if (!add_scaled(*first, *low, -1) || !first->is_constant()) return std::nullopt;
-    if (!add_scaled(*last, *low, -1)) return std::nullopt;
-    std::optional<std::int64_t> end = last->is_constant() ? last->constant : bounds.interval(*last).max;
+    const std::optional<std::int64_t> begin = distance_at(access, *first, *low, bounds);
+    std::optional<std::int64_t> end = begin ? distance_at(access, *last, *low, bounds) : std::nullopt;
+    if (begin && !end && add_scaled(*last, *low, -1)) end = bounds.interval(*last).max;
     if (!end) return std::nullopt;
-    least = std::min(least, first->constant);
+    least = std::min(least, *begin);
     greatest = std::max(greatest, *end);
   }
   if (!low) return std::nullopt;

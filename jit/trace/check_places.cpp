@@ -10,6 +10,7 @@
 #include "ir/analysis/affine.h"
 #include "ir/analysis/prove.h"
 #include "ir/analysis/simplify.h"
+#include "ir/conjuncts.h"
 #include "ir/error.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
@@ -269,12 +270,14 @@ class Checker : public ChoiceMutator {
 
 }  // namespace
 
-Expr check_places(const std::string& name, ComputeNode& node, Listener& listener, const Expr& within) {
+Expr check_places(const std::string& name, ComputeNode& node, Listener& listener, const std::vector<Expr>& within) {
   const bool empty =
       std::any_of(node.iters.begin(), node.iters.end(), [](const Iter& iter) { return is_int(iter.domain.extent, 0); });
-  if (listener.accesses.empty() || empty) return within;
+  if (listener.accesses.empty() || empty) return conjunction(within);
   Checker checker(name, node, listener);
-  const Expr asked = within ? checker.mutate(within) : within;
+  Expr asked;
+  for (const Expr& condition : within)
+    asked = asked ? logical_and(asked, checker.term(asked, condition)) : checker.mutate(condition);
   for (Expr& value : node.values) value = asked ? checker.term(asked, value) : checker.mutate(value);
   return asked;
 }

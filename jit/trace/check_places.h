@@ -10,8 +10,9 @@ namespace lathe {
 ///   - in a run whose length data says (`within`): the run's ends are checked by a block of its own
 ///   - anything else, such as a loaded index: computed and checked by a block of its own over the iters that it
 ///     uses, which stops the kernel where it lies outside; the element is then read at that index
-/// `listener` has heard the body of `node`; what is added is heard too. `within` says where there are values, null
-/// everywhere; its own places are checked too, in what is returned.
-Expr check_places(const std::string& name, ComputeNode& node, Listener& listener, const Expr& within);
+/// `listener` has heard the body of `node`; what is added is heard too. `within` says where there are values, each
+/// condition where those before it hold; their own places are checked too, in what is returned, all of them together;
+/// null is everywhere.
+Expr check_places(const std::string& name, ComputeNode& node, Listener& listener, const std::vector<Expr>& within);
 
 }  // namespace lathe

@@ -45,7 +45,8 @@ void check_folds_wide(const std::string& name, DType folded) {
 /// The block of `node`'s space iters that folds the reduction.
 std::vector<Tensor> finish_reduction(const Shape& shape, std::string name, Reduction reduction, ComputeNode node,
                                      Listener& listener, bool borrows_iters = false) {
-  const Unfinished unfinished{.within = reduction.within, .borrows_iters = borrows_iters};
+  const Unfinished unfinished{
+      .within = reduction.within, .otherwise = reduction.reducer.identities, .borrows_iters = borrows_iters};
   if (reduction.heard) listener.add(*reduction.heard);
   for (size_t d = 0; d < reduction.variables.size(); ++d) {
     node.iters.push_back({reduction.variables[d], reduction.domain[d], IterKind::reduce});
@@ -251,6 +252,31 @@ class InnerListener {
   Listener inner_;
 };
 
+/// Of the ends of the axes around, outermost first, those that what is made of `parts` has to do with: it is folded for
+/// each iteration of their axes anyhow, or takes elements at places that data finds, of which those behind an end may
+/// be nowhere.
+std::vector<Expr> ends_that_count(const std::vector<Expr>& around, std::vector<Expr> parts, const Listener& heard) {
+  for (const Requirement& requirement : heard.requirements) parts.push_back(requirement.condition);
+  const auto uses = [&](const VarRef& variable) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Expr& e) { return uses_var(e, variable.get()); });
+  };
+  const auto may_be_nowhere = [&](const VarRef& counter) {
+    return std::any_of(heard.accesses.begin(), heard.accesses.end(), [&](const ElementAccess& access) {
+      return std::any_of(access.indices.begin(), access.indices.end(),
+                         [&](const Expr& e) { return has_load(e) && uses_var(e, counter.get()); });
+    });
+  };
+  std::vector<Expr> found;
+  for (auto end = around.rbegin(); end != around.rend(); ++end) {
+    const VarRef counter(end->as<Binary>()->a.as<Var>());
+    const std::vector<VarRef> used = used_vars(*end);
+    if (!uses(counter) || !(std::all_of(used.begin(), used.end(), uses) || may_be_nowhere(counter))) continue;
+    found.insert(found.begin(), *end);
+    parts.push_back(*end);
+  }
+  return found;
+}
+
 }  // namespace
 
 Reduction reduce_tuple(const Reducer& reducer, const Shape& given,
@@ -267,7 +293,9 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& given,
                                       to_string(given[d]->dtype)));
     }
     extents.push_back(convert(i64, given[d]));
-    if (inner) extents[d] = simplify(extents[d], inner->listener().domains);
+    // The end keeps the elements that it takes as the body has them, for their places are looked up by these.
+    const Expr end = extents[d];
+    if (inner) extents[d] = simplify(end, inner->listener().domains);
     // A single step is none: what has no others is element-wise.
     if (is_int(extents[d], 1)) {
       indices.push_back(index(0));
@@ -275,19 +303,25 @@ Reduction reduce_tuple(const Reducer& reducer, const Shape& given,
     }
     VarRef variable = Var::make(fmt::format("vr{}", d));
     const Expr most = inner ? greatest_extent(extents[d], inner->listener().domains) : extents[d];
-    if (most != extents[d]) shorter.push_back(lt(variable, extents[d]));
+    if (most != extents[d]) shorter.push_back(lt(variable, end));
     reduction.variables.push_back(variable);
     reduction.domain.push_back({index(0), most});
     if (inner) inner->listener().domains.bind(variable, reduction.domain.back());
     indices.push_back(variable);
   }
-  // What is folded within does not go on behind the ends of the axes around it.
-  if (inner && inner->listener().before_ends) shorter.insert(shorter.begin(), inner->listener().before_ends);
-  if (inner && !shorter.empty()) inner->listener().before_ends = conjunction(shorter);
+  std::vector<Expr> around;
+  if (inner) {
+    around = inner->listener().before_ends;
+    inner->listener().before_ends.insert(inner->listener().before_ends.end(), shorter.begin(), shorter.end());
+  }
   reduction.terms = f(indices);
-  if (!shorter.empty()) {
-    reduction.within = conjunction(shorter);
-    inner->hear_again(reduction.within);
+  if (inner) {
+    std::vector<Expr> parts = reduction.terms;
+    parts.insert(parts.end(), shorter.begin(), shorter.end());
+    // What is folded within does not go on behind the ends of the axes around it.
+    reduction.within = ends_that_count(around, std::move(parts), inner->listener());
+    reduction.within.insert(reduction.within.end(), shorter.begin(), shorter.end());
+    if (!reduction.within.empty()) inner->hear_again(conjunction(reduction.within));
   }
   if (inner) reduction.heard = inner->heard();
   return reduction;
@@ -305,7 +339,7 @@ std::vector<Expr> folded(const Reduction& reduction, std::optional<DType> rounde
   Shape shape;
   Indices used;
   std::vector<Expr> parts = reduction.terms;
-  if (reduction.within) parts.push_back(reduction.within);
+  parts.insert(parts.end(), reduction.within.begin(), reduction.within.end());
   if (reduction.heard)
     for (const Requirement& requirement : reduction.heard->requirements) parts.push_back(requirement.condition);
   for (const Bounds::Entry& entry : around->domains.entries_since({})) {

@@ -131,7 +131,7 @@ std::vector<Tensor> finish_compute(const Shape& shape, std::string name, Compute
   if (!unfinished.borrows_iters) refuse_indices_around(name, node, listener.around());
   const Expr within = check_places(name, node, listener, unfinished.within);
   for (size_t k = 0; within && k < node.values.size(); ++k)
-    node.values[k] = select(within, node.values[k], node.reducer->identities[k]);
+    node.values[k] = select(within, node.values[k], unfinished.otherwise[k]);
   node.sources = std::move(listener.sources);
   node.requirements = std::move(listener.requirements);
   check_size(name, shape);

@@ -8,8 +8,9 @@ namespace lathe {
 
 /// What the body of a compute leaves to be done.
 struct Unfinished {
-  Expr within;                 ///< where its reduction has terms; null: everywhere
-  bool borrows_iters = false;  ///< they count in a body around it
+  std::vector<Expr> within;     ///< where its reduction has terms: each is asked where those before it hold
+  std::vector<Expr> otherwise;  ///< the values elsewhere
+  bool borrows_iters = false;   ///< they count in a body around it
 };
 
 /// The tensors that `node` computes: its places are checked, its indices simplified, what it calculates in f16 and bf16

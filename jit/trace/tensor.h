@@ -70,7 +70,7 @@ struct Reduction {
   std::vector<Range> domain;
   std::vector<VarRef> variables;
   std::vector<Expr> terms;
-  Expr within;                         ///< where there are terms; null: in all of the domain
+  std::vector<Expr> within;            ///< where there are terms: each is asked where those before it hold
   std::shared_ptr<const Heard> heard;  ///< what the terms touch; null where no compute listens
 };
 

@@ -107,8 +107,7 @@ class Listener {
   Bounds domains;               ///< of the variables that the body counts by
   size_t reads = 0, views = 0;  ///< elements taken of tensors, and those of views among them
   std::unordered_set<const TensorNode*>* met = nullptr;  ///< where asked: these views
-  Expr before_ends;  ///< holds before the ends of the axes that are folded around, which end early; null means
-                     ///< everywhere
+  std::vector<Expr> before_ends;  ///< of the axes that are folded around and end early: their variable is below the end
 
  private:
   Listener* outer_;
