@@ -356,3 +356,21 @@ def test_what_hangs_on_columns_alone_is_folded_once_for_each():
         f(lengths, x), [row[:n].sum() for row, n in zip(products, lengths, strict=True)], rtol=1e-5
     )
     assert "compute_reduce: f32[40]" in f.lower(lengths, x).text("traced")
+
+
+@pytest.mark.parametrize("e", [np.iinfo(np.int64).max - 1, np.iinfo(np.int64).min + 2, -2, 0])
+def test_masks_whose_sums_wrap_stay_as_they_are(e):
+    """`k + e < 4` is not `k < 4 - e` where either wraps, also where the operand is padded in a copy."""
+    x, y = numbers(6, 40, dtype=np.int32), numbers(40, 48, dtype=np.int32)
+
+    @lathe.jit
+    def f(e, x, y):
+        def element(i, j):
+            return lathe.reduce("sum", 40, lambda k: lathe.where(k + e[0] < 4, x[i, k], 0) * y[k, j])
+
+        return lathe.compute((6, 48), element)
+
+    e = np.array([e])
+    with np.errstate(over="ignore"):
+        kept = np.arange(40) + e[0] < 4
+    np.testing.assert_array_equal(f(e, x, y), np.where(kept, x, 0) @ y)
