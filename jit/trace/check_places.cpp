@@ -76,6 +76,13 @@ bool lies_inside_by_residues(const Bounds& bounds, const std::vector<Iter>& iter
   return true;
 }
 
+/// Is it a choice of places, as of those of either end? Simplified it may say less and be known for more.
+bool chooses(const Expr& place) {
+  bool found = false;
+  for_each_expr(place, [&](const Expr& e) { found |= e.as<Select>() != nullptr; });
+  return found;
+}
+
 class Checker : public ChoiceMutator {
  public:
   Checker(const std::string& name, const ComputeNode& node, Listener& listener)
@@ -101,7 +108,8 @@ class Checker : public ChoiceMutator {
       const Expr& extent = access.tensor.shape()[axis];
       places.push_back(place);
       changed |= place != given;
-      if (lies_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr))
+      if (lies_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr) ||
+          (chooses(place) && !has_load(place) && lies_inside(plain_, simplify(place, plain_), extent)))
         continue;
       changed = true;
       if (guard()) mask = guard();

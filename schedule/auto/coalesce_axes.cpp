@@ -123,10 +123,30 @@ class Axes {
   std::vector<std::pair<Buffer, std::vector<size_t>>> dimensions_;
 };
 
+/// Has each operand of the reduction another element for every result, or the same ones for all, as weights of a window
+/// are?
+bool weighs_alike(const Block& block) {
+  const Accesses accesses = block_accesses(block);
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    size_t still = 0, moving = 0;
+    for (size_t i = 0; i < block.f.iters.size(); ++i) {
+      if (block.f.iters[i].kind == IterKind::space && !is_int(block.f.iters[i].domain.extent, 1))
+        ++(access.strides[i] == 0 ? still : moving);
+    }
+    return still == 0 || (!access.store && moving == 0);
+  });
+}
+
+/// May its axes be joined, as no contraction plans them?
+bool may_be_joined(const RuleContext& context, const BlockRef& ref) {
+  return is_plain_reduction(context, ref) ||
+         (is_free_reduction(context, ref) && weighs_alike(context.schedule.node(ref)));
+}
+
 bool is_free(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   if (context.scheduled.contains(ref.name) || block.f.predicate || is_sealed(block)) return false;
-  return !block.f.reducer || is_plain_reduction(context, ref);
+  return !block.f.reducer || may_be_joined(context, ref);
 }
 
 /// Do all accesses of the block walk the two as one axis, by no more elements than vectors are picked out of, and none
@@ -177,10 +197,11 @@ bool join_some(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t lanes = vector_lanes(block, context.device);
+  const bool weighted = !is_plain_reduction(context, ref);
   std::optional<Axes> axes;
   for (size_t inner = block.f.iters.size(); inner-- > 0;) {
     const std::int64_t* row = as_int(block.f.iters[inner].domain.extent);
-    if (!row || (*row % lanes == 0 && *row >= short_row * lanes)) continue;
+    if (!row || (*row % lanes == 0 && *row >= short_row * lanes) || (weighted && *row >= lanes)) continue;
     for (size_t outer = inner; outer-- > 0;) {
       if (!walks_as_one(block, outer, inner)) continue;
       const Iter first = block.f.iters[outer], second = block.f.iters[inner];
@@ -209,7 +230,7 @@ bool join_some(RuleContext& context, const BlockRef& ref) {
 
 void coalesce_axes(RuleContext& context) {
   for (const BlockRef& ref : context.schedule.blocks()) {
-    if (!is_plain_reduction(context, ref)) continue;
+    if (!may_be_joined(context, ref)) continue;
     while (join_some(context, ref)) {
     }
   }

@@ -14,7 +14,9 @@ namespace lathe {
 ///   1. an axis is what blocks index a dimension of a buffer between them by; both have constant extents and are of
 ///      space iters alone, at neighbouring dimensions of every such buffer, or stand still
 ///   2. the inner one is contiguous, or what is loaded goes by a few elements, and nothing along it is masked
-///   3. reductions that have the two are no products: contractions plan their own axes
+///   3. reductions that have the two are no products, whose axes contractions plan, but for windows whose weights are
+///   the
+///      same for all results, of an inner axis that fills no vector
 void coalesce_axes(RuleContext& context);
 
 }  // namespace lathe

@@ -75,13 +75,13 @@ bool shares_joined(const RuleContext& context, const Block& block) {
   });
 }
 
+}  // namespace
+
 bool is_free_reduction(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
   return !context.scheduled.contains(ref.name) && block.f.reducer && block.f.init && !block.f.predicate &&
          !is_sealed(block);
 }
-
-}  // namespace
 
 bool is_plain_reduction(const RuleContext& context, const BlockRef& ref) {
   return is_free_reduction(context, ref) && !shares_operands(context.schedule.node(ref));

@@ -14,7 +14,9 @@ namespace lathe {
 ///   3. where every load then moves by a constant step
 void split_joined_sums(RuleContext& context);
 
-/// Is the block a reduction that no rule has placed, and of which no element that is reduced is read for several
+/// Is the block a reduction that no rule has placed?
+bool is_free_reduction(const RuleContext& context, const BlockRef& ref);
+/// Is it one of which no element that is reduced is read for several
 /// results, as those of a product's operands are?
 bool is_plain_reduction(const RuleContext& context, const BlockRef& ref);
 /// Is it one by a simple operator, of one result?

@@ -233,3 +233,24 @@ def test_rows_of_pixels_are_padded_as_one_run(channels):
     np.testing.assert_array_equal(f(x), np.pad(x, [(0, 0), (1, 1), (2, 1), (0, 0)], constant_values=-7))
     if channels == 17:
         assert "// 17" in f.lower(x).text("scheduled"), "a loop through pixels and their channels"
+
+
+@pytest.mark.parametrize("rows", [13, 1])
+def test_choices_between_both_ends_need_no_check(rows):
+    """Each arm lies inside where it is taken, which the sum of the choices alone does not say."""
+    image = np.random.default_rng(1).standard_normal((rows, 40))
+
+    def around(t, n):
+        return lathe.where(t < 0, t + n, lathe.where(t >= n, t - n, t))
+
+    @lathe.jit
+    def f(x):
+        def element(i, j):
+            above, below = around(i - 1, rows), around(i + 1, rows)
+            return x[above, j] + x[below, j] + x[i, around(j - 1, 40)] + x[i, around(j + 1, 40)]
+
+        return lathe.compute(x.shape, element)
+
+    expected = sum(np.roll(image, shift, axis) for axis in (0, 1) for shift in (-1, 1))
+    np.testing.assert_allclose(f(image), expected, rtol=1e-5, atol=1e-5)
+    assert "index" not in f.lower(image).text("traced")
