@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "ir/error.h"
@@ -186,10 +187,11 @@ void join(Schedule& schedule, const Axes::Pair& pair) {
 /// Gives a reduction of which the caller has the results a buffer of its own, of the joined axis: what copies it out
 /// then stores what a tile of it has in registers.
 void keep_results(Schedule& schedule, const BlockRef& ref) {
-  const Block& block = schedule.node(ref);
-  const auto given = [&](const Region& region) { return !is_allocated(schedule.func(), region.buffer); };
-  if (block.f.reducer && std::any_of(block.f.writes.begin(), block.f.writes.end(), given))
-    cache_write(schedule, ref, space::global);
+  const std::vector<Region> written = schedule.node(ref).f.writes;
+  if (!schedule.node(ref).f.reducer) return;
+  for (const Region& region : written) {
+    if (!is_allocated(schedule.func(), region.buffer)) cache_write(schedule, ref, space::global, region.buffer->name);
+  }
 }
 
 /// Joins two axes of the reduction and of all that has them; says whether it did.
@@ -197,11 +199,14 @@ bool join_some(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
   const Block& block = schedule.node(ref);
   const std::int64_t lanes = vector_lanes(block, context.device);
-  const bool weighted = !is_plain_reduction(context, ref);
+  // Of windows and tuples short rows alone: longer ones have tiles, or vectors of neighbours, that are as good.
+  const std::int64_t longest = !is_plain_reduction(context, ref) ? lanes - 1
+                               : block.f.writes.size() > 1       ? short_row * lanes
+                                                                 : std::numeric_limits<std::int64_t>::max();
   std::optional<Axes> axes;
   for (size_t inner = block.f.iters.size(); inner-- > 0;) {
     const std::int64_t* row = as_int(block.f.iters[inner].domain.extent);
-    if (!row || (*row % lanes == 0 && *row >= short_row * lanes) || (weighted && *row >= lanes)) continue;
+    if (!row || (*row % lanes == 0 && *row >= short_row * lanes) || *row > longest) continue;
     for (size_t outer = inner; outer-- > 0;) {
       if (!walks_as_one(block, outer, inner)) continue;
       const Iter first = block.f.iters[outer], second = block.f.iters[inner];

@@ -153,5 +153,31 @@ TEST(CoalesceAxes, OfWindowsWhoseWeightsAreTheSameForAll) {
   EXPECT_FALSE(joins(window(16, "5", "vr"))) << "channels that fill a vector";
 }
 
+TEST(CoalesceAxes, OfPlacesOfTheGreatest) {
+  const Func func = parse_func(R"(
+func places(x: f32[4, 6, 7, 3], out: i64[4, 7, 3]) stage begin {
+  block root() reads x[..], out[..] writes out[..] {
+    alloc best: f32[4, 7, 3]
+    for b in [0, 4) { for i in [0, 7) { for j in [0, 3) { for r in [0, 6) {
+      block place(space vb in [0, 4) = b, space vi in [0, 7) = i, space vj in [0, 3) = j, reduce vr in [0, 6) = r)
+          reads x[vb, vr, vi, vj], best[vb, vi, vj], out[vb, vi, vj] writes best[vb, vi, vj], out[vb, vi, vj] {
+        reducer (l: f32, li: i64) (t: f32, ti: i64) {
+            select(l < t || l == t && ti < li, t, l), select(l < t || l == t && ti < li, ti, li)}
+          identity {-inf(f32), 9223372036854775807i64}
+        init { best[vb, vi, vj] = -inf(f32) out[vb, vi, vj] = 9223372036854775807i64 }
+        let l0: f32 = best[vb, vi, vj]
+        let l1: i64 = out[vb, vi, vj]
+        let r0: f32 = x[vb, vr, vi, vj]
+        let r1: i64 = vr
+        best[vb, vi, vj] = select(l0 < r0 || l0 == r0 && r1 < l1, r0, l0)
+        out[vb, vi, vj] = select(l0 < r0 || l0 == r0 && r1 < l1, r1, l1)
+      }
+    } } } }
+  }
+}
+)");
+  EXPECT_TRUE(joins(func));
+}
+
 }  // namespace
 }  // namespace lathe::testing
