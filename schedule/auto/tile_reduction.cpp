@@ -40,7 +40,10 @@ void Tiler::run() {
     find_reader();
   }
   const Block& reduction = schedule_.node(block_);
-  lanes_ = vector_lanes(reduction, context_.device);
+  const std::optional<size_t> vectors = shape_.vector_space ? shape_.vector_space : shape_.vector_reduce;
+  const Accesses accesses = block_accesses(reduction);
+  lanes_ = vectors ? vector_lanes(reduction, context_.device, accesses, *vectors)
+                   : vector_lanes(reduction, context_.device);
   if (!dot_) walk_far_steps_outside(context_, reduction, shape_);
   if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
   if (shape_.vector_space) {
