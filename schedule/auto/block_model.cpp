@@ -348,9 +348,9 @@ int vector_lanes(const Block& block, const Device& device) {
   return std::max(1, device.lanes(widest_bits(block)));
 }
 
-int vector_lanes(const Block& block, const Device& device, const std::vector<Access>& accesses, size_t iter) {
+int widest_bits(const Block& block, const std::vector<Access>& accesses, size_t iter) {
   const int bits = widest_bits(block);
-  if (bits < i64.bits) return std::max(1, device.lanes(bits));
+  if (bits < i64.bits) return bits;
   ValueLoads values;
   values.visit(block.f.body);
   const auto varies = [&](const Buffer& buffer) {
@@ -358,7 +358,11 @@ int vector_lanes(const Block& block, const Device& device, const std::vector<Acc
              return a.buffer == buffer && a.strides[iter] != 0;
            });
   };
-  return std::max(1, device.lanes(widest_bits(block, varies)));
+  return widest_bits(block, varies);
+}
+
+int vector_lanes(const Block& block, const Device& device, const std::vector<Access>& accesses, size_t iter) {
+  return std::max(1, device.lanes(widest_bits(block, accesses, iter)));
 }
 
 }  // namespace lathe

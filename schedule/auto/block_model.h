@@ -121,12 +121,14 @@ bool masks_by_branches(const Device& device, DType dtype);
 /// The widest element in bits that the block's arithmetic and memory use, indices left out; of what it reads, that of
 /// buffers that count.
 int widest_bits(const Block& block, const std::function<bool(const Buffer&)>& counts = nullptr);
+/// The same for vectors along an iter, beside which a loaded index that stands still has no width.
+int widest_bits(const Block& block, const std::vector<Access>& accesses, size_t iter);
 /// Does the block's arithmetic take elements that all lanes share from memory, where the device's can? LLVM 19 loads
 /// those of pairs of bf16 first.
 bool takes_shared_elements(const Block& block);
 /// Lanes of the block's widest type in one vector register of the device; at least 1.
 int vector_lanes(const Block& block, const Device& device);
-/// The same for vectors along an iter, beside which a loaded index that stands still takes no lanes.
+/// Those along an iter.
 int vector_lanes(const Block& block, const Device& device, const std::vector<Access>& accesses, size_t iter);
 
 }  // namespace lathe

@@ -40,8 +40,20 @@ bool is_read_for_one_result(const Block& block, const ReductionShape& shape, con
   });
 }
 
-/// Could vectors walk all that the block reads along `iter`, and fill at least one? What they walk must be read for one
-/// result at a time: what several share is for tiles, which turn an operand around.
+/// For how many results an element of the access is read, along iters that it stands still in.
+std::int64_t results_of(const Block& block, const ReductionShape& shape, const Access& access) {
+  std::int64_t results = 1;
+  for (const size_t i : shape.space) {
+    if (access.strides[i].value_or(0) == 0) results *= extent_estimate(block.f.iters[i].domain.extent);
+  }
+  return results;
+}
+
+/// Results that elements are read for, at the most, where vectors walk these: groups of results side by side, as the
+/// columns that words are unpacked to. What more share is for tiles, which turn an operand around.
+constexpr std::int64_t few_results = 8;
+
+/// Could vectors walk all that the block reads along `iter`, and fill at least one?
 bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter, std::int64_t lanes,
                     double instances) {
   if (extent_estimate(block.f.iters[iter].domain.extent) < lanes) return false;
@@ -51,7 +63,7 @@ bool walks_operands(const Block& block, const ReductionShape& shape, size_t iter
     const std::optional<std::int64_t> stride = access.strides[iter];
     if (!stride) return false;
     if (*stride == 1) {
-      walked |= is_read_for_one_result(block, shape, access);
+      walked |= results_of(block, shape, access) <= few_results;
     } else if (*stride != 0 && small_part * estimated_elements(access.buffer) > instances) {
       return false;
     }

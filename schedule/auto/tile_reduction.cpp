@@ -1,5 +1,7 @@
 #include "schedule/auto/tile_reduction.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 #include "schedule/auto/tile_operands.h"
 #include "schedule/auto/tile_reader.h"
@@ -42,8 +44,8 @@ void Tiler::run() {
   const Block& reduction = schedule_.node(block_);
   const std::optional<size_t> vectors = shape_.vector_space ? shape_.vector_space : shape_.vector_reduce;
   const Accesses accesses = block_accesses(reduction);
-  lanes_ = vectors ? vector_lanes(reduction, context_.device, accesses, *vectors)
-                   : vector_lanes(reduction, context_.device);
+  bits_ = vectors ? widest_bits(reduction, accesses, *vectors) : widest_bits(reduction);
+  lanes_ = std::max(1, context_.device.lanes(bits_));
   if (!dot_) walk_far_steps_outside(context_, reduction, shape_);
   if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
   if (shape_.vector_space) {

@@ -249,6 +249,7 @@ class Tiler {
   bool rows_outside_ = false;  ///< of all panels of dot products, which lie one behind another
   std::optional<AcrossPlan> across_;
   std::int64_t lanes_ = 1;
+  int bits_ = 0;                                   ///< of an element of the vectors
   std::vector<std::pair<size_t, LoopRef>> loops_;  ///< the reduction's iters, and the reader's loops for them
   LoopRef tile_loop_;                              ///< the innermost loop outside of a tile
   /// The loop around it: the tiles below it share the operand that vectors walk. Of rows outside, that around the rows.

@@ -202,10 +202,9 @@ std::optional<RegisterTile> tile_of_picked_rows(const Device& device, std::int64
 RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
   const Block& reduction = schedule_.node(block_);
   if (across_) return across_->tile;
-  const int bits = widest_bits(reduction);
   const auto others = others_ ? most_of(reduction, *others_) : std::nullopt;
   if (plan.rows && others && plan.columns && plan.depth) {
-    paired_ = choose_paired_tile(context_.device, lanes_, bits, {*plan.rows, *others, *plan.columns, *plan.depth});
+    paired_ = choose_paired_tile(context_.device, lanes_, bits_, {*plan.rows, *others, *plan.columns, *plan.depth});
     return RegisterTile{paired_.rows, 1, paired_.lanes, 1, paired_.cycles};
   }
   others_.reset();
@@ -217,13 +216,13 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
       return RegisterTile{1, count, lanes_, 1, columns};
   }
   if (!plan.shared && !windows_ && plan.columns && picks_steps(reduction, shape_)) {
-    if (const auto tile = tile_of_picked_rows(context_.device, *plan.columns, lanes_, bits)) return *tile;
+    if (const auto tile = tile_of_picked_rows(context_.device, *plan.columns, lanes_, bits_)) return *tile;
   }
   const bool in_runs = shape_.column_run > 0;
   const bool plain = plan.shared && (adds_products(reduction) ||
                                      (shape_.rows && adds_under_masks(context_.device, reduction, *shape_.rows)));
   return choose_tile(
-      context_.device, lanes_, bits,
+      context_.device, lanes_, bits_,
       {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
        row_bytes(reduction, vectors),
        plain ? 0 : term_cycles(reduction, vectors, plan.shared ? shape_.rows : std::nullopt), false, false, windows_});
@@ -268,7 +267,7 @@ Tiler::SpacePlan Tiler::plan_space(size_t vectors) {
   lanes_ = plan.tile.lanes;
   if (shape_.rows) plan.operand = vector_operand(reduction, *shape_.rows, vectors);
   plan.width = plan.tile.vectors * lanes_;
-  plan.column_bytes = plan.depth.value_or(0) * widest_bits(reduction) / 8;
+  plan.column_bytes = plan.depth.value_or(0) * bits_ / 8;
   plan.whole_panels = plan.columns && *plan.columns % plan.width == 0;
   return plan;
 }

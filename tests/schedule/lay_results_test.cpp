@@ -152,5 +152,35 @@ TEST(TurnChannels, BringsThemLastWhereShortRowsAreReadOften) {
   EXPECT_FALSE(turns(32, 6, 7, 2)) << "rows lie by steps";
 }
 
+/// out[n] = sum over k of v[k] * w[k, n // `group`], less what n says within the group, as of words that are unpacked.
+Func unpacked(int group) {
+  return parse_func(fmt::format(R"(
+func unpacked(v: f32[40], w: f32[40, 48], out: f32[{0}]) stage begin {{
+  block root() reads v[..], w[..], out[..] writes out[..] {{
+    for n in [0, {0}) {{ for k in [0, 40) {{
+      block sum(space vn in [0, {0}) = n, reduce vk in [0, 40) = k) reads v[vk], w[vk, ..], out[vn] writes out[vn] {{
+        reducer (l: f32) (r: f32) {{l + r}} identity {{0.0f32}}
+        init {{ out[vn] = 0.0f32 }}
+        let l0: f32 = out[vn]
+        let r0: f32 = v[vk] * select(vn % {1} < 1, w[vk, vn // {1}], w[vk, vn // {1}] * 2.0f32)
+        out[vn] = l0 + r0
+      }}
+    }} }}
+  }}
+}}
+)",
+                                48 * group, group));
+}
+
+TEST(LayResults, OfGroupsThatShareElements) {
+  for (const int group : {2, 4, 8}) {
+    const std::string decided = decisions_on(unpacked(group), wide(), "sum");
+    for (const std::string& decision : {fmt::format("split n of sum by groups of {}", group),
+                                        std::string("lay the results of sum as its operand lies")})
+      EXPECT_NE(decided.find(decision), std::string::npos) << decided;
+    expect_scheduled_well(unpacked(group));
+  }
+}
+
 }  // namespace
 }  // namespace lathe::testing
