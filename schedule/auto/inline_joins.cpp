@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <functional>
 
+#include "ir/error.h"
+#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/stacked_axis.h"
 #include "schedule/primitives/compute_inline.h"
+#include "schedule/primitives/fold_choices.h"
 #include "schedule/primitives/unfold_reduction.h"
 #include "schedule/rewrite.h"
 
@@ -63,6 +66,30 @@ bool is_taken_apart(const Schedule& schedule, const BlockRef& ref) {
   });
 }
 
+/// Operands that a tuple chooses from for each of its steps: as many choices are cheaper than storing what is chosen
+/// from.
+constexpr size_t most_chosen = 4;
+
+/// The readers that reduce tuples, whose steps are no one expression.
+std::vector<BlockRef> tuples_of(const Schedule& schedule, const BlockRef& ref) {
+  std::vector<BlockRef> found = schedule.consumers(ref);
+  std::erase_if(found, [&](const BlockRef& reader) {
+    const Block& block = schedule.node(reader);
+    return !block.f.reducer || simple_op(*block.f.reducer);
+  });
+  return found;
+}
+
+/// Folds the choice among `count` slices of the reader's steps, which lie so far apart as each other.
+void fold_along(Schedule& schedule, const BlockRef& reader, std::int64_t count) {
+  const auto wanted = [&](const Iter& iter, std::int64_t values) {
+    return iter.kind == IterKind::reduce && values == count;
+  };
+  const std::vector<LoopRef> loops = stacking_loops(schedule, reader, wanted);
+  if (loops.empty()) throw Refusal("inline_joins", 0, "no loop stacks");
+  for (const LoopRef& loop : loops) fold_choices(schedule, reader, loop);
+}
+
 }  // namespace
 
 void inline_joins(RuleContext& context) {
@@ -72,6 +99,14 @@ void inline_joins(RuleContext& context) {
     if (context.scheduled.contains(ref.name) || fusion_wish(block) == FusionWish::apart || is_sealed(block) ||
         !is_taken_apart(schedule, ref))
       continue;
+    const std::vector<BlockRef> tuples = tuples_of(schedule, ref);
+    const bool folded = !tuples.empty() && attempt(context, fmt::format("fold what {} stacks", ref.name), [&] {
+      const size_t iter = joined_axis(block)->iter;
+      const std::int64_t count = *as_int(block.f.iters[iter].domain.extent);
+      compute_inline(schedule, ref);
+      for (const BlockRef& reader : tuples) fold_along(schedule, reader, count);
+    });
+    if (folded || (!tuples.empty() && joined_axis(block)->operands > most_chosen)) continue;
     attempt(context, fmt::format("inline what {} joins", ref.name), [&] { compute_inline(schedule, ref); });
   }
 }

@@ -127,7 +127,8 @@ class Folding {
 /// Folds the chains of choices by an iter.
 class ChainFolding : public Mutator {
  public:
-  ChainFolding(const VarRef& variable, std::int64_t count) : variable_(variable), count_(count) {}
+  ChainFolding(const VarRef& variable, std::int64_t count, const Bounds& bounds)
+      : variable_(variable), count_(count), bounds_(bounds) {}
   bool changed = false;
 
  protected:
@@ -136,12 +137,13 @@ class ChainFolding : public Mutator {
     Expr folded = arms.empty() ? nullptr : Folding(variable_).of(arms);
     if (!folded) return Mutator::mutate_Select(e, node);
     changed = true;
-    return folded;
+    return simplify(folded, bounds_);
   }
 
  private:
   const VarRef variable_;
   const std::int64_t count_;
+  const Bounds& bounds_;
 };
 
 }  // namespace
@@ -150,16 +152,17 @@ void fold_choices(Schedule& schedule, const BlockRef& block, const LoopRef& loop
   const std::string application = fmt::format("fold_choices({}, {})", block.name, schedule.place(loop));
   const auto [path, own, place, count] = require_unordered_domain(schedule, application, block, loop);
   const Block& node = *path.back().as<Block>();
-  ChainFolding folding(node.f.iters[place].variable, count);
+  Bounds bounds(schedule.func());
+  for (const Iter& iter : node.f.iters) bounds.bind(iter.variable, iter.domain);
+  ChainFolding folding(node.f.iters[place].variable, count, bounds);
   const Stmt body = count > 1 ? folding.mutate(node.f.body) : node.f.body;
   if (!folding.changed) {
     refuse(schedule, application, 3,
            "block chooses by that iter, with an arm for each of its values, all alike but for places that go on so",
            path.back(), "does not");
   }
-  Bounds bounds(schedule.func());
-  for (const Iter& iter : node.f.iters) bounds.bind(iter.variable, iter.domain);
-  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = simplify(body, bounds); });
+  // Lets stay, of which a reduction's update is made.
+  const Stmt changed = with_fields(node, [&](Block::Fields& f) { f.body = body; });
   schedule.commit(replace_last(path, with_inferred_regions(*changed.as<Block>())), application);
 }
 

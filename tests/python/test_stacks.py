@@ -1,4 +1,5 @@
 """Tensors stacked along an axis: of results, where vectors are woven, and of reductions, which take one a step."""
+
 import numpy as np
 import pytest
 
@@ -128,9 +129,37 @@ def test_stacks_of_stacks_promote_as_each_stack_does():
 
     def f(library, a, b, zero, tenth):
         narrow = library.stack([a, tenth], axis=1)
-        return library.stack([narrow, library.stack([a, b], axis=1)], axis=1), library.stack([narrow, narrow + 1], axis=-1)
+        return library.stack([narrow, library.stack([a, b], axis=1)], axis=1), library.stack(
+            [narrow, narrow + 1], axis=-1
+        )
 
     mine = lathe.jit(lambda a, b: f(lathe, a, b, a * 0, a * 0 + 0.1))(a, b)
     for y, expected in zip(mine, f(np, a, b, a * 0, a * 0 + np.float32(0.1)), strict=True):
         assert y.dtype == expected.dtype
         np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("count", [2, 5, 13])
+@pytest.mark.parametrize("apart", [False, True])
+def test_places_of_the_greatest_over_a_stack(count, apart):
+    """Windows of one array, or arrays of their own, with equal elements and NaN among them."""
+    rng = np.random.default_rng(count)
+    x = rng.integers(0, 4, (41, 23)).astype(np.float64)
+    x[7, 3], x[20:24, 5] = np.nan, np.nan
+    arrays = [x[r : r + 27].copy() for r in range(count)] if apart else [x]
+
+    def stacked(stack, *arrays):
+        return stack(arrays if apart else [arrays[0][r : r + 27] for r in range(count)])
+
+    f = lathe.jit(lambda *a: (stacked(lathe.stack, *a).argmax(axis=0), stacked(lathe.stack, *a).argmin(axis=0)))
+    expected = stacked(np.stack, *arrays)
+    for mine, theirs in zip(f(*arrays), (expected.argmax(0), expected.argmin(0)), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_places_of_the_greatest_of_windows_walk_memory():
+    """No step chooses among all windows: what is stacked is one access."""
+    f = lathe.jit(lambda x: lathe.stack([x[r : r + 30] for r in range(9)]).argmax(axis=0))
+    text = f.lower(np.zeros((40, 16), np.float32)).text("scheduled")
+    assert "x0[vi0 + " in text
+    assert "if vr" not in text
