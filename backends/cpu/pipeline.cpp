@@ -1,6 +1,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/stages.h"
 #include "ir/analysis/simplify.h"
+#include "ir/passes/carry_values.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
 #include "ir/passes/cut_runs.h"
@@ -73,6 +74,7 @@ Pipeline cpu_pipeline() {
   p.append(Stage::before_emit, pass("contract_fma", contract_fma));
   p.append(Stage::before_emit, pass("lower_math", lower_math));
   p.append(Stage::before_emit, pass("unroll_loops", unroll_loops));
+  p.append(Stage::before_emit, pass("carry_values", carry_values));
   p.append(Stage::before_emit, pass("unmask_registers", unmask_registers));
   p.append(Stage::before_emit, pass("transpose_loads", transpose_loads));
   p.append(Stage::before_emit, pass("delay_stores", delay_stores));

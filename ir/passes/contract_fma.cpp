@@ -149,19 +149,27 @@ class Contractor : public Mutator {
  protected:
   Stmt mutate_For(const Stmt& s, const For* node) override {
     const std::vector<const For*> around = unrolled_;
+    const std::unordered_set<const BufferNode*> outside = stored_;
     if (node->for_kind == ForKind::unrolled) {
       unrolled_.push_back(node);
     } else {
       unrolled_.clear();
+      stored_.clear();
+      for_each_stmt(node->body, [&](const Stmt& below) {
+        if (const Store* store = below.as<Store>()) stored_.insert(store->buffer.get());
+      });
     }
     const Stmt result = Mutator::mutate_For(s, node);
     unrolled_ = around;
+    stored_ = outside;
     return result;
   }
   Expr mutate_Binary(const Expr& e, const Binary* node) override {
     if (!is_sum(e) || !has_fma(e->dtype) || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
     bool negate = node->op == BinaryOp::sub;
-    if (auto product = product_of(node->b)) {
+    // The product that waits for the iteration before is added to the other, which does not: it then waits once.
+    const bool first = continues(node->a) && !continues(node->b) && product_of(node->a);
+    if (auto product = first ? std::nullopt : product_of(node->b)) {
       // C less what was skipped with minus zero is C plus zero, which minus zero does not survive.
       if (negate && product->condition) return mutate(node->a) - product->value();
       return product->added_to(mutate(node->a), negate);
@@ -200,6 +208,8 @@ class Contractor : public Mutator {
   }
 
  private:
+  std::unordered_set<const BufferNode*> stored_;  ///< by the innermost loop that is one
+
   struct Factors {
     Expr a, b, condition;  ///< null where the product is always taken
 
@@ -209,6 +219,17 @@ class Contractor : public Mutator {
       return condition ? Select::make(condition, sum, c) : sum;
     }
   };
+
+  /// Is it a product of what an iteration before may have stored?
+  bool continues(const Expr& e) const {
+    const Binary* product = e.as<Binary>();
+    if (stored_.empty() || !product || product->op != BinaryOp::mul) return false;
+    const auto is_stored = [&](const Expr& factor) {
+      const Load* load = factor.as<Load>();
+      return load && stored_.contains(load->buffer.get());
+    };
+    return is_stored(product->a) || is_stored(product->b);
+  }
 
   /// Into how many elements copies of the statement add that unrolled loops make.
   std::int64_t sums_at_a_time(const Stmt& s) const {

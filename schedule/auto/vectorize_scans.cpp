@@ -173,6 +173,16 @@ void unroll_scatter(RuleContext& context, const BlockRef& ref) {
           [&] { unroll(schedule, split(schedule, loops.back(), scattered_at_once).second); });
 }
 
+/// Does the block choose by what it loads, as the place of the greatest so far is chosen?
+bool chooses_by_data(const Block& block) {
+  bool found = false;
+  for_each_expr(block.f.body, [&](const Expr& e) {
+    const Select* choice = e.as<Select>();
+    found |= choice && has_load(choice->condition);
+  });
+  return found;
+}
+
 }  // namespace
 
 void vectorize_scans(RuleContext& context) {
@@ -183,10 +193,10 @@ void vectorize_scans(RuleContext& context) {
     const std::optional<ScanParts> scan = match_scan(block);
     if (!scan && is_other_scan(block)) {
       const Schedule::Checkpoint before = schedule.checkpoint();
-      const bool drops = drop_unread_results(context, ref);
+      const bool chooses = chooses_by_data(block), drops = drop_unread_results(context, ref);
       if (!turn_scan(context, ref) && !vectorize_other(context, ref)) {
         // Several results that are chosen alike are one branch, of which the next step does not wait for the condition.
-        if (drops) {
+        if (drops && chooses) {
           schedule.rollback(before);
           context.note(fmt::format("leave {} all it combines, one element after another", ref.name));
         }

@@ -8,6 +8,7 @@
 
 #include "ir/analysis/simplify.h"
 #include "ir/analysis/verify.h"
+#include "ir/passes/carry_values.h"
 #include "ir/passes/compact_buffers.h"
 #include "ir/passes/contract_fma.h"
 #include "ir/passes/cut_runs.h"
@@ -44,6 +45,13 @@ Func contract_with_fma(const Func& func) {
   Device device;
   device.fused_multiply_add = true;
   return contract_fma(func, device);
+}
+
+Func carry_in_registers(const Func& func) {
+  Device device;
+  device.vector_bits = 256;
+  device.vector_registers = 16;
+  return carry_values(func, device);
 }
 
 Func lower_reductions_with_masks(const Func& func) {
@@ -112,6 +120,7 @@ const std::map<std::string, std::function<Func(const Func&)>>& passes() {
       {"pad_temporaries", with_masks<pad_temporaries>},
       {"partition_loops", partition_loops},
       {"vectorize_loops", vectorize_loops},
+      {"carry_values", carry_in_registers},
       {"unmask_registers", unmask_registers},
       {"transpose_loads", transpose_loads},
       {"delay_stores", delay_stores},
