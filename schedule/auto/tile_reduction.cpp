@@ -44,7 +44,11 @@ void Tiler::run() {
   const Block& reduction = schedule_.node(block_);
   const std::optional<size_t> vectors = shape_.vector_space ? shape_.vector_space : shape_.vector_reduce;
   const Accesses accesses = block_accesses(reduction);
-  bits_ = vectors ? widest_bits(reduction, accesses, *vectors) : widest_bits(reduction);
+  // Places that differ from lane to lane are computed in lanes of their own width.
+  const bool walks = vectors && std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+                       return access.strides[*vectors].has_value() || access.runs[*vectors] > 1;
+                     });
+  bits_ = walks ? widest_bits(reduction, accesses, *vectors) : widest_bits(reduction);
   lanes_ = std::max(1, context_.device.lanes(bits_));
   if (!dot_) walk_far_steps_outside(context_, reduction, shape_);
   if (!copy_) loops_ = matched_loops(reduction, schedule_.node(reader_));
