@@ -182,11 +182,11 @@ void bind_reductions(nb::module_& module) {
   bind_position(module, "argmax", &ops::argmax);
   bind_position(module, "argmin", &ops::argmin);
   module.def(
-      "softmax", [](nb::handle x, std::int64_t axis) { return ops::softmax(to_tensor(x, "softmax"), axis); }, "x"_a,
-      "axis"_a = -1);
+      "softmax", [](nb::handle x, nb::handle axis) { return ops::softmax(to_tensor(x, "softmax"), to_ints(axis)); },
+      "x"_a, "axis"_a = -1);
   module.def(
       "log_softmax",
-      [](nb::handle x, std::int64_t axis) { return ops::log_softmax(to_tensor(x, "log_softmax"), axis); }, "x"_a,
+      [](nb::handle x, nb::handle axis) { return ops::log_softmax(to_tensor(x, "log_softmax"), to_ints(axis)); }, "x"_a,
       "axis"_a = -1);
   module.def(
       "layer_norm",

@@ -54,6 +54,24 @@ Tensor indices_of(const Tensor& places) {
   return places;
 }
 
+/// As many places of a list are slices of their own; more are looked up.
+constexpr size_t most_listed = 64;
+
+/// A list of integers as a subscript; nothing for anything else.
+std::optional<std::vector<std::int64_t>> listed_places(nb::handle item) {
+  if (!PyList_Check(item.ptr())) return std::nullopt;
+  std::vector<std::int64_t> places;
+  for (const nb::handle place : nb::borrow<nb::list>(item)) {
+    if (PyBool_Check(place.ptr()) || !PyIndex_Check(place.ptr())) {
+      throw InputError(Mistake::type, fmt::format("a list among the subscripts holds ints, not {}: choose with "
+                                                  "lathe.where, or give an array of integers",
+                                                  Py_TYPE(place.ptr())->tp_name));
+    }
+    places.push_back(to_int(place));
+  }
+  return places;
+}
+
 ops::Subscript to_subscript(nb::handle item) {
   if (item.is_none()) return ops::NewAxis{};
   if (item.ptr() == Py_Ellipsis) return ops::Ellipsis{};
@@ -67,12 +85,39 @@ ops::Subscript to_subscript(nb::handle item) {
   }
   if (as_instance<Tensor>(item) || is_array_type(Py_TYPE(item.ptr())))
     return indices_of(to_tensor(item, "a subscript"));
+  if (const auto places = listed_places(item)) {
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    return indices_of(to_tensor(numpy.attr("array")(item, numpy.attr("int64")), "a subscript"));
+  }
   if (!PyIndex_Check(item.ptr())) {
     throw InputError(Mistake::type,
-                     fmt::format("a subscript is an int, a slice, None, ... or a tensor of integers, not {}",
+                     fmt::format("a subscript is an int, a slice, None, ..., a list or a tensor of integers, not {}",
                                  Py_TYPE(item.ptr())->tp_name));
   }
   return to_int(item);
+}
+
+/// x[.., [2, 1, 0], ..] where there are no other lists or tensors among the subscripts; else lists are tensors.
+std::optional<Tensor> listed(const Tensor& tensor, const std::vector<nb::handle>& items) {
+  std::optional<size_t> at;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (as_instance<Tensor>(items[i]) || is_array_type(Py_TYPE(items[i].ptr()))) return std::nullopt;
+    if (!PyList_Check(items[i].ptr())) continue;
+    if (at) return std::nullopt;
+    at = i;
+  }
+  // An integer that is no neighbour is one of the places, as in NumPy.
+  for (size_t i = 0; at && i < items.size(); ++i) {
+    if (!PyIndex_Check(items[i].ptr())) continue;
+    for (size_t between = std::min(i, *at) + 1; between < std::max(i, *at); ++between)
+      if (!PyIndex_Check(items[between].ptr())) return std::nullopt;
+  }
+  const auto places = at ? listed_places(items[*at]) : std::nullopt;
+  if (!places || places->size() > most_listed) return std::nullopt;
+  std::vector<ops::Subscript> subscripts;
+  for (size_t i = 0; i < items.size(); ++i)
+    subscripts.push_back(i == *at ? ops::Subscript(ops::Slice{}) : to_subscript(items[i]));
+  return ops::getitem(tensor, std::move(subscripts), *at, *places);
 }
 
 /// x[i, j] with expressions is an element, for compute; with ints, slices and tensors of integers a view.
@@ -97,6 +142,7 @@ nb::object subscript(const Tensor& tensor, nb::handle key) {
     for (const nb::handle item : items) indices.push_back(to_expr(item, i64));
     return nb::cast(tensor.element(indices));
   }
+  if (const std::optional<Tensor> picked = listed(tensor, items)) return nb::cast(*picked);
   std::vector<ops::Subscript> subscripts;
   subscripts.reserve(items.size());
   for (const nb::handle item : items) subscripts.push_back(to_subscript(item));

@@ -115,8 +115,44 @@ def test_a_tensor_of_integers_picks_rows():
         rows(x, np.array([7]))
     with pytest.raises(TypeError, match="a mask .* picks as many elements as its values say"):
         lathe.jit(lambda x: x[x > 0])(x)
-    with pytest.raises(TypeError, match="a subscript is an int, a slice, None, ... or a tensor of integers, not list"):
-        lathe.jit(lambda x: x[[5, 1]])(x)
+    with pytest.raises(TypeError, match="a subscript is an int, a slice, None, ..., a list or a tensor .*, not set"):
+        lathe.jit(lambda x: x[{5, 1}])(x)
+
+
+@pytest.mark.parametrize(
+    "subscript",
+    [
+        [5, 1],
+        [-1],
+        [],
+        [0, 2, 4, 1, 1, 6],
+        list(range(7)) * 12,
+        (slice(None), [3, 0, 1, 2]),
+        (..., [2, 1, 0], slice(1, 3)),
+        (None, slice(2, 6), [4, 4], ...),
+        (2, [0, 4], None),
+        ([0, 2], [1, 3]),
+        ([0, 2], 1),
+    ],
+)
+def test_lists_pick_elements(subscript):
+    x = np.random.default_rng(0).standard_normal((7, 5, 4)).astype(np.float32)
+    np.testing.assert_array_equal(lathe.jit(lambda x: x[subscript])(x), x[subscript])
+
+
+def test_lists_that_pick_nothing_there_is():
+    x = np.zeros((7, 5), np.float32)
+    with pytest.raises(IndexError, match="index 7 is out of range for axis 0"):
+        lathe.jit(lambda x: x[[0, 7]])(x)
+    with pytest.raises(TypeError, match="a list among the subscripts holds ints, not bool"):
+        lathe.jit(lambda x: x[[True, False]])(x)
+    with pytest.raises(ValueError, match="take the integer first"):
+        lathe.jit(lambda x: x[None][0, :, [0, 2]])(x)
+
+
+def test_channels_that_a_list_swaps_are_no_lookup():
+    f = lathe.jit(lambda x: x[..., [2, 1, 0]])
+    assert "x1" not in f.lower(np.zeros((24, 32, 4), np.uint8)).text("traced")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

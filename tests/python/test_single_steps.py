@@ -95,3 +95,15 @@ def test_of_a_body_of_ones_own():
         lambda x: lathe.compute((17, 4), lambda i, j: lathe.reduce("sum", (1, 1), lambda r, s: x[i + r, j + s] * 2.0))
     )
     np.testing.assert_array_equal(double(x), x * 2)
+
+
+@pytest.mark.parametrize("axis", [(1, 2), (0, -1), (0, 1, 2), [2], 1])
+def test_softmax_over_several_axes(axis):
+    x = np.random.default_rng(0).standard_normal((5, 7, 19)).astype(np.float32)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else axis
+    powers = np.exp(x - x.max(axis=axes, keepdims=True))
+    expected = powers / powers.sum(axis=axes, keepdims=True)
+    np.testing.assert_allclose(lathe.jit(lambda x: lathe.softmax(x, axis=axis))(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        lathe.jit(lambda x: lathe.log_softmax(x, axis=axis))(x), np.log(expected), rtol=1e-5, atol=1e-5
+    )

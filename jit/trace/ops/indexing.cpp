@@ -12,6 +12,7 @@
 #include "jit/trace/describe.h"
 #include "jit/trace/known_places.h"
 #include "jit/trace/ops/arithmetic.h"
+#include "jit/trace/ops/joining.h"
 #include "jit/trace/promotion.h"
 #include "jit/trace/tensor_node.h"
 
@@ -210,6 +211,35 @@ Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts) {
         return x.at(source, mask);
       },
       "getitem");
+}
+
+Tensor getitem(const Tensor& x, std::vector<Subscript> subscripts, size_t at, const std::vector<std::int64_t>& given) {
+  const auto names = [](const Subscript& s) {
+    return !std::holds_alternative<Ellipsis>(s) && !std::holds_alternative<NewAxis>(s);
+  };
+  subscripts[at] = Slice{0, 0};
+  const Tensor none = getitem(x, subscripts);  // refuses what is wrong with the others
+  const auto hidden = x.rank() - static_cast<size_t>(std::count_if(subscripts.begin(), subscripts.end(), names));
+  size_t axis = 0, result_axis = 0;
+  for (size_t i = 0; i < at; ++i) {
+    const bool all = std::holds_alternative<Ellipsis>(subscripts[i]);
+    axis += all ? hidden : names(subscripts[i]);
+    result_axis += all ? hidden : !std::holds_alternative<std::int64_t>(subscripts[i]);
+  }
+  std::vector<std::int64_t> places;
+  for (const std::int64_t place : given) places.push_back(*as_int(walk_integer(place, x, axis).start));
+  std::vector<Tensor> runs;
+  for (size_t first = 0; first < places.size();) {
+    size_t end = first + 1;
+    const std::int64_t step = end < places.size() ? places[end] - places[first] : 1;
+    while (step != 0 && end < places.size() && places[end] - places[end - 1] == step) ++end;
+    const std::int64_t last = places[end - 1] + (step < 0 ? -1 : 1);
+    subscripts[at] = Slice{places[first], last < 0 ? std::nullopt : std::optional(last), step == 0 ? 1 : step};
+    runs.push_back(getitem(x, subscripts));
+    first = end;
+  }
+  if (runs.empty()) return none;
+  return runs.size() == 1 ? runs[0] : concat(runs, static_cast<std::int64_t>(result_axis));
 }
 
 Tensor take(const Tensor& x, const Tensor& indices, std::int64_t given_axis) {

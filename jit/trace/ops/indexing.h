@@ -22,6 +22,10 @@ using Subscript = std::variant<std::int64_t, Slice, NewAxis, Ellipsis, Tensor>;
 /// them too, so that it has to be a neighbour). Their indices are checked as those of `take` are.
 Tensor getitem(const Tensor& x, const std::vector<Subscript>& subscripts);
 
+/// The same with the places of a list in the place of the subscript at `at`, whatever that is: slices where they go on
+/// by a step, joined where they do not. Negative ones count from the end; one out of range is an InputError.
+Tensor getitem(const Tensor& x, std::vector<Subscript> subscripts, size_t at, const std::vector<std::int64_t>& places);
+
 /// Elements along `axis` by an integer tensor: a view, behind a Block that checks each index. Negative ones count from
 /// the end; one out of range stops the kernel with "take|axis N|index", before anything is read outside.
 Tensor take(const Tensor& x, const Tensor& indices, std::int64_t axis);

@@ -109,14 +109,14 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
       passes.folding.result, x.dtype(), [&](const Indices& i) { return log(total.at(i)) + shift(i); }, "logsumexp");
 }
 
-Tensor softmax(const Tensor& x, std::int64_t axis) {
-  const Passes passes("softmax", x, std::vector{axis});
+Tensor softmax(const Tensor& x, const std::vector<std::int64_t>& axes) {
+  const Passes passes("softmax", x, axes);
   const Tensor peak = passes.peak();
   const Tensor powers = compute(
       x.shape(),
       [&](const Indices& i) { return exp(at_most(convert(passes.type, x.at(i)) - at_broadcast(peak, i), 0)); },
       "softmax.exp");
-  const Passes over_powers("softmax", powers, std::vector{axis});
+  const Passes over_powers("softmax", powers, axes);
   const Tensor total = over_powers.fold(".sum", BinaryOp::add);
   // One division a row instead of one an element, which would take as long as the exponential, for half an ULP.
   const Tensor scale =
@@ -125,8 +125,8 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
       x.shape(), x.dtype(), [&](const Indices& i) { return powers.at(i) * at_broadcast(scale, i); }, "softmax");
 }
 
-Tensor log_softmax(const Tensor& x, std::int64_t axis) {
-  const Passes passes("log_softmax", x, std::vector{axis});
+Tensor log_softmax(const Tensor& x, const std::vector<std::int64_t>& axes) {
+  const Passes passes("log_softmax", x, axes);
   const Tensor peak = passes.peak();
   const Tensor total = passes.fold(".sum", BinaryOp::add,
                                    [&](const Expr& e, const Indices& i) { return exp(at_most(e - peak.at(i), 0)); });

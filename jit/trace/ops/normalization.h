@@ -6,8 +6,15 @@ namespace lathe::ops {
 
 /// log of the sum of exp, without overflow.
 Tensor logsumexp(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor softmax(const Tensor& x, std::int64_t axis = -1);
-Tensor log_softmax(const Tensor& x, std::int64_t axis = -1);
+/// Over all of `axes` together.
+Tensor softmax(const Tensor& x, const std::vector<std::int64_t>& axes = {-1});
+Tensor log_softmax(const Tensor& x, const std::vector<std::int64_t>& axes = {-1});
+inline Tensor softmax(const Tensor& x, std::int64_t axis) {
+  return softmax(x, std::vector{axis});
+}
+inline Tensor log_softmax(const Tensor& x, std::int64_t axis) {
+  return log_softmax(x, std::vector{axis});
+}
 /// (x - mean) / sqrt(variance + epsilon) over `axes`, times weight, plus bias (both broadcast to x).
 Tensor layer_norm(const Tensor& x, const std::optional<Tensor>& weight = std::nullopt,
                   const std::optional<Tensor>& bias = std::nullopt, const std::vector<std::int64_t>& axes = {-1},
