@@ -354,9 +354,8 @@ int widest_bits(const Block& block, const std::vector<Access>& accesses, size_t 
   ValueLoads values;
   values.visit(block.f.body);
   const auto varies = [&](const Buffer& buffer) {
-    return values.buffers.contains(buffer.get()) || std::any_of(accesses.begin(), accesses.end(), [&](const Access& a) {
-             return a.buffer == buffer && a.strides[iter] != 0;
-           });
+    return std::any_of(accesses.begin(), accesses.end(),
+                       [&](const Access& a) { return a.buffer == buffer && a.strides[iter] != 0; });
   };
   return widest_bits(block, varies);
 }

@@ -6,6 +6,7 @@
 
 #include "ir/buffer.h"
 #include "ir/reduction.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/reduction_chain.h"
 #include "schedule/rewrite.h"
 
@@ -196,11 +197,13 @@ void walk_far_steps_outside(const RuleContext& context, const Block& reduction, 
 
 std::optional<size_t> independent_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
   const Accesses accesses = block_accesses(reduction);
+  const std::vector<RaggedIter> ragged = ragged_iters(reduction);
   std::optional<size_t> best;
   std::int64_t least = 0;
   for (const size_t i : shape.space) {
     const std::optional<std::int64_t> extent = constant_extent(reduction, i);
-    if (i == vectors || !extent || *extent < 2) continue;
+    // Rows of several lengths are no tile's, which would take all of them to the end of the longest.
+    if (i == vectors || !extent || *extent < 2 || ends_by_data_along(ragged, i)) continue;
     bool shares = false;
     std::int64_t distance = 0;
     for (const Access& access : accesses) {

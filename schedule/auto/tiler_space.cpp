@@ -197,6 +197,18 @@ std::optional<RegisterTile> tile_of_picked_rows(const Device& device, std::int64
   return RegisterTile{1, std::min(vectors, most), lanes, 1, static_cast<double>(columns)};
 }
 
+/// Vectors of rows that data finds, each of which is found once where a tile takes all of it.
+constexpr std::int64_t most_found = 8;
+
+/// Does the data say which row each step adds?
+bool finds_rows(const Block& reduction, const ReductionShape& shape, size_t vectors) {
+  const Accesses accesses = block_accesses(reduction);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.strides[vectors] == 1 &&
+           std::any_of(shape.reduce.begin(), shape.reduce.end(), [&](size_t i) { return !access.strides[i]; });
+  });
+}
+
 }  // namespace
 
 RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
@@ -225,7 +237,9 @@ RegisterTile Tiler::choose_space_tile(size_t vectors, const SpacePlan& plan) {
       context_.device, lanes_, bits_,
       {plan.rows, in_runs ? shape_.column_run : plan.columns, plan.depth, shape_.row_run, in_runs, plan.shared, false,
        row_bytes(reduction, vectors),
-       plain ? 0 : term_cycles(reduction, vectors, plan.shared ? shape_.rows : std::nullopt), false, false, windows_});
+       plain ? 0 : term_cycles(reduction, vectors, plan.shared ? shape_.rows : std::nullopt),
+       !plan.shared && plan.columns && *plan.columns <= most_found * lanes_ && finds_rows(reduction, shape_, vectors),
+       false, windows_});
 }
 
 Tiler::SpacePlan Tiler::plan_space(size_t vectors) {

@@ -8,6 +8,7 @@
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/ragged.h"
 #include "schedule/auto/stage_operands.h"
 #include "schedule/auto/tile_costs.h"
 #include "schedule/auto/turn_results.h"
@@ -102,6 +103,8 @@ std::vector<BlockRef> widen_operands(RuleContext& context, const BlockRef& reduc
     const bool along_vectors = std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
       return access.buffer == operand && shape->vector_space && access.strides[*shape->vector_space] != 0;
     });
+    // Of rows of unknown lengths no more may be read than there are elements to widen.
+    if (along_vectors && ended_by_data(block)) continue;
     const std::vector<Fact>& facts = context.schedule.func()->facts;
     const double reuse = instance_count(block, facts) / std::max(1.0, estimated_elements(operand, facts));
     const double padded = walks_by_steps(block, accesses, operand) ? apart_reuse : padded_reuse;

@@ -374,3 +374,28 @@ def test_masks_whose_sums_wrap_stay_as_they_are(e):
     with np.errstate(over="ignore"):
         kept = np.arange(40) + e[0] < 4
     np.testing.assert_array_equal(f(e, x, y), np.where(kept, x, 0) @ y)
+
+
+@pytest.mark.parametrize("length", [1, 7, 400])
+def test_rows_that_data_finds_are_widened_as_they_are_read(length):
+    """A table is not widened as a whole for as many rows as there could be; each row is walked once."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(length)
+    table = torch.from_numpy(rng.integers(-4, 5, (211, 96)).astype(np.float32)).to(torch.bfloat16)
+    counts = rng.integers(0, 9, 23)
+    rows, offsets = torch.from_numpy(rng.integers(0, 211, counts.sum())), torch.from_numpy(offsets_of(counts))
+
+    @lathe.jit
+    def bags(table, rows, offsets):
+        def element(b, d):
+            count = lathe.minimum(offsets[b + 1] - offsets[b], length)
+            return lathe.reduce("sum", count, lambda k: table[rows[offsets[b] + k], d])
+
+        return lathe.compute((23, 96), element)
+
+    expected = torch.stack(
+        [table[rows[a : min(a + length, b)]].float().sum(0) for a, b in zip(offsets, offsets[1:], strict=False)]
+    )
+    torch.testing.assert_close(bags(table, rows, offsets).float(), expected, rtol=1e-2, atol=0)
+    text = bags.lower(table, rows, offsets).text("scheduled")
+    assert "x0_f32" not in text
