@@ -61,9 +61,12 @@ class IntervalQuery {
   }
 
   /// The lesser of two places whose sum is known, as of one and its mirror image, is no more than half of that, and the
-  /// greater no less.
-  static Interval below_half(const Binary& extreme, const Interval& found) {
-    if (extreme.dtype != i64 || (!extreme.a.as<Binary>() && !extreme.b.as<Binary>())) return found;
+  /// greater no less; of places so far from the ends of 64 bits that none wraps.
+  static Interval below_half(const Binary& extreme, const Interval& x, const Interval& y, const Interval& found) {
+    constexpr std::int64_t safe = std::int64_t{1} << 52;
+    const auto is_safe = [&](const Interval& i) { return i.is_bounded() && *i.min > -safe && *i.max < safe; };
+    if (extreme.dtype != i64 || (!extreme.a.as<Binary>() && !extreme.b.as<Binary>()) || !is_safe(x) || !is_safe(y))
+      return found;
     Affine sum = to_affine(extreme.a);
     if (!add_scaled(sum, to_affine(extreme.b), 1) || !sum.is_constant()) return found;
     const std::int64_t half = sum.constant >> 1;
@@ -104,9 +107,9 @@ class IntervalQuery {
               const Interval& known = unsigned_unknown(x, dtype) ? y : x;
               return unsigned_unknown(known, dtype) ? Interval::of(dtype) : Interval::between(0, *known.max);
             }
-            return fitting(below_half(*b, min(x, y)));
+            return fitting(below_half(*b, x, y, min(x, y)));
           case BinaryOp::max:
-            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : below_half(*b, max(x, y)));
+            return fitting(unsigned_unknown(x + y, dtype) ? Interval::of(dtype) : below_half(*b, x, y, max(x, y)));
           case BinaryOp::bit_and:
             // A value that is not negative bounds the result, whatever the other is.
             if (x.min && *x.min >= 0 && x.max && !(y.max && y.min && *y.min >= 0 && *y.max < *x.max))

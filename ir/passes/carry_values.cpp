@@ -76,6 +76,7 @@ class Body : public Visitor {
       const Expr mask = store->mask ? outside(store->mask) : nullptr;
       if (step == 0 || !stays(*place) || !is_alone(*store, *place, step) || (mask && !stays(mask))) continue;
       Carried one{store, *place, step, mask};
+      // What each iteration reads may be read before the first; more may lie outside of the array.
       for (const Load* load : loads_) {
         if (const auto back = iterations_back(*load, one)) one.back = std::max(one.back, *back);
       }
@@ -110,7 +111,7 @@ class Body : public Visitor {
     Visitor::visit_Store(node);
   }
   void visit_Load(const Load* node) override {
-    if (node->buffer->space != space::registers) loads_.push_back(node);
+    if (node->buffer->space != space::registers && nested_ == 0) loads_.push_back(node);
     Visitor::visit_Load(node);
   }
   void visit_Let(const Let* node) override {
@@ -200,7 +201,8 @@ class Handing : public Mutator {
  protected:
   Expr mutate_Load(const Expr& e, const Load* node) override {
     for (const Carried& one : carried_) {
-      if (const auto back = Body::iterations_back(*node, one)) return kept(one, *back);
+      const auto back = Body::iterations_back(*node, one);
+      if (back && *back <= one.back) return kept(one, *back);
     }
     return Mutator::mutate_Load(e, node);
   }

@@ -253,26 +253,32 @@ class InnerListener {
 };
 
 /// Of the ends of the axes around, outermost first, those that what is made of `parts` has to do with: it is folded for
-/// each iteration of their axes anyhow, or takes elements at places that data finds, of which those behind an end may
-/// be nowhere.
+/// each iteration of their axes anyhow, or takes elements at places that are not known to lie inside, of which those
+/// behind an end may be nowhere. Where it is the same for all of an axis, that is asked whether it has any.
 std::vector<Expr> ends_that_count(const std::vector<Expr>& around, std::vector<Expr> parts, const Listener& heard) {
   for (const Requirement& requirement : heard.requirements) parts.push_back(requirement.condition);
   const auto uses = [&](const VarRef& variable) {
     return std::any_of(parts.begin(), parts.end(), [&](const Expr& e) { return uses_var(e, variable.get()); });
   };
-  const auto may_be_nowhere = [&](const VarRef& counter) {
-    return std::any_of(heard.accesses.begin(), heard.accesses.end(), [&](const ElementAccess& access) {
-      return std::any_of(access.indices.begin(), access.indices.end(),
-                         [&](const Expr& e) { return has_load(e) && uses_var(e, counter.get()); });
-    });
-  };
+  const bool may_be_nowhere =
+      std::any_of(heard.accesses.begin(), heard.accesses.end(), [&](const ElementAccess& access) {
+        for (size_t d = 0; d < access.indices.size(); ++d) {
+          const Interval places = heard.domains.interval(convert(i64, access.indices[d]));
+          const std::int64_t* extent = as_int(access.tensor.shape()[d]);
+          if (!extent || !places.min || !places.max || *places.min < 0 || *places.max >= *extent) return true;
+        }
+        return false;
+      });
   std::vector<Expr> found;
   for (auto end = around.rbegin(); end != around.rend(); ++end) {
     const VarRef counter(end->as<Binary>()->a.as<Var>());
-    const std::vector<VarRef> used = used_vars(*end);
-    if (!uses(counter) || !(std::all_of(used.begin(), used.end(), uses) || may_be_nowhere(counter))) continue;
-    found.insert(found.begin(), *end);
-    parts.push_back(*end);
+    const bool counts = uses(counter);
+    const Expr asked = counts ? *end : substitute(*end, {{counter.get(), index(0)}});
+    const std::vector<VarRef> used = used_vars(asked);
+    const bool own = std::all_of(used.begin(), used.end(), uses);
+    if (counts ? !own && !may_be_nowhere : !own || !may_be_nowhere) continue;
+    found.insert(found.begin(), asked);
+    parts.push_back(asked);
   }
   return found;
 }

@@ -261,7 +261,7 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
   const std::optional<size_t> same = loop_of_same_places(context, nest);
   const std::optional<LoopRef> around = loop_of_masks(context, nest);
   const LoopRef walk = make_one_walk(context, nest);
-  const std::optional<LoopRef> masks = walk == nest.loop() ? around : std::nullopt;  // else it may be joined
+  std::optional<LoopRef> masks = walk == nest.loop() ? around : std::nullopt;  // else it may be joined
   const Expr extent = schedule.node(walk).extent;
   const std::int64_t* constant_extent = as_int(extent);
   const std::optional<std::int64_t> most = greatest_extent(extent, schedule.func());
@@ -287,12 +287,14 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
     width = function_lanes(context.device, nest.cost, width, most);
   const auto [blocks_of, rest] = split(schedule, walk, width * copies);
   // Which lanes are picked is worked out once for the rows of a column of vectors.
-  if (windows && nest.best > 0)
+  if (windows && nest.best > 0) {
     reorder(schedule, {blocks_of, nest.best + 1 < nest.loops.size() ? nest.loops.back() : nest.loops[nest.best - 1]});
-  else if (same && copies == 1)
+  } else if (same && copies == 1) {
     share_places(schedule, nest, *same, blocks_of);
-  else if (masks)
+    masks.reset();  // it may be the one whose iterations share places
+  } else if (masks) {
     reorder(schedule, {blocks_of, *masks});
+  }
   if (masks) {
     unroll(schedule, *masks);
     if (most && *most <= most_mask_bodies * width) unroll(schedule, blocks_of);

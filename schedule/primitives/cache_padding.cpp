@@ -288,15 +288,13 @@ class Stager {
     return 0;
   }
 
-  /// Does the comparison have so many times the iters' sum on one side and nothing but it, so that to compare that with
+  /// Does the comparison have the iters' sum on one side, once and nothing but it, so that to compare that with
   /// the other side takes no step that could wrap where the comparison's own did not?
   bool compares_as_it_stands(const Binary& comparison, std::int64_t times, const Affine& sum) const {
     Affine side = to_affine(uses_iter(comparison.a) ? comparison.a : comparison.b);
     const Expr& other = uses_iter(comparison.a) ? comparison.b : comparison.a;
     if (std::abs(times) != 1 || uses_iter(other)) return false;
-    Affine turned = side;
-    const auto is_sum = [](const Affine& rest) { return rest.is_constant() && rest.constant == 0; };
-    return (add_scaled(side, sum, -1) && is_sum(side)) || (add_scaled(turned, sum, 1) && is_sum(turned));
+    return add_scaled(side, sum, -1) && side.is_constant() && side.constant == 0;
   }
 
   /// A condition on the indices of the Load as one on `values`, which stand for them.

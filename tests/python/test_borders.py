@@ -254,3 +254,28 @@ def test_choices_between_both_ends_need_no_check(rows):
     expected = sum(np.roll(image, shift, axis) for axis in (0, 1) for shift in (-1, 1))
     np.testing.assert_allclose(f(image), expected, rtol=1e-5, atol=1e-5)
     assert "index" not in f.lower(image).text("traced")
+
+
+def test_data_is_not_mirrored_past_the_ends_of_its_integers():
+    """10 less the least integer wraps: the greater of both is no more than that."""
+    f = lathe.jit(lambda x, p: lathe.compute((1,), lambda i: x[lathe.minimum(lathe.maximum(p[i], 10 - p[i]), 15)]))
+    image = np.arange(16, dtype=np.uint8)
+    np.testing.assert_array_equal(f(image, np.array([3])), [7])
+    with pytest.raises(IndexError, match="out of range"):
+        f(image, np.array([np.iinfo(np.int64).min]))
+
+
+def test_rows_of_clipped_places_beside_columns_that_wrap():
+    image = np.arange(36.0).reshape(9, 4)
+
+    @lathe.jit
+    def f(x):
+        def element(i, k):
+            row, first, second = lathe.clip(2 * i - 1, 0, 2), (2 * k + 1) % 4, (2 * k + 2) % 4
+            return lathe.where(k < 2, x[row, first], x[row, second]) + x[row, first]
+
+        return lathe.compute((3, 4), element)
+
+    rows = image[[0, 1, 2]]
+    expected = [[rows[i, (2 * k + 1 + (k >= 2)) % 4] + rows[i, (2 * k + 1) % 4] for k in range(4)] for i in range(3)]
+    np.testing.assert_array_equal(f(image), expected)

@@ -399,3 +399,55 @@ def test_rows_that_data_finds_are_widened_as_they_are_read(length):
     torch.testing.assert_close(bags(table, rows, offsets).float(), expected, rtol=1e-2, atol=0)
     text = bags.lower(table, rows, offsets).text("scheduled")
     assert "x0_f32" not in text
+
+
+def test_places_within_rows_that_end_early():
+    """What lies outside behind a row's end alone is neither refused nor read."""
+    lengths, y = np.array([3, 5, 0, 6]), numbers(10)
+
+    @lathe.jit
+    def f(lengths, y):
+        def row(i):
+            return lathe.reduce(
+                "sum", lathe.minimum(lengths[i], 40), lambda k: lathe.reduce("sum", 4, lambda m: y[k + m])
+            )
+
+        return lathe.compute((4,), row)
+
+    np.testing.assert_array_equal(f(lengths, y), [sum(y[k : k + 4].sum() for k in range(n)) for n in lengths])
+
+
+@pytest.mark.parametrize("place", [lambda i, k, m: (m, k), lambda i, k, m: (m + i, 0)])
+def test_rows_of_no_length_look_nothing_up(place):
+    lengths, found, y = np.zeros(4, np.int64), np.full(10, 99), numbers(4, 10)
+
+    @lathe.jit
+    def f(lengths, found, y):
+        def term(i, k, m):
+            at, column = place(i, k, m)
+            return y[found[at], column]
+
+        def row(i):
+            fold = lambda k: lathe.reduce("sum", 4, lambda m: term(i, k, m))  # noqa: E731
+            return lathe.reduce("sum", lathe.minimum(lengths[i], 10), fold)
+
+        return lathe.compute((4,), row)
+
+    np.testing.assert_array_equal(f(lengths, found, y), np.zeros(4))
+    with pytest.raises(IndexError, match="99 is out of range"):
+        f(np.array([0, 1, 0, 0]), found, y)
+
+
+@pytest.mark.parametrize("e", [np.iinfo(np.int64).min, -3, 5])
+def test_masks_of_negated_places(e):
+    x, w = numbers(1, 32), numbers(11)
+
+    @lathe.jit
+    def f(e, x, w):
+        def element(i, j):
+            return lathe.reduce("sum", 11, lambda t: lathe.where(-(j + t) < e[0], x[i, j + t], 0.0) * w[t])
+
+        return lathe.compute((1, 16), element)
+
+    kept = [[x[0, j + t] if -(j + t) < e else 0 for t in range(11)] for j in range(16)]
+    np.testing.assert_array_equal(f(np.array([e]), x, w)[0], np.array(kept) @ w)

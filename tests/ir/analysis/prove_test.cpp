@@ -45,6 +45,8 @@ TEST_F(Prove, ThePlaceNearerToAnEndIsWithinHalf) {
   EXPECT_TRUE(proves(bounds, ge(max(Expr(i), index(7) - i), index(4))));
   EXPECT_FALSE(proves(bounds, ge(max(Expr(i), index(7) - i), index(5))));
   EXPECT_TRUE(proves(bounds, le(min(Expr(i), index(-7) - i), index(-4))));
+  const Expr loaded = Load::make(BufferNode::make("p", i64, {index(9)}), {j});
+  EXPECT_FALSE(proves(bounds, ge(max(loaded, index(10) - loaded), index(5)))) << "10 less the least integer wraps";
 }
 
 TEST_F(Prove, LoadedIndicesAreKeptInBounds) {
