@@ -35,14 +35,14 @@ constexpr size_t none = static_cast<size_t>(-1);
 
 /// `inner` walks along the row, `rows` from row to row, `count` of them within `outer`; `outer` itself does where that
 /// is none.
-RowAccesses row_accesses(const Func& func, const std::vector<Access>& accesses, size_t outer, size_t inner,
-                         std::int64_t row, std::int64_t count, size_t rows) {
+RowAccesses row_accesses(const Device& device, const Func& func, const std::vector<Access>& accesses, size_t outer,
+                         size_t inner, std::int64_t row, std::int64_t count, size_t rows) {
   RowAccesses found;
   for (const Access& access : accesses) {
     const auto across = access.strides[outer], along = access.strides[inner];
     if (access.masked || !across || !along) return {.fine = false};
     // Lanes are picked from memory where no instruction picks them.
-    const bool picks = !access.store && access.buffer->dtype.bits >= 32;
+    const bool picks = !access.store && longest_table(device, access.buffer->dtype.bits) > 0;
     found.own |= (*across == 0) != (*along == 0) && is_allocated(func, access.buffer);
     if (*across == 0 && *along != 0) {
       found.fine &= picks;
@@ -84,8 +84,8 @@ std::optional<RowPlan> plan_rows(const RuleContext& context, const BlockRef& ref
   bool own = false;
   while (plan.outermost > 0) {
     const size_t outer = iters[plan.outermost - 1];
-    const RowAccesses found = row_accesses(schedule.func(), accesses, outer, iters[last], row, run / row,
-                                           plan.outermost < last ? iters[last - 1] : none);
+    const RowAccesses found = row_accesses(context.device, schedule.func(), accesses, outer, iters[last], row,
+                                           run / row, plan.outermost < last ? iters[last - 1] : none);
     // A row that fills a vector has its one element in all lanes.
     if (!found.fine || found.repeated + found.spread == 0 || (found.spread > 0 && row > lanes) ||
         found.repeated * copies > most_held)

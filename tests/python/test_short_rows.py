@@ -128,3 +128,23 @@ def test_functions_that_a_choice_reads_twice_are_evaluated_in_vectors(shape):
     if shape[-1] > 100:
         text = run.lower(x).text("scheduled")
         assert text.count("vectorized for") >= text.count("exp(")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+@pytest.mark.parametrize("shape", [(1, 7), (13, 101), (24, 64)])
+def test_narrow_pixels_by_one_element_for_each(dtype, channels, shape):
+    rng = np.random.default_rng(channels)
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, (*shape, channels)).astype(dtype)
+    mask = rng.integers(0, 127, shape).astype(dtype)
+    scale = rng.integers(0, 127, channels).astype(dtype)
+
+    def blend(x, mask, scale):
+        wide = x.astype("int32")
+        mixed = wide * mask.astype("int32")[..., None] + scale.astype("int32") * (255 - wide)
+        return (mixed >> 8).astype(str(np.dtype(dtype)))
+
+    np.testing.assert_array_equal(lathe.jit(blend)(x, mask, scale), blend(x, mask, scale))
+    picked = lathe.jit(lambda x, mask: x ^ mask[..., None])
+    np.testing.assert_array_equal(picked(x, mask), x ^ mask[..., None])
