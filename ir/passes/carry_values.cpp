@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,7 @@ class Body : public Visitor {
   }
   void visit_Let(const Let* node) override {
     bound_.push_back(node->variable.get());
-    values_[node->variable.get()] = substitute(node->value, values_);
+    lets_.push_back(node);
     Visitor::visit_Let(node);
   }
   void visit_For(const For* node) override {
@@ -139,7 +140,11 @@ class Body : public Visitor {
 
  private:
   /// With what Lets of the body stand for in their variables' place.
-  Expr outside(const Expr& e) const { return substitute(e, values_); }
+  Expr outside(const Expr& e) const {
+    Substitution values;
+    for (const Let* let : lets_) values[let->variable.get()] = substitute(let->value, values);
+    return substitute(e, values);
+  }
 
   /// Is it the same in every iteration, and before the loop?
   bool stays(const Expr& e) const {
@@ -178,7 +183,7 @@ class Body : public Visitor {
   std::vector<const Store*> stores_, all_;
   std::vector<const Load*> loads_;
   std::vector<const Var*> bound_;
-  Substitution values_;
+  std::vector<const Let*> lets_;
   NodeSet<const ExprNode*> seen_;
   int nested_ = 0;
   bool opaque_ = false;
@@ -220,9 +225,39 @@ class Handing : public Mutator {
   const std::vector<Carried>& carried_;
 };
 
+/// The buffers in memory that are both stored to and loaded from.
+std::unordered_set<const BufferNode*> read_again(const Func& func) {
+  class Loads : public Visitor {
+   public:
+    using Visitor::visit;
+    void visit(const Expr& e) override {
+      if (e && seen_.insert(e.get())) Visitor::visit(e);
+    }
+    std::unordered_set<const BufferNode*> loaded, stored;
+
+   protected:
+    void visit_Load(const Load* node) override {
+      if (node->buffer->space != space::registers) loaded.insert(node->buffer.get());
+      Visitor::visit_Load(node);
+    }
+    void visit_Store(const Store* node) override {
+      if (node->buffer->space != space::registers) stored.insert(node->buffer.get());
+      Visitor::visit_Store(node);
+    }
+
+   private:
+    NodeSet<const ExprNode*> seen_;
+  };
+  Loads found;
+  found.visit(func->body);
+  std::erase_if(found.stored, [&](const BufferNode* buffer) { return !found.loaded.contains(buffer); });
+  return found.stored;
+}
+
 class Carrier : public Mutator {
  public:
-  explicit Carrier(const Device& device) : device_(device) {}
+  Carrier(const Device& device, const std::unordered_set<const BufferNode*>& read_again)
+      : device_(device), read_again_(read_again) {}
   using Mutator::mutate;
   Expr mutate(const Expr& e) override { return e; }
 
@@ -231,7 +266,7 @@ class Carrier : public Mutator {
     const Stmt inner = Mutator::mutate_For(s, node);
     if (inner != s || node->for_kind != ForKind::serial) return inner;
     const std::int64_t* count = as_int(node->extent);
-    if (!count) return s;
+    if (!count || !stores_for_later(*node)) return s;
     std::vector<Carried> carried = Body(*node).carried();
     std::erase_if(carried, [&](const Carried& one) { return one.back > *count; });
     if (carried.empty() || registers_of(carried) > device_.vector_registers / 2) return s;
@@ -239,6 +274,17 @@ class Carrier : public Mutator {
   }
 
  private:
+  /// Does the loop store, at a place of each iteration, what may be read again? Most loops end here.
+  bool stores_for_later(const For& loop) const {
+    bool found = false;
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      const Store* store = s.as<Store>();
+      found |= store && read_again_.contains(store->buffer.get()) && store->indices.size() == 1 &&
+               uses_var(store->indices[0], loop.variable.get());
+    });
+    return found;
+  }
+
   std::int64_t registers_of(const std::vector<Carried>& carried) const {
     std::int64_t registers = 0;
     for (const Carried& one : carried) {
@@ -273,6 +319,7 @@ class Carrier : public Mutator {
   }
 
   const Device& device_;
+  const std::unordered_set<const BufferNode*>& read_again_;
 };
 
 }  // namespace
@@ -280,7 +327,9 @@ class Carrier : public Mutator {
 Func carry_values(const Func& func, const Device& device) {
   // What is stored to one of two buffers that may be one memory may be read from the other.
   if (func->attrs.contains("may_alias")) return func;
-  const Stmt body = Carrier(device).mutate(func->body);
+  const std::unordered_set<const BufferNode*> again = read_again(func);
+  if (again.empty()) return func;
+  const Stmt body = Carrier(device, again).mutate(func->body);
   return body == func->body ? func : with_body(func, body);
 }
 
