@@ -45,7 +45,11 @@ constexpr std::int64_t most_unrolled_updates = 72, most_unrolled_along_axis = 48
 
 std::int64_t Tiler::most_updates(size_t vectors) const {
   const Block& block = schedule_.node(block_);
-  if (is_float_extreme(block)) return most_unrolled_updates;
+  if (is_float_extreme(block)) {
+    // Of terms that take longer fewer are compiled one behind the other.
+    const double longer = std::max(1.0, body_cost(block) / costly_update);
+    return static_cast<std::int64_t>(static_cast<double>(most_unrolled_updates) / longer);
+  }
   const Accesses accesses = block_accesses(block);
   const bool neighbours = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return access.store || access.strides[vectors] == 0 || access.strides[vectors] == 1;

@@ -279,3 +279,32 @@ def test_rows_of_clipped_places_beside_columns_that_wrap():
     rows = image[[0, 1, 2]]
     expected = [[rows[i, (2 * k + 1 + (k >= 2)) % 4] + rows[i, (2 * k + 1) % 4] for k in range(4)] for i in range(3)]
     np.testing.assert_array_equal(f(image), expected)
+
+
+def test_maxima_of_long_terms_are_compiled_once():
+    """Steps whose terms look up several elements are not all written one behind the other."""
+
+    def mirrored(t, n):
+        q = lathe.abs(t)
+        return lathe.clip(lathe.minimum(q, 2 * (n - 1) - q), 0, n - 1)
+
+    def wrapped(t, n):
+        return lathe.clip(lathe.where(t < 0, t + n, lathe.where(t >= n, t - n, t)), 0, n - 1)
+
+    @lathe.jit
+    def f(x):
+        def element(i, j):
+            taps = [x[wrapped(203 - 2 * i + s % 5, 100), mirrored(j + s % 7 - 3, 16)] * (s + 1) for s in range(6)]
+            return sum(taps)
+
+        return lathe.compute((103, 14), element).max(axis=-1)
+
+    image = np.random.default_rng(0).standard_normal((100, 16)).astype(np.float32)
+    i, j = np.arange(103)[:, None], np.arange(14)
+    expected = np.zeros((103, 14), np.float32)
+    for s in range(6):
+        row = 203 - 2 * i + s % 5
+        row = np.clip(np.where(row < 0, row + 100, np.where(row >= 100, row - 100, row)), 0, 99)
+        expected += image[row, np.minimum(abs(column := j + s % 7 - 3), 30 - abs(column))] * (s + 1)
+    np.testing.assert_allclose(f(image), expected.max(-1), rtol=1e-4, atol=1e-4)
+    assert len(f.lower(image).text("end").splitlines()) < 200
