@@ -7,6 +7,12 @@
 namespace lathe {
 namespace {
 
+/// Are all values so far from the ends of 64 bits that sums of a few do not wrap?
+bool is_safe(const Interval& i) {
+  constexpr std::int64_t safe = std::int64_t{1} << 52;
+  return i.is_bounded() && *i.min > -safe && *i.max < safe;
+}
+
 /// One query: remembers shared subexpressions so that it stays linear on shared graphs.
 class IntervalQuery {
  public:
@@ -63,8 +69,6 @@ class IntervalQuery {
   /// The lesser of two places whose sum is known, as of one and its mirror image, is no more than half of that, and the
   /// greater no less; of places so far from the ends of 64 bits that none wraps.
   static Interval below_half(const Binary& extreme, const Interval& x, const Interval& y, const Interval& found) {
-    constexpr std::int64_t safe = std::int64_t{1} << 52;
-    const auto is_safe = [&](const Interval& i) { return i.is_bounded() && *i.min > -safe && *i.max < safe; };
     if (extreme.dtype != i64 || (!extreme.a.as<Binary>() && !extreme.b.as<Binary>()) || !is_safe(x) || !is_safe(y))
       return found;
     Affine sum = to_affine(extreme.a);
@@ -237,12 +241,10 @@ namespace {
 
 /// Gives up, with the safe answer, on graphs that are large.
 bool may_wrap(const Bounds& bounds, const Expr& e, int& steps) {
-  constexpr std::int64_t safe = std::int64_t{1} << 52;
   constexpr int most_steps = 100;
   if (++steps > most_steps) return true;
   auto any = [&](const Expr& a, const Expr& b) { return may_wrap(bounds, a, steps) || may_wrap(bounds, b, steps); };
-  const auto is_safe = [&](const Interval& i) { return i.min && i.max && *i.min > -safe && *i.max < safe; };
-  if (auto* imm = e.as<IntImm>()) return imm->value >= safe || imm->value <= -safe;
+  if (auto* imm = e.as<IntImm>()) return !is_safe(Interval::point(imm->value));
   if (auto* v = e.as<Var>()) {
     const Expr* value = bounds.value(v);
     return value && may_wrap(bounds, *value, steps);

@@ -76,7 +76,7 @@ class Body : public Visitor {
       const std::int64_t step = place ? place->base.coefficient(loop_.variable) : 0;
       const Expr mask = store->mask ? outside(store->mask) : nullptr;
       if (step == 0 || !stays(*place) || !is_alone(*store, *place, step) || (mask && !stays(mask))) continue;
-      Carried one{store, *place, step, mask};
+      Carried one{.store = store, .place = *place, .step = step, .mask = mask, .registers = {}};
       // What each iteration reads may be read before the first; more may lie outside of the array.
       for (const Load* load : loads_) {
         if (const auto back = iterations_back(*load, one)) one.back = std::max(one.back, *back);
@@ -227,31 +227,16 @@ class Handing : public Mutator {
 
 /// The buffers in memory that are both stored to and loaded from.
 std::unordered_set<const BufferNode*> read_again(const Func& func) {
-  class Loads : public Visitor {
-   public:
-    using Visitor::visit;
-    void visit(const Expr& e) override {
-      if (e && seen_.insert(e.get())) Visitor::visit(e);
-    }
-    std::unordered_set<const BufferNode*> loaded, stored;
-
-   protected:
-    void visit_Load(const Load* node) override {
-      if (node->buffer->space != space::registers) loaded.insert(node->buffer.get());
-      Visitor::visit_Load(node);
-    }
-    void visit_Store(const Store* node) override {
-      if (node->buffer->space != space::registers) stored.insert(node->buffer.get());
-      Visitor::visit_Store(node);
-    }
-
-   private:
-    NodeSet<const ExprNode*> seen_;
-  };
-  Loads found;
-  found.visit(func->body);
-  std::erase_if(found.stored, [&](const BufferNode* buffer) { return !found.loaded.contains(buffer); });
-  return found.stored;
+  std::unordered_set<const BufferNode*> loaded, stored;
+  for_each_stmt(func->body, [&](const Stmt& s) {
+    const Store* store = s.as<Store>();
+    if (store && store->buffer->space != space::registers) stored.insert(store->buffer.get());
+  });
+  for_each_expr(func->body, [&](const Expr& e) {
+    if (const Load* load = e.as<Load>()) loaded.insert(load->buffer.get());
+  });
+  std::erase_if(stored, [&](const BufferNode* buffer) { return !loaded.contains(buffer); });
+  return stored;
 }
 
 class Carrier : public Mutator {

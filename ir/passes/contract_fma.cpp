@@ -168,7 +168,7 @@ class Contractor : public Mutator {
     if (!is_sum(e) || !has_fma(e->dtype) || exact_.count(e.get())) return Mutator::mutate_Binary(e, node);
     bool negate = node->op == BinaryOp::sub;
     // The product that waits for the iteration before is added to the other, which does not: it then waits once.
-    const bool first = continues(node->a) && !continues(node->b) && product_of(node->a);
+    const bool first = continues(node->a) && !continues(node->b);
     if (auto product = first ? std::nullopt : product_of(node->b)) {
       // C less what was skipped with minus zero is C plus zero, which minus zero does not survive.
       if (negate && product->condition) return mutate(node->a) - product->value();
@@ -223,7 +223,7 @@ class Contractor : public Mutator {
   /// Is it a product of what an iteration before may have stored?
   bool continues(const Expr& e) const {
     const Binary* product = e.as<Binary>();
-    if (stored_.empty() || !product || product->op != BinaryOp::mul) return false;
+    if (stored_.empty() || !product || product->op != BinaryOp::mul || exact_.count(e.get())) return false;
     const auto is_stored = [&](const Expr& factor) {
       const Load* load = factor.as<Load>();
       return load && stored_.contains(load->buffer.get());

@@ -19,9 +19,8 @@
 #include "jit/trace/promotion.h"
 
 namespace lathe {
-namespace {
 
-bool lies_inside(const Bounds& bounds, const Expr& place, const Expr& extent) {
+bool is_inside(const Bounds& bounds, const Expr& place, const Expr& extent) {
   const Interval values = bounds.interval(place);
   const std::int64_t* constant_extent = as_int(extent);
   if (values.min && values.max && constant_extent && *values.min >= 0 && *values.max < *constant_extent) return true;
@@ -29,6 +28,8 @@ bool lies_inside(const Bounds& bounds, const Expr& place, const Expr& extent) {
   return decide_less(bounds, to_affine(index(-1)), form) == Truth::yes &&
          decide_less(bounds, form, to_affine(extent)) == Truth::yes;
 }
+
+namespace {
 
 /// Residues that are looked at one by one.
 constexpr std::int64_t most_residues = 16;
@@ -71,7 +72,7 @@ bool lies_inside_by_residues(const Bounds& bounds, const std::vector<Iter>& iter
   for (std::int64_t residue = 0; residue < digits->divisor; ++residue) {
     const Substitution map{{digits->variable.get(), quotient * digits->divisor + residue}};
     if (guard && is_int(simplify(substitute(guard, map), with), 0)) continue;
-    if (!lies_inside(with, simplify(substitute(place, map), with), extent)) return false;
+    if (!is_inside(with, simplify(substitute(place, map), with), extent)) return false;
   }
   return true;
 }
@@ -108,13 +109,13 @@ class Checker : public ChoiceMutator {
       const Expr& extent = access.tensor.shape()[axis];
       places.push_back(place);
       changed |= place != given;
-      if (lies_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr) ||
-          (chooses(place) && !has_load(place) && lies_inside(plain_, simplify(place, plain_), extent)))
+      if (is_inside(plain_, place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, nullptr) ||
+          (chooses(place) && !has_load(place) && is_inside(plain_, simplify(place, plain_), extent)))
         continue;
       changed = true;
       if (guard()) mask = guard();
       if (guard() &&
-          (lies_inside(bounds(), place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard())))
+          (is_inside(bounds(), place, extent) || lies_inside_by_residues(plain_, iters_, place, extent, guard())))
         continue;
       if (const std::optional<Run> run = run_of(place)) {
         places.back() = checked(*run, axis, extent);

@@ -3,6 +3,9 @@
 
 namespace lathe {
 
+/// Is a place known to lie inside an axis of that extent?
+bool is_inside(const Bounds& bounds, const Expr& place, const Expr& extent);
+
 /// Keeps the elements that a body takes by places of its own (Tensor::element) within their tensors. A place is one of
 ///   - proved to lie inside: the element stays as it is
 ///   - inside wherever the choices around it want the element: loaded under a mask

@@ -9,6 +9,7 @@
 #include "ir/reduction.h"
 #include "ir/text/print.h"
 #include "ir/visitor.h"
+#include "jit/trace/check_places.h"
 #include "jit/trace/describe.h"
 #include "jit/trace/finish_compute.h"
 #include "jit/trace/promotion.h"
@@ -263,9 +264,7 @@ std::vector<Expr> ends_that_count(const std::vector<Expr>& around, std::vector<E
   const bool may_be_nowhere =
       std::any_of(heard.accesses.begin(), heard.accesses.end(), [&](const ElementAccess& access) {
         for (size_t d = 0; d < access.indices.size(); ++d) {
-          const Interval places = heard.domains.interval(convert(i64, access.indices[d]));
-          const std::int64_t* extent = as_int(access.tensor.shape()[d]);
-          if (!extent || !places.min || !places.max || *places.min < 0 || *places.max >= *extent) return true;
+          if (!is_inside(heard.domains, convert(i64, access.indices[d]), access.tensor.shape()[d])) return true;
         }
         return false;
       });

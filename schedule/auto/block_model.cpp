@@ -122,32 +122,6 @@ class CostSum : public Visitor {
   NodeSet<const ExprNode*> seen_;
 };
 
-/// The buffers whose elements a body computes with, not with where they lead to, nor only compares with places, which
-/// is done in the lanes of those.
-class ValueLoads : public Visitor {
- public:
-  using Visitor::visit;
-  void visit(const Expr& e) override {
-    if (e && seen_.insert(e.get())) Visitor::visit(e);
-  }
-  std::unordered_set<const BufferNode*> buffers;
-
- protected:
-  void visit_Binary(const Binary* node) override {
-    const bool of_places = node->dtype.is_bool() && node->a->dtype == i64;
-    const auto visit_side = [&](const Expr& e, const Expr& other) {
-      if (!of_places || !e.as<Load>() || has_load(other)) visit(e);
-    };
-    visit_side(node->a, node->b);
-    visit_side(node->b, node->a);
-  }
-  void visit_Load(const Load* node) override { buffers.insert(node->buffer.get()); }
-  void visit_Store(const Store* node) override { visit(node->value); }
-
- private:
-  NodeSet<const ExprNode*> seen_;
-};
-
 }  // namespace
 
 std::int64_t extent_estimate(const Expr& extent, const std::vector<Fact>& facts) {
@@ -351,8 +325,6 @@ int vector_lanes(const Block& block, const Device& device) {
 int widest_bits(const Block& block, const std::vector<Access>& accesses, size_t iter) {
   const int bits = widest_bits(block);
   if (bits < i64.bits) return bits;
-  ValueLoads values;
-  values.visit(block.f.body);
   const auto varies = [&](const Buffer& buffer) {
     return std::any_of(accesses.begin(), accesses.end(),
                        [&](const Access& a) { return a.buffer == buffer && a.strides[iter] != 0; });

@@ -100,13 +100,13 @@ void inline_joins(RuleContext& context) {
         !is_taken_apart(schedule, ref))
       continue;
     const std::vector<BlockRef> tuples = tuples_of(schedule, ref);
+    const JoinedAxis joined = *joined_axis(block);
     const bool folded = !tuples.empty() && attempt(context, fmt::format("fold what {} stacks", ref.name), [&] {
-      const size_t iter = joined_axis(block)->iter;
-      const std::int64_t count = *as_int(block.f.iters[iter].domain.extent);
+      const std::int64_t count = *as_int(block.f.iters[joined.iter].domain.extent);
       compute_inline(schedule, ref);
       for (const BlockRef& reader : tuples) fold_along(schedule, reader, count);
     });
-    if (folded || (!tuples.empty() && joined_axis(block)->operands > most_chosen)) continue;
+    if (folded || (!tuples.empty() && joined.operands > most_chosen)) continue;
     attempt(context, fmt::format("inline what {} joins", ref.name), [&] { compute_inline(schedule, ref); });
   }
 }

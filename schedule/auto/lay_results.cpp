@@ -34,12 +34,6 @@ bool has_vectors(const Block& block, const ReductionShape& shape, std::int64_t l
   return shape.vector_reduce && extent_estimate(block.f.iters[*shape.vector_reduce].domain.extent) >= lanes;
 }
 
-bool is_read_for_one_result(const Block& block, const ReductionShape& shape, const Access& access) {
-  return std::all_of(shape.space.begin(), shape.space.end(), [&](size_t i) {
-    return extent_estimate(block.f.iters[i].domain.extent) == 1 || access.strides[i].value_or(0) != 0;
-  });
-}
-
 /// For how many results an element of the access is read, along iters that it stands still in.
 std::int64_t results_of(const Block& block, const ReductionShape& shape, const Access& access) {
   std::int64_t results = 1;
@@ -123,8 +117,7 @@ std::optional<Walked> operand_in_the_way(const Block& block, size_t iter, double
 bool walks_windows(const Block& block, const ReductionShape& shape, const Access& access, size_t row) {
   const Load* load = load_of(block, access.buffer);
   return load && access.buffer->dtype.bytes() >= turned_bytes && access.strides[row] == 1 &&
-         uses_var(load->indices.back(), block.f.iters[row].variable.get()) &&
-         is_read_for_one_result(block, shape, access);
+         uses_var(load->indices.back(), block.f.iters[row].variable.get()) && results_of(block, shape, access) == 1;
 }
 
 /// The operand whose channels are to come last, and their dimension.

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
 #include "schedule/auto/reduction_loops.h"
+#include "schedule/auto/split_joined_sums.h"
 #include "schedule/layout_map.h"
 #include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
@@ -153,9 +153,7 @@ void narrow_columns(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate ||
-        block.f.writes.size() != 1 || !simple_op(*block.f.reducer) || is_sealed(block))
-      continue;
+    if (!is_free_sum(context, ref)) continue;
     const std::optional<NarrowPlan> plan = plan_narrow(context, block);
     if (!plan) continue;
     attempt(context,

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "ir/reduction.h"
 #include "ir/visitor.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/contraction.h"
+#include "schedule/auto/split_joined_sums.h"
 #include "schedule/primitives/fold_lanes.h"
 #include "schedule/primitives/rfactor.h"
 #include "schedule/primitives/set_space.h"
@@ -88,9 +88,7 @@ void reduce_rows(RuleContext& context) {
   Schedule& schedule = context.schedule;
   for (const BlockRef& ref : schedule.blocks()) {
     const Block& block = schedule.node(ref);
-    if (context.scheduled.contains(ref.name) || !block.f.reducer || !block.f.init || block.f.predicate ||
-        block.f.writes.size() != 1 || !simple_op(*block.f.reducer) || is_sealed(block))
-      continue;
+    if (!is_free_sum(context, ref)) continue;
     const std::optional<LoopRef> rows = loop_over_rows(context, ref);
     if (!rows) continue;
     const std::optional<ReductionShape> shape = reduction_shape(block);

@@ -87,10 +87,13 @@ bool is_plain_reduction(const RuleContext& context, const BlockRef& ref) {
   return is_free_reduction(context, ref) && !shares_operands(context.schedule.node(ref));
 }
 
-bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
+bool is_free_sum(const RuleContext& context, const BlockRef& ref) {
   const Block& block = context.schedule.node(ref);
-  return is_plain_reduction(context, ref) && block.f.writes.size() == 1 && block.f.reducer &&
-         simple_op(*block.f.reducer);
+  return is_free_reduction(context, ref) && block.f.writes.size() == 1 && simple_op(*block.f.reducer);
+}
+
+bool is_plain_sum(const RuleContext& context, const BlockRef& ref) {
+  return is_free_sum(context, ref) && is_plain_reduction(context, ref);
 }
 
 void split_joined_sums(RuleContext& context) {

@@ -16,10 +16,10 @@ void split_joined_sums(RuleContext& context);
 
 /// Is the block a reduction that no rule has placed?
 bool is_free_reduction(const RuleContext& context, const BlockRef& ref);
-/// Is it one of which no element that is reduced is read for several
-/// results, as those of a product's operands are?
+/// Is it one of which no element that is reduced is read for several results, as those of a product's operands are?
 bool is_plain_reduction(const RuleContext& context, const BlockRef& ref);
-/// Is it one by a simple operator, of one result?
+/// Are they by a simple operator, of one result?
+bool is_free_sum(const RuleContext& context, const BlockRef& ref);
 bool is_plain_sum(const RuleContext& context, const BlockRef& ref);
 
 }  // namespace lathe

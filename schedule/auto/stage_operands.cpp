@@ -414,7 +414,6 @@ bool pads_whole_vectors(const RuleContext& context, const Block& block, const Bu
 void stage_operands(RuleContext& context, const BlockRef& reduction) {
   turn_channels(context, reduction);
   mask_operands(context, reduction);
-  stage_repeats(context, reduction);
   stage_padding(context, reduction);
   lay_results(context, reduction);
   stage_strided(context, reduction);

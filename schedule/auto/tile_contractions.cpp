@@ -162,6 +162,7 @@ bool tile_turned_dot(RuleContext& context, const BlockRef& ref) {
 void stage_widened(RuleContext& context, const BlockRef& ref) {
   const std::vector<BlockRef> casts = widen_operands(context, ref);
   if (casts.empty()) return;
+  stage_repeats(context, ref);
   stage_operands(context, ref);
   for (const BlockRef& cast : casts) {
     const std::vector<BlockRef> readers = context.schedule.consumers(cast);
@@ -234,6 +235,7 @@ void tile_contraction(RuleContext& context, const BlockRef& ref) {
     if (is_changed()) take_back();
     const std::optional<ReductionShape> shape = reduction_shape(context.schedule.node(ref));
     if (!shape || shape->loads < 2) return false;
+    stage_repeats(context, ref);
     stage_operands(context, ref);
     stage_widened(context, ref);
     if (lay_operand(context, ref) && tile(context, ref, words)) return true;
@@ -259,6 +261,7 @@ void tile_contraction(RuleContext& context, const BlockRef& ref) {
   if (!staged) return;
   context.note(fmt::format("leave the operands of {} where they lie: nothing tiles it", ref.name));
   // What serves vectors of any rule stays.
+  stage_repeats(context, ref);
   stage_operands(context, ref);
   join_short_rows(context, ref);
 }
