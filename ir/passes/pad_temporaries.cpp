@@ -77,6 +77,16 @@ bool is_one_row(const BufferNode& buffer, size_t dimension) {
   return true;
 }
 
+/// Do vectors go on from one row to the next, as they walk joined axes? Padded rows would no longer follow each other.
+bool walks_on(const std::vector<BufferUse>& uses, size_t d, std::int64_t extent) {
+  return std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+    return std::any_of(use.indices[d].terms.begin(), use.indices[d].terms.end(), [&](const AffineTerm& term) {
+      const Binary* place = term.atom.as<Binary>();
+      return place && place->op == BinaryOp::floor_mod && is_int(place->b, extent);
+    });
+  });
+}
+
 using Rows = std::unordered_map<const BufferNode*, Row>;
 
 /// Of the temporaries that `block` allocates, those with a row to pad.
@@ -99,7 +109,9 @@ void find_rows(const Block& block, Bounds& bounds, Rows& rows) {
       const auto row = extent ? row_of(touched.uses, d, bounds) : std::nullopt;
       if (!row) continue;
       const std::int64_t grows = row->reach + 1 - *extent;
-      if (grows <= *extent / least_share || (is_one_row(*buffer, d) && grows <= most_elements))
+      const bool alone = is_one_row(*buffer, d);
+      if ((grows <= *extent / least_share && (alone || !walks_on(touched.uses, d, *extent))) ||
+          (alone && grows <= most_elements))
         rows.emplace(buffer.get(), *row);
       break;
     }

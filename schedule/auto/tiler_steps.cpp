@@ -233,7 +233,10 @@ Tiler::StepLoops Tiler::lay_step_loops(const SpacePlan& plan) {
   loops.column = own_loop(plan.vectors);
   loops.other = others_ ? own_loop(*others_) : std::nullopt;
   std::vector<LoopRef> all = order;
-  for (const std::optional<LoopRef>& loop : {loops.other, loops.row, loops.column, loops.group}) {
+  // The operand of more rows outside: its vectors follow each other, and those of the other stay in registers.
+  const bool rows_follow = others_ && paired_.rows > paired_.others;
+  for (const std::optional<LoopRef>& loop :
+       {rows_follow ? loops.row : loops.other, rows_follow ? loops.other : loops.row, loops.column, loops.group}) {
     if (loop) all.push_back(*loop);
   }
   reorder(schedule_, all);

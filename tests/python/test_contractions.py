@@ -363,3 +363,14 @@ def test_a_triangle_by_itself(n, transposed):
 
     lower = np.tril(a)
     np.testing.assert_array_equal(f(a), lower.T @ lower if transposed else lower @ lower.T)
+
+
+@pytest.mark.parametrize(("rows", "others"), [(14, 2), (2, 14), (28, 12)])
+def test_tiles_of_lanes_stay_in_registers(rows, others):
+    """The operand of more rows is walked: its vectors follow each other, and only the other's are held."""
+    if "avx512f" not in lathe.device_info()["features"]:
+        pytest.skip("tiles are for 32 registers")
+    x, y = rng.standard_normal((rows, 7, 160), np.float32), rng.standard_normal((others, 7, 160), np.float32)
+    product = lathe.jit(lambda x, y: lathe.einsum("rkb,okb->rob", x, y))
+    assert not re.search(r"%zmm\d+, -?\d*\(%rsp\)", product.lower(x, y).text("asm"))
+    np.testing.assert_allclose(product(x, y), np.einsum("rkb,okb->rob", x, y), rtol=1e-4, atol=1e-4)
