@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "ir/analysis/affine.h"
+#include "ir/analysis/narrow.h"
 #include "ir/passes/straight_line.h"
 #include "ir/structural.h"
 #include "ir/visitor.h"
@@ -17,6 +18,10 @@ namespace {
 /// Shuffles within this many bits are one instruction on today's machines; across them lanes of that size move whole.
 constexpr int lane_bits = 128;
 constexpr int fewest_lanes = 4;
+/// The farthest place of a lane: such ones are the same in 32 bits.
+constexpr std::int64_t largest_place = std::int64_t{1} << 30;
+/// The bits of neighbours that go as one, at the most.
+constexpr std::int64_t widest_group = 64;
 /// The widest step between neighbours of a row, whose vectors are then picked out of whole ones.
 constexpr std::int64_t widest_step = 4;
 
@@ -26,29 +31,108 @@ struct RowMask {
   Expr row(std::int64_t k) const { return lt(from + step * index(k), bound); }
 };
 
-/// The mask where it is such a comparison, or a variable that one of the Lets has for it.
-std::optional<RowMask> row_mask(const Expr& mask, const std::vector<const Let*>& lets) {
-  Expr value = mask;
-  for (size_t i = lets.size(); i-- > 0 && value.as<Var>();) {
-    if (Expr(lets[i]->variable) == value) value = lets[i]->value;
-  }
-  const Binary* compared = value.as<Binary>();
-  const Ramp* from = compared && compared->op == BinaryOp::lt ? compared->a.as<Ramp>() : nullptr;
-  if (!from || !(from->base->dtype == i64)) return std::nullopt;
-  if (const Broadcast* bound = compared->b.as<Broadcast>()) return RowMask{from->base, from->stride, bound->value};
-  if (const IntImm* bound = compared->b.as<IntImm>()) return RowMask{from->base, from->stride, index(bound->value)};
-  return std::nullopt;
-}
-
 bool same_rows(const std::optional<RowMask>& a, const std::optional<RowMask>& b) {
   if (!a || !b) return !a && !b;
   return equal(a->from, b->from) && equal(a->step, b->step) && equal(a->bound, b->bound);
 }
 
+/// The integer of each lane, where it is known.
+std::optional<std::vector<std::int64_t>> lanes_of(const Expr& e) {
+  const auto lanes = static_cast<size_t>(e->dtype.lanes);
+  if (const std::int64_t* value = as_int(e)) return std::vector<std::int64_t>(lanes, *value);
+  if (const Broadcast* node = e.as<Broadcast>()) {
+    const std::int64_t* value = as_int(node->value);
+    return value ? std::optional(std::vector<std::int64_t>(lanes, *value)) : std::nullopt;
+  }
+  if (const Ramp* node = e.as<Ramp>()) {
+    const std::int64_t *base = as_int(node->base), *step = as_int(node->stride);
+    if (!base || !step) return std::nullopt;
+    std::vector<std::int64_t> places;
+    for (size_t lane = 0; lane < lanes; ++lane) places.push_back(*base + *step * static_cast<std::int64_t>(lane));
+    return places;
+  }
+  if (const Cast* node = e.as<Cast>()) return !node->value->dtype.is_float() ? lanes_of(node->value) : std::nullopt;
+  const Binary* node = e.as<Binary>();
+  if (!node) return std::nullopt;
+  auto a = lanes_of(node->a);
+  const auto b = lanes_of(node->b);
+  if (!a || !b) return std::nullopt;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    std::int64_t& value = (*a)[lane];
+    const std::int64_t other = (*b)[lane];
+    const bool divides = node->op == BinaryOp::floor_div || node->op == BinaryOp::floor_mod;
+    if (divides && (value < 0 || other <= 0)) return std::nullopt;
+    switch (node->op) {
+      case BinaryOp::add:
+        value += other;
+        break;
+      case BinaryOp::sub:
+        value -= other;
+        break;
+      case BinaryOp::mul:
+        value *= other;
+        break;
+      case BinaryOp::floor_div:
+        value /= other;
+        break;
+      case BinaryOp::floor_mod:
+        value %= other;
+        break;
+      default:
+        return std::nullopt;
+    }
+    if (std::abs(value) > largest_place) return std::nullopt;
+  }
+  return a;
+}
+
+/// Where a vector begins, how far its rows lie apart, and the lanes of each: neighbours, or all the same.
+struct ColumnPlace {
+  Expr base, stride;
+  std::int64_t group = 1, spread = 1;
+};
+
+/// Nothing of a vector that reads no column.
+std::optional<ColumnPlace> column_place(const Expr& place) {
+  if (const Ramp* ramp = place.as<Ramp>()) return ColumnPlace{ramp->base, ramp->stride};
+  const LaneSum sum = lane_sum(place);
+  const auto places = sum.varying ? lanes_of(sum.varying) : std::nullopt;
+  if (!places) return std::nullopt;
+  const auto count = static_cast<std::int64_t>(places->size());
+  const auto run = [&](std::int64_t step) {
+    std::int64_t length = 1;
+    while (length < count && (*places)[length] == (*places)[0] + length * step) ++length;
+    return length;
+  };
+  const std::int64_t group = run(1), spread = run(0), lanes = std::max(group, spread);
+  if (lanes == count || count % lanes != 0) return std::nullopt;
+  const std::int64_t first = (*places)[0], step = (*places)[lanes] - first;
+  for (std::int64_t lane = 0; lane < count; ++lane) {
+    if ((*places)[lane] != first + lane / lanes * step + (group > 1 ? lane % lanes : 0)) return std::nullopt;
+  }
+  const Expr base = sum.uniform ? cast(i64, sum.uniform) + index(first) : index(first);
+  return ColumnPlace{base, index(step), group, spread};
+}
+
+/// The mask of groups of neighbours where it is such a comparison, or a variable that one of the Lets has for it.
+std::optional<RowMask> row_mask(const Expr& mask, std::int64_t group, const std::vector<const Let*>& lets) {
+  Expr value = mask;
+  for (size_t i = lets.size(); i-- > 0 && value.as<Var>();) {
+    if (Expr(lets[i]->variable) == value) value = lets[i]->value;
+  }
+  const Binary* compared = value.as<Binary>();
+  const auto from = compared && compared->op == BinaryOp::lt ? column_place(compared->a) : std::nullopt;
+  if (!from || from->spread != group || !(from->base->dtype == i64)) return std::nullopt;
+  if (const Broadcast* bound = compared->b.as<Broadcast>())
+    return RowMask{from->base, from->stride, cast(i64, bound->value)};
+  if (const IntImm* bound = compared->b.as<IntImm>()) return RowMask{from->base, from->stride, index(bound->value)};
+  return std::nullopt;
+}
+
 /// Loads of a buffer at one stride, and under one mask, whose starts differ by constants.
 struct Family {
   const Load* first;
-  Expr stride;
+  ColumnPlace place;
   std::optional<RowMask> rows;
   Affine base;
   std::multimap<std::int64_t, const Load*> at;  ///< by distance from the first's start
@@ -74,26 +158,30 @@ class ColumnCollector : public Visitor {
  protected:
   void visit_Load(const Load* node) override {
     Visitor::visit_Load(node);
-    const Ramp* ramp = node->indices.size() == 1 ? node->indices[0].as<Ramp>() : nullptr;
-    const int lanes = node->dtype.lanes;
-    if (!ramp || node->buffer->space == space::registers) return;
-    const std::optional<RowMask> rows = node->mask ? row_mask(node->mask, *lets_) : std::nullopt;
+    if (node->dtype.lanes < fewest_lanes || node->indices.size() != 1 || node->buffer->space == space::registers)
+      return;
+    const auto place = column_place(node->indices[0]);
+    if (!place || place->spread > 1) return;
+    const std::int64_t lanes = node->dtype.lanes / place->group;
+    const std::optional<RowMask> rows = node->mask ? row_mask(node->mask, place->group, *lets_) : std::nullopt;
     if (node->mask && !rows) return;
-    if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || lanes * node->dtype.bits > 2 * lane_bits) return;
-    const std::int64_t* step = as_int(ramp->stride);
-    if (step && std::abs(*step) < lanes) return;
+    if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || node->dtype.lanes * node->dtype.bits > 2 * lane_bits ||
+        place->group * node->dtype.bits > widest_group)
+      return;
+    const std::int64_t* step = as_int(place->stride);
+    if (step && std::abs(*step) < node->dtype.lanes) return;
     statement_of_.emplace(node, statement_);
-    const Affine base = to_affine(ramp->base);
+    const Affine base = to_affine(place->base);
     for (Family& family : families_) {
       Affine distance = base;
       if (family.first->buffer == node->buffer && family.first->dtype == node->dtype &&
-          equal(family.stride, ramp->stride) && same_rows(family.rows, rows) && add_scaled(distance, family.base, -1) &&
-          distance.is_constant()) {
+          family.place.group == place->group && equal(family.place.stride, place->stride) &&
+          same_rows(family.rows, rows) && add_scaled(distance, family.base, -1) && distance.is_constant()) {
         family.at.emplace(distance.constant, node);
         return;
       }
     }
-    families_.push_back({node, ramp->stride, rows, base, {{0, node}}});
+    families_.push_back({node, *place, rows, base, {{0, node}}});
   }
 
  private:
@@ -112,11 +200,21 @@ Expr bind(Bound& bound, const char* name, Expr value) {
   return variable;
 }
 
-/// The columns of a square whose rows are given. First the rows are woven together within each lane, pairs of runs of
-/// 1, 2, 4 .. elements, so that the j-th vector of a group of rows has column j of each lane; then lanes are exchanged.
-std::vector<Expr> columns_of(std::vector<Expr> rows, Bound& bound) {
+/// The order of lanes for one of groups of so many.
+std::vector<int> of_groups(const std::vector<int>& order, int group) {
+  std::vector<int> lanes;
+  for (const int i : order) {
+    for (int e = 0; e < group; ++e) lanes.push_back(i * group + e);
+  }
+  return lanes;
+}
+
+/// The columns of a square whose rows are given, each element a group of so many lanes. First the rows are woven
+/// together within each lane, pairs of runs of 1, 2, 4 .. elements, so that the j-th vector of a group of rows has
+/// column j of each lane; then lanes are exchanged.
+std::vector<Expr> columns_of(std::vector<Expr> rows, int group_lanes, Bound& bound) {
   const int n = static_cast<int>(rows.size());
-  const int width = std::min(n, lane_bits / rows[0]->dtype.bits);
+  const int width = std::min(n, lane_bits / (rows[0]->dtype.bits * group_lanes));
   std::vector<Expr> vectors = std::move(rows);
   for (int run = 1; run < width; run *= 2) {
     std::vector<Expr> next(vectors.size());
@@ -132,7 +230,7 @@ std::vector<Expr> columns_of(std::vector<Expr> rows, Bound& bound) {
               for (int e = 0; e < run; ++e) order.push_back(n + from + e);
             }
           }
-          next[group + 2 * j + half] = bind(bound, "woven", Shuffle::make({a, b}, std::move(order)));
+          next[group + 2 * j + half] = bind(bound, "woven", Shuffle::make({a, b}, of_groups(order, group_lanes)));
         }
       }
     }
@@ -146,7 +244,8 @@ std::vector<Expr> columns_of(std::vector<Expr> rows, Bound& bound) {
       for (const int source : {0, 1}) {
         for (int e = 0; e < width; ++e) order.push_back(source * n + lane * width + e);
       }
-      columns[lane * width + j] = bind(bound, "column", Shuffle::make({vectors[j], vectors[width + j]}, order));
+      columns[lane * width + j] =
+          bind(bound, "column", Shuffle::make({vectors[j], vectors[width + j]}, of_groups(order, group_lanes)));
     }
   }
   return columns;
@@ -176,6 +275,7 @@ bool uses_any(const Expr& e, const std::vector<StraightStatement>& run) {
 
 /// The step from a column to the next one, where there is one.
 std::int64_t column_step(const Family& family, std::multimap<std::int64_t, const Load*>::const_iterator from) {
+  if (family.place.group > 1) return family.place.group;
   const auto next = family.at.upper_bound(from->first);
   const std::int64_t step = next == family.at.end() ? 1 : next->first - from->first;
   return step <= widest_step ? step : 1;
@@ -188,9 +288,10 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
   std::vector<Bound> before(run.size());
   std::unordered_map<const Load*, Expr> columns;
   for (const Family& family : collector.families()) {
-    const std::int64_t lanes = family.first->dtype.lanes;
-    const Expr start = family.first->indices[0].as<Ramp>()->base;
-    if (static_cast<std::int64_t>(family.at.size()) < lanes || uses_any(start, run) || uses_any(family.stride, run))
+    const std::int64_t group = family.place.group, lanes = family.first->dtype.lanes / group;
+    const Expr& start = family.place.base;
+    if (static_cast<std::int64_t>(family.at.size()) < lanes || uses_any(start, run) ||
+        uses_any(family.place.stride, run))
       continue;
     if (family.rows && (uses_any(family.rows->from, run) || uses_any(family.rows->bound, run))) continue;
     for (auto from = family.at.begin(); from != family.at.end();) {
@@ -214,15 +315,16 @@ Stmt by_rows(const std::vector<StraightStatement>& run) {
       for (std::int64_t k = 0; k < lanes; ++k) {
         Affine at = family.base;
         at.constant += low;
-        Affine step = to_affine(family.stride);
+        Affine step = to_affine(family.place.stride);
         const bool exact = add_scaled(at, step, k);
-        const Expr place = exact ? to_expr(at) : start + index(low) + family.stride * index(k);
-        const auto count = static_cast<int>(lanes);
+        const Expr place = exact ? to_expr(at) : start + index(low) + family.place.stride * index(k);
+        const int count = family.first->dtype.lanes;
         const Expr mask = family.rows ? Broadcast::make(family.rows->row(k), count) : nullptr;
         rows.push_back(
-            bind(bound, "row", Load::make(family.first->buffer, {Ramp::make(place, index(unit), count)}, mask)));
+            bind(bound, "row",
+                 Load::make(family.first->buffer, {Ramp::make(place, index(group > 1 ? 1 : unit), count)}, mask)));
       }
-      const std::vector<Expr> turned = columns_of(std::move(rows), bound);
+      const std::vector<Expr> turned = columns_of(std::move(rows), static_cast<int>(group), bound);
       for (; from != end; ++from) columns[from->second] = turned[static_cast<size_t>((from->first - low) / unit)];
     }
   }

@@ -14,7 +14,8 @@ namespace lathe {
 ///                                                     out[ramp(8, 1, 2)] = column_1
 ///
 /// Takes loads of as many neighbours as they have lanes, a power of two of at least four, or of every second to fourth
-/// element, in statements none of which reads what one before it stores. Where they are loaded under one mask, a
+/// element, in statements none of which reads what one before it stores. Neighbours may stay together, as the bytes of
+/// a word do: then a lane is a group of them. Where they are loaded under one mask, a
 /// comparison of a ramp with what all lanes share, rows whose lane is left out are left out. Runs after unroll_loops,
 /// which makes such statements.
 Func transpose_loads(const Func& func);

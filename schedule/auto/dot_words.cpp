@@ -65,6 +65,13 @@ bool uses(const Load& load, const Iter& iter) {
                      [&](const Expr& e) { return uses_var(e, iter.variable.get()); });
 }
 
+/// Do steps of the iter read neighbours of the buffer?
+bool lies_along(const Block& block, size_t step, const Buffer& buffer) {
+  const Accesses accesses = block_accesses(block);
+  return std::any_of(accesses.begin(), accesses.end(),
+                     [&](const Access& access) { return access.buffer == buffer && access.strides[step] == 1; });
+}
+
 /// The iter to group by, of the most steps.
 std::optional<size_t> grouped_iter(const Block& block, const Bytes& bytes) {
   std::optional<size_t> found;
@@ -109,12 +116,9 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
   for (const Access& access : accesses) {
     if (access.store) result = &access;
   }
-  const auto lies_along = [&](const Buffer& buffer) {
-    return std::any_of(accesses.begin(), accesses.end(),
-                       [&](const Access& access) { return access.buffer == buffer && access.strides[step] == 1; });
-  };
   const std::int64_t* steps = as_int(block.f.iters[step].domain.extent);
-  const bool both_along = lies_along(halves.a.load->buffer) && lies_along(halves.b.load->buffer);
+  const bool both_along =
+      lies_along(block, step, halves.a.load->buffer) && lies_along(block, step, halves.b.load->buffer);
   const auto are_few = [&](size_t columns) {
     const std::int64_t* extent = as_int(block.f.iters[columns].domain.extent);
     return both_along && steps && extent && least_columns <= *extent && *extent <= few_columns &&
@@ -131,7 +135,8 @@ bool lies_well(const RuleContext& context, const BlockRef& ref, const Bytes& hal
                     [&](const Access& access) { return !access.strides[i] && access.runs[i] > 1; }))
       return false;
     if (are_few(i)) continue;
-    for (const Load* load : {halves.a.load, halves.b.load}) along |= uses(*load, iter) && lies_along(load->buffer);
+    for (const Load* load : {halves.a.load, halves.b.load})
+      along |= uses(*load, iter) && lies_along(block, step, load->buffer);
   }
   const bool few = steps && *steps < fewest_side_by_side;
   return plan_dot(context, ref) ? !along && !windows : along && (!windows || few);
@@ -162,8 +167,9 @@ void stage(RuleContext& context, const BlockRef& ref, const std::vector<BlockRef
   if (halves ? lies_well(context, ref, bytes, *iter) : is_plain_product(context, ref, bytes))
     refuse("its products are laid out for dot products as they are");
   for (const Load* load : {bytes.a.load, bytes.b.load}) {
-    if (instance_count(schedule.node(ref)) <
-        (halves ? worthy_reuse_of_halves : worthy_reuse) * estimated_elements(load->buffer))
+    const double reads = instance_count(schedule.node(ref)) / estimated_elements(load->buffer);
+    if (reads < (halves ? worthy_reuse_of_halves : worthy_reuse) &&
+        (halves || !lies_along(schedule.node(ref), *iter, load->buffer)))
       refuse("its elements are read too few times");
   }
   const DType a = bytes.a.load->dtype, b = bytes.b.load->dtype;

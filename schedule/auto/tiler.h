@@ -235,14 +235,19 @@ class Tiler {
   // Vectors along the reduction (tiler_dots.cpp).
 
   void along_reduction(size_t vectors);
+  /// What makes an operand of which one step of one tile alone reads each element.
+  std::optional<BlockRef> maker_for_steps(std::int64_t row_tile, size_t vectors) const;
+  /// Makes that there, in registers.
+  void make_in_steps(const BlockRef& maker, const BlockRef& partial);
   /// Folds the columns of a tile together where whole groups of them make up the dimension.
   void fold(const std::optional<size_t>& columns, std::int64_t column_tile);
 
   RuleContext& context_;
   Schedule& schedule_;
   BlockRef block_, reader_;
-  BlockRef partial_;              ///< of the chains, where there are several
-  std::optional<BlockRef> copy_;  ///< between the two, for a costly epilogue
+  BlockRef partial_;                  ///< of the chains, where there are several
+  std::optional<BlockRef> copy_;      ///< between the two, for a costly epilogue
+  std::optional<BlockRef> in_steps_;  ///< makes what steps read, and is placed last
   ReductionShape shape_;
   std::optional<TurnedCopy> turned_;
   std::optional<DotPlan> dot_;

@@ -208,7 +208,11 @@ void Tiler::place_in_tile(std::int64_t rows) {
   std::vector<LoopRef> around = schedule_.loops(block_);
   around.resize(loops_of(path_to(schedule_, tile_loop_)).size());
   if (core_loop_) make_for_cores(*core_loop_);
-  place_makers(context_, block_, around, across_ ? across_->copy : dot_ ? dot_->copy : BlockRef());
+  place_makers(context_, block_, around,
+               across_     ? across_->copy
+               : dot_      ? dot_->copy
+               : in_steps_ ? *in_steps_
+                           : BlockRef());
   outside_ = around.size();
 }
 

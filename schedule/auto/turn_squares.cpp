@@ -8,6 +8,7 @@
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/parallel_outer.h"
 #include "schedule/primitives/annotate.h"
+#include "schedule/primitives/fuse.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -44,6 +45,39 @@ std::int64_t squares_beside(std::int64_t columns, std::int64_t side, const Squar
     if (rounded_up(columns, squares * side) < rounded_up(columns, best * side)) best = squares;
   }
   return best;
+}
+
+/// Lays squares over `loops`, of groups of neighbours where there is a loop over these.
+LoopRef lay_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
+                    const std::optional<LoopRef>& within, std::int64_t side, const SquareGroup& group,
+                    std::int64_t parts) {
+  std::erase(loops, across);
+  std::erase(loops, along);
+  if (within) std::erase(loops, *within);
+  loops.insert(loops.end(), {along, across});
+  if (within) loops.push_back(*within);
+  reorder(schedule, loops);
+  const std::int64_t width = *as_int(schedule.node(across).extent), length = *as_int(schedule.node(along).extent);
+  std::optional<LoopRef> part;
+  LoopRef in_part = along;
+  if (parts > 1) std::tie(part, in_part) = split(schedule, along, part_of(length, parts, side));
+  const auto [rows, row] = split_shifted(schedule, in_part, side);
+  if (part && length % side != 0) annotate(schedule, rows, shift_last_key, 1);
+  std::vector<LoopRef> order{rows};
+  LoopRef in_columns = across;
+  if (width > group.most * side) {
+    const auto [columns, in_group] = split_shifted(schedule, across, squares_beside(width, side, group) * side);
+    order.insert(order.begin(), columns);
+    in_columns = in_group;
+  }
+  const auto [square, lane] = split_shifted(schedule, in_columns, side);
+  if (part) order.insert(order.begin(), *part);
+  order.insert(order.end(), {square, row, lane});
+  if (within) order.push_back(*within);
+  reorder(schedule, order);
+  unroll(schedule, row);
+  vectorize(schedule, within ? fuse(schedule, lane, *within) : lane);
+  return rows;
 }
 
 }  // namespace
@@ -85,30 +119,20 @@ std::int64_t parts_of_cores(const RuleContext& context, const Block& block, cons
 
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
                      std::int64_t side, const SquareGroup& group, std::int64_t parts) {
-  std::erase(loops, across);
-  std::erase(loops, along);
-  loops.insert(loops.end(), {along, across});
-  reorder(schedule, loops);
-  const std::int64_t width = *as_int(schedule.node(across).extent), length = *as_int(schedule.node(along).extent);
-  std::optional<LoopRef> part;
-  LoopRef in_part = along;
-  if (parts > 1) std::tie(part, in_part) = split(schedule, along, part_of(length, parts, side));
-  const auto [rows, row] = split_shifted(schedule, in_part, side);
-  if (part && length % side != 0) annotate(schedule, rows, shift_last_key, 1);
-  std::vector<LoopRef> order{rows};
-  LoopRef in_columns = across;
-  if (width > group.most * side) {
-    const auto [columns, within] = split_shifted(schedule, across, squares_beside(width, side, group) * side);
-    order.insert(order.begin(), columns);
-    in_columns = within;
+  return lay_squares(schedule, std::move(loops), across, along, std::nullopt, side, group, parts);
+}
+
+LoopRef turn_grouped_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across,
+                             const LoopRef& along, const LoopRef& within, std::int64_t side, const SquareGroup& group) {
+  return lay_squares(schedule, std::move(loops), across, along, within, side, group, 1);
+}
+
+std::int64_t widest_square(std::int64_t bits, std::int64_t rows, std::int64_t columns, const Device& device) {
+  const std::int64_t most = std::min<std::int64_t>(square_bits, device.vector_bits) / bits;
+  for (const std::int64_t side : square_sides) {
+    if (side <= std::min({most, rows, columns})) return side;
   }
-  const auto [square, lane] = split_shifted(schedule, in_columns, side);
-  if (part) order.insert(order.begin(), *part);
-  order.insert(order.end(), {square, row, lane});
-  reorder(schedule, order);
-  unroll(schedule, row);
-  vectorize(schedule, lane);
-  return rows;
+  return 1;
 }
 
 }  // namespace lathe

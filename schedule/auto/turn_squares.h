@@ -52,4 +52,12 @@ std::int64_t parts_of_cores(const RuleContext& context, const Block& block, cons
 LoopRef turn_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
                      std::int64_t side, const SquareGroup& group, std::int64_t parts = 1);
 
+/// The same of groups of neighbours that stay together, as bytes of a word do: `within` is the loop over those of a
+/// group, and vectors have as many times more lanes.
+LoopRef turn_grouped_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across,
+                             const LoopRef& along, const LoopRef& within, std::int64_t side, const SquareGroup& group);
+
+/// The widest square of groups of so many bits with these extents; 1 when there is none.
+std::int64_t widest_square(std::int64_t bits, std::int64_t rows, std::int64_t columns, const Device& device);
+
 }  // namespace lathe

@@ -86,3 +86,15 @@ def test_zero_points_stand_beside_the_product(m, n, k, a_type, b_type, a_zero, b
     np.testing.assert_array_equal(lathe.jit(product)(a, b), expected)
     scaled = lathe.jit(lambda a, b: lathe.astype(product(a, b), lathe.float32) * 0.25)
     np.testing.assert_array_equal(scaled(a, b), expected.astype(np.float32) * np.float32(0.25))
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 17])
+@pytest.mark.parametrize("n, k", [(64, 128), (67, 128), (200, 36), (41, 131), (515, 64), (16, 4), (9, 33)])
+def test_products_of_bytes_by_columns_that_lie_along_the_sum(m, n, k):
+    """As weights of (outputs, inputs) do: words of few rows are taken as they lie, those of more are turned around."""
+    rng = np.random.default_rng(m * 1000 + n + k)
+    for a, b in ((np.int8, np.int8), (np.uint8, np.int8), (np.int8, np.uint8)):
+        x, y = byte_values(rng, a, m, k), byte_values(rng, b, n, k)
+        x.flat[0], y.flat[0] = np.iinfo(a).min, np.iinfo(b).min
+        out = np.asarray(lathe.jit(lambda x, y: product(x, lathe.matrix_transpose(y)))(x, y))
+        np.testing.assert_array_equal(out, x.astype(np.int32) @ y.astype(np.int32).T)
