@@ -13,6 +13,7 @@
 #include "schedule/auto/choice_points.h"
 #include "schedule/auto/fuse_rows.h"
 #include "schedule/auto/split_digits.h"
+#include "schedule/auto/stacked_axis.h"
 #include "schedule/auto/stream_outputs.h"
 #include "schedule/auto/vector_loop.h"
 #include "schedule/auto/weave_vectors.h"
@@ -138,6 +139,11 @@ bool makes_good_blocks(const Block& block, const std::vector<std::set<std::int64
     behind *= extent;
   }
   if (count == 1 || count > most_different_parts || smallest < least_vectors) return false;
+  // Of what is stacked within short rows an element is one of the operands.
+  const std::optional<JoinedAxis> joined = joined_axis(block);
+  const bool stacked =
+      row.step > 1 && joined && points[joined->iter].empty() && is_stacked_along(block, block.f.iters[joined->iter]);
+  if (stacked) most = costly_jumping_choice * static_cast<double>(joined->operands);
   const bool cheap = body_cost(block) <= most * static_cast<double>(count);
   return (cheap && count <= most_parts) || parts_differ(block, points);
 }

@@ -19,6 +19,9 @@
 namespace lathe {
 namespace {
 
+/// Elements of matrices that are stacked of numbers at the most.
+constexpr std::int64_t most_stacked_elements = 64;
+
 /// Are all loads of the buffer as they should be?
 bool all_loads(const Block& reader, const Buffer& buffer, const std::function<bool(const Load&)>& fine) {
   bool all = true;
@@ -40,11 +43,24 @@ bool unfolds(const Block& reader, const Buffer& buffer, size_t dimension) {
   });
 }
 
+/// Does the block stack numbers to small matrices of so many elements, each of which is a little to compute?
+bool stacks_small(const Block& block) {
+  const std::optional<JoinedAxis> joined = joined_axis(block);
+  if (!joined || !is_stacked_along(block, block.f.iters[joined->iter])) return false;
+  std::int64_t elements = 1;
+  for (size_t i = joined->iter; i < block.f.iters.size(); ++i) {
+    const std::int64_t* extent = as_int(block.f.iters[i].domain.extent);
+    if (!extent || *extent > most_stacked_elements) return false;
+    elements *= *extent;
+  }
+  return elements <= most_stacked_elements && body_cost(block) < static_cast<double>(joined->operands) * function_body;
+}
+
 /// Does the reader do a little for each element of an output, at places that do not hang on what is loaded?
 bool chooses(const Schedule& schedule, const Block& reader, const Buffer& buffer) {
   const bool output = std::none_of(reader.f.writes.begin(), reader.f.writes.end(),
                                    [&](const Region& region) { return is_allocated(schedule.func(), region.buffer); });
-  if (!output || !only_space(reader) || body_cost(reader) >= function_body) return false;
+  if (!output || !only_space(reader) || (body_cost(reader) >= function_body && !stacks_small(reader))) return false;
   return all_loads(reader, buffer, [](const Load& load) {
     return std::none_of(load.indices.begin(), load.indices.end(), [](const Expr& index) { return has_load(index); });
   });

@@ -13,6 +13,7 @@
 #include "schedule/auto/ask_ahead.h"
 #include "schedule/auto/block_model.h"
 #include "schedule/auto/check_ahead.h"
+#include "schedule/auto/choice_points.h"
 #include "schedule/auto/one_walk.h"
 #include "schedule/auto/pick_rows.h"
 #include "schedule/auto/repeat_rows.h"
@@ -162,6 +163,8 @@ LoopRef make_one_walk(const RuleContext& context, const Nest& nest) {
 
 /// Bodies of a short loop around vectors whose masks they know.
 constexpr std::int64_t most_mask_bodies = 4;
+/// The same of vectors each of which joins so many operands or more.
+constexpr std::int64_t most_stacked_vectors = 8, most_stacked_share = 4;
 
 /// Vectors of a cheap body that an iteration has, were the loop endless.
 std::int64_t vectors_in_flight(const RuleContext& context, const Nest& nest, std::int64_t extent) {
@@ -242,11 +245,35 @@ std::optional<LoopRef> loop_of_masks(const RuleContext& context, const Nest& nes
                                                                      : std::nullopt;
 }
 
+/// The same of the loop that the block shares with what it reads there.
+std::optional<LoopRef> shared_loop_of_masks(const RuleContext& context, const Nest& nest) {
+  const std::vector<LoopRef> loops = context.schedule.loops(nest.ref);
+  if (nest.loops.size() > 1 || loops.size() < 2) return std::nullopt;
+  const Block& block = context.schedule.node(nest.ref);
+  const LoopRef& shared = loops[loops.size() - 2];
+  const For& node = context.schedule.node(shared);
+  const std::int64_t* extent = as_int(node.extent);
+  if (node.for_kind != ForKind::serial || !extent || *extent < 2 || *extent > most_mask_bodies) return std::nullopt;
+  for (size_t i = 0; i < block.f.iters.size(); ++i) {
+    if (block.f.bindings[i] == Expr(node.variable) && chooses_by(block, {nest.iter(), i})) return shared;
+  }
+  return std::nullopt;
+}
+
 /// Are rows two vectors under masks of a choice, which are known where each has a body of its own (measured on Zen 4,
 /// rows padded by two on either side: 24 floats 0.52 of the time, 74 bytes 0.2)?
 bool has_two_masks(const Schedule& schedule, const Nest& nest, const std::int64_t* extent, std::int64_t width) {
   return extent && *extent > width && *extent < 2 * width && nest.best > 0 && nest.cost <= costly_body &&
          chooses_by(schedule.node(nest.ref), {nest.iter()});
+}
+
+/// Are there few vectors along an axis along which short operands are joined, as numbers that make a small matrix are?
+/// Each is of few of them where it has a body of its own, which knows its masks.
+bool stacks_in_vectors(const Schedule& schedule, const Nest& nest, const std::int64_t* extent, std::int64_t width) {
+  if (!extent || *extent > most_stacked_vectors * width) return false;
+  const std::optional<JoinedAxis> joined = joined_axis(schedule.node(nest.ref));
+  return joined && joined->iter == nest.iter() &&
+         static_cast<std::int64_t>(joined->operands) * width >= most_stacked_share * *extent;
 }
 
 /// Do masks of what the vectors walk take a branch for each lane?
@@ -259,7 +286,7 @@ bool masks_by_branches(const Device& device, const Nest& nest) {
 void vectorize_nest(RuleContext& context, const Nest& nest) {
   Schedule& schedule = context.schedule;
   const std::optional<size_t> same = loop_of_same_places(context, nest);
-  const std::optional<LoopRef> around = loop_of_masks(context, nest);
+  const std::optional<LoopRef> around = loop_of_masks(context, nest), shared = shared_loop_of_masks(context, nest);
   const LoopRef walk = make_one_walk(context, nest);
   std::optional<LoopRef> masks = walk == nest.loop() ? around : std::nullopt;  // else it may be joined
   const Expr extent = schedule.node(walk).extent;
@@ -295,10 +322,13 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
   } else if (masks) {
     reorder(schedule, {blocks_of, *masks});
   }
-  if (masks) {
-    unroll(schedule, *masks);
+  if (shared) unroll(schedule, *shared);
+  if (masks || shared) {
+    if (masks) unroll(schedule, *masks);
     if (most && *most <= most_mask_bodies * width) unroll(schedule, blocks_of);
-  } else if (copies == 1 && walk == nest.loop() && has_two_masks(schedule, nest, constant_extent, width)) {
+  } else if (copies == 1 && walk == nest.loop() &&
+             (has_two_masks(schedule, nest, constant_extent, width) ||
+              stacks_in_vectors(schedule, nest, constant_extent, width))) {
     unroll(schedule, blocks_of);
   }
   // A function's body is long to compile a second time: the last vector moves back over the one before it.
@@ -354,7 +384,7 @@ void unroll_picks(RuleContext& context, const Nest& nest) {
 
 void lay_vectors(RuleContext& context, const BlockRef& ref) {
   Schedule& schedule = context.schedule;
-  while (join_short_turned(context, ref)) {
+  while (join_short_turned(context, ref) || join_woven_rows(context, ref)) {
   }
   const Block& block = schedule.node(ref);
   const std::vector<LoopRef> loops = own_loops(schedule, ref);

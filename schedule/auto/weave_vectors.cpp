@@ -13,6 +13,7 @@
 #include "schedule/auto/vector_loop.h"
 #include "schedule/primitives/annotate.h"
 #include "schedule/primitives/fuse.h"
+#include "schedule/primitives/join_iters.h"
 #include "schedule/primitives/reorder.h"
 #include "schedule/primitives/split.h"
 #include "schedule/primitives/unroll.h"
@@ -31,6 +32,9 @@ constexpr std::int64_t fewest_lanes = 4;
 /// the time in 512 bits, with a multiplication 1.0 to 2.3, 0.7 to 0.9 in 256; of what is computed of elements of rows
 /// 0.35 to 0.5, and 0.5 to 0.75).
 constexpr int bits_of_costly_shuffles = 512;
+
+/// Vectors of rows that are woven from which on each row fills them well.
+constexpr std::int64_t short_row = 4;
 
 /// The variables that a condition hangs on; nothing where it hangs on something else.
 std::optional<std::vector<VarRef>> variables_of(const Expr& condition) {
@@ -106,12 +110,14 @@ std::optional<std::pair<size_t, size_t>> woven_loops(const Schedule& schedule, c
   if (inner < 2 || vector >= inner - 1) return std::nullopt;
   const size_t outer = inner - 1;
   const std::int64_t many = extent_of(outer) * extent_of(inner);
-  if (extent_of(outer) < 2 || extent_of(inner) < 2 || many > most_stacked || !chooses(outer) || !chooses(inner))
-    return std::nullopt;
+  if (extent_of(outer) < 2 || extent_of(inner) < 2 || many > most_stacked || !chooses(outer)) return std::nullopt;
+  // Rows that are stacked whole are picked out of vectors of them.
+  const bool rows = !chooses(inner);
   const bool woven = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto along = access.strides[iters[vector]], behind = access.strides[iters[outer]],
                inside = access.strides[iters[inner]];
     if (access.store) return along == many && behind == extent_of(inner) && inside == 1 && !access.masked;
+    if (rows && (inside != 1 || along.value_or(0) > most_shuffled_stride)) return false;
     return behind && inside && along && *along >= 0;
   });
   return woven ? std::optional(std::pair(outer, inner)) : std::nullopt;
@@ -224,6 +230,30 @@ bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<
       return weave(context, ref, loops, loops[i], {loops[*inside]});
     if (const auto inside = woven_loops(schedule, block, accesses, loops, iters, i))
       return weave(context, ref, loops, loops[i], {loops[inside->first], loops[inside->second]});
+  }
+  return false;
+}
+
+bool join_woven_rows(RuleContext& context, const BlockRef& ref) {
+  Schedule& schedule = context.schedule;
+  const Block& block = schedule.node(ref);
+  const std::vector<LoopRef> loops = own_loops(schedule, ref);
+  if (loops.size() < 3) return false;
+  const auto iter_of = [&](size_t k) { return iter_moved_by(block, loops[k].variable); };
+  const auto inside = iter_of(loops.size() - 1);
+  const std::int64_t* count = as_int(schedule.node(loops.back()).extent);
+  if (!inside || !count || *count < 2 || *count > most_stacked || !is_stacked_along(block, block.f.iters[*inside]))
+    return false;
+  for (size_t k = loops.size() - 3; k + 1 > 0; --k) {
+    const auto outer = iter_of(k), inner = iter_of(k + 1);
+    const std::int64_t* row = as_int(schedule.node(loops[k + 1]).extent);
+    if (!outer || !inner || !row || *row >= short_row * vector_lanes(block, context.device) ||
+        !goes_on(block, *outer, *inner) ||
+        !chooses_by(block, block.f.iters[*inside].variable, block.f.iters[*outer].variable) ||
+        !chooses_by(block, block.f.iters[*inside].variable, block.f.iters[*inner].variable))
+      continue;
+    return attempt(context, fmt::format("join the rows of {} that are woven", ref.name),
+                   [&] { join_iters(schedule, ref, loops[k], loops[k + 1]); });
   }
   return false;
 }

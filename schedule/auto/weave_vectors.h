@@ -21,6 +21,10 @@ constexpr std::int64_t most_stacked = 16;
 bool weave_vectors(RuleContext& context, const BlockRef& ref, const std::vector<Access>& accesses,
                    const std::vector<LoopRef>& loops, const std::vector<size_t>& iters);
 
+/// Makes one loop of two along which all accesses go on from one to the other, where rows are short and tensors are
+/// stacked behind them: vectors that are woven then walk both. Says whether there were such.
+bool join_woven_rows(RuleContext& context, const BlockRef& ref);
+
 /// Will weave_vectors weave rows of the block that choose by each of their elements? Such rows are not to be cut into
 /// columns, and their loop is to hold nothing else. Not where there are more elements than lanes that are copied as
 /// they lie, and shuffles of two vectors take their places from memory.

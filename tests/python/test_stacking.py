@@ -131,3 +131,70 @@ def test_rows_longer_than_a_vector_that_choose_are_woven(function, n, dtype):
     wide = dtype is np.float32 or "avx512f" in lathe.device_info()["features"]
     if n == 1001 and wide:
         assert "unrolled for i1" in compiled.lower(a).text("scheduled")
+
+
+@pytest.mark.parametrize("n", [1, 2, 19, 203])
+@pytest.mark.parametrize("side", [2, 4, 5, 6, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_matrices_are_made_of_numbers(n, side, dtype):
+    """Vectors along a matrix know which of the numbers each lane is."""
+
+    def flat(lib, m):
+        numbers = [m[:, i, j] + 2 * m[:, j, i] * m[:, i, 0] for i in range(side) for j in range(side)]
+        return lib.stack(numbers, axis=-1).reshape((n, side, side))
+
+    def nested(lib, m):
+        rows = [[m[:, i, j] + m[:, j, i] for j in range(side)] for i in range(side)]
+        return lib.stack([lib.stack(row, axis=-1) for row in rows], axis=-2)
+
+    def lower(lib, m):
+        return lib.stack(
+            [m[:, i, j] * 2 if j <= i else m[:, 0, 0] * 0 for i in range(side) for j in range(side)], axis=-1
+        )
+
+    m = normal(n, side, side, dtype=dtype)
+    for function in (flat, nested, lower):
+        compiled = lathe.jit(lambda m, function=function: function(lathe, m))
+        np.testing.assert_allclose(compiled(m), function(np, m), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 33, 500])
+def test_stacks_of_stacks_are_divided_by_a_number_of_their_row(n):
+    def candidates(lib, r, q):
+        rows = [[r[:, i % 3, j % 3] - r[:, j % 3, i % 3] for j in range(4)] for i in range(4)]
+        stacked = lib.stack([lib.stack(row, axis=-1) for row in rows], axis=-2)
+        return stacked / (2 * lib.maximum(q, 0.1 if lib is lathe else np.float32(0.1))[:, :, None])
+
+    r, q = normal(n, 3, 3), normal(n, 4)
+    np.testing.assert_allclose(
+        lathe.jit(lambda r, q: candidates(lathe, r, q))(r, q), candidates(np, r, q), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+@pytest.mark.parametrize("shape", [(1, 3), (7, 3), (501, 3), (5, 6, 7, 3), (100, 2), (33, 5), (9, 40)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_vectors_are_stacked(shape, axis, dtype):
+    def differences(lib, a, b, c):
+        return lib.stack([a - b, b - c, c - a], axis=axis)
+
+    a, b, c = (normal(*shape, dtype=dtype) for _ in range(3))
+    compiled = lathe.jit(lambda a, b, c: differences(lathe, a, b, c))
+    np.testing.assert_allclose(compiled(a, b, c), differences(np, a, b, c), rtol=1e-6, atol=1e-6)
+    if shape == (501, 3) and axis == -1:
+        assert "unrolled for i2 in [0, 3)" in compiled.lower(a, b, c).text("scheduled")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 5), (5, 7, 37), (4, 3, 64)])
+def test_gradients_and_curls_of_fields_with_their_components_last(shape):
+    def gradient(lib, u):
+        return lib.stack([lib.roll(u, -1, k) - u for k in range(3)], axis=-1)
+
+    def curl(lib, e):
+        d = lambda k, a: lib.roll(e[..., k], -1, a) - e[..., k]  # noqa: E731
+        return lib.stack([d(2, 1) - d(1, 2), d(0, 2) - d(2, 0), d(1, 0) - d(0, 1)], axis=-1)
+
+    u = normal(*shape, 3)
+    for function in (gradient, curl):
+        compiled = lathe.jit(lambda u, function=function: function(lathe, u))
+        np.testing.assert_allclose(compiled(u), function(np, u), rtol=1e-5, atol=1e-5)
