@@ -1,6 +1,7 @@
 #include "schedule/auto/auto_schedule.h"
 
-#include <sstream>
+#include <algorithm>
+#include <iterator>
 
 #include "ir/error.h"
 #include "schedule/auto/ask_ahead.h"
@@ -130,9 +131,12 @@ Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log) {
   return schedule.func();
 }
 
-std::vector<std::string> scheduling_rules() {
-  std::vector<std::string> names;
-  for (const Rule& rule : rules) names.emplace_back(rule.name);
+const std::vector<std::string>& scheduling_rules() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Rule& rule : rules) all.emplace_back(rule.name);
+    return all;
+  }();
   return names;
 }
 
@@ -143,20 +147,25 @@ Func ask_for_schedule(const Func& func) {
 }
 
 Func apply_scheduling_rule(const Func& func, const Device& device, const std::string& name) {
-  const std::vector<std::string> known = scheduling_rules();
-  const auto found = std::find(known.begin(), known.end(), name);
-  if (found == known.end()) throw InputError(Mistake::value, unknown_name("scheduling rule", name, known));
+  const auto found =
+      std::find_if(std::begin(rules), std::end(rules), [&](const Rule& rule) { return name == rule.name; });
+  if (found == std::end(rules))
+    throw InputError(Mistake::value, unknown_name("scheduling rule", name, scheduling_rules()));
   if (text_attr(func, asks) != "auto") return func;
   Schedule schedule(func);
   schedule.shows_func_when_refused = schedule.names_places = false;
   RuleContext context{schedule, device, nullptr, {}};
   const BlockMemo memo;
-  std::istringstream names(text_attr(func, placed));
-  for (std::string block; std::getline(names, block);) context.scheduled.insert(block);
-  rules[found - known.begin()].run(context);
+  const std::string names = text_attr(func, placed);
+  for (size_t from = 0; from < names.size();) {
+    const size_t end = std::min(names.find('\n', from), names.size());
+    context.scheduled.insert(names.substr(from, end - from));
+    from = end + 1;
+  }
+  found->run(context);
   Annotations attrs = func->attrs;
   attrs.erase(placed);
-  if (found + 1 == known.end()) {
+  if (found + 1 == std::end(rules)) {
     attrs.erase(asks);
   } else if (context.scheduled.size() > 0) {
     attrs[placed] = context.scheduled.text();

@@ -20,7 +20,7 @@ struct ScheduleLog {
 Func auto_schedule(const Func& func, const Device& device, ScheduleLog* log = nullptr);
 
 /// The rules by name, in order, for pipelines: each is a pass of its own there.
-std::vector<std::string> scheduling_rules();
+const std::vector<std::string>& scheduling_rules();
 /// Marks a Func for the rules of a pipeline (attr `schedule: "auto"`). Without the mark they leave it as it is: what a
 /// person has scheduled is not scheduled again.
 Func ask_for_schedule(const Func& func);

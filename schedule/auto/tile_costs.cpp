@@ -29,16 +29,27 @@ double lone_cast_cycles(const Device& device, const Block& block, size_t columns
 
 }  // namespace
 
-std::optional<DotAxes> dot_axes(const ReductionShape& shape) {
+std::optional<DotAxes> dot_axes(const Block& block, const ReductionShape& shape) {
   if (!shape.vector_space && !shape.vector_reduce) return std::nullopt;
-  if (shape.reduce.empty() || (shape.vector_space && shape.reduce.size() != 1)) return std::nullopt;
   const std::optional<size_t> columns = shape.vector_space ? shape.vector_space : shape.columns;
-  if (!columns || (!shape.vector_space && !shape.rows)) return std::nullopt;
-  return DotAxes{shape.vector_space ? shape.reduce[0] : *shape.vector_reduce, *columns};
+  if (shape.reduce.empty() || !columns || (!shape.vector_space && !shape.rows)) return std::nullopt;
+  if (!shape.vector_space) return DotAxes{*shape.vector_reduce, *columns};
+  if (shape.reduce.size() == 1) return DotAxes{shape.reduce[0], *columns};
+  // Of several steps the one that lies along all that columns share.
+  const Accesses accesses = block_accesses(block);
+  for (const size_t i : shape.reduce) {
+    size_t along = 0, others = 0;
+    for (const Access& access : accesses) {
+      if (access.buffer == block.f.writes[0].buffer || access.strides[*columns] != 0) continue;
+      ++(access.strides[i] == 1 ? along : others);
+    }
+    if (along > 0 && others == 0) return DotAxes{i, *columns};
+  }
+  return std::nullopt;
 }
 
 std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& block, const ReductionShape& shape) {
-  const std::optional<DotAxes> axes = dot_axes(shape);
+  const std::optional<DotAxes> axes = dot_axes(block, shape);
   if (!axes) return std::nullopt;
   const std::vector<Fact>& facts = context.schedule.func()->facts;
   // Steps of the reduction, and what they take where each run along memory is filled up to whole vectors.

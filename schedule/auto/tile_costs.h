@@ -22,6 +22,6 @@ std::optional<TileCosts> tile_costs(const RuleContext& context, const Block& blo
 struct DotAxes {
   size_t depth, columns;
 };
-std::optional<DotAxes> dot_axes(const ReductionShape& shape);
+std::optional<DotAxes> dot_axes(const Block& block, const ReductionShape& shape);
 
 }  // namespace lathe

@@ -260,7 +260,7 @@ std::optional<TurnedCopy> turn_operand(RuleContext& context, const BlockRef& ref
   if (shape && turn_spread_rows(context, ref, *shape)) return std::nullopt;
   const std::optional<TileCosts> costs = shape ? tile_costs(context, block, *shape) : std::nullopt;
   if (!costs) return std::nullopt;
-  const auto [depth, columns] = *dot_axes(*shape);
+  const auto [depth, columns] = *dot_axes(block, *shape);
   const std::int64_t lanes = vector_lanes(block, context.device);
   const double tiles = costs->tiles + costs->casts;
   if (shape->vector_space) {

@@ -80,7 +80,7 @@ bool pays_for_tiles(const RuleContext& context, const BlockRef& reduction, const
   const Block& block = context.schedule.node(reduction);
   const std::optional<TileCosts> costs = tile_costs(context, block, shape);
   if (!costs || costs->casts == 0) return false;
-  const size_t columns = dot_axes(shape)->columns;
+  const size_t columns = dot_axes(block, shape)->columns;
   const Accesses accesses = block_accesses(block);
   const bool shared = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return access.buffer != operand || access.strides[columns] == 0;

@@ -374,3 +374,28 @@ def test_tiles_of_lanes_stay_in_registers(rows, others):
     product = lathe.jit(lambda x, y: lathe.einsum("rkb,okb->rob", x, y))
     assert not re.search(r"%zmm\d+, -?\d*\(%rsp\)", product.lower(x, y).text("asm"))
     np.testing.assert_allclose(product(x, y), np.einsum("rkb,okb->rob", x, y), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("channels", "filters", "side"), [(64, 3, 11), (33, 2, 9), (96, 1, 8), (16, 4, 13), (128, 5, 7)])
+def test_windows_of_few_filters_take_dot_products_along_the_channels(channels, filters, side, tmp_path):
+    x, w = rng.standard_normal((1, side, side, channels), np.float32), rng.standard_normal(
+        (3, 3, channels, filters), np.float32
+    )
+
+    def conv(x, w):
+        padded = lathe.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
+        return lathe.compute(
+            (1, side, side, filters),
+            lambda n, i, j, o: lathe.reduce(
+                "sum", (3, 3, channels), lambda r, s, c: padded[n, i + r, j + s, c] * w[r, s, c, o]
+            ),
+        )
+
+    padded = np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
+    expected = sum(
+        padded[:, r : r + side, s : s + side] @ w[r, s].astype(np.float64) for r in range(3) for s in range(3)
+    )
+    compiled = lathe.jit(conv)
+    np.testing.assert_allclose(compiled(x, w), expected, rtol=1e-4, atol=1e-3)
+    if filters == 3:
+        assert "dot products" in explained(compiled.lower(x, w), tmp_path)
