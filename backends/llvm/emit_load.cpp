@@ -36,10 +36,55 @@ llvm::Value* FunctionEmitter::shared_condition(llvm::Type* run, llvm::Value* mas
   return llvm::getSplatValue(mask);
 }
 
+/// Is a lane of the mask known to be off, as one that a constant leaves out is?
+static bool is_known_off(llvm::Value* mask, int lane) {
+  if (auto* constant = llvm::dyn_cast<llvm::Constant>(mask)) {
+    llvm::Constant* value = constant->getAggregateElement(static_cast<unsigned>(lane));
+    return value && value->isZeroValue();
+  }
+  if (auto* freeze = llvm::dyn_cast<llvm::FreezeInst>(mask)) return is_known_off(freeze->getOperand(0), lane);
+  if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask); both && both->getOpcode() == llvm::Instruction::And)
+    return is_known_off(both->getOperand(0), lane) || is_known_off(both->getOperand(1), lane);
+  auto* shuffle = llvm::dyn_cast<llvm::ShuffleVectorInst>(mask);
+  if (!shuffle || shuffle->getMaskValue(static_cast<unsigned>(lane)) < 0) return false;
+  const int from = shuffle->getMaskValue(static_cast<unsigned>(lane)), width = lanes_of(shuffle->getOperand(0));
+  return is_known_off(shuffle->getOperand(from < width ? 0 : 1), from % width);
+}
+
+/// The same of as many lanes from one on.
+static bool are_known_off(llvm::Value* mask, int from, int count) {
+  for (int lane = from; lane < from + count; ++lane) {
+    if (!is_known_off(mask, lane)) return false;
+  }
+  return true;
+}
+
 /// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
 llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset first, int lanes, llvm::Align align,
                                             llvm::Value* mask) {
   llvm::Type* element = element_memory_type(context, buffer->dtype);
+  // LLVM 19 takes a mask of lanes that nobody wants, as those that are known to be off, for none at all: what it loads
+  // of such a register's worth may lie outside of an array.
+  if (mask && are_known_off(mask, 0, lanes))
+    return llvm::Constant::getNullValue(llvm::FixedVectorType::get(element, lanes));
+  const int whole = kernel.device.vector_bits / buffer->dtype.bits;
+  bool parts_off = false;
+  if (mask && kernel.device.mask_registers == 0 && lanes > whole) {
+    for (int from = 0; from + whole <= lanes; from += whole) parts_off |= are_known_off(mask, from, whole);
+  }
+  if (parts_off && lanes % 2 == 0) {
+    const int half = lanes / 2;
+    std::vector<int> order(static_cast<size_t>(lanes));
+    std::iota(order.begin(), order.end(), 0);
+    const llvm::ArrayRef<int> all(order);
+    const auto part = [&](int from, llvm::Align part_align) {
+      return emit_load_run(
+          buffer, {first.variable, first.constant + from}, half, part_align,
+          b.CreateShuffleVector(mask, all.slice(static_cast<size_t>(from), static_cast<size_t>(half))));
+    };
+    llvm::Value* low = part(0, align);
+    return b.CreateShuffleVector(low, part(half, std::min(align, element_align(buffer))), all);
+  }
   llvm::Value* address = element_address(buffer, first, mask == nullptr);
   llvm::Type* type = lanes == 1 && !mask ? element : llvm::FixedVectorType::get(element, lanes);
   if (mask) mask = loaded_mask(mask);

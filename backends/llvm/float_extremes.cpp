@@ -52,8 +52,23 @@ llvm::Value* FloatEmitter::maximum(llvm::Value* x, llvm::Value* y) {
   return extreme(llvm::Intrinsic::maximum, x, y);
 }
 
+// Scalars are lanes of vector registers: there a choice takes an instruction, which in registers of integers takes a
+// move each way.
+llvm::Value* FloatEmitter::as_lane(llvm::Value* scalar) {
+  llvm::Type* type = scalar->getType();
+  const unsigned lanes = 128 / static_cast<unsigned>(type->getPrimitiveSizeInBits().getFixedValue());
+  auto* vector = llvm::FixedVectorType::get(type, lanes);
+  if (auto* lane = llvm::dyn_cast<llvm::ExtractElementInst>(scalar)) {
+    auto* index = llvm::dyn_cast<llvm::ConstantInt>(lane->getIndexOperand());
+    if (index && index->isZero() && lane->getVectorOperandType() == vector) return lane->getVectorOperand();
+  }
+  return b.CreateInsertElement(llvm::PoisonValue::get(vector), scalar, std::uint64_t{0});
+}
+
 llvm::Value* FloatEmitter::extreme(ID id, llvm::Value* x, llvm::Value* y) {
   const bool largest = id == llvm::Intrinsic::maximum;
+  if (traits.second_extremes && (x->getType()->isFloatTy() || x->getType()->isDoubleTy()))
+    return b.CreateExtractElement(extreme(id, as_lane(x), as_lane(y)), std::uint64_t{0});
   if (!joins_extremes(largest, x->getType())) return of_pair(largest, x, y);
   llvm::Value* value = b.CreateBinaryIntrinsic(id, x, y);
   if (auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(value)) extremes_.push_back(call);
@@ -61,6 +76,13 @@ llvm::Value* FloatEmitter::extreme(ID id, llvm::Value* x, llvm::Value* y) {
 }
 
 void FloatEmitter::expand_extremes() {
+  // A scalar that only further extremes wanted is taken from no vector.
+  for (llvm::IntrinsicInst* call : extremes_) {
+    for (llvm::User* user : llvm::make_early_inc_range(call->users())) {
+      auto* lane = llvm::dyn_cast<llvm::ExtractElementInst>(user);
+      if (lane && lane->use_empty()) lane->eraseFromParent();
+    }
+  }
   const llvm::SmallPtrSet<llvm::Value*, 16> known(extremes_.begin(), extremes_.end());
   // One that only another of its kind wants, beside which it stands, is part of that.
   const auto is_part = [&](llvm::Value* value) {

@@ -104,6 +104,8 @@ class FloatEmitter {
   llvm::Value* range(bool largest, llvm::Value* x, llvm::Value* y);
   /// minimum or maximum of what is no constant; where several are dearer apart, an intrinsic until expand_extremes.
   llvm::Value* extreme(llvm::Intrinsic::ID id, llvm::Value* x, llvm::Value* y);
+  /// A vector of 128 bits whose first lane the scalar is.
+  llvm::Value* as_lane(llvm::Value* scalar);
   llvm::Value* of_pair(bool largest, llvm::Value* x, llvm::Value* y);
   llvm::Value* minimum_of_pair(llvm::Value* x, llvm::Value* y);
   llvm::Value* maximum_of_pair(llvm::Value* x, llvm::Value* y);

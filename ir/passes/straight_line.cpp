@@ -87,8 +87,22 @@ class RunRewriter : public Mutator {
     flush();
     return changed ? Seq::make(std::move(result)) : s;
   }
+  Stmt mutate_Let(const Stmt& s, const Let* node) override {
+    const Stmt rewritten = alone(s);
+    return rewritten ? rewritten : Mutator::mutate_Let(s, node);
+  }
+  Stmt mutate_Store(const Stmt& s, const Store* node) override {
+    const Stmt rewritten = alone(s);
+    return rewritten ? rewritten : Mutator::mutate_Store(s, node);
+  }
 
  private:
+  /// A statement that stands alone is a run of one.
+  Stmt alone(const Stmt& s) {
+    const StraightStatement statement = read_straight(s);
+    return statement.is_movable() ? rewrite_({statement}) : nullptr;
+  }
+
   const std::function<Stmt(const std::vector<StraightStatement>&)>& rewrite_;
   const size_t most_;
 };

@@ -51,7 +51,11 @@ std::optional<std::vector<std::int64_t>> lanes_of(const Expr& e) {
     for (size_t lane = 0; lane < lanes; ++lane) places.push_back(*base + *step * static_cast<std::int64_t>(lane));
     return places;
   }
-  if (const Cast* node = e.as<Cast>()) return !node->value->dtype.is_float() ? lanes_of(node->value) : std::nullopt;
+  if (const Cast* node = e.as<Cast>()) {
+    const DType from = node->value->dtype;
+    return from.is_integer() && from.bits <= e->dtype.bits && e->dtype.is_signed() ? lanes_of(node->value)
+                                                                                   : std::nullopt;
+  }
   const Binary* node = e.as<Binary>();
   if (!node) return std::nullopt;
   auto a = lanes_of(node->a);
@@ -122,7 +126,7 @@ std::optional<RowMask> row_mask(const Expr& mask, std::int64_t group, const std:
   }
   const Binary* compared = value.as<Binary>();
   const auto from = compared && compared->op == BinaryOp::lt ? column_place(compared->a) : std::nullopt;
-  if (!from || from->spread != group || !(from->base->dtype == i64)) return std::nullopt;
+  if (!from || from->group > 1 || from->spread != group || !(from->base->dtype == i64)) return std::nullopt;
   if (const Broadcast* bound = compared->b.as<Broadcast>())
     return RowMask{from->base, from->stride, cast(i64, bound->value)};
   if (const IntImm* bound = compared->b.as<IntImm>()) return RowMask{from->base, from->stride, index(bound->value)};
@@ -165,8 +169,8 @@ class ColumnCollector : public Visitor {
     const std::int64_t lanes = node->dtype.lanes / place->group;
     const std::optional<RowMask> rows = node->mask ? row_mask(node->mask, place->group, *lets_) : std::nullopt;
     if (node->mask && !rows) return;
-    if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || node->dtype.lanes * node->dtype.bits > 2 * lane_bits ||
-        place->group * node->dtype.bits > widest_group)
+    if (lanes < fewest_lanes || (lanes & (lanes - 1)) != 0 || (place->group & (place->group - 1)) != 0 ||
+        node->dtype.lanes * node->dtype.bits > 2 * lane_bits || place->group * node->dtype.bits > widest_group)
       return;
     const std::int64_t* step = as_int(place->stride);
     if (step && std::abs(*step) < node->dtype.lanes) return;

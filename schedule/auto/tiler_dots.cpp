@@ -87,7 +87,12 @@ std::optional<BlockRef> Tiler::maker_for_steps(std::int64_t row_tile, size_t vec
     const auto read = std::find_if(accesses.begin(), accesses.end(), [&](const Access& access) {
       return !access.store && access.buffer == made.f.writes[0].buffer;
     });
-    if (read != accesses.end() && read_once(*read)) return maker;
+    // Registers are told apart by iters alone, and not by what remains of joined ones.
+    const Load* load = load_of(reduction, made.f.writes[0].buffer);
+    const bool plain = load && std::all_of(load->indices.begin(), load->indices.end(), [&](const Expr& index) {
+                         return as_int(index) || iter_at(reduction, index);
+                       });
+    if (plain && read != accesses.end() && read_once(*read)) return maker;
   }
   return std::nullopt;
 }

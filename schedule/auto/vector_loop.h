@@ -44,6 +44,11 @@ VectorLoop choose_vector_loop(const RuleContext& context, const BlockRef& ref, c
                               const std::vector<LoopRef>& loops, const std::vector<size_t>& iters,
                               ShortRows short_rows = ShortRows::kept);
 
+/// The lanes of vectors along the iter whose loads lie apart, a row of many columns from one to the next, where most
+/// are neighbouring columns, of which squares are turned around in registers (transpose_loads); nothing for others.
+std::optional<std::int64_t> lanes_of_squares(const RuleContext& context, const Block& block,
+                                             const std::vector<Access>& accesses, size_t iter);
+
 /// Is a register a cache line that loads once a cycle? Halves load as many bits, two a cycle.
 bool loads_lines(const Device& device);
 

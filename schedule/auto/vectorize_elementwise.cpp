@@ -308,6 +308,8 @@ void vectorize_nest(RuleContext& context, const Nest& nest) {
   const bool by_lanes =
       !constant_extent && (gathers(context, nest.accesses, nest.iter()) || scatters(nest.accesses, nest.iter()));
   if (by_lanes && (most || nest.cost <= function_body)) width = std::min(width, most_placed_lanes);
+  const auto squares = lanes_of_squares(context, schedule.node(nest.ref), nest.accesses, nest.iter());
+  if (squares) width = std::min(width, *squares);
   if (width < 2) return;
   // Places that elements are picked from fill the scalar registers.
   if (!windows && !asserts(schedule.node(nest.ref)) && !gathers(context, nest.accesses, nest.iter()))

@@ -98,3 +98,16 @@ def test_products_of_bytes_by_columns_that_lie_along_the_sum(m, n, k):
         x.flat[0], y.flat[0] = np.iinfo(a).min, np.iinfo(b).min
         out = np.asarray(lathe.jit(lambda x, y: product(x, lathe.matrix_transpose(y)))(x, y))
         np.testing.assert_array_equal(out, x.astype(np.int32) @ y.astype(np.int32).T)
+
+
+@pytest.mark.parametrize("rows", [(32, 12), (7, 7), (7, 9), (3, 9), (2, 6)])
+@pytest.mark.parametrize("k", [64, 130, 768])
+def test_rows_of_bytes_of_several_axes_by_a_vector(rows, k):
+    """Rows that are joined to one axis are told apart by quotients, which no register is."""
+    rng = np.random.default_rng(k)
+    for a, b in ((np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)):
+        x, y = byte_values(rng, a, *rows, k), byte_values(rng, b, k)
+        expected = x.astype(np.int32) @ y.astype(np.int32)
+        np.testing.assert_array_equal(np.asarray(lathe.jit(product)(x, y)), expected)
+        more = lathe.jit(lambda x, y: product(x.astype(lathe.int16) + 1, y[:, None]))
+        np.testing.assert_array_equal(np.asarray(more(x, y))[..., 0], (x.astype(np.int32) + 1) @ y.astype(np.int32))
