@@ -72,18 +72,22 @@ llvm::Value* FunctionEmitter::emit_load_run(const BufferNode* buffer, Offset fir
   if (mask && kernel.device.mask_registers == 0 && lanes > whole) {
     for (int from = 0; from + whole <= lanes; from += whole) parts_off |= are_known_off(mask, from, whole);
   }
-  if (parts_off && lanes % 2 == 0) {
-    const int half = lanes / 2;
-    std::vector<int> order(static_cast<size_t>(lanes));
-    std::iota(order.begin(), order.end(), 0);
-    const llvm::ArrayRef<int> all(order);
-    const auto part = [&](int from, llvm::Align part_align) {
-      return emit_load_run(
-          buffer, {first.variable, first.constant + from}, half, part_align,
-          b.CreateShuffleVector(mask, all.slice(static_cast<size_t>(from), static_cast<size_t>(half))));
+  if (parts_off) {
+    const int low_lanes = std::max(whole, lanes / 2 / whole * whole);
+    const auto part = [&](int from, int count, llvm::Align part_align) {
+      std::vector<int> order(static_cast<size_t>(count)), filled(static_cast<size_t>(lanes), -1);
+      std::iota(order.begin(), order.end(), from);
+      std::iota(filled.begin(), filled.begin() + count, 0);
+      llvm::Value* run = emit_load_run(buffer, {first.variable, first.constant + from}, count, part_align,
+                                       b.CreateShuffleVector(mask, order));
+      return b.CreateShuffleVector(run, filled);
     };
-    llvm::Value* low = part(0, align);
-    return b.CreateShuffleVector(low, part(half, std::min(align, element_align(buffer))), all);
+    llvm::Value* low = part(0, low_lanes, align);
+    llvm::Value* high = part(low_lanes, lanes - low_lanes, std::min(align, element_align(buffer)));
+    std::vector<int> order(static_cast<size_t>(lanes));
+    std::iota(order.begin(), order.begin() + low_lanes, 0);
+    std::iota(order.begin() + low_lanes, order.end(), lanes);
+    return b.CreateShuffleVector(low, high, order);
   }
   llvm::Value* address = element_address(buffer, first, mask == nullptr);
   llvm::Type* type = lanes == 1 && !mask ? element : llvm::FixedVectorType::get(element, lanes);

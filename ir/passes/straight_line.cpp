@@ -87,9 +87,20 @@ class RunRewriter : public Mutator {
     flush();
     return changed ? Seq::make(std::move(result)) : s;
   }
-  Stmt mutate_Let(const Stmt& s, const Let* node) override {
-    const Stmt rewritten = alone(s);
-    return rewritten ? rewritten : Mutator::mutate_Let(s, node);
+  Stmt mutate_Let(const Stmt& s, const Let*) override {
+    if (const Stmt rewritten = alone(s)) return rewritten;
+    // A chain is read once, however long.
+    std::vector<const Let*> lets;
+    Stmt inner = s;
+    for (const Let* let = inner.as<Let>(); let; let = inner.as<Let>()) {
+      lets.push_back(let);
+      inner = let->body;
+    }
+    if (inner.as<Store>()) return s;
+    Stmt changed = mutate(inner);
+    if (changed == inner) return s;
+    for (size_t i = lets.size(); i-- > 0;) changed = Let::make(lets[i]->variable, lets[i]->value, std::move(changed));
+    return changed;
   }
   Stmt mutate_Store(const Stmt& s, const Store* node) override {
     const Stmt rewritten = alone(s);

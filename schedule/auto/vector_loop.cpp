@@ -62,6 +62,10 @@ constexpr std::int64_t one_spare_of = 16;
 constexpr double scattered_cost = 4;
 /// Squares of neighbouring columns from which on what is read apart is read in these.
 constexpr std::int64_t least_squares = 1;
+/// The narrowest elements of such columns, as bytes are permuted out of windows of rows that registers hold
+/// (permute_windows, 20 to 36 columns of bytes in squares 2 times as long); and the most columns, of which each is an
+/// instruction or more to compile.
+constexpr std::int64_t least_turned_bits = 16, most_turned = 128;
 /// What is computed for each of them, at the most: more gains by wider vectors (measured on Zen 4, 36 columns of maxima
 /// 0.4 of the time of what is gathered, in scalars 0.5; with 17 steps of 32-bit integers a column 1.33).
 constexpr double most_of_column = 8;
@@ -140,14 +144,15 @@ constexpr double streamed_share = 2;
 std::optional<std::int64_t> lanes_of_squares(const RuleContext& context, const Block& block,
                                              const std::vector<Access>& accesses, size_t iter) {
   const std::int64_t side = widest_square(block, context.device), bits = widest_bits(block);
-  if (side < 2 || body_cost(block) <= costly_body) return std::nullopt;
+  if (side < 2 || bits < least_turned_bits || body_cost(block) <= costly_body) return std::nullopt;
   // What else is gathered, or is narrower, has more of wider vectors.
   const bool alike = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return access.strides[iter] && (access.store || access.buffer->dtype.bits == bits);
   });
   if (!alike) return std::nullopt;
   const Columns columns = columns_along(block, accesses, iter, side);
-  const bool pays = columns.turned >= least_squares * side && columns.turned > columns.left &&
+  const bool pays = columns.turned >= least_squares * side && columns.turned <= most_turned &&
+                    columns.turned > columns.left &&
                     body_cost(block) <= most_of_column * static_cast<double>(columns.turned);
   return pays ? std::optional(side) : std::nullopt;
 }

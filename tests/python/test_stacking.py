@@ -249,3 +249,17 @@ def test_masks_of_lanes_that_are_off_keep_loads_within_an_array():
     stacked = lathe.jit(lambda e: lathe.stack([e - 1, e * 2, e + e], axis=-1))
     expected = np.stack([reversed_pairs - 1, reversed_pairs * 2, reversed_pairs * 2], -1)
     np.testing.assert_allclose(stacked(reversed_pairs), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [8, 20, 36, 130])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.int64, np.float16])
+def test_sums_over_the_columns_of_rows_of_integers_and_halves(columns, dtype):
+    x = rng.integers(0, 3, (1001, columns)).astype(dtype)
+
+    def chain(x):
+        result = x[:, 0]
+        for j in range(1, columns):
+            result = result + x[:, j]
+        return result
+
+    np.testing.assert_array_equal(lathe.jit(chain)(x), chain(x))
