@@ -24,20 +24,8 @@ Expr widened_lanes(const Expr& places) {
   return cast && places->dtype.element() == i64 && cast->value->dtype.element() == i32 ? cast->value : nullptr;
 }
 
-}  // namespace
-
-/// The one condition of a mask that has all lanes on or none, by which they come from where they lie or from zeros;
-/// null otherwise. Masked loads of lanes that are off take some hundred cycles where their page is not there (Zen 4:
-/// what lies before the first row of an image, 1.6 ms of a depthwise convolution of 0.6), and elements so narrow that
-/// no instruction masks them a branch each.
-llvm::Value* FunctionEmitter::shared_condition(llvm::Type* run, llvm::Value* mask) {
-  if (lanes_of(mask) == 1 || kernel.module.getDataLayout().getTypeStoreSize(run).getFixedValue() > zero_bytes)
-    return nullptr;
-  return llvm::getSplatValue(mask);
-}
-
 /// Is a lane of the mask known to be off, as one that a constant leaves out is?
-static bool is_known_off(llvm::Value* mask, int lane) {
+bool is_known_off(llvm::Value* mask, int lane) {
   if (auto* constant = llvm::dyn_cast<llvm::Constant>(mask)) {
     llvm::Constant* value = constant->getAggregateElement(static_cast<unsigned>(lane));
     return value && value->isZeroValue();
@@ -52,11 +40,23 @@ static bool is_known_off(llvm::Value* mask, int lane) {
 }
 
 /// The same of as many lanes from one on.
-static bool are_known_off(llvm::Value* mask, int from, int count) {
+bool are_known_off(llvm::Value* mask, int from, int count) {
   for (int lane = from; lane < from + count; ++lane) {
     if (!is_known_off(mask, lane)) return false;
   }
   return true;
+}
+
+}  // namespace
+
+/// The one condition of a mask that has all lanes on or none, by which they come from where they lie or from zeros;
+/// null otherwise. Masked loads of lanes that are off take some hundred cycles where their page is not there (Zen 4:
+/// what lies before the first row of an image, 1.6 ms of a depthwise convolution of 0.6), and elements so narrow that
+/// no instruction masks them a branch each.
+llvm::Value* FunctionEmitter::shared_condition(llvm::Type* run, llvm::Value* mask) {
+  if (lanes_of(mask) == 1 || kernel.module.getDataLayout().getTypeStoreSize(run).getFixedValue() > zero_bytes)
+    return nullptr;
+  return llvm::getSplatValue(mask);
 }
 
 /// Consecutive elements, as they are in memory. `mask` is null, or a vector of `lanes` (also of one).
