@@ -47,6 +47,14 @@ std::int64_t squares_beside(std::int64_t columns, std::int64_t side, const Squar
   return best;
 }
 
+/// The longest side of a square that is no longer than `most`; 1 where there is none.
+std::int64_t widest_side(std::int64_t most) {
+  for (const std::int64_t side : square_sides) {
+    if (side <= most) return side;
+  }
+  return 1;
+}
+
 /// Lays squares over `loops`, of groups of neighbours where there is a loop over these.
 LoopRef lay_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRef& across, const LoopRef& along,
                     const std::optional<LoopRef>& within, std::int64_t side, const SquareGroup& group,
@@ -83,11 +91,7 @@ LoopRef lay_squares(Schedule& schedule, std::vector<LoopRef> loops, const LoopRe
 }  // namespace
 
 std::int64_t widest_square(const Block& block, const Device& device) {
-  const std::int64_t most = std::min<std::int64_t>(square_bits / widest_bits(block), vector_lanes(block, device));
-  for (const std::int64_t side : square_sides) {
-    if (side <= most) return side;
-  }
-  return 1;
+  return widest_side(std::min<std::int64_t>(square_bits / widest_bits(block), vector_lanes(block, device)));
 }
 
 bool lies_along(const std::vector<Access>& accesses, size_t iter, bool store) {
@@ -128,11 +132,7 @@ LoopRef turn_grouped_squares(Schedule& schedule, std::vector<LoopRef> loops, con
 }
 
 std::int64_t widest_square(std::int64_t bits, std::int64_t rows, std::int64_t columns, const Device& device) {
-  const std::int64_t most = std::min<std::int64_t>(square_bits, device.vector_bits) / bits;
-  for (const std::int64_t side : square_sides) {
-    if (side <= std::min({most, rows, columns})) return side;
-  }
-  return 1;
+  return widest_side(std::min({std::min<std::int64_t>(square_bits, device.vector_bits) / bits, rows, columns}));
 }
 
 }  // namespace lathe

@@ -60,8 +60,6 @@ constexpr std::int64_t one_spare_of = 16;
 /// What an element costs that a vector takes from, or puts to, a place of its own, in units of body_cost: two
 /// instructions, which wait for each other's ports.
 constexpr double scattered_cost = 4;
-/// Squares of neighbouring columns from which on what is read apart is read in these.
-constexpr std::int64_t least_squares = 1;
 /// The narrowest elements of such columns, as bytes are permuted out of windows of rows that registers hold
 /// (permute_windows, 20 to 36 columns of bytes in squares 2 times as long); and the most columns, of which each is an
 /// instruction or more to compile.
@@ -115,11 +113,30 @@ Columns columns_along(const Block& block, const std::vector<Access>& accesses, s
   return found;
 }
 
+/// The squares that such columns are read in, whose side is the lanes of a vector.
+struct Squares {
+  std::int64_t side, columns;
+};
+std::optional<Squares> squares_along(const RuleContext& context, const Block& block,
+                                     const std::vector<Access>& accesses, size_t iter) {
+  const std::int64_t side = widest_square(block, context.device), bits = widest_bits(block);
+  if (side < 2 || bits < least_turned_bits || body_cost(block) <= costly_body) return std::nullopt;
+  // What else is gathered, or is narrower, has more of wider vectors.
+  const bool alike = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.strides[iter] && (access.store || access.buffer->dtype.bits == bits);
+  });
+  if (!alike) return std::nullopt;
+  const Columns columns = columns_along(block, accesses, iter, side);
+  const bool pays = columns.turned > columns.left && columns.turned <= most_turned &&
+                    body_cost(block) <= most_of_column * static_cast<double>(columns.turned);
+  return pays ? std::optional(Squares{side, columns.turned}) : std::nullopt;
+}
+
 /// The cost of the body for an element, in vectors along the iter.
 double vector_cost(const RuleContext& context, const Block& block, const std::vector<Access>& accesses, size_t iter,
                    std::int64_t extent, std::int64_t lanes, double body) {
-  const std::optional<std::int64_t> side = lanes_of_squares(context, block, accesses, iter);
-  if (side) lanes = *side;
+  const std::optional<Squares> squares = squares_along(context, block, accesses, iter);
+  if (squares) lanes = squares->side;
   // A vector costs the same whether its last lanes are on or not.
   const std::int64_t vectors = (extent + lanes - 1) / lanes;
   const double filled = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(vectors, 1));
@@ -130,9 +147,7 @@ double vector_cost(const RuleContext& context, const Block& block, const std::ve
     scattered += scattered_cost;
     whole -= 1;
   }
-  if (side)
-    scattered -=
-        (scattered_cost - turned_cost) * static_cast<double>(columns_along(block, accesses, iter, *side).turned);
+  if (squares) scattered -= (scattered_cost - turned_cost) * static_cast<double>(squares->columns);
   return std::max(scattered, 0.0) + whole / std::max(filled, 1.0);
 }
 
@@ -143,18 +158,8 @@ constexpr double streamed_share = 2;
 
 std::optional<std::int64_t> lanes_of_squares(const RuleContext& context, const Block& block,
                                              const std::vector<Access>& accesses, size_t iter) {
-  const std::int64_t side = widest_square(block, context.device), bits = widest_bits(block);
-  if (side < 2 || bits < least_turned_bits || body_cost(block) <= costly_body) return std::nullopt;
-  // What else is gathered, or is narrower, has more of wider vectors.
-  const bool alike = std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.strides[iter] && (access.store || access.buffer->dtype.bits == bits);
-  });
-  if (!alike) return std::nullopt;
-  const Columns columns = columns_along(block, accesses, iter, side);
-  const bool pays = columns.turned >= least_squares * side && columns.turned <= most_turned &&
-                    columns.turned > columns.left &&
-                    body_cost(block) <= most_of_column * static_cast<double>(columns.turned);
-  return pays ? std::optional(side) : std::nullopt;
+  const std::optional<Squares> squares = squares_along(context, block, accesses, iter);
+  return squares ? std::optional(squares->side) : std::nullopt;
 }
 
 bool is_window(const Access& access, size_t iter, const Device& device) {
